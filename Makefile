@@ -1,0 +1,89 @@
+# Everything runs from a checkout on a machine that has Python 3.11+ and make.
+# `make` alone lists the commands.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+EXPERIMENT ?= experiments/article.yaml
+BASE ?= main
+
+# Node, npm and the pinned CDK CLI come with the environment: nothing on the machine is asked.
+export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+CDK := cdk --no-lookups --no-notices --context experiment=$(EXPERIMENT)
+
+READY := .venv/ready
+READY_DEV := .venv/ready-dev
+CLI := node_modules/.package-lock.json
+
+.PHONY: help
+help: ## This list
+	@grep --no-filename --extended-regexp '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
+		sed --regexp-extended 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+.venv/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+$(READY): requirements.txt constraints.txt | .venv/bin/pip
+	pip install --quiet --disable-pip-version-check --requirement requirements.txt --constraint constraints.txt
+	@touch $@
+
+$(READY_DEV): requirements-dev.txt $(READY)
+	pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt --constraint constraints.txt
+	@touch $@
+
+$(CLI): package.json package-lock.json $(READY)
+	npm ci --silent
+	@touch $@
+
+.PHONY: synth
+synth: $(CLI) ## Write cdk.out/ and dist/ for EXPERIMENT
+	$(CDK) synth --quiet
+	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
+
+.PHONY: manifests
+manifests: $(CLI) ## Write dist/ alone, complete with ACCOUNT if it is given
+	$(CDK) synth --quiet $(if $(ACCOUNT),--context account=$(ACCOUNT))
+	@ls dist
+
+.PHONY: test
+test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
+	pytest
+
+.PHONY: check
+check: $(READY_DEV) ## Format, lint and types
+	ruff format --check .
+	ruff check .
+	mypy
+
+.PHONY: diff
+diff: $(CLI) ## What the working tree would change against BASE (default: main)
+	@scripts/diff $(BASE) $(EXPERIMENT)
+
+.PHONY: deploy
+deploy: $(CLI) ## Deploy everything; takes back a model bucket that an earlier deploy left
+	$(CDK) deploy --all --import-existing-resources
+
+.PHONY: destroy
+destroy: $(CLI) ## Remove everything but the model bucket
+	$(CDK) destroy --all
+
+.PHONY: schema
+schema: $(READY) ## Write the JSON Schema of experiment files
+	python -m experiment schema > experiments/experiment.schema.json
+
+.PHONY: snapshots
+snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts render now
+	pytest --snapshot-update
+
+.PHONY: bench
+bench: $(READY_DEV) $(CLI) ## Synthesis time against an empty app
+	python -m tests.bench.synthesis
+
+.PHONY: clean
+clean: ## Remove what synthesis and tests wrote
+	rm -rf cdk.out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Composition root: one experiment in; a cloud assembly and Kubernetes manifests out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+import cdk8s
+
+import charts
+from experiment import Experiment, ExperimentError, load
+from stacks.cluster import ClusterStack
+from stacks.model_store import ModelStoreStack
+from stacks.network import NetworkStack
+from stacks.observability import ObservabilityStack
+from stacks.serving import ServingStack
+from stacks.trainium import TrainiumStack
+
+ROOT = Path(__file__).parent
+DEFAULT_EXPERIMENT = "experiments/article.yaml"
+ACCOUNT_PLACEHOLDER = "${AWS_ACCOUNT_ID}"
+
+
+def compose(app: cdk.App, experiment: Experiment) -> ServingStack:
+    """Add every stack of ``experiment`` to ``app``; returns the one that knows the manifests.
+
+    The account is whichever deploys: nothing in synthesis asks for it.
+    """
+    name, env = experiment.name, cdk.Environment(region=experiment.aws.region)
+    cdk.Tags.of(app).add("Experiment", name)
+    network = NetworkStack(app, f"{name}-network", experiment=experiment, env=env)
+    cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, env=env)
+    store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, env=env)
+    trainium = TrainiumStack(
+        app, f"{name}-trainium", experiment=experiment, cluster=cluster.cluster, env=env
+    )
+    serving = ServingStack(
+        app,
+        f"{name}-serving",
+        experiment=experiment,
+        cluster=cluster.cluster,
+        administrator=cluster.administrator,
+        roles=store.roles,
+        benchmark_directory=str(ROOT / "benchmark"),
+        env=env,
+    )
+    # Deleted in reverse: workloads, then the driver and its nodes, then the cluster.
+    serving.add_stack_dependency(trainium)
+    ObservabilityStack(app, f"{name}-observability", experiment=experiment, env=env)
+    return serving
+
+
+def write_manifests(experiment: Experiment, deployed: charts.Deployed, directory: Path) -> None:
+    """The same manifests as files, for reading, GitOps or ``kubectl apply``."""
+    for stale in directory.glob("*.k8s.yaml"):
+        stale.unlink()
+    app = cdk8s.App(outdir=str(directory))
+    charts.charts(app, experiment, deployed)
+    app.synth()
+
+
+def main() -> int:
+    """Synthesise the experiment named by ``-c experiment=FILE``; returns the exit status."""
+    app = cdk.App()
+    try:
+        experiment = load(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
+    except ExperimentError as error:
+        print(error, file=sys.stderr)
+        return 1
+    serving = compose(app, experiment)
+    account = app.node.try_get_context("account") or ACCOUNT_PLACEHOLDER
+    write_manifests(experiment, serving.deployed(account), ROOT / "dist")
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

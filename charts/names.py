@@ -1,0 +1,62 @@
+"""Names that charts, stacks and the pods' scripts share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from experiment.schema import Experiment
+
+NAMESPACE: Final = "speculative-decoding"
+CLAIM_TEMPLATE: Final = "xl-trn2"
+VLLM_PORT: Final = 8000
+
+NEURON_TAINT: Final = "aws.amazon.com/neuron"
+"""Taint key of Trainium nodes; the DRA driver's DaemonSet tolerates it."""
+NODE_GROUP_LABEL: Final = "speculative-decoding/node-group"
+TRAINIUM_NODES: Final = "trainium"
+
+MODELS_PREFIX: Final = "models/"
+COMPILED_PREFIX: Final = "compiled/"
+MARKER: Final = "_COMPLETE"
+"""Object that is written last: a prefix without it is not to be used."""
+
+
+MODELS_CLAIM: Final = "models"
+MODEL_STORE_CONFIG: Final = "model-store"
+SCRIPTS_CONFIG: Final = "scripts"
+BENCHMARK_POD: Final = "qwen-llmperf"
+QUALITY_JOB: Final = "qwen-lmeval"
+
+
+class Component(StrEnum):
+    """Value of the label ``component``, which network policies select by."""
+
+    PREPARE = "prepare"
+    VLLM = "vllm"
+    BENCHMARK = "benchmark"
+    QUALITY = "quality"
+
+
+class ServiceAccount(StrEnum):
+    """One per consumer of AWS; each has a role of its own in ``stacks.model_store``."""
+
+    PREPARE = "prepare"
+    SERVE = "serve"
+    BENCHMARK = "benchmark"
+    QUALITY = "quality"
+
+
+def bucket_name(experiment: Experiment, account: str) -> str:
+    """The model bucket's name, unique through account and region."""
+    return f"{experiment.name}-models-{account}-{experiment.aws.region}"
+
+
+def model_prefix(model_id: str, revision: str) -> str:
+    """Where a checkpoint lies, e.g. ``models/Qwen/Qwen3-32B/<revision>/``."""
+    return f"{MODELS_PREFIX}{model_id}/{revision}/"
+
+
+def artifact_prefix(key: str) -> str:
+    """Where a compiled artifact lies, e.g. ``compiled/<key>/``."""
+    return f"{COMPILED_PREFIX}{key}/"

@@ -1,0 +1,145 @@
+"""What the charts' pods have in common."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cdk8s_plus_35 import k8s
+
+from charts.names import (
+    MODEL_STORE_CONFIG,
+    MODELS_CLAIM,
+    NEURON_TAINT,
+    NODE_GROUP_LABEL,
+    SCRIPTS_CONFIG,
+    TRAINIUM_NODES,
+)
+
+USER_ID: Final = 1000
+
+MODELS_PATH: Final = "/models"
+SCRIPTS_PATH: Final = "/scripts"
+SCRATCH_PATH: Final = "/scratch"
+
+AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.36.15"
+PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.12-slim-bookworm"
+
+
+def pod_security() -> k8s.PodSecurityContext:
+    """What Pod Security ``restricted`` asks of a pod."""
+    return k8s.PodSecurityContext(
+        run_as_non_root=True,
+        run_as_user=USER_ID,
+        run_as_group=USER_ID,
+        fs_group=USER_ID,
+        seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
+    )
+
+
+def container_security(*, read_only_root: bool) -> k8s.SecurityContext:
+    """What Pod Security ``restricted`` asks of a container."""
+    return k8s.SecurityContext(
+        allow_privilege_escalation=False,
+        capabilities=k8s.Capabilities(drop=["ALL"]),
+        read_only_root_filesystem=read_only_root,
+    )
+
+
+def environment(values: Mapping[str, str]) -> list[k8s.EnvVar]:
+    """Plain variables.
+
+    ``HOME`` and ``USER`` are always there: the pods' user has no entry in the images' passwd, and
+    PyTorch asks for its name.
+    """
+    return [
+        k8s.EnvVar(name=name, value=value)
+        for name, value in ({"HOME": "/tmp", "USER": "nonroot"} | dict(values)).items()
+    ]
+
+
+def run_id() -> k8s.EnvVar:
+    """``RUN_ID``: the same for every restart of a pod's container, another for the next pod."""
+    return k8s.EnvVar(
+        name="RUN_ID",
+        value_from=k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path="metadata.uid")),
+    )
+
+
+def python_command(script: str, requirements: Sequence[str]) -> list[str]:
+    """Runs ``script`` of ``charts/scripts`` with pinned ``requirements``; arguments follow.
+
+    Installed at the start rather than baked into an image of its own: these pods fetch from the
+    internet anyway.
+    """
+    install = f"pip install --quiet --no-cache-dir --target {SCRATCH_PATH}/lib"
+    program = f"PYTHONPATH={SCRATCH_PATH}/lib exec python {SCRIPTS_PATH}/{script}"
+    shell = f'{install} {" ".join(requirements)} && {program} "$@"'
+    return ["/bin/sh", "-c", shell, script]
+
+
+def model_store_environment() -> list[k8s.EnvFromSource]:
+    """``BUCKET`` and ``AWS_REGION``.
+
+    By reference, so that no pod's specification holds an account or a bucket: what a Job or a Pod
+    is made of cannot be changed later.
+    """
+    return [k8s.EnvFromSource(config_map_ref=k8s.ConfigMapEnvSource(name=MODEL_STORE_CONFIG))]
+
+
+def quantities(**amounts: str) -> dict[str, k8s.Quantity]:
+    """Resource amounts; underscores in a name stand for dashes."""
+    return {
+        name.replace("_", "-"): k8s.Quantity.from_string(amount) for name, amount in amounts.items()
+    }
+
+
+def empty_dir(name: str, size: str, medium: str | None = None) -> k8s.Volume:
+    """Scratch space on the node's disk, or in memory with ``medium="Memory"``."""
+    return k8s.Volume(
+        name=name,
+        empty_dir=k8s.EmptyDirVolumeSource(
+            medium=medium, size_limit=k8s.Quantity.from_string(size)
+        ),
+    )
+
+
+def models_volume() -> k8s.Volume:
+    """The checkpoints of the model bucket, read-only."""
+    return k8s.Volume(
+        name="models",
+        persistent_volume_claim=k8s.PersistentVolumeClaimVolumeSource(
+            claim_name=MODELS_CLAIM, read_only=True
+        ),
+    )
+
+
+def scripts_volume() -> k8s.Volume:
+    """The scripts of ``charts/scripts``."""
+    return k8s.Volume(name="scripts", config_map=k8s.ConfigMapVolumeSource(name=SCRIPTS_CONFIG))
+
+
+def mount(volume: str, path: str, *, read_only: bool = False) -> k8s.VolumeMount:
+    """A mount of the volume named ``volume``."""
+    return k8s.VolumeMount(name=volume, mount_path=path, read_only=read_only or None)
+
+
+def on_trainium() -> dict[str, object]:
+    """Scheduling of a pod that belongs on a Trainium node."""
+    return {
+        "node_selector": {NODE_GROUP_LABEL: TRAINIUM_NODES},
+        "tolerations": [k8s.Toleration(key=NEURON_TAINT, operator="Exists", effect="NoSchedule")],
+    }
+
+
+def job_name(prefix: str, spec: k8s.JobSpec) -> str:
+    """``prefix`` and a digest of ``spec``.
+
+    A Job cannot be changed. With the digest in its name a changed one is a new object, and the
+    old one is pruned, instead of a deploy that fails on an immutable field.
+    """
+    manifest = k8s.KubeJob.manifest(spec=spec)
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    return f"{prefix}-{digest[:8]}"

@@ -1,0 +1,264 @@
+"""Jobs that fill the bucket: checkpoints by way of a CPU node, graphs by way of local NVMe.
+
+Each is idempotent: a second run finds the completion marker and does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdk8s import Chart
+from cdk8s_plus_35 import k8s
+from constructs import Construct
+
+from charts.names import (
+    NAMESPACE,
+    SCRIPTS_CONFIG,
+    Component,
+    ServiceAccount,
+    artifact_prefix,
+    model_prefix,
+)
+from charts.pods import (
+    AWS_CLI_IMAGE,
+    MODELS_PATH,
+    PYTHON_IMAGE,
+    SCRATCH_PATH,
+    SCRIPTS_PATH,
+    container_security,
+    empty_dir,
+    environment,
+    job_name,
+    model_store_environment,
+    models_volume,
+    mount,
+    on_trainium,
+    pod_security,
+    python_command,
+    quantities,
+    scripts_volume,
+)
+from charts.scripts import Scripts
+from charts.vllm import checkpoint_path
+from experiment.schema import Experiment
+from experiment.variants import Variant, variants
+
+DOWNLOAD_REQUIREMENTS: Final = ("boto3==1.44.5", "huggingface_hub==2.4.0")
+
+_ARTIFACT_PATH: Final = f"{SCRATCH_PATH}/artifact"
+
+
+class PreparationChart(Chart):
+    """The download Job and one compile Job per variant."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, experiment: Experiment, scripts: Scripts
+    ) -> None:
+        super().__init__(scope, construct_id, namespace=NAMESPACE)
+        k8s.KubeConfigMap(
+            self,
+            "Scripts",
+            metadata=k8s.ObjectMeta(name=SCRIPTS_CONFIG),
+            data=dict(scripts),
+        )
+        self._job("Download", "download", {"step": "download"}, _download(experiment))
+        for variant in variants(experiment):
+            self._job(
+                f"Compile-{variant.service}",
+                f"compile-{variant.service}",
+                {"step": "compile"},
+                _compile(variant),
+            )
+
+    def _job(self, construct_id: str, name: str, labels: dict[str, str], pod: k8s.PodSpec) -> None:
+        labels = {"component": Component.PREPARE, **labels}
+        spec = k8s.JobSpec(
+            backoff_limit=3,
+            active_deadline_seconds=8 * 60 * 60,
+            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=pod),
+        )
+        k8s.KubeJob(
+            self,
+            construct_id,
+            metadata=k8s.ObjectMeta(name=job_name(name, spec), labels=labels),
+            spec=spec,
+        )
+
+
+def _download(experiment: Experiment) -> k8s.PodSpec:
+    """Both checkpoints, a file at a time, so that the node needs room for one shard only."""
+    models = (experiment.models.target, experiment.models.draft)
+    return k8s.PodSpec(
+        service_account_name=ServiceAccount.PREPARE,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        restart_policy="OnFailure",
+        security_context=pod_security(),
+        containers=[
+            k8s.Container(
+                name="download",
+                image=PYTHON_IMAGE,
+                command=python_command("download.py", DOWNLOAD_REQUIREMENTS),
+                args=[f"{m.id}@{m.revision}={model_prefix(m.id, m.revision)}" for m in models],
+                env=[
+                    *environment({}),
+                    # For gated models; Qwen's need none.
+                    k8s.EnvVar(
+                        name="HF_TOKEN",
+                        value_from=k8s.EnvVarSource(
+                            secret_key_ref=k8s.SecretKeySelector(
+                                name="hugging-face", key="token", optional=True
+                            )
+                        ),
+                    ),
+                ],
+                env_from=model_store_environment(),
+                security_context=container_security(read_only_root=True),
+                resources=k8s.ResourceRequirements(
+                    requests=quantities(cpu="1", memory="2Gi", ephemeral_storage="20Gi"),
+                    limits=quantities(memory="4Gi"),
+                ),
+                volume_mounts=[
+                    mount("scratch", SCRATCH_PATH),
+                    mount("scripts", SCRIPTS_PATH, read_only=True),
+                    mount("tmp", "/tmp"),
+                ],
+            )
+        ],
+        volumes=[scripts_volume(), empty_dir("scratch", "40Gi"), empty_dir("tmp", "5Gi")],
+    )
+
+
+def _compile(variant: Variant) -> k8s.PodSpec:
+    """Check, compile, upload: one container after the other, each in the image that has the tool.
+
+    No device claim: NxDI traces and shards on the CPU, and two waiting services already hold all
+    devices of the node (docs/decisions/0004).
+    """
+    return k8s.PodSpec(
+        service_account_name=ServiceAccount.PREPARE,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        restart_policy="OnFailure",
+        security_context=pod_security(),
+        affinity=_one_at_a_time(),
+        init_containers=[_check(variant), _compiler(variant)],
+        containers=[_aws("upload", ["upload-artifact.sh", artifact_prefix(variant.artifact)])],
+        volumes=[
+            models_volume(),
+            scripts_volume(),
+            empty_dir("scratch", "500Gi"),
+            empty_dir("tmp", "100Gi"),
+        ],
+        **on_trainium(),
+    )
+
+
+def _one_at_a_time() -> k8s.Affinity:
+    """No two compile pods on one node: together they have filled its disk."""
+    term = k8s.PodAffinityTerm(
+        label_selector=k8s.LabelSelector(match_labels={"step": "compile"}),
+        topology_key="kubernetes.io/hostname",
+    )
+    return k8s.Affinity(
+        pod_anti_affinity=k8s.PodAntiAffinity(
+            required_during_scheduling_ignored_during_execution=[term]
+        )
+    )
+
+
+def _check(variant: Variant) -> k8s.Container:
+    models = [model for model in (variant.experiment.models.target, variant.draft) if model]
+    return _aws(
+        "check",
+        [
+            "await-checkpoints.sh",
+            artifact_prefix(variant.artifact),
+            *(model_prefix(model.id, model.revision) for model in models),
+        ],
+    )
+
+
+def _aws(name: str, script: list[str]) -> k8s.Container:
+    return k8s.Container(
+        name=name,
+        image=AWS_CLI_IMAGE,
+        command=["/bin/bash", f"{SCRIPTS_PATH}/{script[0]}"],
+        args=[*script[1:], SCRATCH_PATH],
+        env=environment({}),
+        env_from=model_store_environment(),
+        security_context=container_security(read_only_root=True),
+        resources=k8s.ResourceRequirements(
+            requests=quantities(cpu="1", memory="1Gi"), limits=quantities(memory="8Gi")
+        ),
+        volume_mounts=[
+            mount("scratch", SCRATCH_PATH),
+            mount("scripts", SCRIPTS_PATH, read_only=True),
+            mount("tmp", "/tmp"),
+        ],
+    )
+
+
+def _compiler(variant: Variant) -> k8s.Container:
+    runtime, serving = variant.experiment.serving_runtime, variant.experiment.serving
+    return k8s.Container(
+        name="compile",
+        image=runtime.image,
+        command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
+        args=compile_command(variant),
+        working_dir="/tmp",
+        env=environment(
+            {
+                # No device to ask: say what to compile for.
+                "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
+                "NEURON_LOGICAL_NC_CONFIG": str(serving.logical_core_size),
+                "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/work/",
+                "HF_HUB_OFFLINE": "1",
+            }
+        ),
+        security_context=container_security(read_only_root=False),
+        # A request that fits beside the two services, which idle until this is done, and no limit:
+        # the compiler takes what cores there are.
+        resources=k8s.ResourceRequirements(
+            requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),
+            limits=quantities(memory="600Gi"),
+        ),
+        volume_mounts=[
+            mount("models", MODELS_PATH, read_only=True),
+            mount("scratch", SCRATCH_PATH),
+            mount("scripts", SCRIPTS_PATH, read_only=True),
+            mount("tmp", "/tmp"),
+        ],
+    )
+
+
+def compile_command(variant: Variant) -> list[str]:
+    """NxDI's ``inference_demo`` with the configuration the service will run with.
+
+    Flags: neuronx-distributed-inference, ``inference_demo.py``. ``ctx-batch-size`` 1 is what the
+    vLLM loader compiles prefill with.
+    """
+    serving, target = variant.experiment.serving, variant.experiment.models.target
+    command = [
+        *("inference_demo", "--model-type", target.known.family, "--task-type", "causal-lm", "run"),
+        *("--model-path", checkpoint_path(target)),
+        *("--compiled-model-path", _ARTIFACT_PATH),
+        *("--torch-dtype", "bfloat16"),
+        *("--tp-degree", str(serving.tensor_parallel)),
+        *("--logical-nc-config", str(serving.logical_core_size)),
+        *("--batch-size", str(serving.batch), "--ctx-batch-size", "1"),
+        *("--tkg-batch-size", str(serving.batch), "--is-continuous-batching"),
+        *("--seq-len", str(serving.length), "--max-context-length", str(serving.length)),
+        *("--padding-side", "right", "--enable-bucketing"),
+        *("--on-device-sampling", "--top-k", "1"),
+        *("--sequence-parallel-enabled", "--save-sharded-checkpoint"),
+    ]
+    if variant.speculation and variant.draft:
+        support = variant.experiment.serving_runtime.modes[variant.speculation.mode]
+        command += [
+            *("--draft-model-path", checkpoint_path(variant.draft)),
+            *("--speculation-length", str(variant.speculation.num_speculative_tokens)),
+            *(f"--{key.replace('_', '-')}" for key in support.overrides),
+        ]
+    # inference_demo wants a prompt even if it never runs one.
+    return [*command, "--compile-only", "--prompt", "x"]

@@ -1,0 +1,92 @@
+"""The ``qwen-lmeval`` Job: GSM8K against both services. Suspended until someone starts it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdk8s import Chart
+from cdk8s_plus_35 import k8s
+from constructs import Construct
+
+from benchmark.names import BASE, RESULTS_PREFIX, SPECULATIVE
+from charts.llmperf import endpoint
+from charts.names import NAMESPACE, QUALITY_JOB, Component, ServiceAccount
+from charts.pods import (
+    PYTHON_IMAGE,
+    SCRATCH_PATH,
+    SCRIPTS_PATH,
+    container_security,
+    empty_dir,
+    environment,
+    job_name,
+    model_store_environment,
+    mount,
+    pod_security,
+    python_command,
+    quantities,
+    run_id,
+    scripts_volume,
+)
+from experiment.schema import Experiment
+from experiment.variants import variants
+
+LM_EVAL_REQUIREMENTS: Final = ("lm-eval[api]==0.4.13", "boto3==1.44.5")
+
+
+class QualityChart(Chart):
+    """Started by hand, since it takes the services' time: see the stack's output."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment) -> None:
+        super().__init__(scope, construct_id, namespace=NAMESPACE)
+        labels = {"app": QUALITY_JOB, "component": Component.QUALITY}
+        spec = k8s.JobSpec(
+            suspend=True,
+            backoff_limit=1,
+            template=k8s.PodTemplateSpec(
+                metadata=k8s.ObjectMeta(labels=labels), spec=_pod(experiment)
+            ),
+        )
+        k8s.KubeJob(
+            self,
+            "Job",
+            metadata=k8s.ObjectMeta(name=job_name(QUALITY_JOB, spec), labels=labels),
+            spec=spec,
+        )
+
+
+def _pod(experiment: Experiment) -> k8s.PodSpec:
+    baseline, speculative = variants(experiment)
+    return k8s.PodSpec(
+        service_account_name=ServiceAccount.QUALITY,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        restart_policy="Never",
+        security_context=pod_security(),
+        containers=[
+            k8s.Container(
+                name="lm-eval",
+                image=PYTHON_IMAGE,
+                command=python_command("quality.py", LM_EVAL_REQUIREMENTS),
+                args=[
+                    experiment.models.target.id,
+                    str(experiment.quality.limit),
+                    str(experiment.benchmark.concurrency),
+                    f"{RESULTS_PREFIX}quality/",
+                    f"{BASE}={endpoint(baseline)}",
+                    f"{SPECULATIVE}={endpoint(speculative)}",
+                ],
+                env=[*environment({}), run_id()],
+                env_from=model_store_environment(),
+                security_context=container_security(read_only_root=True),
+                resources=k8s.ResourceRequirements(
+                    requests=quantities(cpu="1", memory="2Gi"), limits=quantities(memory="6Gi")
+                ),
+                volume_mounts=[
+                    mount("scratch", SCRATCH_PATH),
+                    mount("scripts", SCRIPTS_PATH, read_only=True),
+                    mount("tmp", "/tmp"),
+                ],
+            )
+        ],
+        volumes=[scripts_volume(), empty_dir("scratch", "5Gi"), empty_dir("tmp", "5Gi")],
+    )

@@ -1,0 +1,70 @@
+"""Copies checkpoints from the Hugging Face Hub into the bucket, a file at a time.
+
+usage: download.py ORGANISATION/NAME@REVISION=PREFIX...    environment: BUCKET, AWS_REGION
+Files that are already there in full are skipped, and a marker ends each checkpoint, so that an
+interrupted run goes on and a second run does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+from huggingface_hub import HfApi, hf_hub_download
+from huggingface_hub.hf_api import RepoFile
+
+MARKER = "_COMPLETE"
+SCRATCH = Path(os.environ.get("SCRATCH", "/scratch"))
+WANTED = (".safetensors", ".json", ".txt", ".jinja", ".model")
+
+
+def main(arguments: list[str]) -> int:
+    """Copy each checkpoint named in ``arguments``; returns the exit status."""
+    store = boto3.client("s3", region_name=os.environ["AWS_REGION"])
+    for argument in arguments:
+        source, _, prefix = argument.partition("=")
+        repository, _, revision = source.partition("@")
+        copy(store, os.environ["BUCKET"], repository, revision, prefix)
+    return 0
+
+
+def copy(store: Any, bucket: str, repository: str, revision: str, prefix: str) -> None:
+    """Copy one checkpoint to ``s3://bucket/prefix`` and mark it complete."""
+    if size_in(store, bucket, prefix + MARKER) is not None:
+        print(f"{repository} is complete: nothing to do", flush=True)
+        return
+    for file in wanted(repository, revision):
+        if size_in(store, bucket, prefix + file.path) == file.size:
+            print(f"{file.path} is there", flush=True)
+            continue
+        print(f"{file.path} ({file.size / 2**30:.2f} GiB)", flush=True)
+        local = Path(hf_hub_download(repository, file.path, revision=revision, local_dir=SCRATCH))
+        store.upload_file(str(local), bucket, prefix + file.path)
+        local.unlink()
+    store.put_object(Bucket=bucket, Key=prefix + MARKER, Body=revision.encode())
+    print(f"{repository} is complete", flush=True)
+
+
+def wanted(repository: str, revision: str) -> list[RepoFile]:
+    """Weights, configuration and tokenizer; no other framework's copy of the weights."""
+    tree = HfApi().list_repo_tree(repository, revision=revision, recursive=True)
+    files = [entry for entry in tree if isinstance(entry, RepoFile)]
+    return [file for file in files if file.path.endswith(WANTED)]
+
+
+def size_in(store: Any, bucket: str, key: str) -> int | None:
+    """Size of an object in bytes; None if there is none."""
+    try:
+        return int(store.head_object(Bucket=bucket, Key=key)["ContentLength"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] in ("404", "NoSuchKey", "NotFound"):
+            return None
+        raise
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

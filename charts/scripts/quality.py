@@ -1,0 +1,78 @@
+"""Runs lm-eval's GSM8K against both services and puts the results into the bucket.
+
+usage: quality.py MODEL LIMIT CONCURRENCY PREFIX LABEL=BASE_URL...
+environment: BUCKET, AWS_REGION, RUN_ID
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+OUTPUT = Path(os.environ.get("SCRATCH", "/scratch")) / "quality"
+# Qwen3 thinks aloud unless it is told not to, and 512 tokens would end in mid-thought.
+INSTRUCTION = (
+    "You are a helpful assistant. Solve the problem step by step, briefly. /no_think "
+    "End with a line '#### ' followed by the final number."
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Evaluate each endpoint; returns 1 if any evaluation failed."""
+    model, limit, concurrency, prefix, *endpoints = arguments
+    failed = []
+    for endpoint in endpoints:
+        label, _, base_url = endpoint.partition("=")
+        status = evaluate(model, limit, concurrency, base_url, OUTPUT / label)
+        upload(OUTPUT / label, f"{prefix}{os.environ['RUN_ID']}/{label}/")
+        if status:
+            failed.append(label)
+        else:
+            print(f"{label}: {json.dumps(scores(OUTPUT / label))}", flush=True)
+    if failed:
+        print(f"lm-eval failed for {', '.join(failed)}; its output is above", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def evaluate(model: str, limit: str, concurrency: str, base_url: str, output: Path) -> int:
+    """Run lm-eval against one endpoint; returns its exit status."""
+    output.mkdir(parents=True, exist_ok=True)
+    model_arguments = (
+        f"model={model},base_url={base_url}/chat/completions,num_concurrent={concurrency},"
+        "max_retries=3,tokenized_requests=False,max_gen_toks=512"
+    )
+    command = [
+        *(sys.executable, "-m", "lm_eval", "--model", "local-chat-completions"),
+        *("--model_args", model_arguments),
+        *("--tasks", "gsm8k", "--num_fewshot", "0", "--limit", limit),
+        *("--apply_chat_template", "--system_instruction", INSTRUCTION),
+        *("--output_path", str(output), "--log_samples"),
+    ]
+    # The services take any key; the client insists on one.
+    return subprocess.run(
+        command, env=os.environ | {"OPENAI_API_KEY": "none"}, check=False
+    ).returncode
+
+
+def upload(folder: Path, prefix: str) -> None:
+    """Put every file below ``folder`` under ``prefix``."""
+    store = boto3.client("s3", region_name=os.environ["AWS_REGION"])
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        store.upload_file(str(file), os.environ["BUCKET"], f"{prefix}{file.relative_to(folder)}")
+
+
+def scores(folder: Path) -> dict[str, Any]:
+    """The task's figures out of lm-eval's newest result file."""
+    newest = max(folder.rglob("results*.json"), key=lambda path: path.stat().st_mtime)
+    results: dict[str, Any] = json.loads(newest.read_text())["results"]
+    return results
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

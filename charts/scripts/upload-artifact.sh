@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Uploads a compiled artifact, and after all of it the marker that makes it usable.
+# usage: upload-artifact.sh PREFIX SCRATCH    environment: BUCKET, AWS_REGION
+set -euo pipefail
+
+prefix=$1 scratch=$2
+
+if [[ -e $scratch/nothing-to-do ]]; then
+  echo "nothing to upload"
+  exit
+fi
+# An incomplete artifact fails in the service with an error that names none of this.
+for part in model.pt neuron_config.json weights; do
+  if [[ ! -e $scratch/artifact/$part ]]; then
+    echo "the compiler left no $part in $scratch/artifact" >&2
+    exit 1
+  fi
+done
+aws s3 sync "$scratch/artifact" "s3://$BUCKET/$prefix" --no-progress --delete
+date --utc --iso-8601=seconds >/tmp/marker
+aws s3api put-object --bucket "$BUCKET" --key "${prefix}_COMPLETE" --body /tmp/marker >/dev/null
+echo "s3://$BUCKET/$prefix is complete"

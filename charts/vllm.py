@@ -1,0 +1,208 @@
+"""One vLLM service: Deployment and Service. Both variants come from here, so they cannot differ."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdk8s import Chart
+from cdk8s_plus_35 import k8s
+from constructs import Construct
+
+from charts.names import (
+    CLAIM_TEMPLATE,
+    MODELS_PREFIX,
+    NAMESPACE,
+    VLLM_PORT,
+    Component,
+    ServiceAccount,
+    artifact_prefix,
+    model_prefix,
+)
+from charts.pods import (
+    AWS_CLI_IMAGE,
+    MODELS_PATH,
+    SCRIPTS_PATH,
+    container_security,
+    empty_dir,
+    environment,
+    model_store_environment,
+    models_volume,
+    mount,
+    on_trainium,
+    pod_security,
+    quantities,
+    scripts_volume,
+)
+from experiment.schema import Model
+from experiment.variants import Variant
+
+ARTIFACT_PATH: Final = "/artifact"
+
+# Half of a trn2.48xlarge (192 vCPU, 2 TiB), less what compiling and the node's own pods need.
+_CPU: Final = "80"
+_MEMORY: Final = "640Gi"
+_SHARED_MEMORY: Final = "128Gi"
+
+
+class VllmChart(Chart):
+    """The service of one variant."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, variant: Variant) -> None:
+        super().__init__(scope, construct_id, namespace=NAMESPACE)
+        self._labels = {"app": variant.service, "component": Component.VLLM}
+        k8s.KubeService(
+            self,
+            "Service",
+            metadata=k8s.ObjectMeta(name=variant.service, labels=self._labels),
+            spec=k8s.ServiceSpec(
+                selector={"app": variant.service},
+                ports=[
+                    k8s.ServicePort(
+                        name="http",
+                        port=VLLM_PORT,
+                        target_port=k8s.IntOrString.from_number(VLLM_PORT),
+                    )
+                ],
+            ),
+        )
+        k8s.KubeDeployment(
+            self,
+            "Deployment",
+            metadata=k8s.ObjectMeta(name=variant.service, labels=self._labels),
+            spec=k8s.DeploymentSpec(
+                replicas=1,
+                selector=k8s.LabelSelector(match_labels={"app": variant.service}),
+                # A node holds two claims: a third, for a pod rolled in beside the old one, would
+                # wait for ever.
+                strategy=k8s.DeploymentStrategy(type="Recreate"),
+                # The pod waits for its artifact, which may take hours the first time.
+                progress_deadline_seconds=6 * 60 * 60,
+                revision_history_limit=2,
+                template=k8s.PodTemplateSpec(
+                    metadata=k8s.ObjectMeta(labels=self._labels), spec=_pod(variant)
+                ),
+            ),
+        )
+
+
+def checkpoint_path(model: Model) -> str:
+    """Where a checkpoint is mounted, e.g. ``/models/Qwen/Qwen3-32B/<revision>``."""
+    below_mount = model_prefix(model.id, model.revision).removeprefix(MODELS_PREFIX)
+    return f"{MODELS_PATH}/{below_mount}".rstrip("/")
+
+
+def serve_command(variant: Variant) -> list[str]:
+    """The vLLM command line of ``variant``."""
+    experiment, runtime = variant.experiment, variant.experiment.serving_runtime
+    serving, target = experiment.serving, experiment.models.target
+    command = [
+        *("vllm", "serve", checkpoint_path(target)),
+        *("--served-model-name", target.id),
+        *("--port", str(VLLM_PORT)),
+        *("--tensor-parallel-size", str(serving.tensor_parallel)),
+        *("--max-num-seqs", str(serving.batch)),
+        *("--max-model-len", str(serving.length)),
+        *runtime.flags,
+        *runtime.neuron_flags(variant.neuron_configuration),
+    ]
+    if variant.speculation and variant.draft:
+        command += runtime.speculation_flags(
+            variant.speculation.mode,
+            checkpoint_path(variant.draft),
+            variant.speculation.num_speculative_tokens,
+            serving.length,
+        )
+    return command
+
+
+def _pod(variant: Variant) -> k8s.PodSpec:
+    return k8s.PodSpec(
+        service_account_name=ServiceAccount.SERVE,
+        automount_service_account_token=False,
+        # A Service's injected variables can be taken for vLLM's own (VLLM_PORT and the like).
+        enable_service_links=False,
+        security_context=pod_security(),
+        # Below the ten minutes after which Mountpoint's own pod goes away.
+        termination_grace_period_seconds=120,
+        resource_claims=[
+            k8s.PodResourceClaim(name="devices", resource_claim_template_name=CLAIM_TEMPLATE)
+        ],
+        init_containers=[_fetch_artifact(variant)],
+        containers=[_server(variant)],
+        volumes=[
+            models_volume(),
+            scripts_volume(),
+            # Compiled graph and sharded weights, on the node's NVMe.
+            empty_dir("artifact", "300Gi"),
+            empty_dir("shared-memory", _SHARED_MEMORY, medium="Memory"),
+            empty_dir("tmp", "50Gi"),
+        ],
+        **on_trainium(),
+    )
+
+
+def _fetch_artifact(variant: Variant) -> k8s.Container:
+    """Waits for the compile Job's completion marker, then brings graph and shards."""
+    return k8s.Container(
+        name="fetch-artifact",
+        image=AWS_CLI_IMAGE,
+        command=["/bin/bash", f"{SCRIPTS_PATH}/fetch-artifact.sh"],
+        args=[artifact_prefix(variant.artifact), ARTIFACT_PATH],
+        env=environment({}),
+        env_from=model_store_environment(),
+        security_context=container_security(read_only_root=True),
+        resources=k8s.ResourceRequirements(
+            requests=quantities(cpu="4", memory="4Gi"), limits=quantities(memory="8Gi")
+        ),
+        volume_mounts=[
+            mount("artifact", ARTIFACT_PATH),
+            mount("scripts", SCRIPTS_PATH, read_only=True),
+            mount("tmp", "/tmp"),
+        ],
+    )
+
+
+def _server(variant: Variant) -> k8s.Container:
+    runtime = variant.experiment.serving_runtime
+    return k8s.Container(
+        name="vllm",
+        image=runtime.image,
+        command=serve_command(variant),
+        working_dir="/tmp",
+        env=environment(
+            {
+                **runtime.environment,
+                "NEURON_COMPILED_ARTIFACTS": ARTIFACT_PATH,
+                "HF_HUB_OFFLINE": "1",
+            }
+        ),
+        ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
+        # The Neuron tools write logs and caches next to themselves.
+        security_context=container_security(read_only_root=False),
+        resources=k8s.ResourceRequirements(
+            claims=[k8s.ResourceClaim(name="devices")],
+            requests=quantities(cpu=_CPU, memory=_MEMORY),
+            limits=quantities(memory=_MEMORY),
+        ),
+        # /health answers once the model is loaded: shards of tens of gigabytes onto the devices,
+        # then a warm-up. Compiling is not part of it.
+        startup_probe=_probe(period=10, failures=270),
+        readiness_probe=_probe(period=5, failures=3),
+        liveness_probe=_probe(period=20, failures=6),
+        volume_mounts=[
+            mount("models", MODELS_PATH, read_only=True),
+            mount("artifact", ARTIFACT_PATH),
+            mount("shared-memory", "/dev/shm"),
+            mount("tmp", "/tmp"),
+        ],
+    )
+
+
+def _probe(*, period: int, failures: int) -> k8s.Probe:
+    """Fails after ``period`` x ``failures`` seconds without an answer."""
+    return k8s.Probe(
+        http_get=k8s.HttpGetAction(path="/health", port=k8s.IntOrString.from_string("http")),
+        period_seconds=period,
+        failure_threshold=failures,
+        timeout_seconds=5,
+    )

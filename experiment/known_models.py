@@ -1,0 +1,61 @@
+"""Models whose architecture this project knows, so that a mismatched pair is refused early.
+
+Neither vLLM nor NxDI compares the vocabularies of a target and its draft before compiling.
+Figures come from each repository's ``config.json`` and safetensors index.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ModelKind(StrEnum):
+    """What a checkpoint can be used as."""
+
+    CAUSAL_LM = "causal-lm"
+    EAGLE_HEAD = "eagle-head"
+    EAGLE3_HEAD = "eagle3-head"
+    DFLASH_DRAFT = "dflash-draft"
+
+
+class Architecture(BaseModel):
+    """The part of a model's configuration that decides what it can be paired with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    kind: ModelKind = Field(
+        ModelKind.CAUSAL_LM, description="A language model, or a head trained for one target."
+    )
+    family: Annotated[str, Field(description="--model-type of NxDI's inference_demo.")]
+    vocabulary: Annotated[int, Field(gt=0, description="vocab_size of config.json.")]
+    layers: Annotated[int, Field(gt=0, description="num_hidden_layers of config.json.")]
+    hidden: Annotated[int, Field(gt=0, description="hidden_size of config.json.")]
+    tied_embeddings: bool = Field(description="tie_word_embeddings of config.json.")
+    max_length: Annotated[int, Field(gt=0, description="max_position_embeddings of config.json.")]
+    checkpoint_gib: Annotated[float, Field(gt=0, description="Size of the weights, GiB.")]
+
+
+def _qwen3(layers: int, hidden: int, gib: float, *, tied: bool) -> Architecture:
+    return Architecture(
+        kind=ModelKind.CAUSAL_LM,
+        family="qwen3",
+        vocabulary=151936,
+        layers=layers,
+        hidden=hidden,
+        tied_embeddings=tied,
+        max_length=40960,
+        checkpoint_gib=gib,
+    )
+
+
+KNOWN_MODELS: Final[dict[str, Architecture]] = {
+    "Qwen/Qwen3-32B": _qwen3(64, 5120, 61.0, tied=False),
+    "Qwen/Qwen3-14B": _qwen3(40, 5120, 27.5, tied=False),
+    "Qwen/Qwen3-8B": _qwen3(36, 4096, 15.3, tied=False),
+    "Qwen/Qwen3-4B": _qwen3(36, 2560, 7.5, tied=True),
+    "Qwen/Qwen3-1.7B": _qwen3(28, 2048, 3.8, tied=True),
+    "Qwen/Qwen3-0.6B": _qwen3(28, 1024, 1.4, tied=True),
+}

@@ -1,0 +1,290 @@
+"""What must hold between the fields of an experiment. Each rule is one function.
+
+A rule yields what it refuses. Rules run in order and the first refusal is shown, so a rule may
+rely on those before it (``_runtime`` before anything that asks what the runtime can do).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from experiment.errors import Refusal
+from experiment.known_models import KNOWN_MODELS, ModelKind
+from experiment.runtimes import RUNTIMES, runtimes_serving
+from experiment.schema import Experiment, Structure
+
+LLMPERF_PREFIX_TOKENS: Final = 41
+"""Llama tokens of llmperf's own instruction. Asked for a prompt no longer than that, with no
+deviation, llmperf @f1d6bed draws lengths for ever."""
+
+CLAIMS: Final = 2
+"""One device claim for the baseline, one for the speculative service."""
+
+WEIGHTS_SHARE_OF_MEMORY: Final = 0.8
+"""Part of a claim's device memory that weights may take; KV cache and graphs need the rest."""
+
+Refusals = Iterator[Refusal]
+
+
+def refusals(experiment: Experiment) -> Refusals:
+    """Everything in ``experiment`` that cannot be, most basic first."""
+    for rule in _RULES:
+        yield from rule(experiment)
+
+
+def _zones(experiment: Experiment) -> Refusals:
+    aws = experiment.aws
+    for index, zone in enumerate(aws.availability_zones):
+        field = f"aws.availability_zones[{index}]"
+        if not zone.startswith(aws.region):
+            yield Refusal(field, zone, f"must be a zone of aws.region, {aws.region}")
+        if zone in aws.availability_zones[:index]:
+            yield Refusal(field, zone, "is there twice; each zone once")
+    zone = experiment.capacity.availability_zone
+    if zone not in aws.availability_zones:
+        allowed = ", ".join(aws.availability_zones)
+        yield Refusal(
+            "capacity.availability_zone", zone, f"must be in aws.availability_zones: {allowed}"
+        )
+
+
+def _api_access(experiment: Experiment) -> Refusals:
+    for index, block in enumerate(experiment.aws.api_access):
+        field = f"aws.api_access[{index}]"
+        try:
+            network = ipaddress.IPv4Network(block)
+        except ValueError:
+            yield Refusal(field, block, "must be an IPv4 network such as 203.0.113.0/24")
+            continue
+        if network.prefixlen == 0:
+            yield Refusal(field, block, "must not be the whole internet; name your own addresses")
+
+
+def _purchase(experiment: Experiment) -> Refusals:
+    capacity = experiment.capacity
+    if capacity.purchase.reserved and capacity.reservation_id is None:
+        yield Refusal(
+            "capacity.reservation_id", None, f"is required with purchase {capacity.purchase}"
+        )
+    if not capacity.purchase.reserved and capacity.reservation_id is not None:
+        yield Refusal(
+            "capacity.reservation_id",
+            capacity.reservation_id,
+            "is allowed only with purchase reservation or capacity-block",
+        )
+
+
+def _runtime(experiment: Experiment) -> Refusals:
+    if experiment.runtime not in RUNTIMES:
+        yield Refusal("runtime", experiment.runtime, f"must be one of {', '.join(RUNTIMES)}")
+
+
+def _mode(experiment: Experiment) -> Refusals:
+    runtime, mode = experiment.serving_runtime, experiment.speculation.mode
+    if mode in runtime.modes:
+        return
+    able = runtimes_serving(mode)
+    elsewhere = f"{mode} is served by {', '.join(able)}" if able else f"no runtime serves {mode}"
+    yield Refusal(
+        "speculation.mode",
+        str(mode),
+        f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
+    )
+
+
+def _models_known(experiment: Experiment) -> Refusals:
+    for role, model in (("target", experiment.models.target), ("draft", experiment.models.draft)):
+        field = f"models.{role}.architecture"
+        known = KNOWN_MODELS.get(model.id)
+        if known is None and model.architecture is None:
+            yield Refusal(
+                field,
+                None,
+                f"is required, since {model.id} is not one of {', '.join(KNOWN_MODELS)}",
+            )
+        if known is not None and model.architecture not in (None, known):
+            yield Refusal(field, model.id, "contradicts the known figures; leave it out")
+
+
+def _pair(experiment: Experiment) -> Refusals:
+    target, draft = experiment.models.target.known, experiment.models.draft.known
+    needed = experiment.serving_runtime.modes[experiment.speculation.mode].draft
+    if target.kind is not ModelKind.CAUSAL_LM:
+        yield Refusal("models.target", experiment.models.target.id, "must be a causal-lm")
+    if draft.kind is not needed:
+        yield Refusal(
+            "models.draft",
+            experiment.models.draft.id,
+            f"is a {draft.kind}; mode {experiment.speculation.mode} needs a {needed}",
+        )
+    if draft.vocabulary != target.vocabulary:
+        yield Refusal(
+            "models.draft",
+            experiment.models.draft.id,
+            f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}",
+        )
+    if needed is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
+        yield Refusal(
+            "models.draft",
+            experiment.models.draft.id,
+            f"has hidden size {draft.hidden}; a head must have the target's, {target.hidden}",
+        )
+    if draft.checkpoint_gib >= target.checkpoint_gib:
+        yield Refusal(
+            "models.draft",
+            experiment.models.draft.id,
+            f"has {draft.checkpoint_gib} GiB of weights; must be smaller than the target's "
+            f"{target.checkpoint_gib} GiB",
+        )
+
+
+def _window(experiment: Experiment) -> Refusals:
+    speculation = experiment.speculation
+    minimum = experiment.serving_runtime.modes[speculation.mode].minimum_tokens
+    if speculation.num_speculative_tokens < minimum:
+        yield Refusal(
+            "speculation.num_speculative_tokens",
+            speculation.num_speculative_tokens,
+            f"must be at least {minimum}: NxDI verifies that many positions with one draft fewer",
+        )
+
+
+def _parallelism(experiment: Experiment) -> Refusals:
+    serving, instance = experiment.serving, experiment.capacity.instance
+    cores = instance.logical_cores(serving.devices, serving.logical_core_size)
+    if serving.tensor_parallel != cores:
+        yield Refusal(
+            "serving.tensor_parallel",
+            serving.tensor_parallel,
+            f"must be {cores}: {serving.devices} devices x {instance.cores_per_device} cores / "
+            f"logical_core_size {serving.logical_core_size}",
+        )
+
+
+def _claims_fit(experiment: Experiment) -> Refusals:
+    serving, capacity = experiment.serving, experiment.capacity
+    per_node = capacity.instance.devices // serving.devices
+    if per_node * capacity.nodes < CLAIMS:
+        yield Refusal(
+            "serving.devices",
+            serving.devices,
+            f"{CLAIMS} claims of {serving.devices} devices need more than "
+            f"{capacity.nodes} x {capacity.instance.name} with {capacity.instance.devices} "
+            f"devices; ask for fewer, or for more capacity.nodes",
+        )
+
+
+def _memory(experiment: Experiment) -> Refusals:
+    serving, models = experiment.serving, experiment.models
+    room = serving.devices * experiment.capacity.instance.hbm_gib_per_device
+    weights = models.target.known.checkpoint_gib + models.draft.known.checkpoint_gib
+    if weights > room * WEIGHTS_SHARE_OF_MEMORY:
+        yield Refusal(
+            "serving.devices",
+            serving.devices,
+            f"{weights:g} GiB of weights need more than {WEIGHTS_SHARE_OF_MEMORY:.0%} of "
+            f"{room} GiB device memory; ask for more devices",
+        )
+
+
+def _length(experiment: Experiment) -> Refusals:
+    length = experiment.serving.length
+    for role, model in (("target", experiment.models.target), ("draft", experiment.models.draft)):
+        if length > model.known.max_length:
+            yield Refusal(
+                "serving.length",
+                length,
+                f"must be at most {model.known.max_length}, the context of the {role} {model.id}",
+            )
+
+
+def _load_fits(experiment: Experiment) -> Refusals:
+    load = experiment.benchmark
+    longest = (
+        load.mean_input_tokens
+        + load.mean_output_tokens
+        # llmperf draws lengths from a normal distribution; three deviations are as good as all.
+        + 3 * (load.stddev_input_tokens + load.stddev_output_tokens)
+        + experiment.speculation.num_speculative_tokens
+    )
+    if longest > experiment.serving.length:
+        yield Refusal(
+            "benchmark.mean_output_tokens",
+            load.mean_output_tokens,
+            f"input, output, three deviations and the window come to {longest} tokens; must be "
+            f"at most serving.length, {experiment.serving.length}",
+        )
+    if load.mean_input_tokens <= LLMPERF_PREFIX_TOKENS:
+        yield Refusal(
+            "benchmark.mean_input_tokens",
+            load.mean_input_tokens,
+            f"must be more than {LLMPERF_PREFIX_TOKENS}, the length of llmperf's own instruction",
+        )
+
+
+def _concurrency(experiment: Experiment) -> Refusals:
+    load, batch = experiment.benchmark, experiment.serving.batch
+    if load.concurrency > batch:
+        yield Refusal(
+            "benchmark.concurrency",
+            load.concurrency,
+            f"must be at most serving.batch, {batch}: more would measure the queue",
+        )
+    if load.requests < load.concurrency:
+        yield Refusal(
+            "benchmark.requests",
+            load.requests,
+            f"must be at least benchmark.concurrency, {load.concurrency}",
+        )
+
+
+def _temperature(experiment: Experiment) -> Refusals:
+    mode = experiment.speculation.mode
+    if experiment.serving_runtime.modes[mode].greedy_only and experiment.benchmark.temperature:
+        yield Refusal(
+            "benchmark.temperature",
+            experiment.benchmark.temperature,
+            f"must be 0: mode {mode} of runtime {experiment.runtime} samples greedily on the "
+            "device and would ignore it on one side only",
+        )
+
+
+def _test_cases(experiment: Experiment) -> Refusals:
+    cases = experiment.benchmark.test_cases
+    names = Counter(case.name for case in cases)
+    for index, case in enumerate(cases):
+        if names[case.name] > 1:
+            yield Refusal(
+                f"benchmark.test_cases[{index}].name", case.name, "is there twice; must be unique"
+            )
+    for structure in Structure:
+        headlines = [c.name for c in cases if c.headline and c.structure is structure]
+        if len(headlines) != 1:
+            yield Refusal(
+                "benchmark.test_cases",
+                headlines,
+                f"exactly one {structure} case must have headline: true",
+            )
+
+
+_RULES: Final[tuple[Callable[[Experiment], Refusals], ...]] = (
+    _zones,
+    _api_access,
+    _purchase,
+    _runtime,
+    _mode,
+    _models_known,
+    _pair,
+    _window,
+    _parallelism,
+    _claims_fit,
+    _memory,
+    _length,
+    _load_fits,
+    _concurrency,
+    _temperature,
+    _test_cases,
+)

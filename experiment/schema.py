@@ -1,0 +1,233 @@
+"""The experiment file, typed. Rules that span several fields stand in ``rules``."""
+
+from __future__ import annotations
+
+import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from experiment.hardware import INSTANCE_TYPES, InstanceType
+from experiment.known_models import KNOWN_MODELS, Architecture
+from experiment.runtimes import RUNTIMES, Mode, Runtime
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$")]
+Text = Annotated[str, Field(min_length=1, max_length=4000)]
+Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$")]
+Email = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")]
+Cidr = Annotated[str, Field(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Aws(_Model):
+    """Where the experiment runs."""
+
+    region: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z]{2}(-[a-z]+)+-\d$",
+            description="AWS region that offers the instance type.",
+        ),
+    ]
+    availability_zones: Annotated[
+        tuple[Zone, ...],
+        Field(
+            min_length=2,
+            max_length=3,
+            description="Zones of the VPC. The EKS control plane needs two; "
+            "one of them must be capacity.availability_zone.",
+        ),
+    ]
+    api_access: tuple[Cidr, ...] = Field(
+        (),
+        description="CIDR blocks that may reach the Kubernetes API. Empty: from the VPC only.",
+    )
+
+
+class Purchase(StrEnum):
+    """How the capacity is bought."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVATION = "reservation"
+    CAPACITY_BLOCK = "capacity-block"
+
+    @property
+    def reserved(self) -> bool:
+        """Whether this option needs the identifier of something bought beforehand."""
+        return self in (Purchase.RESERVATION, Purchase.CAPACITY_BLOCK)
+
+
+class Price(_Model):
+    """What one node costs. Prices change, so the date is part of the figure."""
+
+    usd_per_hour: Annotated[float, Field(gt=0, description="One node, USD per hour.")]
+    as_of: datetime.date = Field(description="When this price was read.")
+    source: Text = Field(description="Where this price was read.")
+
+
+class Capacity(_Model):
+    """The Trainium nodes and how they are paid for."""
+
+    instance_type: Literal["trn2.48xlarge"] = Field(description="EC2 instance type.")
+    nodes: Annotated[int, Field(ge=1, le=8, description="Nodes in the group.")]
+    availability_zone: Zone = Field(description="The zone that has the capacity.")
+    purchase: Purchase = Field(
+        description="on-demand, spot, reservation (an on-demand capacity reservation) or "
+        "capacity-block (prepaid, in one zone)."
+    )
+    reservation_id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$")] | None = Field(
+        None, description="Required with reservation and capacity-block."
+    )
+    price: Price
+
+    @property
+    def instance(self) -> InstanceType:
+        """The catalogue entry of ``instance_type``."""
+        return INSTANCE_TYPES[self.instance_type]
+
+
+class Model(_Model):
+    """A checkpoint on the Hugging Face Hub, at one commit."""
+
+    id: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$", description="organisation/name")]
+    revision: Annotated[
+        str, Field(pattern=r"^[0-9a-f]{40}$", description="Commit. A branch name would move.")
+    ]
+    architecture: Architecture | None = Field(
+        None, description="Required for a model this project does not know."
+    )
+
+    @property
+    def known(self) -> Architecture:
+        """The architecture, from the file or from the catalogue.
+
+        Raises KeyError for an unknown model without one; ``rules`` refuses such a file.
+        """
+        return self.architecture or KNOWN_MODELS[self.id]
+
+
+class Models(_Model):
+    """The pair. Both must share one vocabulary."""
+
+    target: Model = Field(description="The model that is served.")
+    draft: Model = Field(description="The model that proposes tokens for it.")
+
+
+class Speculation(_Model):
+    """How the speculative service decodes."""
+
+    mode: Mode = Field(description="Speculation mode; what a runtime can serve differs.")
+    num_speculative_tokens: Annotated[
+        int, Field(ge=1, le=15, description="Tokens in the speculation window.")
+    ]
+
+
+class Serving(_Model):
+    """What each of the two services gets. Both get the same."""
+
+    devices: Literal[1, 4, 8, 16] = Field(
+        description="Neuron devices of each service, out of one connected device group."
+    )
+    logical_core_size: Literal[1, 2] = Field(
+        description="Physical NeuronCores in one logical core (LNC)."
+    )
+    tensor_parallel: Literal[1, 2, 4, 8, 16, 32, 64] = Field(
+        description="Must be devices x cores per device / logical_core_size."
+    )
+    batch: Annotated[int, Field(ge=1, le=256, description="Sequences decoded together.")]
+    length: Annotated[int, Field(ge=128, description="Tokens of prompt and answer together.")]
+
+
+class Structure(StrEnum):
+    """Whether a prompt's continuation is predictable."""
+
+    STRUCTURED = "structured"
+    OPEN_ENDED = "open-ended"
+
+
+class TestCase(_Model):
+    """One prompt to compare the services on."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+
+    name: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$",
+            description="Value of the CloudWatch dimension TestCase.",
+        ),
+    ]
+    line: Text | None = Field(
+        description="Line the prompt is filled with; null for llmperf's own text (sonnets)."
+    )
+    structure: Structure
+    headline: bool = Field(False, description="Drawn in the report's latency figures.")
+
+
+class Benchmark(_Model):
+    """The load, in llmperf's terms. It is closed-loop: concurrency, never a rate."""
+
+    image: Text | None = Field(
+        None, description="A ready benchmark image; null builds one from benchmark/."
+    )
+    concurrency: Annotated[int, Field(ge=1, description="Requests in flight per service.")]
+    requests: Annotated[int, Field(ge=1, description="Requests per case, round and service.")]
+    rounds: Annotated[int, Field(ge=1, le=100, description="Passes over all test cases.")]
+    mean_input_tokens: Annotated[int, Field(ge=1)]
+    stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
+    mean_output_tokens: Annotated[int, Field(ge=2)]
+    stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
+    timeout_seconds: Annotated[int, Field(ge=1, description="For one case and round.")]
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1, max_length=50)]
+
+
+class Quality(_Model):
+    """The lm-eval job: does speculation change the answers' correctness?"""
+
+    limit: Annotated[int, Field(ge=1, le=1319, description="GSM8K questions (1319 in all).")]
+
+
+class Alerts(_Model):
+    """Who is told, and when."""
+
+    emails: tuple[Email, ...] = Field((), description="Subscribers of the alarm topic.")
+    idle_minutes: Annotated[
+        int, Field(ge=15, le=1440, description="A node idle this long raises an alarm.")
+    ]
+    minimum_speedup: Annotated[
+        float,
+        Field(
+            gt=0,
+            strict=False,
+            description="Below this on the structured headline case, speculation lost its benefit.",
+        ),
+    ]
+    budget_usd_per_month: Annotated[float, Field(gt=0)]
+
+
+class Experiment(_Model):
+    """One comparison of a baseline and a speculative vLLM service on Trainium."""
+
+    name: Name = Field(description="Names and tags everything the experiment creates.")
+    aws: Aws
+    capacity: Capacity
+    runtime: str = Field(
+        description="Image generation that serves.", json_schema_extra={"enum": sorted(RUNTIMES)}
+    )
+    models: Models
+    speculation: Speculation
+    serving: Serving
+    benchmark: Benchmark
+    quality: Quality
+    alerts: Alerts
+
+    @property
+    def serving_runtime(self) -> Runtime:
+        """The catalogue entry of ``runtime``."""
+        return RUNTIMES[self.runtime]

@@ -1,0 +1,1 @@
+"""AWS: one stack a concern, each given typed values and nothing else."""

@@ -1,0 +1,111 @@
+"""The model bucket and one least-privilege role per consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import Aws, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from benchmark.names import NAMESPACE, RESULTS_PREFIX
+from charts.names import COMPILED_PREFIX, MODELS_PREFIX, ServiceAccount, bucket_name
+from experiment.schema import Experiment
+from stacks.cluster import pod_identity_principal
+
+
+class ModelStoreStack(Stack):
+    """A bucket with ``models/``, ``compiled/`` and ``results/``, and who may do what there.
+
+    The bucket outlives the stack: it holds measurements, checkpoints and hours of compiling. Its
+    name is fixed, so the next deploy takes it back (``cdk deploy --import-existing-resources``).
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        self.bucket = self._bucket(experiment)
+        self.roles: Mapping[ServiceAccount, iam.Role] = {
+            account: iam.Role(
+                self,
+                f"{account.capitalize()}Role",
+                assumed_by=pod_identity_principal(),
+                description=f"Pods of service account {account}",
+            )
+            for account in ServiceAccount
+        }
+        self._grants()
+
+    def _bucket(self, experiment: Experiment) -> s3.Bucket:
+        return s3.Bucket(
+            self,
+            "Models",
+            bucket_name=bucket_name(experiment, Aws.ACCOUNT_ID),
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            minimum_tls_version=1.2,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            versioned=True,
+            removal_policy=RemovalPolicy.RETAIN,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    id="incomplete-uploads",
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                ),
+                # Replaced shards and graphs are tens of gigabytes each.
+                s3.LifecycleRule(
+                    id="replaced-objects",
+                    noncurrent_version_expiration=Duration.days(7),
+                    expired_object_delete_marker=True,
+                ),
+                s3.LifecycleRule(
+                    id="old-results", prefix=RESULTS_PREFIX, expiration=Duration.days(365)
+                ),
+            ],
+        )
+
+    def _grants(self) -> None:
+        self._may_write(ServiceAccount.PREPARE, MODELS_PREFIX, COMPILED_PREFIX)
+        self._may_read(ServiceAccount.PREPARE, MODELS_PREFIX, COMPILED_PREFIX)
+        self._may_read(ServiceAccount.SERVE, MODELS_PREFIX, COMPILED_PREFIX)
+        self._may_write(ServiceAccount.BENCHMARK, RESULTS_PREFIX)
+        self._may_read(ServiceAccount.BENCHMARK, RESULTS_PREFIX)
+        self._may_write(ServiceAccount.QUALITY, RESULTS_PREFIX)
+        self.roles[ServiceAccount.BENCHMARK].add_to_policy(
+            iam.PolicyStatement(
+                sid="PublishMetrics",
+                actions=["cloudwatch:PutMetricData"],
+                # The action knows no resources; the namespace is what can be confined.
+                resources=["*"],
+                conditions={"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
+            )
+        )
+
+    def _may_read(self, account: ServiceAccount, *prefixes: str) -> None:
+        self._allow(account, "Read", ["s3:GetObject"], prefixes)
+        self.roles[account].add_to_policy(
+            iam.PolicyStatement(
+                sid="List",
+                actions=["s3:ListBucket"],
+                resources=[self.bucket.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}},
+            )
+        )
+
+    def _may_write(self, account: ServiceAccount, *prefixes: str) -> None:
+        self._allow(account, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], prefixes)
+
+    def _allow(
+        self, account: ServiceAccount, sid: str, actions: list[str], prefixes: tuple[str, ...]
+    ) -> None:
+        self.roles[account].add_to_policy(
+            iam.PolicyStatement(
+                sid=sid,
+                actions=actions,
+                resources=[self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes],
+            )
+        )

@@ -1,0 +1,78 @@
+"""The VPC: private nodes, one NAT gateway, S3 without NAT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from experiment.schema import Experiment
+
+
+class NetworkStack(Stack):
+    """A VPC over the zones the experiment names.
+
+    Bulk traffic (checkpoints, compiled graphs, image layers in ECR) goes through the S3 gateway
+    endpoint, which is free. Interface endpoints cost by the hour and zone, so there are three,
+    in the Trainium zone only: the two ECR needs before S3 is asked for layers, and CloudWatch
+    Logs, the one steady stream of the nodes.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=ec2.IpAddresses.cidr("10.0.0.0/16"),
+            availability_zones=list(experiment.aws.availability_zones),
+            nat_gateways=1,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(
+                    name="Public",
+                    subnet_type=ec2.SubnetType.PUBLIC,
+                    cidr_mask=24,
+                    map_public_ip_on_launch=False,
+                ),
+                # Every pod has an address of the VPC, every EFA interface one more.
+                ec2.SubnetConfiguration(
+                    name="Private",
+                    subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS,
+                    cidr_mask=18,
+                ),
+            ],
+        )
+        self._flow_logs()
+        self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        self._interface_endpoints(experiment.capacity.availability_zone)
+
+    def _flow_logs(self) -> None:
+        # An explicit group: one that AWS creates outlives the stack and blocks the next deploy.
+        group = logs.LogGroup(
+            self,
+            "FlowLogs",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.vpc.add_flow_log(
+            "FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group)
+        )
+
+    def _interface_endpoints(self, zone: str) -> None:
+        services = ec2.InterfaceVpcEndpointAwsService
+        for name, service in (
+            ("EcrApi", services.ECR),
+            ("EcrDocker", services.ECR_DOCKER),
+            ("Logs", services.CLOUDWATCH_LOGS),
+        ):
+            self.vpc.add_interface_endpoint(
+                name,
+                service=service,
+                subnets=ec2.SubnetSelection(
+                    subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, availability_zones=[zone]
+                ),
+            )

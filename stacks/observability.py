@@ -1,0 +1,167 @@
+"""Alarms, a budget, and the dashboards of ``stacks.dashboards``.
+
+Everything is found by name (``benchmark.names``, Container Insights), so this stack needs no
+other stack and can be deployed, changed and thrown away alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aws_cdk import Aws, CfnOutput, Duration, Stack
+from aws_cdk import aws_budgets as budgets
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from experiment.schema import Experiment, Structure
+from stacks import metrics
+from stacks.dashboards import comparison_dashboard, nodes_dashboard
+
+IDLE_PERIOD_MINUTES: Final = 5
+
+
+class ObservabilityStack(Stack):
+    """What a person looks at, and what looks after the bill when nobody does."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        comparison = comparison_dashboard(self, experiment)
+        nodes = nodes_dashboard(self, experiment)
+        self._topic = self._alarm_topic(experiment)
+        self._alarm_if_idle(experiment)
+        self._alarm_on_memory_errors(experiment)
+        self._alarm_on_lost_benefit(experiment)
+        self._budget(experiment)
+        for name, dashboard in (("Comparison", comparison), ("Nodes", nodes)):
+            CfnOutput(
+                self,
+                f"{name}Dashboard",
+                value=f"https://{self.region}.console.aws.amazon.com/cloudwatch/home"
+                f"?region={self.region}#dashboards/dashboard/{dashboard.dashboard_name}",
+            )
+
+    def _alarm_topic(self, experiment: Experiment) -> sns.Topic:
+        """An encrypted topic. AWS's own key would not let alarms and budgets publish."""
+        publishers = [
+            iam.ServicePrincipal(
+                f"{service}.amazonaws.com",
+                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            )
+            for service in ("cloudwatch", "budgets")
+        ]
+        key = kms.Key(
+            self,
+            "AlarmKey",
+            description=f"Alarms of experiment {experiment.name}",
+            enable_key_rotation=True,
+        )
+        topic = sns.Topic(
+            self, "Alarms", topic_name=f"{experiment.name}-alarms", master_key=key, enforce_ssl=True
+        )
+        for publisher in publishers:
+            key.grant_encrypt_decrypt(publisher)
+            topic.grant_publish(publisher)
+        for email in experiment.alerts.emails:
+            topic.add_subscription(subscriptions.EmailSubscription(email))
+        return topic
+
+    def _alarm(self, name: str, metric: cloudwatch.IMetric, **settings: Any) -> None:
+        """An alarm that stays quiet while there is no data: no node, or no benchmark running."""
+        alarm = cloudwatch.Alarm(
+            self,
+            name,
+            metric=metric,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            **settings,
+        )
+        alarm.add_alarm_action(actions.SnsAction(self._topic))
+
+    def _alarm_if_idle(self, experiment: Experiment) -> None:
+        price = experiment.capacity.price.usd_per_hour * experiment.capacity.nodes
+        self._alarm(
+            "NodeIdle",
+            metrics.node(
+                experiment,
+                "node_neuroncore_utilization",
+                "Maximum",
+                period=Duration.minutes(IDLE_PERIOD_MINUTES),
+            ),
+            alarm_name=f"{experiment.name}-node-idle",
+            alarm_description=f"No NeuronCore has worked for {experiment.alerts.idle_minutes} "
+            f"minutes, at {price:.2f} USD an hour. Scale the node group to 0, or make destroy.",
+            threshold=1,
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=experiment.alerts.idle_minutes // IDLE_PERIOD_MINUTES,
+        )
+
+    def _alarm_on_memory_errors(self, experiment: Experiment) -> None:
+        self._alarm(
+            "MemoryErrors",
+            metrics.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
+            alarm_name=f"{experiment.name}-ecc-errors",
+            alarm_description="A Neuron device reports ECC errors. Uncorrectable ones replace the "
+            "node after ten minutes (node auto repair); measurements around them are suspect.",
+            threshold=0,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=1,
+        )
+
+    def _alarm_on_lost_benefit(self, experiment: Experiment) -> None:
+        case = next(
+            case
+            for case in experiment.benchmark.test_cases
+            if case.headline and case.structure is Structure.STRUCTURED
+        )
+        minimum = experiment.alerts.minimum_speedup
+        self._alarm(
+            "SpeculationLostItsBenefit",
+            metrics.speed_up(case, period=Duration.minutes(15)),
+            alarm_name=f"{experiment.name}-speculation-lost-its-benefit",
+            alarm_description=f"On {case.name}, which a draft model should predict, speculation "
+            f"is less than {minimum:g}x faster. Accuracy tests do not see this: look at tokens "
+            "per step, and at which artifact is served.",
+            threshold=minimum,
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=1,
+        )
+
+    def _budget(self, experiment: Experiment) -> None:
+        """Needs the tag ``Experiment`` activated for cost allocation, once per payer account."""
+        to_topic = budgets.CfnBudget.SubscriberProperty(
+            address=self._topic.topic_arn, subscription_type="SNS"
+        )
+        budgets.CfnBudget(
+            self,
+            "Budget",
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                budget_name=experiment.name,
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(
+                    amount=experiment.alerts.budget_usd_per_month, unit="USD"
+                ),
+                cost_filters={"TagKeyValue": [f"user:Experiment${experiment.name}"]},
+            ),
+            notifications_with_subscribers=[
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type=kind,
+                        comparison_operator="GREATER_THAN",
+                        threshold=threshold,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[to_topic],
+                )
+                for kind, threshold in (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
+            ],
+            resource_tags=[
+                budgets.CfnBudget.ResourceTagProperty(key="Experiment", value=experiment.name)
+            ],
+        )

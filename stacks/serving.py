@@ -1,0 +1,132 @@
+"""The charts on the cluster, and the identities their pods get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_cdk import Aws, CfnOutput, Stack
+from aws_cdk import aws_ecr_assets as ecr_assets
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from cdk8s import App as Cdk8sApp
+from constructs import Construct
+
+from charts import Deployed, charts
+from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB, ServiceAccount, bucket_name
+from experiment.schema import Experiment
+
+
+class ServingStack(Stack):
+    """Everything in Kubernetes, applied and then left alone.
+
+    Nothing here waits for a download, a compile or vLLM: CloudFormation would give up long before.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        experiment: Experiment,
+        cluster: eks.Cluster,
+        administrator: iam.Role,
+        roles: Mapping[ServiceAccount, iam.Role],
+        benchmark_directory: str,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        self._experiment = experiment
+        self._image = experiment.benchmark.image or self._build(benchmark_directory)
+        identities = self._identities(cluster, roles)
+        self._apply(cluster, identities)
+        self._outputs(administrator)
+
+    def deployed(self, account: str) -> Deployed:
+        """What the manifests must know of a deployment in ``account``, a token or digits."""
+        return Deployed(
+            bucket=bucket_name(self._experiment, account),
+            benchmark_image=self._image.replace(Aws.ACCOUNT_ID, account),
+        )
+
+    def _build(self, directory: str) -> str:
+        """The benchmark image, built from ``directory`` by the CDK CLI when it deploys."""
+        asset = ecr_assets.DockerImageAsset(
+            self,
+            "BenchmarkImage",
+            directory=directory,
+            platform=ecr_assets.Platform.LINUX_AMD64,
+            exclude=["**/__pycache__"],
+        )
+        # The registry's host in plain text, with the account as the only token: dist/ needs it too.
+        repository = f"cdk-hnb659fds-container-assets-{Aws.ACCOUNT_ID}-{self.region}"
+        return (
+            f"{Aws.ACCOUNT_ID}.dkr.ecr.{self.region}.amazonaws.com/{repository}:{asset.image_tag}"
+        )
+
+    def _identities(
+        self, cluster: eks.Cluster, roles: Mapping[ServiceAccount, iam.Role]
+    ) -> list[eks.CfnPodIdentityAssociation]:
+        """A role for each service account, by EKS Pod Identity.
+
+        Not by ``cluster.add_service_account``: it also annotates the account for IRSA, which
+        Mountpoint would then try first, and fail.
+        """
+        return [
+            eks.CfnPodIdentityAssociation(
+                self,
+                f"{account.capitalize()}Identity",
+                cluster_name=cluster.cluster_name,
+                namespace=NAMESPACE,
+                service_account=account,
+                role_arn=role.role_arn,
+            )
+            for account, role in roles.items()
+        ]
+
+    def _apply(self, cluster: eks.Cluster, identities: list[eks.CfnPodIdentityAssociation]) -> None:
+        previous: Construct | None = None
+        for chart in charts(Cdk8sApp(), self._experiment, self.deployed(Aws.ACCOUNT_ID)):
+            manifest = eks.KubernetesManifest(
+                self,
+                chart.node.id,
+                cluster=cluster,
+                manifest=chart.to_json(),
+                # Applied, not created: an object that is there already is no error.
+                overwrite=True,
+            )
+            if previous:
+                manifest.node.add_dependency(previous)
+            else:
+                manifest.node.add_dependency(*identities)
+            previous = manifest
+
+    def _outputs(self, administrator: iam.Role) -> None:
+        kubectl = f"kubectl --namespace {NAMESPACE}"
+        for name, command, description in (
+            (
+                "1Kubeconfig",
+                f"aws eks update-kubeconfig --name {self._experiment.name} "
+                f"--region {self.region} --role-arn {administrator.role_arn}",
+                "First: kubectl for this cluster",
+            ),
+            ("2Watch", f"{kubectl} get pods --watch", "What is going on"),
+            (
+                "3Preparation",
+                f"{kubectl} logs --follow --selector component=prepare --all-containers --prefix",
+                "Downloads and compiles",
+            ),
+            ("4Results", f"{kubectl} logs --follow {BENCHMARK_POD}", "The benchmark and its table"),
+            (
+                "5Again",
+                f"{kubectl} get pod {BENCHMARK_POD} --output yaml | kubectl replace --force -f -",
+                "Another run",
+            ),
+            (
+                "6Quality",
+                f"{kubectl} patch $({kubectl} get job --selector app={QUALITY_JOB} --output name) "
+                """--type merge --patch '{"spec":{"suspend":false}}'""",
+                "GSM8K against both services",
+            ),
+        ):
+            CfnOutput(self, f"Command{name}", value=command, description=description)

@@ -1,0 +1,232 @@
+"""Trainium nodes: launch template, managed node group, Neuron DRA driver."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aws_cdk import CfnTag, Duration, Fn, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from charts.names import NEURON_TAINT, NODE_GROUP_LABEL, TRAINIUM_NODES
+from experiment.schema import Capacity, Experiment, Purchase
+from stacks.cluster import node_role
+
+NEURON_CHART_VERSION: Final = "1.10.0"
+"""Carries DRA driver 1.2.0, which serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
+
+CAPACITY_TYPES: Final = {
+    Purchase.ON_DEMAND: eks.CapacityType.ON_DEMAND,
+    # A reservation is paid as on-demand; the launch template says which one.
+    Purchase.RESERVATION: eks.CapacityType.ON_DEMAND,
+    Purchase.SPOT: eks.CapacityType.SPOT,
+    Purchase.CAPACITY_BLOCK: eks.CapacityType.CAPACITY_BLOCK,
+}
+
+# EKS appends its own part with the cluster's address. RAID0 makes one file system of the NVMe
+# disks and puts kubelet's and containerd's directories on it: compiling needs 30 to 50 GB of
+# scratch, weights 60 GB, images 20 GB.
+USER_DATA: Final = """\
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="BOUNDARY"
+
+--BOUNDARY
+Content-Type: application/node.eks.aws
+
+---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  featureGates:
+    FastImagePull: true
+  instance:
+    localStorage:
+      strategy: RAID0
+
+--BOUNDARY--
+"""
+
+
+class TrainiumStack(Stack):
+    """The node group the two services run on, and the driver that hands out its devices."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        experiment: Experiment,
+        cluster: eks.Cluster,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        capacity = experiment.capacity
+        template = self._launch_template(experiment.name, capacity, cluster)
+        self.nodes = self._node_group(capacity, cluster, template)
+        self._dra_driver(cluster)
+
+    def _launch_template(
+        self, name: str, capacity: Capacity, cluster: eks.Cluster
+    ) -> ec2.CfnLaunchTemplate:
+        tags = [CfnTag(key="Experiment", value=name), CfnTag(key="Name", value=f"{name}-trainium")]
+        return ec2.CfnLaunchTemplate(
+            self,
+            "LaunchTemplate",
+            launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
+                # Here, and not in the node group: aws_eks_v2 refuses the Neuron AMI type beside
+                # instance_types=[trn2.48xlarge].
+                instance_type=capacity.instance_type,
+                instance_market_options=(
+                    ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
+                        market_type="capacity-block"
+                    )
+                    if capacity.purchase is Purchase.CAPACITY_BLOCK
+                    else None
+                ),
+                capacity_reservation_specification=(
+                    ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty(
+                        capacity_reservation_target=ec2.CfnLaunchTemplate.CapacityReservationTargetProperty(
+                            capacity_reservation_id=capacity.reservation_id
+                        )
+                    )
+                    if capacity.purchase.reserved
+                    else None
+                ),
+                placement=self._placement(capacity),
+                network_interfaces=self._network_interfaces(capacity, cluster),
+                metadata_options=ec2.CfnLaunchTemplate.MetadataOptionsProperty(
+                    http_tokens="required", http_put_response_hop_limit=1
+                ),
+                block_device_mappings=[
+                    ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
+                        device_name="/dev/xvda",
+                        ebs=ec2.CfnLaunchTemplate.EbsProperty(
+                            volume_type="gp3",
+                            volume_size=500,
+                            encrypted=True,
+                            delete_on_termination=True,
+                        ),
+                    )
+                ],
+                user_data=Fn.base64(USER_DATA),
+                tag_specifications=[
+                    ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=tags)
+                    for kind in ("instance", "volume", "network-interface")
+                ],
+            ),
+            tag_specifications=[
+                ec2.CfnLaunchTemplate.LaunchTemplateTagSpecificationProperty(
+                    resource_type="launch-template", tags=tags
+                )
+            ],
+        )
+
+    def _placement(self, capacity: Capacity) -> ec2.CfnLaunchTemplate.PlacementProperty | None:
+        """A cluster placement group, which a Capacity Block does not accept."""
+        if capacity.purchase is Purchase.CAPACITY_BLOCK:
+            return None
+        group = ec2.PlacementGroup(
+            self, "PlacementGroup", strategy=ec2.PlacementGroupStrategy.CLUSTER
+        )
+        return ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.placement_group_name)
+
+    def _network_interfaces(
+        self, capacity: Capacity, cluster: eks.Cluster
+    ) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
+        """One EFA interface a network card.
+
+        With interfaces in the template EKS adds no security group, so the cluster's own is named.
+        """
+        groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
+        return [
+            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
+                network_card_index=card,
+                device_index=0 if card == 0 else 1,
+                interface_type="efa",
+                groups=groups,
+                associate_public_ip_address=False,
+                delete_on_termination=True,
+            )
+            for card in range(capacity.instance.network_interfaces)
+        ]
+
+    def _fabric(self, cluster: eks.Cluster) -> ec2.SecurityGroup:
+        """EFA drops traffic unless its security group is open to itself, both ways."""
+        group = ec2.SecurityGroup(
+            self,
+            "Fabric",
+            vpc=cluster.vpc,
+            description="Trainium nodes among themselves, EFA",
+            allow_all_outbound=True,
+        )
+        ec2.CfnSecurityGroupIngress(
+            self,
+            "FabricIngress",
+            group_id=group.security_group_id,
+            source_security_group_id=group.security_group_id,
+            ip_protocol="-1",
+            description="EFA",
+        )
+        ec2.CfnSecurityGroupEgress(
+            self,
+            "FabricEgress",
+            group_id=group.security_group_id,
+            destination_security_group_id=group.security_group_id,
+            ip_protocol="-1",
+            description="EFA",
+        )
+        return group
+
+    def _node_group(
+        self, capacity: Capacity, cluster: eks.Cluster, template: ec2.CfnLaunchTemplate
+    ) -> eks.Nodegroup:
+        return eks.Nodegroup(
+            self,
+            "Nodes",
+            cluster=cluster,
+            # Left out, the construct silently falls back to AL2.
+            ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
+            capacity_type=CAPACITY_TYPES[capacity.purchase],
+            min_size=0,
+            desired_size=capacity.nodes,
+            max_size=capacity.nodes,
+            subnets=ec2.SubnetSelection(
+                subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS,
+                availability_zones=[capacity.availability_zone],
+            ),
+            node_role=node_role(self, "NodeRole"),
+            launch_template_spec=eks.LaunchTemplateSpec(
+                id=template.ref, version=template.attr_latest_version_number
+            ),
+            labels={NODE_GROUP_LABEL: TRAINIUM_NODES},
+            taints=[
+                eks.TaintSpec(key=NEURON_TAINT, value="present", effect=eks.TaintEffect.NO_SCHEDULE)
+            ],
+            enable_node_auto_repair=True,
+        )
+
+    def _dra_driver(self, cluster: eks.Cluster) -> None:
+        """The driver alone: a device plugin beside it would hand the same devices out twice."""
+        driver = eks.HelmChart(
+            self,
+            "NeuronDra",
+            cluster=cluster,
+            release="neuron",
+            repository="oci://public.ecr.aws/neuron/neuron-helm-chart",
+            chart="neuron-helm-chart",
+            version=NEURON_CHART_VERSION,
+            namespace="kube-system",
+            create_namespace=False,
+            # The handler is given 15 minutes; the driver becomes ready with its node.
+            wait=False,
+            timeout=Duration.minutes(10),
+            values={
+                "draDriver": {"enabled": True},
+                "devicePlugin": {"enabled": False},
+                # Node repair is EKS's own (eks-node-monitoring-agent).
+                "npd": {"enabled": False},
+            },
+        )
+        # Removed while its nodes are still there, so that it can clean up after itself.
+        driver.node.add_dependency(self.nodes)
