@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from cdk8s import App, Chart
 
@@ -44,6 +45,6 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         ),
         QualityChart(app, "quality", experiment=experiment),
     ]
-    for earlier, later in zip(ordered, ordered[1:], strict=False):
+    for earlier, later in pairwise(ordered):
         later.add_dependency(earlier)
     return ordered

@@ -13,9 +13,7 @@ from charts.names import (
     MODEL_STORE_CONFIG,
     MODELS_CLAIM,
     NEURON_TAINT,
-    NODE_GROUP_LABEL,
     SCRIPTS_CONFIG,
-    TRAINIUM_NODES,
 )
 
 USER_ID: Final = 1000
@@ -126,12 +124,9 @@ def mount(volume: str, path: str, *, read_only: bool = False) -> k8s.VolumeMount
     return k8s.VolumeMount(name=volume, mount_path=path, read_only=read_only or None)
 
 
-def on_trainium() -> dict[str, object]:
-    """Scheduling of a pod that belongs on a Trainium node."""
-    return {
-        "node_selector": {NODE_GROUP_LABEL: TRAINIUM_NODES},
-        "tolerations": [k8s.Toleration(key=NEURON_TAINT, operator="Exists", effect="NoSchedule")],
-    }
+def neuron_toleration() -> k8s.Toleration:
+    """Lets a pod onto the tainted Trainium nodes."""
+    return k8s.Toleration(key=NEURON_TAINT, operator="Exists", effect="NoSchedule")
 
 
 def job_name(prefix: str, spec: k8s.JobSpec) -> str:

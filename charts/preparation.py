@@ -13,7 +13,9 @@ from constructs import Construct
 
 from charts.names import (
     NAMESPACE,
+    NODE_GROUP_LABEL,
     SCRIPTS_CONFIG,
+    TRAINIUM_NODES,
     Component,
     ServiceAccount,
     artifact_prefix,
@@ -32,7 +34,7 @@ from charts.pods import (
     model_store_environment,
     models_volume,
     mount,
-    on_trainium,
+    neuron_toleration,
     pod_security,
     python_command,
     quantities,
@@ -150,7 +152,8 @@ def _compile(variant: Variant) -> k8s.PodSpec:
             empty_dir("scratch", "500Gi"),
             empty_dir("tmp", "100Gi"),
         ],
-        **on_trainium(),
+        node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
+        tolerations=[neuron_toleration()],
     )
 
 

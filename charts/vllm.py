@@ -12,6 +12,8 @@ from charts.names import (
     CLAIM_TEMPLATE,
     MODELS_PREFIX,
     NAMESPACE,
+    NODE_GROUP_LABEL,
+    TRAINIUM_NODES,
     VLLM_PORT,
     Component,
     ServiceAccount,
@@ -28,7 +30,7 @@ from charts.pods import (
     model_store_environment,
     models_volume,
     mount,
-    on_trainium,
+    neuron_toleration,
     pod_security,
     quantities,
     scripts_volume,
@@ -137,7 +139,8 @@ def _pod(variant: Variant) -> k8s.PodSpec:
             empty_dir("shared-memory", _SHARED_MEMORY, medium="Memory"),
             empty_dir("tmp", "50Gi"),
         ],
-        **on_trainium(),
+        node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
+        tolerations=[neuron_toleration()],
     )
 
 
@@ -173,6 +176,7 @@ def _server(variant: Variant) -> k8s.Container:
             {
                 **runtime.environment,
                 "NEURON_COMPILED_ARTIFACTS": ARTIFACT_PATH,
+                "NEURON_LOGICAL_NC_CONFIG": str(variant.experiment.serving.logical_core_size),
                 "HF_HUB_OFFLINE": "1",
             }
         ),

@@ -218,7 +218,7 @@ class Experiment(_Model):
     aws: Aws
     capacity: Capacity
     runtime: str = Field(
-        description="Image generation that serves.", json_schema_extra={"enum": sorted(RUNTIMES)}
+        description="Image generation that serves.", json_schema_extra={"enum": [*RUNTIMES]}
     )
     models: Models
     speculation: Speculation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aws_cdk import ArnFormat, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
@@ -16,6 +16,7 @@ from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct, IDependable
 
 from experiment.schema import Experiment
+from stacks.acknowledge import acknowledge, managed_policy
 
 KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27, with DRA generally available (since 1.34). The kubectl
@@ -24,6 +25,31 @@ together."""
 
 SYSTEM_NODES: Final = 2
 """CoreDNS and the add-ons' controllers spread over two nodes, one a zone."""
+
+_PUBLIC_ECR_POLICY: Final = {
+    "Fn::If": [
+        "ClusterKubectlProviderHandlerHasEcrPublic69E09706",
+        {
+            "Fn::Join": [
+                "",
+                [
+                    "arn:",
+                    {"Ref": "AWS::Partition"},
+                    ":iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly",
+                ],
+            ]
+        },
+        {"Ref": "AWS::NoValue"},
+    ]
+}
+_KUBECTL_FINDINGS: Final = (
+    managed_policy("service-role/AWSLambdaBasicExecutionRole"),
+    managed_policy("service-role/AWSLambdaVPCAccessExecutionRole"),
+    managed_policy("AmazonEC2ContainerRegistryReadOnly"),
+    f"AwsSolutions-IAM4[Policy::{json.dumps(_PUBLIC_ECR_POLICY, separators=(',', ':'))}]",
+    "AwsSolutions-IAM5[Resource::<ClusterKubectlProviderHandler2E05C68A.Arn>:*]",
+    "AwsSolutions-L1",
+)
 
 
 class ClusterStack(Stack):
@@ -56,7 +82,7 @@ class ClusterStack(Stack):
             description="Administrator of the experiment's Kubernetes cluster",
         )
 
-    def _cluster(self, experiment: Experiment, vpc: ec2.Vpc) -> eks.Cluster:
+    def _cluster(self, experiment: Experiment, vpc: ec2.Vpc) -> eks.ICluster:
         api_access = experiment.aws.api_access
         # An explicit group: one that EKS creates outlives the stack and blocks the next deploy.
         log_group = logs.LogGroup(
@@ -104,13 +130,29 @@ class ClusterStack(Stack):
             ),
         )
         cluster.node.add_dependency(log_group)
-        return cluster
+        acknowledge(
+            cluster.role,
+            {managed_policy("AmazonEKSClusterPolicy"): "What EKS needs to run a control plane."},
+        )
+        acknowledge(
+            cluster.node.find_child("KubectlProvider"),
+            dict.fromkeys(
+                _KUBECTL_FINDINGS,
+                "The CDK's own handler: its roles and its runtime come with aws-cdk-lib.",
+            ),
+        )
+        # The class implements the interface, but its Python stub lacks one of the properties.
+        return cast(eks.ICluster, cluster)
 
     def _networking_addons(self) -> list[eks.CfnAddon]:
         """What a node needs before it can become ready."""
         cni_role = self._addon_role("VpcCniRole")
         cni_role.add_managed_policy(
             iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy")
+        )
+        acknowledge(
+            cni_role,
+            {managed_policy("AmazonEKS_CNI_Policy"): "Follows what each CNI version needs."},
         )
         return [
             self._addon(
@@ -178,6 +220,14 @@ class ClusterStack(Stack):
                 actions=["ec2:DescribeTags", "ec2:DescribeVolumes", "logs:DescribeLogGroups"],
                 resources=["*"],
             )
+        )
+        acknowledge(
+            role,
+            {
+                f"AwsSolutions-IAM5[Resource::arn:aws:logs:{self.region}:<AWS::AccountId>:"
+                f"log-group:{prefix}/*]": "The log groups of this cluster, and their streams.",
+                "AwsSolutions-IAM5[Resource::*]": "Describing knows no resources.",
+            },
         )
         addon = self._addon(
             "amazon-cloudwatch-observability",
@@ -275,9 +325,12 @@ def pod_identity_principal() -> iam.IPrincipal:
 def node_role(scope: Construct, construct_id: str) -> iam.Role:
     """A role for nodes. It lacks AmazonEKS_CNI_Policy, which the CNI gets by Pod Identity."""
     policies = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
-    return iam.Role(
+    role = iam.Role(
         scope,
         construct_id,
         assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
         managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(p) for p in policies],
     )
+    reason = "What EKS requires of a node, kept current by AWS."
+    acknowledge(role, {managed_policy(policy): reason for policy in policies})
+    return role

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from aws_cdk import Aws, Duration, RemovalPolicy, Stack
+from aws_cdk import Aws, CfnElement, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -13,6 +13,7 @@ from constructs import Construct
 from benchmark.names import NAMESPACE, RESULTS_PREFIX
 from charts.names import COMPILED_PREFIX, MODELS_PREFIX, ServiceAccount, bucket_name
 from experiment.schema import Experiment
+from stacks.acknowledge import acknowledge
 from stacks.cluster import pod_identity_principal
 
 
@@ -40,7 +41,7 @@ class ModelStoreStack(Stack):
         self._grants()
 
     def _bucket(self, experiment: Experiment) -> s3.Bucket:
-        return s3.Bucket(
+        bucket = s3.Bucket(
             self,
             "Models",
             bucket_name=bucket_name(experiment, Aws.ACCOUNT_ID),
@@ -67,6 +68,14 @@ class ModelStoreStack(Stack):
                 ),
             ],
         )
+        acknowledge(
+            bucket,
+            {
+                "AwsSolutions-S1": "Public weights and benchmark results, read by four roles. Who "
+                "must account for access turns on CloudTrail data events, for all buckets at once."
+            },
+        )
+        return bucket
 
     def _grants(self) -> None:
         self._may_write(ServiceAccount.PREPARE, MODELS_PREFIX, COMPILED_PREFIX)
@@ -83,6 +92,10 @@ class ModelStoreStack(Stack):
                 resources=["*"],
                 conditions={"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
             )
+        )
+        acknowledge(
+            self.roles[ServiceAccount.BENCHMARK],
+            {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined by its namespace."},
         )
 
     def _may_read(self, account: ServiceAccount, *prefixes: str) -> None:
@@ -108,4 +121,13 @@ class ModelStoreStack(Stack):
                 actions=actions,
                 resources=[self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes],
             )
+        )
+        bucket_id = self.get_logical_id(cast(CfnElement, self.bucket.node.default_child))
+        acknowledge(
+            self.roles[account],
+            {
+                f"AwsSolutions-IAM5[Resource::<{bucket_id}.Arn>/{prefix}*]": "Objects below a "
+                "prefix that is this consumer's own."
+                for prefix in prefixes
+            },
         )

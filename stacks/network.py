@@ -10,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from experiment.schema import Experiment
+from stacks.acknowledge import acknowledge
 
 
 class NetworkStack(Stack):
@@ -69,10 +70,14 @@ class NetworkStack(Stack):
             ("EcrDocker", services.ECR_DOCKER),
             ("Logs", services.CLOUDWATCH_LOGS),
         ):
-            self.vpc.add_interface_endpoint(
+            endpoint = self.vpc.add_interface_endpoint(
                 name,
                 service=service,
                 subnets=ec2.SubnetSelection(
                     subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, availability_zones=[zone]
                 ),
+            )
+            acknowledge(
+                endpoint,
+                {"AwsSolutions-EC23": "Open to the VPC's own addresses, a token to the rule."},
             )

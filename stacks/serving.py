@@ -29,7 +29,7 @@ class ServingStack(Stack):
         construct_id: str,
         *,
         experiment: Experiment,
-        cluster: eks.Cluster,
+        cluster: eks.ICluster,
         administrator: iam.Role,
         roles: Mapping[ServiceAccount, iam.Role],
         benchmark_directory: str,
@@ -65,7 +65,7 @@ class ServingStack(Stack):
         )
 
     def _identities(
-        self, cluster: eks.Cluster, roles: Mapping[ServiceAccount, iam.Role]
+        self, cluster: eks.ICluster, roles: Mapping[ServiceAccount, iam.Role]
     ) -> list[eks.CfnPodIdentityAssociation]:
         """A role for each service account, by EKS Pod Identity.
 
@@ -84,7 +84,9 @@ class ServingStack(Stack):
             for account, role in roles.items()
         ]
 
-    def _apply(self, cluster: eks.Cluster, identities: list[eks.CfnPodIdentityAssociation]) -> None:
+    def _apply(
+        self, cluster: eks.ICluster, identities: list[eks.CfnPodIdentityAssociation]
+    ) -> None:
         previous: Construct | None = None
         for chart in charts(Cdk8sApp(), self._experiment, self.deployed(Aws.ACCOUNT_ID)):
             manifest = eks.KubernetesManifest(

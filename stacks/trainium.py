@@ -57,7 +57,7 @@ class TrainiumStack(Stack):
         construct_id: str,
         *,
         experiment: Experiment,
-        cluster: eks.Cluster,
+        cluster: eks.ICluster,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
@@ -67,7 +67,7 @@ class TrainiumStack(Stack):
         self._dra_driver(cluster)
 
     def _launch_template(
-        self, name: str, capacity: Capacity, cluster: eks.Cluster
+        self, name: str, capacity: Capacity, cluster: eks.ICluster
     ) -> ec2.CfnLaunchTemplate:
         tags = [CfnTag(key="Experiment", value=name), CfnTag(key="Name", value=f"{name}-trainium")]
         return ec2.CfnLaunchTemplate(
@@ -132,7 +132,7 @@ class TrainiumStack(Stack):
         return ec2.CfnLaunchTemplate.PlacementProperty(group_name=group.placement_group_name)
 
     def _network_interfaces(
-        self, capacity: Capacity, cluster: eks.Cluster
+        self, capacity: Capacity, cluster: eks.ICluster
     ) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
         """One EFA interface a network card.
 
@@ -151,7 +151,7 @@ class TrainiumStack(Stack):
             for card in range(capacity.instance.network_interfaces)
         ]
 
-    def _fabric(self, cluster: eks.Cluster) -> ec2.SecurityGroup:
+    def _fabric(self, cluster: eks.ICluster) -> ec2.SecurityGroup:
         """EFA drops traffic unless its security group is open to itself, both ways."""
         group = ec2.SecurityGroup(
             self,
@@ -179,7 +179,7 @@ class TrainiumStack(Stack):
         return group
 
     def _node_group(
-        self, capacity: Capacity, cluster: eks.Cluster, template: ec2.CfnLaunchTemplate
+        self, capacity: Capacity, cluster: eks.ICluster, template: ec2.CfnLaunchTemplate
     ) -> eks.Nodegroup:
         return eks.Nodegroup(
             self,
@@ -206,7 +206,7 @@ class TrainiumStack(Stack):
             enable_node_auto_repair=True,
         )
 
-    def _dra_driver(self, cluster: eks.Cluster) -> None:
+    def _dra_driver(self, cluster: eks.ICluster) -> None:
         """The driver alone: a device plugin beside it would hand the same devices out twice."""
         driver = eks.HelmChart(
             self,
