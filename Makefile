@@ -12,6 +12,8 @@ BASE ?= main
 
 # Node, npm and the pinned CDK CLI come with the environment: nothing on the machine is asked.
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+# The CLI would otherwise look up a host of AWS on every command.
+export CDK_DISABLE_CLI_TELEMETRY := true
 CDK := cdk --no-lookups --no-notices --context experiment=$(EXPERIMENT)
 
 READY := .venv/ready
@@ -62,7 +64,7 @@ check: $(READY_DEV) ## Format, lint and types
 
 .PHONY: diff
 diff: $(CLI) ## What the working tree would change against BASE (default: main)
-	@scripts/diff $(BASE) $(EXPERIMENT)
+	@scripts/diff.py $(BASE) $(EXPERIMENT) $(if $(MARKDOWN),--markdown $(MARKDOWN))
 
 .PHONY: deploy
 deploy: $(CLI) ## Deploy everything; takes back a model bucket that an earlier deploy left

@@ -11,6 +11,7 @@ import cdk8s
 
 import charts
 from experiment import Experiment, ExperimentError, load
+from stacks.budget import BudgetStack, budget_region
 from stacks.cluster import ClusterStack
 from stacks.model_store import ModelStoreStack
 from stacks.network import NetworkStack
@@ -29,6 +30,8 @@ def compose(app: cdk.App, experiment: Experiment) -> ServingStack:
     The account is whichever deploys: nothing in synthesis asks for it.
     """
     name, env = experiment.name, cdk.Environment(region=experiment.aws.region)
+    # Traces name temporary directories of the jsii runtime: no two assemblies would be alike.
+    app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
     cdk.Tags.of(app).add("Experiment", name)
     network = NetworkStack(app, f"{name}-network", experiment=experiment, env=env)
     cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, env=env)
@@ -48,7 +51,15 @@ def compose(app: cdk.App, experiment: Experiment) -> ServingStack:
     )
     # Deleted in reverse: workloads, then the driver and its nodes, then the cluster.
     serving.add_stack_dependency(trainium)
-    ObservabilityStack(app, f"{name}-observability", experiment=experiment, env=env)
+    observability = ObservabilityStack(app, f"{name}-observability", experiment=experiment, env=env)
+    budget = BudgetStack(
+        app,
+        f"{name}-budget",
+        experiment=experiment,
+        env=cdk.Environment(region=budget_region(experiment.aws.region)),
+    )
+    # It publishes to the alarms' topic, which it knows by name.
+    budget.add_stack_dependency(observability)
     return serving
 
 

@@ -8,6 +8,7 @@ from constructs import Construct
 
 from charts.names import MODEL_STORE_CONFIG, MODELS_CLAIM, MODELS_PREFIX, NAMESPACE
 from charts.pods import USER_ID
+from charts.scope import cluster_scoped
 from experiment.schema import Experiment
 
 
@@ -29,10 +30,9 @@ class ModelStoreChart(Chart):
             metadata=k8s.ObjectMeta(name=MODEL_STORE_CONFIG),
             data={"BUCKET": bucket, "AWS_REGION": experiment.aws.region},
         )
-        k8s.KubePersistentVolume(
+        persistent_volume = k8s.KubePersistentVolume(
             self,
             "Volume",
-            # A volume belongs to the cluster, not to a namespace.
             metadata=k8s.ObjectMeta(name=volume),
             spec=k8s.PersistentVolumeSpec(
                 capacity={"storage": k8s.Quantity.from_string("1200Gi")},
@@ -58,6 +58,7 @@ class ModelStoreChart(Chart):
                 ),
             ),
         )
+        cluster_scoped(persistent_volume)
         k8s.KubePersistentVolumeClaim(
             self,
             "Claim",

@@ -7,6 +7,7 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.names import NAMESPACE, VLLM_PORT, Component, ServiceAccount
+from charts.scope import cluster_scoped
 
 POD_SECURITY = {
     f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
@@ -21,8 +22,10 @@ class NamespaceChart(Chart):
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
-        k8s.KubeNamespace(
-            self, "Namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=POD_SECURITY)
+        cluster_scoped(
+            k8s.KubeNamespace(
+                self, "Namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=POD_SECURITY)
+            )
         )
         for account in ServiceAccount:
             k8s.KubeServiceAccount(

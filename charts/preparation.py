@@ -236,32 +236,14 @@ def _compiler(variant: Variant) -> k8s.Container:
 
 
 def compile_command(variant: Variant) -> list[str]:
-    """NxDI's ``inference_demo`` with the configuration the service will run with.
-
-    Flags: neuronx-distributed-inference, ``inference_demo.py``. ``ctx-batch-size`` 1 is what the
-    vLLM loader compiles prefill with.
-    """
-    serving, target = variant.experiment.serving, variant.experiment.models.target
-    command = [
+    """NxDI's ``inference_demo`` with the configuration the service will run with."""
+    target = variant.experiment.models.target
+    draft = ("--draft-model-path", checkpoint_path(variant.draft)) if variant.draft else ()
+    return [
         *("inference_demo", "--model-type", target.known.family, "--task-type", "causal-lm", "run"),
-        *("--model-path", checkpoint_path(target)),
+        *("--model-path", checkpoint_path(target), *draft),
         *("--compiled-model-path", _ARTIFACT_PATH),
-        *("--torch-dtype", "bfloat16"),
-        *("--tp-degree", str(serving.tensor_parallel)),
-        *("--logical-nc-config", str(serving.logical_core_size)),
-        *("--batch-size", str(serving.batch), "--ctx-batch-size", "1"),
-        *("--tkg-batch-size", str(serving.batch), "--is-continuous-batching"),
-        *("--seq-len", str(serving.length), "--max-context-length", str(serving.length)),
-        *("--padding-side", "right", "--enable-bucketing"),
-        *("--on-device-sampling", "--top-k", "1"),
-        *("--sequence-parallel-enabled", "--save-sharded-checkpoint"),
+        *variant.compile_flags,
+        # It wants a prompt even if it never runs one.
+        *("--compile-only", "--prompt", "x"),
     ]
-    if variant.speculation and variant.draft:
-        support = variant.experiment.serving_runtime.modes[variant.speculation.mode]
-        command += [
-            *("--draft-model-path", checkpoint_path(variant.draft)),
-            *("--speculation-length", str(variant.speculation.num_speculative_tokens)),
-            *(f"--{key.replace('_', '-')}" for key in support.overrides),
-        ]
-    # inference_demo wants a prompt even if it never runs one.
-    return [*command, "--compile-only", "--prompt", "x"]

@@ -28,8 +28,10 @@ class CompileInputs:
     length: int
     instance_type: str
     image: str
+    family: str
     neuron_configuration: str
-    """The Neuron configuration as canonical JSON."""
+    """The Neuron configuration as JSON."""
+    compile_flags: tuple[str, ...]
 
 
 def artifact_key(inputs: CompileInputs) -> str:

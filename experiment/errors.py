@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,7 @@ class Refusal:
     allowed: str
 
     def __str__(self) -> str:
-        return f"{self.field} = {_shown(self.value)}: {self.allowed}"
+        return f"{self.field} = {shown(self.value)}: {self.allowed}"
 
 
 class ExperimentError(Exception):
@@ -25,9 +27,24 @@ class ExperimentError(Exception):
         super().__init__(f"{file}: {what}")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """``value`` as YAML would write it, short enough for one line."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    text = repr(value) if isinstance(value, str | list | dict | tuple) else str(value)
+    text = _flow(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _flow(value: Any) -> str:
+    match value:
+        case None | bool():
+            return "null" if value is None else str(value).lower()
+        case float() if not math.isfinite(value):
+            return str(value).replace("inf", ".inf").replace("nan", ".nan")
+        case str():
+            return repr(str(value))
+        case Mapping():
+            pairs = (f"{_flow(key)}: {_flow(item)}" for key, item in value.items())
+            return "{" + ", ".join(pairs) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(_flow, value)) + "]"
+        case _:
+            return str(value)

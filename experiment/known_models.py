@@ -24,7 +24,7 @@ class ModelKind(StrEnum):
 class Architecture(BaseModel):
     """The part of a model's configuration that decides what it can be paired with."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     kind: ModelKind = Field(
         ModelKind.CAUSAL_LM, description="A language model, or a head trained for one target."

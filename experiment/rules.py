@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from experiment.errors import Refusal
+from experiment.errors import Refusal, shown
 from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.runtimes import RUNTIMES, runtimes_serving
 from experiment.schema import Experiment, Structure
@@ -19,6 +19,12 @@ from experiment.schema import Experiment, Structure
 LLMPERF_PREFIX_TOKENS: Final = 41
 """Llama tokens of llmperf's own instruction. Asked for a prompt no longer than that, with no
 deviation, llmperf @f1d6bed draws lengths for ever."""
+
+LARGEST_TENSOR_PARALLEL: Final = 64
+"""NxDI takes powers of two up to this."""
+
+WIDEST_API_ACCESS: Final = 8
+"""No organisation has more addresses than one /8; wider is the internet, in one piece or two."""
 
 CLAIMS: Final = 2
 """One device claim for the baseline, one for the speculative service."""
@@ -55,12 +61,17 @@ def _api_access(experiment: Experiment) -> Refusals:
     for index, block in enumerate(experiment.aws.api_access):
         field = f"aws.api_access[{index}]"
         try:
-            network = ipaddress.IPv4Network(block)
+            interface = ipaddress.IPv4Interface(block)
         except ValueError:
             yield Refusal(field, block, "must be an IPv4 network such as 203.0.113.0/24")
             continue
-        if network.prefixlen == 0:
-            yield Refusal(field, block, "must not be the whole internet; name your own addresses")
+        network = interface.network
+        if network.prefixlen < WIDEST_API_ACCESS:
+            yield Refusal(
+                field, block, f"must be /{WIDEST_API_ACCESS} or narrower; name your own addresses"
+            )
+        if interface.ip != network.network_address:
+            yield Refusal(field, block, f"has host bits set; the network is {network}")
 
 
 def _purchase(experiment: Experiment) -> Refusals:
@@ -105,26 +116,45 @@ def _models_known(experiment: Experiment) -> Refusals:
                 None,
                 f"is required, since {model.id} is not one of {', '.join(KNOWN_MODELS)}",
             )
-        if known is not None and model.architecture not in (None, known):
-            yield Refusal(field, model.id, "contradicts the known figures; leave it out")
+        if known is None or model.architecture is None:
+            continue
+        for figure, value in known:
+            given = getattr(model.architecture, figure)
+            if given != value:
+                yield Refusal(
+                    f"{field}.{figure}",
+                    given,
+                    f"{model.id} has {shown(value)}; leave architecture out",
+                )
 
 
 def _pair(experiment: Experiment) -> Refusals:
     target, draft = experiment.models.target.known, experiment.models.draft.known
     needed = experiment.serving_runtime.modes[experiment.speculation.mode].draft
     if target.kind is not ModelKind.CAUSAL_LM:
-        yield Refusal("models.target", experiment.models.target.id, "must be a causal-lm")
+        yield Refusal(
+            "models.target",
+            experiment.models.target.id,
+            f"is of kind {target.kind}; must be {ModelKind.CAUSAL_LM}",
+        )
     if draft.kind is not needed:
         yield Refusal(
             "models.draft",
             experiment.models.draft.id,
-            f"is a {draft.kind}; mode {experiment.speculation.mode} needs a {needed}",
+            f"is of kind {draft.kind}; mode {experiment.speculation.mode} needs {needed}",
         )
     if draft.vocabulary != target.vocabulary:
         yield Refusal(
             "models.draft",
             experiment.models.draft.id,
             f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}",
+        )
+    if needed is ModelKind.CAUSAL_LM and draft.family != target.family:
+        yield Refusal(
+            "models.draft",
+            experiment.models.draft.id,
+            f"is of family {draft.family}; must be the target's, {target.family}, whose model "
+            "class NxDI builds a fused draft with",
         )
     if needed is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
         yield Refusal(
@@ -155,12 +185,22 @@ def _window(experiment: Experiment) -> Refusals:
 def _parallelism(experiment: Experiment) -> Refusals:
     serving, instance = experiment.serving, experiment.capacity.instance
     cores = instance.logical_cores(serving.devices, serving.logical_core_size)
+    layout = (
+        f"{serving.devices} devices x {instance.cores_per_device} cores / "
+        f"logical_core_size {serving.logical_core_size}"
+    )
+    if cores > LARGEST_TENSOR_PARALLEL:
+        yield Refusal(
+            "serving.logical_core_size",
+            serving.logical_core_size,
+            f"{layout} come to tensor_parallel {cores}; NxDI's largest is "
+            f"{LARGEST_TENSOR_PARALLEL}",
+        )
     if serving.tensor_parallel != cores:
         yield Refusal(
             "serving.tensor_parallel",
             serving.tensor_parallel,
-            f"must be {cores}: {serving.devices} devices x {instance.cores_per_device} cores / "
-            f"logical_core_size {serving.logical_core_size}",
+            f"must be {cores}: {layout}",
         )
 
 
@@ -261,12 +301,16 @@ def _test_cases(experiment: Experiment) -> Refusals:
                 f"benchmark.test_cases[{index}].name", case.name, "is there twice; must be unique"
             )
     for structure in Structure:
-        headlines = [c.name for c in cases if c.headline and c.structure is structure]
-        if len(headlines) != 1:
+        field = "benchmark.test_cases[{}].headline"
+        headlines = [i for i, c in enumerate(cases) if c.headline and c.structure is structure]
+        if not headlines:
             yield Refusal(
-                "benchmark.test_cases",
-                headlines,
-                f"exactly one {structure} case must have headline: true",
+                field.format("*"), False, f"one {structure} case must have true; none has"
+            )
+        for index in headlines[1:]:
+            first = cases[headlines[0]].name
+            yield Refusal(
+                field.format(index), True, f"only one {structure} case may have it, {first} does"
             )
 
 

@@ -94,7 +94,13 @@ class Capacity(_Model):
 class Model(_Model):
     """A checkpoint on the Hugging Face Hub, at one commit."""
 
-    id: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$", description="organisation/name")]
+    id: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$",
+            description="organisation/name",
+        ),
+    ]
     revision: Annotated[
         str, Field(pattern=r"^[0-9a-f]{40}$", description="Commit. A branch name would move.")
     ]
@@ -204,7 +210,6 @@ class Alerts(_Model):
         float,
         Field(
             gt=0,
-            strict=False,
             description="Below this on the structured headline case, speculation lost its benefit.",
         ),
     ]

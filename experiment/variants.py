@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from experiment.artifacts import CompileInputs, artifact_key
+from experiment.compilation import compile_flags, neuron_configuration
 from experiment.runtimes import compact
 from experiment.schema import Experiment, Model, Speculation
 
@@ -30,22 +31,13 @@ class Variant:
 
     @property
     def neuron_configuration(self) -> dict[str, Any]:
-        """NxDI's NeuronConfig keys that vLLM's own flags cannot say.
+        """What vLLM is told for the Neuron backend."""
+        return neuron_configuration(self.experiment, self.speculation)
 
-        Sampling and sequence parallelism are given on both sides: left to its defaults, the
-        loader switches sequence parallelism and dynamic sampling on for the baseline only.
-        Sharded checkpoints make a start read shards instead of sharding again, and avoid
-        NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
-        """
-        shared = {
-            "save_sharded_checkpoint": True,
-            "sequence_parallel_enabled": True,
-            "on_device_sampling_config": {"top_k": 1, "do_sample": False},
-            "logical_nc_config": self.experiment.serving.logical_core_size,
-        }
-        if self.speculation is None:
-            return shared
-        return shared | dict(self.experiment.serving_runtime.modes[self.speculation.mode].overrides)
+    @property
+    def compile_flags(self) -> tuple[str, ...]:
+        """What the compiler is told."""
+        return compile_flags(self.experiment, self.speculation)
 
     @property
     def artifact(self) -> str:
@@ -67,7 +59,9 @@ class Variant:
                 length=serving.length,
                 instance_type=experiment.capacity.instance_type,
                 image=experiment.serving_runtime.image,
+                family=experiment.models.target.known.family,
                 neuron_configuration=compact(self.neuron_configuration),
+                compile_flags=self.compile_flags,
             )
         )
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, CfnResource, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -130,6 +130,9 @@ class ClusterStack(Stack):
             ),
         )
         cluster.node.add_dependency(log_group)
+        # A plain resource, which the CDK's tags pass over.
+        barrier = cast(CfnResource, cluster.node.find_child("KubectlReadyBarrier"))
+        barrier.add_property_override("Tags", {"Experiment": self.cluster_name})
         acknowledge(
             cluster.role,
             {managed_policy("AmazonEKSClusterPolicy"): "What EKS needs to run a control plane."},

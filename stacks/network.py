@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import CfnResource, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -47,9 +47,17 @@ class NetworkStack(Stack):
                 ),
             ],
         )
+        self._tag_handler(experiment.name)
         self._flow_logs()
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         self._interface_endpoints(experiment.capacity.availability_zone)
+
+    def _tag_handler(self, name: str) -> None:
+        """Tags the function that closes the default security group: the CDK's tags pass it over."""
+        handler = self.node.find_child("Custom::VpcRestrictDefaultSGCustomResourceProvider")
+        for part in ("Role", "Handler"):
+            resource = cast(CfnResource, handler.node.find_child(part))
+            resource.add_property_override("Tags", [{"Key": "Experiment", "Value": name}])
 
     def _flow_logs(self) -> None:
         # An explicit group: one that AWS creates outlives the stack and blocks the next deploy.

@@ -1,4 +1,4 @@
-"""Alarms, a budget, and the dashboards of ``stacks.dashboards``.
+"""Alarms, and the dashboards of ``stacks.dashboards``.
 
 Everything is found by name (``benchmark.names``, Container Insights), so this stack needs no
 other stack and can be deployed, changed and thrown away alone.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aws_cdk import Aws, CfnOutput, Duration, Stack
-from aws_cdk import aws_budgets as budgets
+from aws_cdk import Aws, CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -25,6 +24,11 @@ from stacks.dashboards import comparison_dashboard, nodes_dashboard
 IDLE_PERIOD_MINUTES: Final = 5
 
 
+def alarm_topic_name(experiment: Experiment) -> str:
+    """The topic that alarms and the budget publish to."""
+    return f"{experiment.name}-alarms"
+
+
 class ObservabilityStack(Stack):
     """What a person looks at, and what looks after the bill when nobody does."""
 
@@ -38,7 +42,6 @@ class ObservabilityStack(Stack):
         self._alarm_if_idle(experiment)
         self._alarm_on_memory_errors(experiment)
         self._alarm_on_lost_benefit(experiment)
-        self._budget(experiment)
         for name, dashboard in (("Comparison", comparison), ("Nodes", nodes)):
             CfnOutput(
                 self,
@@ -61,12 +64,17 @@ class ObservabilityStack(Stack):
             "AlarmKey",
             description=f"Alarms of experiment {experiment.name}",
             enable_key_rotation=True,
+            removal_policy=RemovalPolicy.DESTROY,
         )
         topic = sns.Topic(
-            self, "Alarms", topic_name=f"{experiment.name}-alarms", master_key=key, enforce_ssl=True
+            self,
+            "Alarms",
+            topic_name=alarm_topic_name(experiment),
+            master_key=key,
+            enforce_ssl=True,
         )
         for publisher in publishers:
-            key.grant_encrypt_decrypt(publisher)
+            # Grants the use of the key, too.
             topic.grant_publish(publisher)
         for email in experiment.alerts.emails:
             topic.add_subscription(subscriptions.EmailSubscription(email))
@@ -130,38 +138,4 @@ class ObservabilityStack(Stack):
             threshold=minimum,
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=1,
-        )
-
-    def _budget(self, experiment: Experiment) -> None:
-        """Needs the tag ``Experiment`` activated for cost allocation, once per payer account."""
-        to_topic = budgets.CfnBudget.SubscriberProperty(
-            address=self._topic.topic_arn, subscription_type="SNS"
-        )
-        budgets.CfnBudget(
-            self,
-            "Budget",
-            budget=budgets.CfnBudget.BudgetDataProperty(
-                budget_name=experiment.name,
-                budget_type="COST",
-                time_unit="MONTHLY",
-                budget_limit=budgets.CfnBudget.SpendProperty(
-                    amount=experiment.alerts.budget_usd_per_month, unit="USD"
-                ),
-                cost_filters={"TagKeyValue": [f"user:Experiment${experiment.name}"]},
-            ),
-            notifications_with_subscribers=[
-                budgets.CfnBudget.NotificationWithSubscribersProperty(
-                    notification=budgets.CfnBudget.NotificationProperty(
-                        notification_type=kind,
-                        comparison_operator="GREATER_THAN",
-                        threshold=threshold,
-                        threshold_type="PERCENTAGE",
-                    ),
-                    subscribers=[to_topic],
-                )
-                for kind, threshold in (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
-            ],
-            resource_tags=[
-                budgets.CfnBudget.ResourceTagProperty(key="Experiment", value=experiment.name)
-            ],
         )

@@ -16,7 +16,7 @@ for part in model.pt neuron_config.json weights; do
     exit 1
   fi
 done
-aws s3 sync "$scratch/artifact" "s3://$BUCKET/$prefix" --no-progress --delete
+aws s3 sync "$scratch/artifact" "s3://$BUCKET/$prefix" --no-progress
 date --utc --iso-8601=seconds >/tmp/marker
 aws s3api put-object --bucket "$BUCKET" --key "${prefix}_COMPLETE" --body /tmp/marker >/dev/null
 echo "s3://$BUCKET/$prefix is complete"

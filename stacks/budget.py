@@ -1,0 +1,89 @@
+"""A monthly budget over everything that carries the experiment's tag."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_budgets as budgets
+from constructs import Construct
+
+from experiment.schema import Experiment
+from stacks.observability import alarm_topic_name
+
+# Budgets are global, but CloudFormation makes them in these regions only (a test compares this
+# with cfn-lint's copy of the resource registry).
+REGIONS: Final = frozenset(
+    {
+        "ap-northeast-1",
+        "ap-northeast-2",
+        "ap-south-1",
+        "ap-southeast-1",
+        "ap-southeast-2",
+        "ca-central-1",
+        "eu-central-1",
+        "eu-west-1",
+        "eu-west-2",
+        "eu-west-3",
+        "me-south-1",
+        "sa-east-1",
+        "us-east-1",
+        "us-east-2",
+        "us-west-1",
+        "us-west-2",
+    }
+)
+ELSEWHERE: Final = "us-east-1"
+
+
+def budget_region(region: str) -> str:
+    """Where the budget of an experiment in ``region`` is made."""
+    return region if region in REGIONS else ELSEWHERE
+
+
+class BudgetStack(Stack):
+    """Needs the tag ``Experiment`` activated for cost allocation, once per payer account.
+
+    A prepaid Capacity Block does not carry the tag: what it costs is known beforehand.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        topic = self.format_arn(
+            service="sns",
+            region=experiment.aws.region,
+            resource=alarm_topic_name(experiment),
+            arn_format=ArnFormat.NO_RESOURCE_NAME,
+        )
+        budgets.CfnBudget(
+            self,
+            "Budget",
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                budget_name=experiment.name,
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(
+                    amount=experiment.alerts.budget_usd_per_month, unit="USD"
+                ),
+                cost_filters={"TagKeyValue": [f"user:Experiment${experiment.name}"]},
+            ),
+            notifications_with_subscribers=[
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type=kind,
+                        comparison_operator="GREATER_THAN",
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[
+                        budgets.CfnBudget.SubscriberProperty(address=topic, subscription_type="SNS")
+                    ],
+                )
+                for kind, percent in (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
+            ],
+            resource_tags=[
+                budgets.CfnBudget.ResourceTagProperty(key="Experiment", value=experiment.name)
+            ],
+        )

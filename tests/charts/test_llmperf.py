@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmark import names
+from experiment import Experiment
+from tests.charts.test_vllm import difference
+from tests.synthesis import ACCOUNT, Synthesised, synthesise
+
+
+def test_is_the_articles_pod(synthesised: Synthesised) -> None:
+    pod = synthesised.object("Pod", "qwen-llmperf")
+    assert pod["metadata"]["name"] == "qwen-llmperf"
+    assert pod["spec"]["restartPolicy"] == "OnFailure"
+    # It measures from a CPU node: the Trainium nodes are tainted.
+    assert "tolerations" not in pod["spec"]
+
+
+def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
+    synthesised: Synthesised,
+    variation: Callable[[dict[str, Any]], Experiment],
+    tmp_path: Path,
+) -> None:
+    """A pod can be changed in nothing else."""
+    changes = {
+        "name": "other",
+        "aws.region": "eu-north-1",
+        "aws.availability_zones": ["eu-north-1a", "eu-north-1b"],
+        "capacity.availability_zone": "eu-north-1a",
+        "speculation.num_speculative_tokens": 3,
+        "benchmark.rounds": 9,
+        "benchmark.image": "registry.example.com/benchmark:1",
+    }
+    other = synthesise(variation(changes), tmp_path)
+    before, after = (s.object("Pod", "qwen-llmperf") for s in (synthesised, other))
+    assert [path for path, _ in difference(before, after)] == ["spec.containers[0].image"]
+
+
+def test_configuration_names_both_services(synthesised: Synthesised) -> None:
+    config = _config(synthesised)
+    namespace = "speculative-decoding.svc.cluster.local:8000/v1"
+    assert config["endpoints"] == {
+        names.BASE: f"http://qwen-vllm.{namespace}",
+        names.SPECULATIVE: f"http://qwen-sd-vllm.{namespace}",
+    }
+    assert config["bucket"] == f"article-models-{ACCOUNT}-us-east-2"
+
+
+def test_configuration_is_the_samples_load(synthesised: Synthesised) -> None:
+    load = _config(synthesised)["load"]
+    assert load["mean_input_tokens"] == 64
+    assert load["mean_output_tokens"] == 600
+    assert load["concurrency"] == 4
+    assert load["timeout_seconds"] == 1200
+    assert load["sampling"] == {"temperature": 0.0}
+
+
+def test_cost_names_its_denominator(synthesised: Synthesised) -> None:
+    cost = _config(synthesised)["cost"]
+    assert cost["share"] == 0.5
+    assert cost["denominator"] == "8 of 16 devices of one trn2.48xlarge"
+    assert cost["as_of"] == "2026-05-21"
+
+
+def test_a_service_on_a_whole_node_is_charged_a_whole_node(each: Synthesised) -> None:
+    serving, instance = each.experiment.serving, each.experiment.capacity.instance
+    assert _config(each)["cost"]["share"] == serving.devices / instance.devices
+
+
+def _config(synthesised: Synthesised) -> dict[str, Any]:
+    data = synthesised.object("ConfigMap", "qwen-llmperf")["data"]
+    config: dict[str, Any] = json.loads(data["config.json"])
+    return config

@@ -1,0 +1,102 @@
+"""What holds for every manifest: its schema, Pod Security, and what pods may not do."""
+
+from __future__ import annotations
+
+import kubernetes_validate
+
+from charts.names import NAMESPACE, Component
+from stacks.cluster import KUBERNETES_VERSION
+from tests.synthesis import Synthesised, containers
+
+CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
+
+
+def test_follows_the_schemas_of_the_clusters_version(each: Synthesised) -> None:
+    for manifests in each.manifests.values():
+        for manifest in manifests:
+            kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
+
+
+def test_stands_in_the_experiments_namespace(each: Synthesised) -> None:
+    for manifests in each.manifests.values():
+        for manifest in manifests:
+            expected = None if manifest["kind"] in CLUSTER_SCOPED else NAMESPACE
+            assert manifest["metadata"].get("namespace") == expected
+
+
+def test_pods_keep_to_pod_security_restricted(each: Synthesised) -> None:
+    for name, pod in each.pods():
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["securityContext"]["runAsUser"] > 0, name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod), name
+        for volume in pod["volumes"]:
+            assert set(volume) - {"name"} <= {"configMap", "emptyDir", "persistentVolumeClaim"}
+        for container in containers(pod):
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False, name
+            assert security["capabilities"] == {"drop": ["ALL"]}, name
+
+
+def test_pods_have_no_token_for_the_api(each: Synthesised) -> None:
+    for name, pod in each.pods():
+        assert pod["automountServiceAccountToken"] is False, name
+        assert pod["enableServiceLinks"] is False, name
+
+
+def test_containers_say_what_they_need(each: Synthesised) -> None:
+    for name, pod in each.pods():
+        for container in containers(pod):
+            resources = container["resources"]
+            assert {"cpu", "memory"} <= set(resources["requests"]), name
+            assert "memory" in resources["limits"], name
+            assert "cpu" not in resources["limits"], name
+
+
+def test_images_are_pinned(each: Synthesised) -> None:
+    for name, pod in each.pods():
+        for container in containers(pod):
+            tag = container["image"].rpartition(":")[2]
+            assert tag, name
+            assert tag != "latest", name
+
+
+def test_every_component_is_one_that_policies_know(each: Synthesised) -> None:
+    for kind in ("Pod", "Deployment", "Job"):
+        for manifest in each.objects(kind):
+            pod = manifest if kind == "Pod" else manifest["spec"]["template"]
+            assert pod["metadata"]["labels"]["component"] in set(Component)
+
+
+def test_mounts_and_volumes_belong_together(each: Synthesised) -> None:
+    for name, pod in each.pods():
+        mounted = {m["name"] for c in containers(pod) for m in c["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in pod["volumes"]}, name
+
+
+def test_what_pods_refer_to_is_there(each: Synthesised) -> None:
+    config_maps = {o["metadata"]["name"] for o in each.objects("ConfigMap")}
+    claims = {o["metadata"]["name"] for o in each.objects("PersistentVolumeClaim")}
+    accounts = {o["metadata"]["name"] for o in each.objects("ServiceAccount")}
+    templates = {o["metadata"]["name"] for o in each.objects("ResourceClaimTemplate")}
+    for name, pod in each.pods():
+        assert pod["serviceAccountName"] in accounts, name
+        for claim in pod.get("resourceClaims", []):
+            assert claim["resourceClaimTemplateName"] in templates
+        for volume in pod["volumes"]:
+            if "configMap" in volume:
+                assert volume["configMap"]["name"] in config_maps, name
+            if "persistentVolumeClaim" in volume:
+                assert volume["persistentVolumeClaim"]["claimName"] in claims, name
+        for container in containers(pod):
+            for source in container.get("envFrom", []):
+                assert source["configMapRef"]["name"] in config_maps, name
+
+
+def test_scripts_that_pods_run_are_there(each: Synthesised) -> None:
+    scripts = each.object("ConfigMap", "scripts")["data"]
+    for name, pod in each.pods():
+        for container in containers(pod):
+            for word in " ".join(container.get("command", [])).split():
+                if word.startswith("/scripts/"):
+                    assert word.removeprefix("/scripts/") in scripts, name

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from experiment import Experiment
+from experiment.variants import variants
+from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers, synthesise
+
+
+def test_downloads_both_models_on_a_cpu_node(synthesised: Synthesised) -> None:
+    pod = _pod(synthesised.object("Job", "download"))
+    models = synthesised.experiment.models
+    assert pod["containers"][0]["args"] == [
+        f"{model.id}@{model.revision}=models/{model.id}/{model.revision}/"
+        for model in (models.target, models.draft)
+    ]
+    # The Trainium nodes are tainted.
+    assert "tolerations" not in pod
+
+
+def test_each_variant_has_a_compile_job_on_trainium(each: Synthesised) -> None:
+    for variant in variants(each.experiment):
+        pod = _pod(each.object("Job", f"compile-{variant.service}-"))
+        assert pod["nodeSelector"] == {"speculative-decoding/node-group": "trainium"}
+        assert pod["tolerations"][0]["key"] == "aws.amazon.com/neuron"
+        for container in containers(pod):
+            if container["name"] in ("check", "upload"):
+                assert container["args"][0] == f"compiled/{variant.artifact}/"
+
+
+def test_compiles_without_a_device_claim(synthesised: Synthesised) -> None:
+    for variant in variants(synthesised.experiment):
+        pod = _pod(synthesised.object("Job", f"compile-{variant.service}-"))
+        assert "resourceClaims" not in pod
+        environment = {e["name"]: e["value"] for e in pod["initContainers"][1]["env"]}
+        assert environment["NEURON_PLATFORM_TARGET_OVERRIDE"] == "trn2"
+        assert environment["NEURON_LOGICAL_NC_CONFIG"] == "2"
+
+
+def test_no_two_compiles_share_a_node(synthesised: Synthesised) -> None:
+    for job in synthesised.objects("Job"):
+        if job["metadata"]["name"].startswith("compile-"):
+            affinity = _pod(job)["affinity"]["podAntiAffinity"]
+            (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]
+            labels = job["spec"]["template"]["metadata"]["labels"]
+            assert term["labelSelector"]["matchLabels"].items() <= labels.items()
+            assert term["topologyKey"] == "kubernetes.io/hostname"
+
+
+def test_compiles_what_the_service_serves(each: Synthesised) -> None:
+    serving = each.experiment.serving
+    for variant in variants(each.experiment):
+        flags = _compile_flags(each, variant.service)
+        assert flags["--tp-degree"] == str(serving.tensor_parallel)
+        assert flags["--logical-nc-config"] == str(serving.logical_core_size)
+        assert flags["--batch-size"] == str(serving.batch)
+        assert flags["--seq-len"] == str(serving.length)
+        assert flags["--torch-dtype"] == "bfloat16"
+
+
+def test_compiles_both_variants_with_the_same_sampling_and_parallelism(each: Synthesised) -> None:
+    base, sd = (_compile_flags(each, v.service) for v in variants(each.experiment))
+    speculation = {"--draft-model-path", "--speculation-length"}
+    modes = {
+        f"--{key.replace('_', '-')}"
+        for key in each.experiment.serving_runtime.modes[each.experiment.speculation.mode].overrides
+    }
+    assert set(sd) - set(base) == speculation | modes
+    assert {k: v for k, v in sd.items() if k in base} == base
+    assert {"--on-device-sampling", "--sequence-parallel-enabled"} <= set(base)
+
+
+def test_every_neuron_key_of_the_service_was_compiled(each: Synthesised) -> None:
+    """What the service is told of its Neuron configuration, the compiler was told as well."""
+    spelled = {
+        "on_device_sampling_config": "--on-device-sampling",
+        "logical_nc_config": "--logical-nc-config",
+    }
+    for variant in variants(each.experiment):
+        flags = _compile_flags(each, variant.service)
+        for key in variant.neuron_configuration:
+            assert spelled.get(key, f"--{key.replace('_', '-')}") in flags
+
+
+def test_a_changed_job_is_a_new_job_with_a_new_name(
+    synthesised: Synthesised,
+    variation: Callable[[dict[str, Any]], Experiment],
+    tmp_path: Path,
+) -> None:
+    other = synthesise(variation({"speculation.num_speculative_tokens": 5}), tmp_path)
+    before, after = _job_names(synthesised), _job_names(other)
+    assert len(before ^ after) == 2
+    assert all(name.startswith("compile-qwen-sd-vllm-") for name in before ^ after)
+
+
+def test_no_job_depends_on_the_account(synthesised: Synthesised) -> None:
+    """Its name is a digest of its specification, and dist/ is written without an account."""
+    for job in synthesised.objects("Job"):
+        assert ACCOUNT not in str(job)
+        assert re.fullmatch(r"[a-z-]+-[0-9a-f]{8}", job["metadata"]["name"])
+
+
+def _pod(job: Manifest) -> dict[str, Any]:
+    pod: dict[str, Any] = job["spec"]["template"]["spec"]
+    return pod
+
+
+def _job_names(synthesised: Synthesised) -> set[str]:
+    return {job["metadata"]["name"] for job in synthesised.objects("Job")}
+
+
+def _compile_flags(synthesised: Synthesised, service: str) -> dict[str, str]:
+    """Flags of ``inference_demo`` with their values; flags without one have an empty value."""
+    words = _pod(synthesised.object("Job", f"compile-{service}-"))["initContainers"][1]["args"]
+    flags: dict[str, str] = {}
+    for word, following in zip(words, [*words[1:], "--"], strict=True):
+        if word.startswith("--"):
+            flags[word] = "" if following.startswith("--") else following
+    return flags

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from tests.synthesis import Synthesised
+
+
+def test_is_not_started_by_default(synthesised: Synthesised) -> None:
+    assert synthesised.object("Job", "qwen-lmeval")["spec"]["suspend"] is True
+
+
+def test_evaluates_both_services_and_keeps_the_results(synthesised: Synthesised) -> None:
+    pod = synthesised.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"][:4] == ["Qwen/Qwen3-32B", "50", "4", "results/quality/"]
+    labels = [argument.partition("=")[0] for argument in container["args"][4:]]
+    assert labels == ["Base", "SD"]
+    assert pod["serviceAccountName"] == "quality"
+
+
+def test_lm_eval_is_pinned(synthesised: Synthesised) -> None:
+    pod = synthesised.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
+    assert "lm-eval[api]==0.4.13" in " ".join(pod["containers"][0]["command"])

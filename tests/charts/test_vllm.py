@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from experiment import Experiment
+from experiment.variants import variants
+from tests.synthesis import Manifest, Synthesised, synthesise
+
+BASE, SD = "qwen-vllm", "qwen-sd-vllm"
+
+
+def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
+    each: Synthesised,
+) -> None:
+    """The comparison is fair only if this is the whole difference."""
+    base, sd = each.object("Deployment", BASE), each.object("Deployment", SD)
+    expected = {
+        "metadata.labels.app": (BASE, SD),
+        "metadata.name": (BASE, SD),
+        "spec.selector.matchLabels.app": (BASE, SD),
+        "spec.template.metadata.labels.app": (BASE, SD),
+        "spec.template.spec.initContainers[0].args[0]": tuple(
+            f"compiled/{variant.artifact}/" for variant in variants(each.experiment)
+        ),
+    }
+    found = dict(difference(_split(base), _split(sd)))
+    command = "spec.template.spec.containers[0].command"
+    speculation = {path: found.pop(path) for path in list(found) if path.startswith(command)}
+    assert found == expected
+    _assert_is_speculation(speculation, command, each.experiment)
+
+
+def _assert_is_speculation(
+    found: dict[str, tuple[Any, Any]], command: str, experiment: Experiment
+) -> None:
+    """Every difference of the command lines is a speculation setting or the draft model."""
+    support = experiment.serving_runtime.modes[experiment.speculation.mode]
+    draft = experiment.models.draft
+    settings = {
+        "model": f"/models/{draft.id}/{draft.revision}",
+        "num_speculative_tokens": experiment.speculation.num_speculative_tokens,
+        "max_model_len": experiment.serving.length,
+        **({"method": support.method} if support.method else {}),
+    }
+    config = f"{command}.{experiment.serving_runtime.config_flag}"
+    if experiment.serving_runtime.config_key:
+        config += f".{experiment.serving_runtime.config_key}"
+    expected: dict[str, tuple[Any, Any]] = {
+        f"{config}.{key}": (None, value) for key, value in support.overrides.items()
+    }
+    expected[f"{command}.--speculative-config"] = (None, settings)
+    assert found == expected
+
+
+def _split(deployment: Manifest) -> Manifest:
+    """The deployment with its command line as a mapping of flags, JSON parsed."""
+    deployment = json.loads(json.dumps(deployment))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    words, flags = container["command"], {}
+    for index, word in enumerate(words):
+        if word.startswith("--"):
+            following = words[index + 1] if index + 1 < len(words) else "--"
+            flags[word] = True if following.startswith("--") else _parsed(following)
+    container["command"] = {"program": words[:3], **flags}
+    return deployment
+
+
+def _parsed(word: str) -> Any:
+    return json.loads(word) if word.startswith("{") else word
+
+
+def difference(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """Path and both values of everything in which two JSON values differ."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in sorted(set(left) | set(right)):
+            below = f"{path}.{key}" if path else key
+            yield from difference(left.get(key), right.get(key), below)
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for index, pair in enumerate(zip(left, right, strict=True)):
+            yield from difference(*pair, f"{path}[{index}]")
+    elif left != right:
+        yield path, (left, right)
+
+
+def test_services_differ_in_name_alone(each: Synthesised) -> None:
+    pairs = difference(each.object("Service", BASE), each.object("Service", SD))
+    assert {pair for _, pair in pairs} == {(BASE, SD)}
+
+
+def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
+    command = _container(synthesised, SD)["command"]
+    flags = dict(pairwise(command))
+    assert flags["--served-model-name"] == "Qwen/Qwen3-32B"
+    assert flags["--tensor-parallel-size"] == "32"
+    assert flags["--max-num-seqs"] == "4"
+    assert flags["--max-model-len"] == "1024"
+    assert json.loads(flags["--override-neuron-config"])["enable_fused_speculation"] is True
+    assert json.loads(flags["--speculative-config"])["num_speculative_tokens"] == 7
+
+
+def test_the_draft_gets_the_targets_length(each: Synthesised) -> None:
+    command = _container(each, SD)["command"]
+    flags = dict(pairwise(command))
+    settings = json.loads(flags["--speculative-config"])
+    assert str(settings["max_model_len"]) == flags["--max-model-len"]
+
+
+def test_rolls_without_a_third_claim(synthesised: Synthesised) -> None:
+    spec = synthesised.object("Deployment", SD)["spec"]
+    assert spec["strategy"] == {"type": "Recreate"}
+    assert spec["replicas"] == 1
+
+
+def test_waits_for_the_artifact_before_it_serves(synthesised: Synthesised) -> None:
+    pod = synthesised.object("Deployment", SD)["spec"]["template"]["spec"]
+    (init,) = pod["initContainers"]
+    assert init["command"] == ["/bin/bash", "/scripts/fetch-artifact.sh"]
+    environment = {e["name"]: e["value"] for e in pod["containers"][0]["env"]}
+    assert environment["NEURON_COMPILED_ARTIFACTS"] == init["args"][1]
+
+
+def test_probes_ask_for_health_and_allow_for_loading(synthesised: Synthesised) -> None:
+    container = _container(synthesised, BASE)
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"] == {"path": "/health", "port": "http"}
+    startup = container["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] == 45 * 60
+
+
+def test_has_shared_memory_and_local_disk(synthesised: Synthesised) -> None:
+    pod = synthesised.object("Deployment", SD)["spec"]["template"]["spec"]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes["shared-memory"]["emptyDir"]["medium"] == "Memory"
+    assert "medium" not in volumes["artifact"]["emptyDir"]
+    mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+    assert mounts["shared-memory"] == "/dev/shm"
+
+
+def test_both_services_and_a_compile_fit_one_node(synthesised: Synthesised) -> None:
+    instance = synthesised.experiment.capacity.instance
+    pods = dict(synthesised.pods())
+    compile_name = next(name for name in pods if name.startswith("compile-"))
+    needed = [
+        max(_request(c, "cpu") for c in [*pods[n]["containers"], *pods[n]["initContainers"]])
+        for n in (BASE, SD, compile_name)
+    ]
+    # Eight vCPUs are for the node's own pods.
+    assert sum(needed) <= instance.vcpus - 8
+    memory = [
+        max(
+            int(c["resources"]["limits"]["memory"].removesuffix("Gi"))
+            for c in [*pods[n]["containers"], *pods[n]["initContainers"]]
+        )
+        for n in (BASE, SD, compile_name)
+    ]
+    assert sum(memory) <= instance.memory_gib * 0.95
+
+
+def test_a_new_window_is_a_new_artifact_for_the_speculative_side_alone(
+    synthesised: Synthesised,
+    variation: Callable[[dict[str, Any]], Experiment],
+    tmp_path: Path,
+) -> None:
+    other = synthesise(variation({"speculation.num_speculative_tokens": 5}), tmp_path)
+    assert list(difference(synthesised.manifests[BASE], other.manifests[BASE])) == []
+    changed = dict(difference(synthesised.manifests[SD], other.manifests[SD]))
+    # The artifact to wait for, and the window on the command line.
+    assert len(changed) == 2
+    assert all("ontainers[0]" in path for path in changed)
+
+
+def _container(synthesised: Synthesised, name: str) -> dict[str, Any]:
+    pod = synthesised.object("Deployment", name)["spec"]["template"]["spec"]
+    container: dict[str, Any] = pod["containers"][0]
+    return container
+
+
+def _request(container: dict[str, Any], resource: str) -> int:
+    return int(container["resources"]["requests"][resource])

@@ -1,0 +1,89 @@
+"""Experiment files made from the article's by editing one thing or a few."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+
+ROOT: Final = Path(__file__).parents[2]
+EXPERIMENTS: Final = ROOT / "experiments"
+ARTICLE: Final = EXPERIMENTS / "article.yaml"
+ARTICLE_TEXT: Final = ARTICLE.read_text(encoding="utf-8")
+
+ABSENT: Final = object()
+"""As a value in ``edited``: the field is left out."""
+
+_DATA: Final = json.loads(json.dumps(YAML(typ="safe", pure=True).load(ARTICLE_TEXT), default=str))
+
+QWEN3_HEAD: Final[dict[str, Any]] = {
+    "family": "qwen3",
+    "vocabulary": 151936,
+    "layers": 1,
+    "hidden": 5120,
+    "tied_embeddings": False,
+    "max_length": 40960,
+    "checkpoint_gib": 1.5,
+}
+EAGLE_HEAD: Final[dict[str, Any]] = {
+    "id": "example/qwen3-32b-eagle",
+    "revision": "e" * 40,
+    "architecture": QWEN3_HEAD | {"kind": "eagle-head"},
+}
+EAGLE3_HEAD: Final[dict[str, Any]] = {
+    "id": "example/qwen3-32b-eagle3",
+    "revision": "3" * 40,
+    "architecture": QWEN3_HEAD | {"kind": "eagle3-head"},
+}
+LLAMA: Final[dict[str, Any]] = {
+    "id": "meta-llama/Llama-3.2-1B",
+    "revision": "4" * 40,
+    "architecture": {
+        "family": "llama",
+        "vocabulary": 128256,
+        "layers": 16,
+        "hidden": 2048,
+        "tied_embeddings": True,
+        "max_length": 131072,
+        "checkpoint_gib": 2.3,
+    },
+}
+
+
+def edited_data(changes: Mapping[str, Any]) -> Any:
+    """The article's data, as JSON has it, with the dotted fields of ``changes`` changed.
+
+    ``benchmark.test_cases.3.name`` goes into a list; one past the end of a list appends.
+    """
+    data = copy.deepcopy(_DATA)
+    for field, value in changes.items():
+        new = [] if value is ABSENT else [copy.deepcopy(value)]
+        *parents, last = field.split(".")
+        where = data
+        for parent in parents:
+            where = where[int(parent)] if isinstance(where, list) else where[parent]
+        if isinstance(where, list):
+            where[int(last) : int(last) + 1] = new
+        elif new:
+            where[last] = new[0]
+        else:
+            del where[last]
+    return data
+
+
+def edited(changes: Mapping[str, Any]) -> str:
+    """The text of the article's file with the dotted fields of ``changes`` changed.
+
+    JSON is YAML 1.2, and quick to write and to read.
+    """
+    return json.dumps(edited_data(changes), indent=2, allow_nan=False)
+
+
+def replaced(old: str, new: str) -> str:
+    """The text of the article's file with ``old``, which is there once, replaced."""
+    assert ARTICLE_TEXT.count(old) == 1, f"{old!r} is there {ARTICLE_TEXT.count(old)} times"
+    return ARTICLE_TEXT.replace(old, new)

@@ -1,0 +1,200 @@
+"""An artifact's key tells apart all that compiles differently, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiment import Experiment
+from experiment.artifacts import CompileInputs, artifact_key
+from experiment.loader import parse
+from experiment.variants import variants
+from tests.experiment.files import ABSENT, EAGLE3_HEAD, EAGLE_HEAD, edited
+
+LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+"""Kubernetes' syntax of a label value; S3 takes all of it in an object key."""
+
+INPUTS = CompileInputs(
+    target="Qwen/Qwen3-32B",
+    target_revision="a" * 40,
+    draft="Qwen/Qwen3-1.7B",
+    draft_revision="b" * 40,
+    mode="fused",
+    num_speculative_tokens=7,
+    tensor_parallel=32,
+    logical_core_size=2,
+    batch=4,
+    length=1024,
+    instance_type="trn2.48xlarge",
+    image="registry.example/vllm:1",
+    family="qwen3",
+    neuron_configuration='{"sequence_parallel_enabled":true}',
+    compile_flags=("--tp-degree", "32"),
+)
+
+FIELDS = [field.name for field in dataclasses.fields(CompileInputs)]
+
+
+def _replace(field: str, value: Any) -> CompileInputs:
+    return dataclasses.replace(INPUTS, **{field: value})
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return (*value, "x")
+    return value + 1 if isinstance(value, int) else value + "x"
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_input_changes_the_key(field: str) -> None:
+    changed = _replace(field, _other(getattr(INPUTS, field)))
+    assert artifact_key(changed) != artifact_key(INPUTS)
+
+
+@pytest.mark.parametrize("field", ["draft", "draft_revision", "mode", "num_speculative_tokens"])
+def test_absent_is_an_input_of_its_own(field: str) -> None:
+    keys = {artifact_key(_replace(field, value)) for value in (None, "None", "null", "", 0)}
+    assert len(keys) == 5
+
+
+def test_the_same_value_in_another_field_is_another_input() -> None:
+    swapped = dataclasses.replace(
+        INPUTS, target_revision="b" * 40, draft_revision=INPUTS.target_revision
+    )
+    assert artifact_key(swapped) != artifact_key(INPUTS)
+
+
+@given(one=st.builds(CompileInputs), other=st.builds(CompileInputs))
+def test_keys_are_equal_only_for_equal_inputs(one: CompileInputs, other: CompileInputs) -> None:
+    assert (artifact_key(one) == artifact_key(other)) == (one == other)
+
+
+def test_keys_stay_what_they_were() -> None:
+    """If this fails, every artifact compiled so far is lost to its experiment."""
+    assert artifact_key(INPUTS) == "qwen3-32b-fused-7-7e5b0b2579cd7737"
+
+
+def test_the_baseline_says_so() -> None:
+    baseline = dataclasses.replace(
+        INPUTS, draft=None, draft_revision=None, mode=None, num_speculative_tokens=None
+    )
+    assert artifact_key(baseline).startswith("qwen3-32b-base-")
+
+
+_WORD = r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
+
+
+@given(
+    target=st.from_regex(f"{_WORD}/{_WORD}", fullmatch=True),
+    mode=st.sampled_from([None, "fused", "eagle3", "vanilla"]),
+    window=st.integers(1, 15),
+)
+def test_a_key_can_be_a_label_value_and_an_object_key(
+    target: str, mode: str | None, window: int
+) -> None:
+    key = artifact_key(
+        dataclasses.replace(INPUTS, target=target, mode=mode, num_speculative_tokens=window)
+    )
+    assert LABEL_VALUE.fullmatch(key), key
+    assert len(key) <= 63
+
+
+def _keys(changes: dict[str, Any]) -> tuple[str, str]:
+    baseline, speculative = variants(parse(edited(changes), "mine.yaml"))
+    return baseline.artifact, speculative.artifact
+
+
+EAGLE = {"speculation.mode": "eagle", "models.draft": EAGLE_HEAD}
+PLUGIN = {"runtime": "vllm-0.16-nxdi"}
+
+
+def test_the_two_variants_have_keys_of_their_own(article: Experiment) -> None:
+    baseline, speculative = (variant.artifact for variant in variants(article))
+    assert baseline != speculative
+    assert baseline.startswith("qwen3-32b-base-")
+    assert speculative.startswith("qwen3-32b-fused-7-")
+
+
+@pytest.mark.parametrize(
+    ("before", "changes"),
+    [
+        pytest.param({}, {"models.target.id": "Qwen/Qwen3-14B"}, id="target"),
+        pytest.param({}, {"models.target.revision": "0" * 40}, id="target revision"),
+        pytest.param({}, {"serving.devices": 4, "serving.tensor_parallel": 16}, id="TP"),
+        pytest.param({}, {"serving.devices": 4, "serving.logical_core_size": 1}, id="LNC"),
+        pytest.param({}, {"serving.batch": 8}, id="batch"),
+        pytest.param({}, {"serving.length": 2048}, id="length"),
+        pytest.param(EAGLE, PLUGIN, id="runtime"),
+    ],
+)
+def test_changes_that_both_variants_are_compiled_again_for(
+    before: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    old, new = _keys(before), _keys(before | changes)
+    assert old[0] != new[0]
+    assert old[1] != new[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "changes"),
+    [
+        pytest.param({}, {"speculation.num_speculative_tokens": 6}, id="window"),
+        pytest.param({}, {"models.draft.id": "Qwen/Qwen3-0.6B"}, id="draft"),
+        pytest.param({}, {"models.draft.revision": "0" * 40}, id="draft revision"),
+        pytest.param({}, EAGLE, id="mode"),
+        pytest.param(
+            PLUGIN | EAGLE,
+            {"speculation.mode": "eagle3", "models.draft": EAGLE3_HEAD},
+            id="mode of the plugin",
+        ),
+    ],
+)
+def test_changes_that_only_the_speculative_variant_is_compiled_again_for(
+    before: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    old, new = _keys(before), _keys(before | changes)
+    assert old[0] == new[0]
+    assert old[1] != new[1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"name": "other"}, id="name"),
+        pytest.param(
+            {
+                "aws.region": "us-west-2",
+                "aws.availability_zones": ["us-west-2a", "us-west-2b"],
+                "capacity.availability_zone": "us-west-2a",
+            },
+            id="region",
+        ),
+        pytest.param({"aws.api_access": ["203.0.113.0/24"]}, id="API access"),
+        pytest.param({"capacity.nodes": 2}, id="nodes"),
+        pytest.param({"capacity.purchase": "spot"}, id="purchase"),
+        pytest.param({"capacity.price.usd_per_hour": 1}, id="price"),
+        pytest.param({"benchmark.concurrency": 1}, id="concurrency"),
+        pytest.param({"benchmark.requests": 100}, id="requests"),
+        pytest.param({"benchmark.rounds": 9}, id="rounds"),
+        pytest.param({"benchmark.mean_input_tokens": 100}, id="input tokens"),
+        pytest.param({"benchmark.mean_output_tokens": 100}, id="output tokens"),
+        pytest.param({"benchmark.image": "registry.example/benchmark:1"}, id="benchmark image"),
+        pytest.param({"benchmark.test_cases.9": ABSENT}, id="test cases"),
+        pytest.param({"quality.limit": 10}, id="quality"),
+        pytest.param({"alerts.minimum_speedup": 2}, id="alerts"),
+    ],
+)
+def test_changes_that_nothing_is_compiled_again_for(changes: dict[str, Any]) -> None:
+    assert _keys(changes) == _keys({})
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sets(st.integers(2, 15), min_size=2, max_size=3))
+def test_no_window_runs_on_the_graph_of_another(windows: set[int]) -> None:
+    keys = {_keys({"speculation.num_speculative_tokens": window})[1] for window in windows}
+    assert len(keys) == len(windows)

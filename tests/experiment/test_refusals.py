@@ -1,0 +1,1032 @@
+"""Bad experiment files, each with the one line that it gets."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiment import ExperimentError, load
+from experiment.__main__ import json_schema
+from experiment.loader import parse
+from experiment.translation import PATTERNS_IN_WORDS
+from tests.experiment.files import (
+    ABSENT,
+    ARTICLE,
+    ARTICLE_TEXT,
+    EAGLE3_HEAD,
+    EAGLE_HEAD,
+    LLAMA,
+    QWEN3_HEAD,
+    ROOT,
+    edited,
+    edited_data,
+    replaced,
+)
+
+ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
+
+KEYS = "name, aws, capacity, runtime, models, speculation, serving, benchmark, quality, alerts"
+KNOWN = (
+    "Qwen/Qwen3-32B, Qwen/Qwen3-14B, Qwen/Qwen3-8B, Qwen/Qwen3-4B, Qwen/Qwen3-1.7B, Qwen/Qwen3-0.6B"
+)
+EAGLE = {"speculation.mode": "eagle", "models.draft": EAGLE_HEAD}
+CASE = "benchmark.test_cases.3"
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A bad file and its line, less the file's name."""
+
+    name: str
+    text: str
+    line: str
+
+
+def _edit(name: str, changes: dict[str, Any], line: str) -> Bad:
+    return Bad(name, edited(changes), line)
+
+
+def _syntax(name: str, old: str, new: str, line: str) -> Bad:
+    return Bad(name, replaced(old, new), line)
+
+
+SYNTAX = [
+    Bad("empty", "", f"is empty; an experiment is a mapping with the keys {KEYS}"),
+    Bad("comment", "# mine\n", f"is empty; an experiment is a mapping with the keys {KEYS}"),
+    Bad("list", "- name\n", f"is a list; an experiment is a mapping with the keys {KEYS}"),
+    Bad("text", "mine", f"is a single value; an experiment is a mapping with the keys {KEYS}"),
+    Bad("number", "4", f"is a single value; an experiment is a mapping with the keys {KEYS}"),
+    Bad(
+        "two-documents",
+        f"{ARTICLE_TEXT}---\n{ARTICLE_TEXT}",
+        "line 103: not valid YAML: a second document begins; a file holds one experiment",
+    ),
+    Bad(
+        "duplicate-key",
+        f"{ARTICLE_TEXT}name: other\n",
+        "line 103: not valid YAML: key 'name' is in line 6 already",
+    ),
+    _syntax(
+        "duplicate-nested-key",
+        "region: us-east-2\n",
+        "region: us-east-2\n  region: us-west-2\n",
+        "line 10: not valid YAML: key 'region' is in line 9 already",
+    ),
+    _syntax(
+        "tab",
+        "  region:",
+        "\tregion:",
+        "line 9: not valid YAML: there is a tab; indent with spaces",
+    ),
+    _syntax(
+        "indentation",
+        "  limit: 50",
+        "  limit: 50\n   more: 5",
+        "line 97: not valid YAML: a colon cannot stand here; put text with a colon in quotes, "
+        "or check the indentation",
+    ),
+    _syntax(
+        "dedentation",
+        "  api_access: []",
+        " api_access: []",
+        "line 13: not valid YAML: this does not belong here; check indentation and quotes, here "
+        "and in the lines above",
+    ),
+    _syntax(
+        "colon-in-text",
+        'line: "Output valid JSON with fixed keys"',
+        "line: Output: valid JSON",
+        "line 86: not valid YAML: a colon cannot stand here; put text with a colon in quotes, "
+        "or check the indentation",
+    ),
+    _syntax(
+        "no-colon",
+        "  limit: 50",
+        "  limit 50",
+        "quality = 'limit 50': must be a mapping with the keys limit",
+    ),
+    _syntax(
+        "no-colon-among-keys",
+        "name: article\n",
+        "name: article\nowner me\n",
+        "line 9: not valid YAML: there is no colon after the key of line 7",
+    ),
+    _syntax(
+        "open-bracket",
+        "[us-east-2a, us-east-2c]",
+        "[us-east-2a, us-east-2c",
+        "line 13: not valid YAML: the [ of line 10 is not closed",
+    ),
+    _syntax(
+        "open-brace",
+        "quality:\n  limit: 50",
+        "quality: {limit: 50",
+        "line 97: not valid YAML: the { of line 95 is not closed",
+    ),
+    _syntax(
+        "open-quote",
+        "budget_usd_per_month: 3000",
+        "budget_usd_per_month: '3000",
+        "line 103: not valid YAML: the quote opened in line 102 is never closed",
+    ),
+    _syntax(
+        "quote-closed-by-the-next",
+        'line: "a"',
+        'line: "a',
+        "line 80: not valid YAML: this does not belong here; check indentation and quotes, here "
+        "and in the lines above",
+    ),
+    _syntax(
+        "escape",
+        'line: "a"',
+        r'line: "\d"',
+        r"line 77: not valid YAML: there is no escape \d; use single quotes",
+    ),
+    _syntax(
+        "template",
+        "name: article",
+        "name: {{ name }}",
+        "line 6: not valid YAML: a key must be text; a value that begins with { needs quotes",
+    ),
+    _syntax(
+        "at-sign",
+        "name: article",
+        "name: @article",
+        "line 6: not valid YAML: text that begins with '@' needs quotes",
+    ),
+    _syntax(
+        "percent-sign",
+        "# yaml-language-server: $schema=experiment.schema.json",
+        "%EXPERIMENT",
+        "line 6: not valid YAML: this does not belong here; check indentation and quotes, here "
+        "and in the lines above",
+    ),
+    _syntax(
+        "alias-of-nothing",
+        "name: article",
+        "name: *article",
+        "line 6: not valid YAML: there is no anchor &article; text that begins with * needs quotes",
+    ),
+    _syntax(
+        "anchor-of-itself",
+        "api_access: []",
+        "api_access: &mine [*mine]",
+        "not valid YAML: an anchor contains itself",
+    ),
+    _syntax(
+        "anchor-twice",
+        "devices: 8\n  logical_core_size: 2",
+        "devices: &n 8\n  logical_core_size: &n 2",
+        "not valid YAML: anchor &n is there twice",
+    ),
+    _syntax(
+        "merge-of-a-number",
+        "  limit: 50",
+        "  <<: 50",
+        "line 96: not valid YAML: << takes the alias of a mapping",
+    ),
+    _syntax(
+        "tag",
+        "name: article",
+        "name: !mine article",
+        "line 6: not valid YAML: tag !mine is unknown; write plain values, and text that begins "
+        "with ! in quotes",
+    ),
+    _syntax(
+        "python-object",
+        "name: article",
+        "name: !!python/name:os.system",
+        "line 6: not valid YAML: tag !!python/name:os.system is unknown; write plain values, and "
+        "text that begins with ! in quotes",
+    ),
+    _syntax(
+        "binary",
+        "name: article",
+        "name: !!binary aGVsbG8=",
+        "line 6: not valid YAML: tag !!binary is unknown; write plain values, and text that "
+        "begins with ! in quotes",
+    ),
+    _syntax(
+        "not-what-its-tag-says",
+        "limit: 50",
+        "limit: !!int fifty",
+        "line 96: not valid YAML: 'fifty' is not an integer",
+    ),
+    _syntax(
+        "more-digits-than-python-takes",
+        "limit: 50",
+        f"limit: {'9' * 5000}",
+        f"line 96: not valid YAML: '{'9' * 76}... is not an integer",
+    ),
+    _syntax(
+        "half-a-character",
+        'line: "a"',
+        r'line: "\ud800"',
+        r"line 77: not valid YAML: '\ud800' is not text",
+    ),
+    Bad(
+        "control-character",
+        f"{ARTICLE_TEXT}# \a\n",
+        "line 103: not valid YAML: character U+0007 cannot stand in a text file",
+    ),
+    Bad(
+        "number-as-key",
+        f"{ARTICLE_TEXT}5: x\n",
+        "line 103: not valid YAML: a key must be text, in quotes if need be; 5 is not",
+    ),
+    Bad(
+        "null-as-key",
+        f"{ARTICLE_TEXT}~: x\n",
+        "line 103: not valid YAML: a key must be text, in quotes if need be; null is not",
+    ),
+    Bad(
+        "list-as-key",
+        f"{ARTICLE_TEXT}[a, true]: x\n",
+        "line 103: not valid YAML: a key must be text, in quotes if need be; ['a', true] is not",
+    ),
+    Bad(
+        "nested-deeper-than-the-parser-goes",
+        f"name: {'[' * 500}{']' * 500}",
+        "is nested too deeply; no list or mapping of an experiment is",
+    ),
+    _syntax(
+        "nested-deeper-than-json-goes",
+        "api_access: []",
+        f"api_access: {'[' * 210}{']' * 210}",
+        "is nested too deeply; no list or mapping of an experiment is",
+    ),
+    _syntax(
+        "YAML-1.1-yes",
+        "headline: true\n    - name: meaning-of-life",
+        "headline: yes\n    - name: meaning-of-life",
+        "benchmark.test_cases[0].headline = 'yes': must be true or false",
+    ),
+    _syntax(
+        "NaN",
+        "35.7608",
+        ".nan",
+        "capacity.price.usd_per_hour = .nan: must be a finite number",
+    ),
+    _syntax(
+        "infinity",
+        "budget_usd_per_month: 3000",
+        "budget_usd_per_month: .inf",
+        "alerts.budget_usd_per_month = .inf: must be a finite number",
+    ),
+    _syntax(
+        "infinite-checkpoint",
+        "    id: Qwen/Qwen3-1.7B",
+        "    architecture: {family: a, vocabulary: 1, layers: 1, hidden: 1, tied_embeddings: true,"
+        " max_length: 1, checkpoint_gib: .inf}\n    id: example/infinite",
+        "models.draft.architecture.checkpoint_gib = .inf: must be a finite number",
+    ),
+    _syntax(
+        "minus-infinity",
+        "temperature: 0.0",
+        "temperature: -.inf",
+        "benchmark.temperature = -.inf: must be a finite number",
+    ),
+    _syntax(
+        "no-such-date",
+        "2026-05-21",
+        "2026-05-32",
+        "capacity.price.as_of = '2026-05-32': must be a date such as 2026-05-21",
+    ),
+    _syntax(
+        "key-with-a-line-break",
+        "name: article",
+        'name: article\n"a\\nb": 1',
+        rf"'a\nb' = 1: unknown key; allowed: {KEYS}",
+    ),
+]
+
+TYPES = [
+    _edit("missing", {"quality": ABSENT}, "quality: is required"),
+    _edit("missing-nested", {"capacity.price.as_of": ABSENT}, "capacity.price.as_of: is required"),
+    _edit("missing-in-list", {f"{CASE}.line": ABSENT}, "benchmark.test_cases[3].line: is required"),
+    _edit("unknown", {"extra": 1}, f"extra = 1: unknown key; allowed: {KEYS}"),
+    _edit(
+        "unknown-with-hint",
+        {"aws.api_acess": []},
+        "aws.api_acess = []: unknown key; did you mean api_access? allowed: region, "
+        "availability_zones, api_access",
+    ),
+    _edit(
+        "misspelt",
+        {"serving.length": ABSENT, "serving.lenght": 1024},
+        "serving.lenght = 1024: unknown key; did you mean length? allowed: devices, "
+        "logical_core_size, tensor_parallel, batch, length",
+    ),
+    _edit(
+        "unknown-in-list",
+        {f"{CASE}.headlines": True},
+        "benchmark.test_cases[3].headlines = true: unknown key; did you mean headline? allowed: "
+        "name, line, structure, headline",
+    ),
+    _edit(
+        "unknown-in-optional",
+        {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocab": 32}}},
+        "models.draft.architecture.vocab = 32: unknown key; did you mean vocabulary? allowed: "
+        "kind, family, vocabulary, layers, hidden, tied_embeddings, max_length, checkpoint_gib",
+    ),
+    _edit(
+        "unknown-mapping",
+        {"tags": {"team": "ml", "paid": True, "note": None}},
+        "tags = {'team': 'ml', 'paid': true, 'note': null}: unknown key; allowed: " + KEYS,
+    ),
+    _edit("text-null", {"name": None}, "name = null: must be text"),
+    _edit("text-number", {"name": 32}, "name = 32: must be text; put it in quotes"),
+    _edit(
+        "text-boolean",
+        {f"{CASE}.line": True},
+        "benchmark.test_cases[3].line = true: must be text; put it in quotes",
+    ),
+    _edit(
+        "text-empty", {f"{CASE}.line": ""}, "benchmark.test_cases[3].line = '': must not be empty"
+    ),
+    _edit(
+        "text-too-long",
+        {f"{CASE}.line": "x" * 4001},
+        f"benchmark.test_cases[3].line = '{'x' * 76}...: must have at most 4000 characters",
+    ),
+    _edit(
+        "integer-quoted",
+        {"serving.batch": "4"},
+        "serving.batch = '4': must be an integer, without quotes",
+    ),
+    _edit("integer-word", {"serving.batch": "four"}, "serving.batch = 'four': must be an integer"),
+    _edit("integer-fraction", {"serving.batch": 4.5}, "serving.batch = 4.5: must be an integer"),
+    _edit("integer-float", {"serving.batch": 4.0}, "serving.batch = 4.0: must be an integer"),
+    _edit("integer-boolean", {"serving.batch": True}, "serving.batch = true: must be an integer"),
+    _edit("integer-null", {"serving.batch": None}, "serving.batch = null: must be an integer"),
+    _edit("integer-list", {"serving.batch": [4]}, "serving.batch = [4]: must be an integer"),
+    _edit("at-least", {"quality.limit": 0}, "quality.limit = 0: must be at least 1"),
+    _edit("at-most", {"quality.limit": 1320}, "quality.limit = 1320: must be at most 1319"),
+    _edit(
+        "at-most-by-far",
+        {"capacity.nodes": 10**40},
+        f"capacity.nodes = {10**40}: must be at most 8",
+    ),
+    _edit(
+        "at-most-float",
+        {"benchmark.temperature": 2.5},
+        "benchmark.temperature = 2.5: must be at most 2",
+    ),
+    _edit(
+        "more-than",
+        {"capacity.price.usd_per_hour": 0},
+        "capacity.price.usd_per_hour = 0: must be more than 0",
+    ),
+    _edit(
+        "number-quoted",
+        {"capacity.price.usd_per_hour": "35.76"},
+        "capacity.price.usd_per_hour = '35.76': must be a number, without quotes",
+    ),
+    _edit(
+        "number-with-unit",
+        {"capacity.price.usd_per_hour": "36 USD"},
+        "capacity.price.usd_per_hour = '36 USD': must be a number",
+    ),
+    _edit(
+        "boolean-quoted",
+        {f"{CASE}.headline": "true"},
+        "benchmark.test_cases[3].headline = 'true': must be true or false, without quotes",
+    ),
+    _edit(
+        "boolean-number",
+        {f"{CASE}.headline": 1},
+        "benchmark.test_cases[3].headline = 1: must be true or false",
+    ),
+    _edit(
+        "date-word",
+        {"capacity.price.as_of": "today"},
+        "capacity.price.as_of = 'today': must be a date such as 2026-05-21",
+    ),
+    _edit(
+        "date-number",
+        {"capacity.price.as_of": 2026},
+        "capacity.price.as_of = 2026: must be a date such as 2026-05-21",
+    ),
+    _edit(
+        "date-and-time",
+        {"capacity.price.as_of": "2026-05-21 10:00:00"},
+        "capacity.price.as_of = '2026-05-21 10:00:00': must be a date such as 2026-05-21",
+    ),
+    _edit(
+        "mapping-null",
+        {"quality": None},
+        "quality = null: must be a mapping with the keys limit",
+    ),
+    _edit(
+        "mapping-list",
+        {"serving": []},
+        "serving = []: must be a mapping with the keys devices, logical_core_size, "
+        "tensor_parallel, batch, length",
+    ),
+    _edit(
+        "mapping-text-in-list",
+        {CASE: "Tell me a story"},
+        "benchmark.test_cases[3] = 'Tell me a story': must be a mapping with the keys name, "
+        "line, structure, headline",
+    ),
+    _edit(
+        "list-text",
+        {"aws.availability_zones": "us-east-2c"},
+        "aws.availability_zones = 'us-east-2c': must be a list",
+    ),
+    _edit(
+        "list-mapping",
+        {"benchmark.test_cases": {"name": "story"}},
+        "benchmark.test_cases = {'name': 'story'}: must be a list",
+    ),
+    _edit(
+        "list-null",
+        {"alerts.emails": None},
+        "alerts.emails = null: must be a list",
+    ),
+    _edit(
+        "too-few-zones",
+        {"aws.availability_zones": ["us-east-2c"]},
+        "aws.availability_zones = ['us-east-2c']: must have at least 2 items",
+    ),
+    _edit(
+        "too-many-zones",
+        {"aws.availability_zones": [f"us-east-2{letter}" for letter in "abcd"]},
+        "aws.availability_zones = ['us-east-2a', 'us-east-2b', 'us-east-2c', 'us-east-2d']: "
+        "must have at most 3 items",
+    ),
+    _edit(
+        "no-test-case",
+        {"benchmark.test_cases": []},
+        "benchmark.test_cases = []: must have at least 1 item",
+    ),
+    _edit(
+        "purchase",
+        {"capacity.purchase": "rent"},
+        "capacity.purchase = 'rent': must be 'on-demand', 'spot', 'reservation' or "
+        "'capacity-block'",
+    ),
+    _edit(
+        "instance-type",
+        {"capacity.instance_type": "p5.48xlarge"},
+        "capacity.instance_type = 'p5.48xlarge': must be 'trn2.48xlarge'",
+    ),
+    _edit("devices", {"serving.devices": 6}, "serving.devices = 6: must be 1, 4, 8 or 16"),
+    _edit(
+        "devices-quoted",
+        {"serving.devices": "8"},
+        "serving.devices = '8': must be 1, 4, 8 or 16, without quotes",
+    ),
+    _edit(
+        "TP-of-three",
+        {"serving.tensor_parallel": 3},
+        "serving.tensor_parallel = 3: must be 1, 2, 4, 8, 16, 32 or 64",
+    ),
+    _edit(
+        "LNC-of-three",
+        {"serving.logical_core_size": 3},
+        "serving.logical_core_size = 3: must be 1 or 2",
+    ),
+    _edit(
+        "mode-unknown",
+        {"speculation.mode": "ngram"},
+        "speculation.mode = 'ngram': must be 'vanilla', 'fused', 'eagle', 'eagle3', 'medusa' or "
+        "'dflash'",
+    ),
+    _edit(
+        "structure",
+        {f"{CASE}.structure": "creative"},
+        "benchmark.test_cases[3].structure = 'creative': must be 'structured' or 'open-ended'",
+    ),
+    _edit(
+        "kind",
+        {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"kind": "moe"}}},
+        "models.draft.architecture.kind = 'moe': must be 'causal-lm', 'eagle-head', "
+        "'eagle3-head' or 'dflash-draft'",
+    ),
+    _edit(
+        "name",
+        {"name": "My Experiment"},
+        "name = 'My Experiment': must be 2 to 20 of a-z, 0-9 and -, a letter first, no - at the "
+        "end",
+    ),
+    _edit(
+        "case-name",
+        {f"{CASE}.name": "Shake_speare"},
+        "benchmark.test_cases[3].name = 'Shake_speare': must be 2 to 40 of a-z, 0-9 and -, no - "
+        "at either end",
+    ),
+    _edit(
+        "region", {"aws.region": "Ohio"}, "aws.region = 'Ohio': must be a region such as us-east-2"
+    ),
+    _edit(
+        "zone-identifier",
+        {"aws.availability_zones.1": "use2-az3"},
+        "aws.availability_zones[1] = 'use2-az3': must be an availability zone such as us-east-2a",
+    ),
+    _edit(
+        "email",
+        {"alerts.emails": ["ops@example.org", "ops"]},
+        "alerts.emails[1] = 'ops': must be an address such as you@example.org",
+    ),
+    _edit(
+        "address-block",
+        {"aws.api_access": ["203.0.113.7"]},
+        "aws.api_access[0] = '203.0.113.7': must be an IPv4 network such as 203.0.113.0/24",
+    ),
+    _edit(
+        "reservation",
+        {"capacity.purchase": "reservation", "capacity.reservation_id": "mine"},
+        "capacity.reservation_id = 'mine': must be the identifier of a reservation, such as "
+        "cr-0123456789abcdef0",
+    ),
+    _edit(
+        "model-outside",
+        {"models.target.id": "../.."},
+        "models.target.id = '../..': must be organisation/name, as on the Hugging Face Hub",
+    ),
+    _edit(
+        "quoted-speedup",
+        {"alerts.minimum_speedup": "1.2"},
+        "alerts.minimum_speedup = '1.2': must be a number, without quotes",
+    ),
+    _edit(
+        "half-the-internet",
+        {"aws.api_access": ["0.0.0.0/1", "128.0.0.0/1"]},
+        "aws.api_access[0] = '0.0.0.0/1': must be /8 or narrower; name your own addresses",
+    ),
+    _edit(
+        "model",
+        {"models.target.id": "Qwen3-32B"},
+        "models.target.id = 'Qwen3-32B': must be organisation/name, as on the Hugging Face Hub",
+    ),
+    _edit(
+        "branch",
+        {"models.target.revision": "main"},
+        "models.target.revision = 'main': must be a commit, 40 hexadecimal digits; a branch name "
+        "would move",
+    ),
+    _edit(
+        "short-commit",
+        {"models.draft.revision": "70d244c"},
+        "models.draft.revision = '70d244c': must be a commit, 40 hexadecimal digits; a branch "
+        "name would move",
+    ),
+    _edit(
+        "window-of-none",
+        {"speculation.num_speculative_tokens": 0},
+        "speculation.num_speculative_tokens = 0: must be at least 1",
+    ),
+    _edit(
+        "window-too-wide",
+        {"speculation.num_speculative_tokens": 16},
+        "speculation.num_speculative_tokens = 16: must be at most 15",
+    ),
+]
+
+RULES = [
+    _edit(
+        "zone-of-another-region",
+        {"aws.region": "us-west-2"},
+        "aws.availability_zones[0] = 'us-east-2a': must be a zone of aws.region, us-west-2",
+    ),
+    _edit(
+        "zone-twice",
+        {"aws.availability_zones": ["us-east-2c", "us-east-2c"]},
+        "aws.availability_zones[1] = 'us-east-2c': is there twice; each zone once",
+    ),
+    _edit(
+        "zone-not-listed",
+        {"capacity.availability_zone": "us-east-2b"},
+        "capacity.availability_zone = 'us-east-2b': must be in aws.availability_zones: "
+        "us-east-2a, us-east-2c",
+    ),
+    _edit(
+        "whole-internet",
+        {"aws.api_access": ["203.0.113.0/24", "0.0.0.0/0"]},
+        "aws.api_access[1] = '0.0.0.0/0': must be /8 or narrower; name your own addresses",
+    ),
+    _edit(
+        "host-bits",
+        {"aws.api_access": ["203.0.113.7/24"]},
+        "aws.api_access[0] = '203.0.113.7/24': has host bits set; the network is 203.0.113.0/24",
+    ),
+    _edit(
+        "no-such-address",
+        {"aws.api_access": ["203.0.313.0/24"]},
+        "aws.api_access[0] = '203.0.313.0/24': must be an IPv4 network such as 203.0.113.0/24",
+    ),
+    _edit(
+        "no-such-prefix",
+        {"aws.api_access": ["203.0.113.0/33"]},
+        "aws.api_access[0] = '203.0.113.0/33': must be an IPv4 network such as 203.0.113.0/24",
+    ),
+    _edit(
+        "capacity-block-without-reservation",
+        {"capacity.purchase": "capacity-block"},
+        "capacity.reservation_id = null: is required with purchase capacity-block",
+    ),
+    _edit(
+        "reservation-without-reservation",
+        {"capacity.purchase": "reservation"},
+        "capacity.reservation_id = null: is required with purchase reservation",
+    ),
+    *(
+        _edit(
+            f"{purchase}-with-reservation",
+            {"capacity.purchase": purchase, "capacity.reservation_id": "cr-0123456789abcdef0"},
+            "capacity.reservation_id = 'cr-0123456789abcdef0': is allowed only with purchase "
+            "reservation or capacity-block",
+        )
+        for purchase in ("on-demand", "spot")
+    ),
+    _edit(
+        "runtime-unknown",
+        {"runtime": "vllm-0.29"},
+        "runtime = 'vllm-0.29': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
+    ),
+    *(
+        _edit(
+            f"mode-{mode}",
+            {"speculation.mode": mode},
+            f"speculation.mode = '{mode}': runtime vllm-0.9.1-nxdi serves fused, eagle; no "
+            f"runtime serves {mode}",
+        )
+        for mode in ("vanilla", "medusa", "dflash")
+    ),
+    _edit(
+        "mode-of-the-other-runtime",
+        {"speculation.mode": "eagle3"},
+        "speculation.mode = 'eagle3': runtime vllm-0.9.1-nxdi serves fused, eagle; eagle3 is "
+        "served by vllm-0.16-nxdi",
+    ),
+    _edit(
+        "fused-on-the-plugin",
+        {"runtime": "vllm-0.16-nxdi"},
+        "speculation.mode = 'fused': runtime vllm-0.16-nxdi serves eagle, eagle3; fused is "
+        "served by vllm-0.9.1-nxdi",
+    ),
+    _edit(
+        "target-unknown",
+        {"models.target.id": "meta-llama/Llama-3.3-70B"},
+        "models.target.architecture = null: is required, since meta-llama/Llama-3.3-70B is not "
+        f"one of {KNOWN}",
+    ),
+    _edit(
+        "draft-unknown",
+        {"models.draft.id": "qwen/qwen3-1.7b"},
+        f"models.draft.architecture = null: is required, since qwen/qwen3-1.7b is not one of "
+        f"{KNOWN}",
+    ),
+    _edit(
+        "architecture-contradicts",
+        {"models.draft.architecture": QWEN3_HEAD | {"layers": 28}},
+        "models.draft.architecture.hidden = 5120: Qwen/Qwen3-1.7B has 2048; leave architecture out",
+    ),
+    _edit(
+        "architecture-contradicts-yes-or-no",
+        {
+            "models.draft.architecture": QWEN3_HEAD
+            | {"layers": 28, "hidden": 2048, "tied_embeddings": False}
+        },
+        "models.draft.architecture.tied_embeddings = false: Qwen/Qwen3-1.7B has true; leave "
+        "architecture out",
+    ),
+    _edit(
+        "head-as-target",
+        {"models.target": EAGLE_HEAD},
+        "models.target = 'example/qwen3-32b-eagle': is of kind eagle-head; must be causal-lm",
+    ),
+    _edit(
+        "eagle-without-a-head",
+        {"speculation.mode": "eagle"},
+        "models.draft = 'Qwen/Qwen3-1.7B': is of kind causal-lm; mode eagle needs eagle-head",
+    ),
+    _edit(
+        "fused-with-a-head",
+        {"models.draft": EAGLE_HEAD},
+        "models.draft = 'example/qwen3-32b-eagle': is of kind eagle-head; mode fused needs "
+        "causal-lm",
+    ),
+    _edit(
+        "eagle3-with-an-older-head",
+        EAGLE | {"runtime": "vllm-0.16-nxdi", "speculation.mode": "eagle3"},
+        "models.draft = 'example/qwen3-32b-eagle': is of kind eagle-head; mode eagle3 needs "
+        "eagle3-head",
+    ),
+    _edit(
+        "families",
+        {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
+        "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
+        "qwen3, whose model class NxDI builds a fused draft with",
+    ),
+    _edit(
+        "vocabularies",
+        {"models.draft": LLAMA},
+        "models.draft = 'meta-llama/Llama-3.2-1B': has a vocabulary of 128256; must be the "
+        "target's, 151936",
+    ),
+    _edit(
+        "head-of-another-size",
+        {
+            "runtime": "vllm-0.16-nxdi",
+            "speculation.mode": "eagle3",
+            "models.draft": EAGLE3_HEAD,
+            "models.target.id": "Qwen/Qwen3-8B",
+        },
+        "models.draft = 'example/qwen3-32b-eagle3': has hidden size 5120; a head must have the "
+        "target's, 4096",
+    ),
+    _edit(
+        "draft-as-large",
+        {"models.draft.id": "Qwen/Qwen3-32B"},
+        "models.draft = 'Qwen/Qwen3-32B': has 61.0 GiB of weights; must be smaller than the "
+        "target's 61.0 GiB",
+    ),
+    _edit(
+        "window-of-one",
+        {"speculation.num_speculative_tokens": 1},
+        "speculation.num_speculative_tokens = 1: must be at least 2: NxDI verifies that many "
+        "positions with one draft fewer",
+    ),
+    _edit(
+        "TP",
+        {"serving.tensor_parallel": 64},
+        "serving.tensor_parallel = 64: must be 32: 8 devices x 8 cores / logical_core_size 2",
+    ),
+    _edit(
+        "LNC",
+        {"serving.logical_core_size": 1},
+        "serving.tensor_parallel = 32: must be 64: 8 devices x 8 cores / logical_core_size 1",
+    ),
+    _edit(
+        "TP-beyond-the-largest",
+        {"serving.devices": 16, "serving.logical_core_size": 1, "serving.tensor_parallel": 64},
+        "serving.logical_core_size = 1: 16 devices x 8 cores / logical_core_size 1 come to "
+        "tensor_parallel 128; NxDI's largest is 64",
+    ),
+    _edit(
+        "claims",
+        {"serving.devices": 16, "serving.tensor_parallel": 64},
+        "serving.devices = 16: 2 claims of 16 devices need more than 1 x trn2.48xlarge with 16 "
+        "devices; ask for fewer, or for more capacity.nodes",
+    ),
+    _edit(
+        "memory",
+        {
+            "serving.devices": 1,
+            "serving.tensor_parallel": 4,
+            "models.draft.id": "Qwen/Qwen3-14B",
+        },
+        "serving.devices = 1: 88.5 GiB of weights need more than 80% of 96 GiB device memory; "
+        "ask for more devices",
+    ),
+    _edit(
+        "length-beyond-the-target",
+        {"serving.length": 40961},
+        "serving.length = 40961: must be at most 40960, the context of the target Qwen/Qwen3-32B",
+    ),
+    _edit(
+        "length-beyond-the-draft",
+        EAGLE | {"models.draft.architecture.max_length": 512},
+        "serving.length = 1024: must be at most 512, the context of the draft "
+        "example/qwen3-32b-eagle",
+    ),
+    _edit(
+        "length-too-short", {"serving.length": 100}, "serving.length = 100: must be at least 128"
+    ),
+    _edit(
+        "load-beyond-length",
+        {"benchmark.mean_output_tokens": 954},
+        "benchmark.mean_output_tokens = 954: input, output, three deviations and the window come "
+        "to 1025 tokens; must be at most serving.length, 1024",
+    ),
+    _edit(
+        "deviations-beyond-length",
+        {"benchmark.stddev_input_tokens": 18, "benchmark.stddev_output_tokens": 100},
+        "benchmark.mean_output_tokens = 600: input, output, three deviations and the window come "
+        "to 1025 tokens; must be at most serving.length, 1024",
+    ),
+    _edit(
+        "input-too-short",
+        {"benchmark.mean_input_tokens": 41},
+        "benchmark.mean_input_tokens = 41: must be more than 41, the length of llmperf's own "
+        "instruction",
+    ),
+    _edit(
+        "concurrency",
+        {"benchmark.concurrency": 5},
+        "benchmark.concurrency = 5: must be at most serving.batch, 4: more would measure the queue",
+    ),
+    _edit(
+        "requests",
+        {"benchmark.requests": 3},
+        "benchmark.requests = 3: must be at least benchmark.concurrency, 4",
+    ),
+    _edit(
+        "temperature",
+        {"benchmark.temperature": 0.7},
+        "benchmark.temperature = 0.7: must be 0: mode fused of runtime vllm-0.9.1-nxdi samples "
+        "greedily on the device and would ignore it on one side only",
+    ),
+    _edit(
+        "temperature-eagle",
+        EAGLE | {"benchmark.temperature": 1},
+        "benchmark.temperature = 1.0: must be 0: mode eagle of runtime vllm-0.9.1-nxdi samples "
+        "greedily on the device and would ignore it on one side only",
+    ),
+    _edit(
+        "case-twice",
+        {f"{CASE}.name": "counting"},
+        "benchmark.test_cases[2].name = 'counting': is there twice; must be unique",
+    ),
+    _edit(
+        "no-structured-headline",
+        {"benchmark.test_cases.0.headline": False},
+        "benchmark.test_cases[*].headline = false: one structured case must have true; none has",
+    ),
+    _edit(
+        "no-open-ended-headline",
+        {"benchmark.test_cases.1": ABSENT},
+        "benchmark.test_cases[*].headline = false: one open-ended case must have true; none has",
+    ),
+    _edit(
+        "two-headlines",
+        {f"{CASE}.headline": True},
+        "benchmark.test_cases[3].headline = true: only one open-ended case may have it, "
+        "meaning-of-life does",
+    ),
+]
+
+BAD = [*SYNTAX, *TYPES, *RULES]
+each_bad_file = pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
+
+# Words of pydantic, of the YAML parser and of Python that mean nothing to the author of a file.
+JARGON = re.compile(
+    r"\bInput\b|should|valid (string|integer|number|boolean|array|dictionary|list)\b|"
+    r"\b(array|object|dict|str|tuple|NoneType|None|True|False|token|scalar|constructor)\b|"
+    r"pydantic|Traceback|Error|<block|after validation|\^"
+)
+
+
+def _refusal(text: str, file: str = "mine.yaml") -> str:
+    with pytest.raises(ExperimentError) as caught:
+        parse(text, file)
+    return str(caught.value)
+
+
+@each_bad_file
+def test_a_bad_file_gets_its_line(bad: Bad) -> None:
+    assert _refusal(bad.text) == f"mine.yaml: {bad.line}"
+
+
+@each_bad_file
+def test_a_line_is_one_line_in_plain_words(bad: Bad) -> None:
+    assert bad.line.isprintable()
+    assert not JARGON.search(bad.line)
+    assert len(bad.line) <= 300
+
+
+def test_names_are_unique() -> None:
+    assert len({bad.name for bad in BAD}) == len(BAD)
+
+
+def test_the_command_refuses_them_all_with_one_line_each(tmp_path: Path) -> None:
+    for bad in BAD:
+        (tmp_path / f"{bad.name}.yaml").write_text(bad.text, encoding="utf-8")
+    result = _check(tmp_path, *(f"{bad.name}.yaml" for bad in BAD))
+    assert result.stderr.splitlines() == [f"{bad.name}.yaml: {bad.line}" for bad in BAD]
+    assert result.stdout == ""
+    assert result.returncode == 1
+
+
+def test_the_command_refuses_one_bad_file_among_good_ones(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(edited({"capacity.purchase": "rent"}), encoding="utf-8")
+    result = _check(tmp_path, str(ARTICLE), "mine.yaml")
+    assert result.stderr == (
+        "mine.yaml: capacity.purchase = 'rent': must be 'on-demand', 'spot', 'reservation' or "
+        "'capacity-block'\n"
+    )
+    assert result.stdout == f"{ARTICLE}: article is valid\n"
+    assert result.returncode == 1
+
+
+def _check(directory: Path, *files: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "experiment", "check", *files],
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+def _unreadable(directory: Path) -> Iterator[tuple[str, str]]:
+    (directory / "directory.yaml").mkdir()
+    yield "directory.yaml", "cannot be read: Is a directory"
+    (directory / "latin.yaml").write_bytes("name: café\n".encode("latin-1"))
+    yield "latin.yaml", "is not UTF-8 text; an experiment is YAML"
+    (directory / "utf-16.yaml").write_bytes(ARTICLE_TEXT.encode("utf-16"))
+    yield "utf-16.yaml", "is not UTF-8 text; an experiment is YAML"
+    (directory / "binary.yaml").write_bytes(bytes(range(256)))
+    yield "binary.yaml", "is not UTF-8 text; an experiment is YAML"
+    yield "latin.yaml/mine.yaml", "cannot be read: Not a directory"
+    yield (
+        "missing.yaml",
+        "no such file; there is: binary.yaml, directory.yaml, latin.yaml, utf-16.yaml",
+    )
+    yield "nowhere/mine.yaml", "no such file; there is: none"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file, line in _unreadable(tmp_path):
+        with pytest.raises(ExperimentError) as caught:
+            load(file)
+        assert str(caught.value) == f"{file}: {line}"
+
+
+def test_every_pattern_of_the_schema_is_put_in_words() -> None:
+    patterns = {str(p) for p in re.findall(r'"pattern": "(.*)"', json_schema())}
+    assert {pattern.replace("\\\\", "\\") for pattern in patterns} == set(PATTERNS_IN_WORDS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"\ufeff{ARTICLE_TEXT}", id="byte order mark"),
+        pytest.param(ARTICLE_TEXT.replace("\n", "\r\n"), id="CRLF"),
+        pytest.param(f"---\n{ARTICLE_TEXT}...\n", id="document markers"),
+        pytest.param(replaced("2026-05-21", "'2026-05-21'"), id="quoted date"),
+        pytest.param(replaced("35.7608", "36"), id="integer for a number"),
+        pytest.param(replaced("name: article", "name: 'article'"), id="quoted text"),
+        pytest.param(
+            replaced("us-east-2c]", "&zone us-east-2c]").replace(
+                "availability_zone: us-east-2c", "availability_zone: *zone"
+            ),
+            id="anchor and alias",
+        ),
+    ],
+)
+def test_what_is_good_is_let_through(text: str) -> None:
+    parse(text, "mine.yaml")
+
+
+def _fields(data: Any, path: str = "") -> Iterator[str]:
+    if path:
+        yield path
+    pairs = data.items() if isinstance(data, dict) else enumerate(data)
+    for key, value in pairs:
+        field = f"{path}.{key}".removeprefix(".")
+        yield from _fields(value, field) if isinstance(value, dict | list) else (field,)
+
+
+odd_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])) | st.just(ABSENT),
+    lambda inner: st.lists(inner.filter(lambda v: v is not ABSENT), max_size=2)
+    | st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"])),
+        inner.filter(lambda v: v is not ABSENT),
+        max_size=2,
+    ),
+    max_leaves=4,
+)  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None)
+@given(field=st.sampled_from(sorted(_fields(edited_data({})))), value=odd_values)
+def test_no_value_anywhere_gets_more_than_a_line(field: str, value: Any) -> None:
+    _taken_or_refused_in_one_line(edited({field: value}))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    at=st.integers(0, len(ARTICLE_TEXT)),
+    less=st.integers(0, 30),
+    more=st.text(st.sampled_from("\t\n\\ :-[]{}&*!|>'\"%@`#,?<=~.0aé\0") | st.characters()),
+)
+def test_no_slip_of_the_pen_gets_more_than_a_line(at: int, less: int, more: str) -> None:
+    _taken_or_refused_in_one_line(ARTICLE_TEXT[:at] + more + ARTICLE_TEXT[at + less :])
+
+
+def _taken_or_refused_in_one_line(text: str) -> None:
+    try:
+        parse(text, "mine.yaml")
+    except ExperimentError as error:
+        line = str(error)
+    else:
+        return
+    assert line.startswith("mine.yaml: ")
+    assert line.isprintable()

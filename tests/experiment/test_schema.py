@@ -1,0 +1,69 @@
+"""The committed JSON Schema, by which editors complete and check an experiment file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from experiment.__main__ import json_schema
+from tests.experiment.files import ABSENT, ARTICLE_TEXT, EXPERIMENTS, edited_data
+
+COMMITTED = EXPERIMENTS / "experiment.schema.json"
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    schema = json.loads(COMMITTED.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_the_committed_schema_is_fresh() -> None:
+    fresh = COMMITTED.read_text(encoding="utf-8") == json_schema()
+    assert fresh, f"{COMMITTED.relative_to(EXPERIMENTS.parent)} is stale: run `make schema`"
+
+
+def test_the_articles_file_names_it() -> None:
+    assert ARTICLE_TEXT.startswith(f"# yaml-language-server: $schema={COMMITTED.name}\n")
+
+
+def test_the_articles_file_is_valid(validator: jsonschema.Draft202012Validator) -> None:
+    validator.validate(edited_data({}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        pytest.param({"quality": ABSENT}, "$", id="missing"),
+        pytest.param({"serving.batchs": 4}, "$.serving", id="unknown key"),
+        pytest.param({"serving.batch": "4"}, "$.serving.batch", id="quoted number"),
+        pytest.param({"capacity.nodes": 9}, "$.capacity.nodes", id="range"),
+        pytest.param({"capacity.purchase": "rent"}, "$.capacity.purchase", id="enumeration"),
+        pytest.param({"runtime": "vllm-9"}, "$.runtime", id="runtime"),
+        pytest.param({"serving.devices": 5}, "$.serving.devices", id="literal"),
+        pytest.param({"models.draft.revision": "main"}, "$.models.draft.revision", id="pattern"),
+        pytest.param(
+            {"aws.availability_zones": ["us-east-2c"]}, "$.aws.availability_zones", id="too few"
+        ),
+        pytest.param(
+            {"benchmark.test_cases.3.headline": "yes"},
+            "$.benchmark.test_cases[3].headline",
+            id="in a list",
+        ),
+    ],
+)
+def test_bad_values_are_marked_where_they_stand(
+    validator: jsonschema.Draft202012Validator, changes: dict[str, Any], path: str
+) -> None:
+    assert [error.json_path for error in validator.iter_errors(edited_data(changes))] == [path]
+
+
+def test_no_mapping_takes_unknown_keys(validator: jsonschema.Draft202012Validator) -> None:
+    schema = validator.schema
+    assert isinstance(schema, dict)
+    for definition in (schema, *schema["$defs"].values()):
+        if definition["type"] == "object":
+            assert definition["additionalProperties"] is False, definition["title"]

@@ -1,0 +1,136 @@
+"""What holds for every stack of every experiment: lint, security, tags, least privilege."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_s3 as s3
+from cdk_nag import AwsSolutionsChecks
+from cfnlint.api import lint
+from cfnlint.config import ManualArgs
+
+from stacks.budget import budget_region
+from tests.synthesis import Synthesised
+
+# cfn-lint 1.58 knows trn2.48xlarge in two regions only; the rest of the warnings are about
+# dependencies that the CDK itself writes twice.
+FALSE_ALARM = "E3628"
+
+
+def test_has_every_stack(each: Synthesised) -> None:
+    assert each.stacks == [
+        "budget",
+        "cluster",
+        "model-store",
+        "network",
+        "observability",
+        "serving",
+        "trainium",
+    ]
+
+
+def test_cfn_lint_finds_no_error(each: Synthesised) -> None:
+    region = each.experiment.aws.region
+    found = [
+        f"{stack}: {match}"
+        for stack in each.stacks
+        for match in lint(
+            json.dumps(each.template(stack)),
+            config=ManualArgs(regions=[budget_region(region) if stack == "budget" else region]),
+        )
+        if match.rule.id.startswith("E") and match.rule.id != FALSE_ALARM
+    ]
+    assert found == []
+
+
+def test_cdk_nag_finds_nothing_that_is_not_acknowledged(each: Synthesised) -> None:
+    # Synthesis with a finding fails; a plugin that found nothing is not in the report.
+    reports = each.validation_report["pluginReports"]
+    assert [report for report in reports if report["conclusion"] != "success"] == []
+
+
+def test_cdk_nag_would_fail_synthesis(tmp_path: Path) -> None:
+    app = cdk.App(outdir=str(tmp_path))
+    s3.Bucket(cdk.Stack(app, "Careless"), "Bucket")
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    with pytest.raises(RuntimeError, match="AwsSolutions-S10"):
+        app.synth()
+
+
+def test_every_acknowledgment_has_a_reason(synthesised: Synthesised) -> None:
+    acknowledged = {
+        rule: reason
+        for path in synthesised.directory.glob("*.metadata.json")
+        for entries in json.loads(path.read_text()).values()
+        for entry in entries
+        if entry["type"] == "aws:cdk:acknowledged-rules"
+        for rule, reason in entry["data"].items()
+        if "AwsSolutions" in rule
+    }
+    assert len(acknowledged) > 10
+    for rule, reason in acknowledged.items():
+        assert len(reason) > 20, rule
+
+
+def test_no_managed_policy_gives_full_access(each: Synthesised) -> None:
+    for logical_id, role in each.resources("AWS::IAM::Role"):
+        assert "FullAccess" not in json.dumps(role), logical_id
+
+
+# Actions that know no resource-level permissions (Service Authorization Reference).
+WITHOUT_RESOURCES = {
+    "cloudwatch:PutMetricData",
+    "ec2:DescribeTags",
+    "ec2:DescribeVolumes",
+    "logs:DescribeLogGroups",
+}
+
+
+def test_everything_is_allowed_only_where_nothing_narrower_can_be(each: Synthesised) -> None:
+    for logical_id, policy in each.resources("AWS::IAM::Policy"):
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            actions = statement["Action"]
+            actions = {actions} if isinstance(actions, str) else set(actions)
+            assert not any(action.endswith("*") for action in actions), logical_id
+            if statement["Resource"] == "*":
+                assert actions <= WITHOUT_RESOURCES, logical_id
+
+
+UNTAGGABLE = {
+    # Their schema has no tags.
+    "AWS::CloudWatch::Dashboard",
+    "AWS::EC2::SecurityGroupEgress",
+    "AWS::EC2::SecurityGroupIngress",
+    "AWS::EC2::Route",
+    "AWS::EC2::SubnetRouteTableAssociation",
+    "AWS::EC2::VPCGatewayAttachment",
+    "AWS::IAM::Policy",
+    "AWS::Lambda::LayerVersion",
+    "AWS::S3::BucketPolicy",
+    "AWS::SNS::Subscription",
+    "AWS::SNS::TopicPolicy",
+    # The CDK's own custom resources, and what they are not told.
+    "Custom::AWSCDK-EKS-HelmChart",
+    "Custom::AWSCDK-EKS-KubernetesResource",
+    "Custom::VpcRestrictDefaultSG",
+}
+
+
+def test_every_taggable_resource_carries_the_experiments_name(each: Synthesised) -> None:
+    missing = [
+        f"{logical_id} ({resource['Type']})"
+        for logical_id, resource in each.resources()
+        if resource["Type"] not in UNTAGGABLE and not _is_tagged(resource, each.experiment.name)
+    ]
+    assert missing == []
+
+
+def _is_tagged(resource: dict[str, Any], name: str) -> bool:
+    """Whether a tag Experiment=name stands anywhere in the resource, in any of CloudFormation's
+    three spellings."""
+    text = json.dumps(resource.get("Properties", {}))
+    return f'"Key": "Experiment", "Value": "{name}"' in text or f'"Experiment": "{name}"' in text

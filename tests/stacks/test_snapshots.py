@@ -1,0 +1,25 @@
+"""Whole templates, asset hashes masked: what a change of code changes, in the pull request."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from tests.synthesis import Synthesised
+
+STACKS = ("network", "cluster", "model-store", "trainium", "serving", "observability", "budget")
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_template(stack: str, synthesised: Synthesised, snapshot: SnapshotAssertion) -> None:
+    template = masked(json.dumps(synthesised.template(stack)))
+    assert json.loads(template) == snapshot(extension_class=JSONSnapshotExtension)
+
+
+def masked(text: str) -> str:
+    """``text`` without asset hashes, which follow every byte of an asset."""
+    return re.sub(r"\b[0-9a-f]{64}\b", "<asset hash>", text)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from email import message_from_string
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from experiment import Experiment
+from tests.synthesis import Synthesised, synthesise
+
+PURCHASES = {
+    "on-demand": {},
+    "spot": {},
+    "reservation": {"capacity.reservation_id": "cr-0123456789abcdef0"},
+    "capacity-block": {"capacity.reservation_id": "cr-0123456789abcdef0"},
+}
+
+
+@pytest.fixture(scope="module", params=PURCHASES)
+def bought(
+    request: pytest.FixtureRequest,
+    variation: Callable[[dict[str, Any]], Experiment],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Synthesised:
+    """The article's experiment under each purchase option."""
+    changes = {"capacity.purchase": request.param, **PURCHASES[request.param]}
+    return synthesise(variation(changes), tmp_path_factory.mktemp(request.param))
+
+
+def test_capacity_is_bought_as_the_experiment_says(bought: Synthesised) -> None:
+    purchase = bought.experiment.capacity.purchase
+    template, group = _template(bought), _group(bought)
+    assert (
+        group["CapacityType"]
+        == {
+            "on-demand": "ON_DEMAND",
+            "reservation": "ON_DEMAND",
+            "spot": "SPOT",
+            "capacity-block": "CAPACITY_BLOCK",
+        }[purchase]
+    )
+    target = {"CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}}
+    assert template.get("CapacityReservationSpecification") == (
+        target if purchase.reserved else None
+    )
+    assert template.get("InstanceMarketOptions") == (
+        {"MarketType": "capacity-block"} if purchase == "capacity-block" else None
+    )
+
+
+def test_placement_group_except_in_a_capacity_block(bought: Synthesised) -> None:
+    is_block = bought.experiment.capacity.purchase == "capacity-block"
+    assert ("Placement" in _template(bought)) is not is_block
+    bought.assertions("trainium").resource_count_is(
+        "AWS::EC2::PlacementGroup", 0 if is_block else 1
+    )
+
+
+def test_ami_and_instance_type_stand_where_eks_takes_them(bought: Synthesised) -> None:
+    group = _group(bought)
+    assert group["AmiType"] == "AL2023_x86_64_NEURON"
+    assert "InstanceTypes" not in group
+    assert _template(bought)["InstanceType"] == "trn2.48xlarge"
+
+
+def test_nodes_stand_in_the_one_zone_that_has_capacity(synthesised: Synthesised) -> None:
+    (subnet,) = _group(synthesised)["Subnets"]
+    exported = json.dumps(subnet)
+    resources = synthesised.template("network")["Resources"]
+    zones = {
+        resource["Properties"]["AvailabilityZone"]
+        for logical_id, resource in resources.items()
+        if resource["Type"] == "AWS::EC2::Subnet" and logical_id in exported
+    }
+    assert zones == {synthesised.experiment.capacity.availability_zone}
+
+
+def test_one_efa_interface_a_card_with_the_clusters_security_group(
+    synthesised: Synthesised,
+) -> None:
+    interfaces = _template(synthesised)["NetworkInterfaces"]
+    assert [interface["NetworkCardIndex"] for interface in interfaces] == list(range(16))
+    assert [interface["DeviceIndex"] for interface in interfaces] == [0] + [1] * 15
+    for interface in interfaces:
+        assert interface["InterfaceType"] == "efa"
+        assert interface["AssociatePublicIpAddress"] is False
+        assert "ClusterSecurityGroup" in json.dumps(interface["Groups"][0])
+
+
+def test_fabric_security_group_is_open_to_itself_both_ways(synthesised: Synthesised) -> None:
+    trainium = synthesised.assertions("trainium")
+    for direction in ("Ingress", "Egress"):
+        trainium.has_resource_properties(
+            f"AWS::EC2::SecurityGroup{direction}", {"IpProtocol": "-1"}
+        )
+
+
+def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> None:
+    assert _template(synthesised)["MetadataOptions"] == {
+        "HttpTokens": "required",
+        "HttpPutResponseHopLimit": 1,
+    }
+
+
+def test_root_volume_is_encrypted_gp3(synthesised: Synthesised) -> None:
+    (mapping,) = _template(synthesised)["BlockDeviceMappings"]
+    assert mapping["Ebs"]["VolumeType"] == "gp3"
+    assert mapping["Ebs"]["Encrypted"] is True
+
+
+def test_user_data_makes_one_file_system_of_the_nvme_disks(synthesised: Synthesised) -> None:
+    message = message_from_string(_template(synthesised)["UserData"]["Fn::Base64"])
+    parts = [part for part in message.walk() if not part.is_multipart()]
+    assert [part.get_content_type() for part in parts] == ["application/node.eks.aws"]
+    config = YAML(typ="safe").load(str(parts[0].get_payload()))
+    assert config["apiVersion"] == "node.eks.aws/v1alpha1"
+    assert config["spec"]["instance"]["localStorage"] == {"strategy": "RAID0"}
+    # EKS adds its own part with the cluster's address.
+    assert "cluster" not in config["spec"]
+
+
+def test_nodes_are_tainted_labelled_and_repaired(synthesised: Synthesised) -> None:
+    group = _group(synthesised)
+    assert group["Taints"] == [
+        {"Key": "aws.amazon.com/neuron", "Value": "present", "Effect": "NO_SCHEDULE"}
+    ]
+    assert group["Labels"] == {"speculative-decoding/node-group": "trainium"}
+    assert group["NodeRepairConfig"] == {"Enabled": True}
+    assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 1, "MaxSize": 1}
+
+
+def test_dra_driver_without_the_device_plugin(synthesised: Synthesised) -> None:
+    ((_, chart),) = synthesised.resources("Custom::AWSCDK-EKS-HelmChart")
+    values = json.loads(chart["Properties"]["Values"])
+    assert values["draDriver"] == {"enabled": True}
+    assert values["devicePlugin"] == {"enabled": False}
+    assert chart["Properties"]["Version"] == "1.10.0"
+    assert "CreateNamespace" not in chart["Properties"]
+    assert chart["Properties"].get("Wait") in (None, False)
+    assert chart["Properties"]["Timeout"] == "600s"
+    assert any("Nodes" in dependency for dependency in chart["DependsOn"])
+
+
+def _template(synthesised: Synthesised) -> dict[str, Any]:
+    ((_, template),) = (
+        (logical_id, resource)
+        for logical_id, resource in synthesised.resources("AWS::EC2::LaunchTemplate")
+        if "NetworkInterfaces" in resource["Properties"]["LaunchTemplateData"]
+    )
+    data: dict[str, Any] = template["Properties"]["LaunchTemplateData"]
+    return data
+
+
+def _group(synthesised: Synthesised) -> dict[str, Any]:
+    ((_, group),) = (
+        (logical_id, resource)
+        for logical_id, resource in synthesised.resources("AWS::EKS::Nodegroup")
+        if "Taints" in resource["Properties"]
+    )
+    properties: dict[str, Any] = group["Properties"]
+    return properties

@@ -1,0 +1,115 @@
+"""Synthesises experiments in this process, so that the jsii runtime starts once for all tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import cdk8s
+from aws_cdk.assertions import Template
+from cdk_nag import AwsSolutionsChecks
+from ruamel.yaml import YAML
+
+import charts
+from app import compose
+from experiment import Experiment
+
+ROOT = Path(__file__).parent.parent
+CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
+ACCOUNT = "111122223333"
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Synthesised:
+    """An experiment's cloud assembly and manifests."""
+
+    experiment: Experiment
+    directory: Path
+    manifests: Mapping[str, list[Manifest]] = field(repr=False)
+    """Chart name to its objects, in the order they are applied in."""
+
+    def template(self, stack: str) -> dict[str, Any]:
+        """The template of ``stack``, e.g. ``"network"``."""
+        name = f"{self.experiment.name}-{stack}.template.json"
+        template: dict[str, Any] = json.loads((self.directory / name).read_text())
+        return template
+
+    @property
+    def stacks(self) -> list[str]:
+        """Names of the stacks, without the experiment's."""
+        prefix, suffix = f"{self.experiment.name}-", ".template.json"
+        return sorted(
+            path.name.removeprefix(prefix).removesuffix(suffix)
+            for path in self.directory.glob(f"*{suffix}")
+        )
+
+    def assertions(self, stack: str) -> Template:
+        """The CDK's assertions on the template of ``stack``."""
+        return Template.from_json(self.template(stack))
+
+    def resources(self, type_: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Logical id and resource, of all stacks, of one type or of all."""
+        for stack in self.stacks:
+            for logical_id, resource in self.template(stack).get("Resources", {}).items():
+                if type_ in (None, resource["Type"]):
+                    yield logical_id, resource
+
+    @cached_property
+    def validation_report(self) -> dict[str, Any]:
+        """What cdk-nag and CloudFormation's own checks found."""
+        path = self.directory / "validation-report.json"
+        report: dict[str, Any] = json.loads(path.read_text())
+        return report
+
+    def objects(self, kind: str) -> Iterator[Manifest]:
+        """Kubernetes objects of one kind, of all charts."""
+        for manifests in self.manifests.values():
+            yield from (manifest for manifest in manifests if manifest["kind"] == kind)
+
+    def object(self, kind: str, name: str) -> Manifest:
+        """The Kubernetes object whose name is or starts with ``name``."""
+        found = [o for o in self.objects(kind) if o["metadata"]["name"].startswith(name)]
+        assert len(found) == 1, f"{len(found)} objects {kind}/{name}"
+        return found[0]
+
+    def pods(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Name and pod specification of everything that makes pods."""
+        for manifests in self.manifests.values():
+            for manifest in manifests:
+                if manifest["kind"] == "Pod":
+                    yield manifest["metadata"]["name"], manifest["spec"]
+                elif manifest["kind"] in ("Deployment", "Job"):
+                    yield manifest["metadata"]["name"], manifest["spec"]["template"]["spec"]
+
+
+def synthesise(experiment: Experiment, directory: Path) -> Synthesised:
+    """Stacks, checked by cdk-nag, and charts of ``experiment``, written below ``directory``."""
+    assembly, manifests = directory / "cdk.out", directory / "dist"
+    app = cdk.App(outdir=str(assembly), context=CONTEXT)
+    serving = compose(app, experiment)
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()
+    charts_app = cdk8s.App(outdir=str(manifests))
+    charts.charts(charts_app, experiment, serving.deployed(ACCOUNT))
+    charts_app.synth()
+    return Synthesised(experiment, assembly, _read(manifests))
+
+
+def containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All containers of a pod specification, those that initialise it first."""
+    return [*pod.get("initContainers", []), *pod["containers"]]
+
+
+def _read(directory: Path) -> dict[str, list[Manifest]]:
+    yaml = YAML(typ="safe", pure=True)
+    return {
+        path.name.removesuffix(".k8s.yaml")[5:]: list(yaml.load_all(path))
+        for path in sorted(directory.glob("*.k8s.yaml"))
+    }

@@ -1,0 +1,216 @@
+"""What the workflows on GitHub are allowed to do, and the one comment they write."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+FOLDER = Path(__file__).parent.parent / ".github" / "workflows"
+COMMENTING = "pull-request-comment.yml"
+FILES = sorted(FOLDER.glob("*.yml"))
+
+Workflow = dict[str, Any]
+
+
+def load(path: Path) -> Workflow:
+    workflow: Workflow = YAML(typ="safe", pure=True).load(path)
+    return workflow
+
+
+def steps(workflow: Workflow) -> Iterator[dict[str, Any]]:
+    for job in workflow["jobs"].values():
+        yield from job["steps"]
+
+
+every_workflow = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+
+
+def test_all_are_looked_at() -> None:
+    assert {path.name for path in FILES} >= {"main.yml", "pull-request.yml", COMMENTING}
+    assert not list(FOLDER.glob("*.yaml"))
+
+
+@every_workflow
+def test_actions_are_pinned(path: Path) -> None:
+    uses = re.findall(r"\buses:.*", path.read_text())
+    for use in uses:
+        assert re.fullmatch(r"uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", use)
+    assert len(uses) == sum("uses" in step for step in steps(load(path)))
+
+
+def test_an_action_has_one_version() -> None:
+    uses = {step["uses"] for path in FILES for step in steps(load(path)) if "uses" in step}
+    names = [use.partition("@")[0] for use in uses]
+    assert len(names) == len(set(names))
+
+
+@every_workflow
+def test_permissions(path: Path) -> None:
+    workflow = load(path)
+    assert workflow["permissions"] == {}
+    for job in workflow["jobs"].values():
+        if path.name == COMMENTING:
+            assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
+        else:
+            assert job["permissions"] == {"contents": "read"}
+
+
+@every_workflow
+def test_runs_end(path: Path) -> None:
+    workflow = load(path)
+    assert workflow["concurrency"]
+    assert all(job["timeout-minutes"] <= 20 for job in workflow["jobs"].values())
+
+
+@every_workflow
+def test_no_secrets(path: Path) -> None:
+    assert set(re.findall(r"secrets\.(\w+)", path.read_text())) <= {"GITHUB_TOKEN"}
+    assert not re.search(r"aws-actions|aws-access|AWS_|role-to-assume|id-token", path.read_text())
+
+
+@every_workflow
+def test_nothing_foreign_gets_into_a_script(path: Path) -> None:
+    for step in steps(load(path)):
+        script = step.get("run", "") + step.get("with", {}).get("script", "")
+        assert set(re.findall(r"\$\{\{(.*?)\}\}", script)) <= {" matrix.target "}
+
+
+@every_workflow
+def test_checkouts_keep_no_token(path: Path) -> None:
+    for step in steps(load(path)):
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+        assert "ref" not in step.get("with", {})
+
+
+@every_workflow
+def test_triggers(path: Path) -> None:
+    expected = {
+        "main.yml": {"push"},
+        "pull-request.yml": {"pull_request"},
+        COMMENTING: {"workflow_run"},
+    }
+    assert set(load(path)["on"]) == expected[path.name]
+
+
+def test_token_that_writes_meets_no_foreign_code() -> None:
+    workflow = load(FOLDER / COMMENTING)
+    assert workflow["on"]["workflow_run"]["workflows"] == [
+        load(FOLDER / "pull-request.yml")["name"]
+    ]
+    used = [step["uses"].partition("@")[0] for step in steps(workflow)]
+    assert used == ["actions/download-artifact", "actions/github-script"]
+    assert not any("run" in step for step in steps(workflow))
+
+
+# Runs the script of the commenting workflow against a GitHub that records what it is told.
+HARNESS = """
+const { script, pulls, comments, run } = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+const calls = [];
+const record = (name) => async (given) => { calls.push({ name, ...given }); };
+const github = {
+  paginate: async (list, given) => { calls.push({ name: 'list', ...given }); return list(); },
+  rest: {
+    pulls: { list: () => pulls },
+    issues: {
+      listComments: () => comments,
+      createComment: record('create'),
+      updateComment: record('update'),
+    },
+  },
+};
+const context = { repo: { owner: 'us', repo: 'here' }, payload: { workflow_run: run } };
+const core = { info: () => {} };
+const AsyncFunction = (async () => {}).constructor;
+new AsyncFunction('github', 'context', 'core', 'require', script)(github, context, core, require)
+  .then(() => console.log(JSON.stringify(calls.filter(({ name }) => name !== 'list'))));
+"""
+MARKER = "<!-- diff of base and head -->"
+RUN = {
+    "head_sha": "abc",
+    "head_branch": "change",
+    "head_repository": {"id": 7, "owner": {"login": "them"}},
+    "html_url": "https://example.com/run",
+}
+PULL = {"number": 12, "head": {"sha": "abc", "repo": {"id": 7}}}
+
+
+def comment(
+    directory: Path, *, pulls: list[Any] | None = None, comments: list[Any] | None = None
+) -> list[dict[str, Any]]:
+    """What the commenting workflow writes, with ``directory`` as the runner's own."""
+    script = list(steps(load(FOLDER / COMMENTING)))[-1]["with"]["script"]
+    given = {"script": script, "pulls": pulls or [], "comments": comments or [], "run": RUN}
+    result = subprocess.run(
+        ["node", "--eval", HARNESS],
+        env={"RUNNER_TEMP": str(directory), "PATH": os.environ["PATH"]},
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    calls: list[dict[str, Any]] = json.loads(result.stdout)
+    return calls
+
+
+@pytest.fixture
+def artifact(tmp_path: Path) -> Path:
+    (tmp_path / "diff").mkdir()
+    path = tmp_path / "diff" / "diff.md"
+    path.write_text("| table |\n")
+    return path
+
+
+def test_first_comment(tmp_path: Path, artifact: Path) -> None:
+    assert artifact.exists()
+    (call,) = comment(tmp_path, pulls=[PULL])
+    assert (call["name"], call["issue_number"]) == ("create", 12)
+    assert call["body"] == f"{MARKER}\n| table |\n\nabc ([log](https://example.com/run))\n"
+
+
+def test_comment_is_updated_in_place(tmp_path: Path, artifact: Path) -> None:
+    assert artifact.exists()
+    comments = [
+        {"id": 1, "user": {"login": "github-actions[bot]"}, "body": "something else"},
+        {"id": 2, "user": {"login": "them"}, "body": f"{MARKER} forged"},
+        {"id": 3, "user": {"login": "github-actions[bot]"}, "body": f"{MARKER}\nold"},
+    ]
+    (call,) = comment(tmp_path, pulls=[PULL], comments=comments)
+    assert (call["name"], call["comment_id"]) == ("update", 3)
+
+
+@pytest.mark.parametrize(
+    "head", [{"sha": "later", "repo": {"id": 7}}, {"sha": "abc", "repo": {"id": 8}}]
+)
+def test_no_comment_on_another_pull_request(
+    tmp_path: Path, artifact: Path, head: dict[str, Any]
+) -> None:
+    assert artifact.exists()
+    assert comment(tmp_path, pulls=[{"number": 12, "head": head}]) == []
+
+
+def test_comment_without_a_diff(tmp_path: Path) -> None:
+    (call,) = comment(tmp_path, pulls=[PULL])
+    assert "There is no diff: the log says why." in call["body"]
+
+
+def test_artifact_cannot_point_elsewhere(tmp_path: Path, artifact: Path) -> None:
+    artifact.rename(tmp_path / "token")
+    artifact.symlink_to(tmp_path / "token")
+    (call,) = comment(tmp_path, pulls=[PULL])
+    assert "table" not in call["body"]
+
+
+def test_comment_calls_nobody_and_fits(tmp_path: Path, artifact: Path) -> None:
+    artifact.write_text("@everyone " * 10_000)
+    (call,) = comment(tmp_path, pulls=[PULL])
+    assert "@everyone" not in call["body"]
+    assert len(call["body"]) < 65_536
