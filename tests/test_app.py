@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -38,30 +37,30 @@ def cdk(*arguments: str, output: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+def first(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Everything the first synthesis writes."""
     return _synthesise(tmp_path_factory.mktemp("first"))
 
 
-def test_synthesises_without_an_account(first: Mapping[str, bytes]) -> None:
+def test_synthesises_without_an_account(first: dict[str, bytes]) -> None:
     templates = [name for name in first if name.endswith(".template.json")]
     manifests = [name for name in first if name.endswith(".k8s.yaml")]
     assert (len(templates), len(manifests)) == (7, 8)
 
 
 def test_a_second_run_changes_no_byte(
-    first: Mapping[str, bytes], tmp_path_factory: pytest.TempPathFactory
+    first: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     second = _synthesise(tmp_path_factory.mktemp("second"))
     assert [name for name in first | second if first.get(name) != second.get(name)] == []
 
 
-def test_no_stack_needs_to_know_its_account(first: Mapping[str, bytes]) -> None:
+def test_no_stack_needs_to_know_its_account(first: dict[str, bytes]) -> None:
     assert b'"missing"' not in first["manifest.json"]
     assert b"aws://unknown-account/us-east-2" in first["manifest.json"]
 
 
-def test_manifests_hold_a_placeholder_for_the_account(first: Mapping[str, bytes]) -> None:
+def test_manifests_hold_a_placeholder_for_the_account(first: dict[str, bytes]) -> None:
     assert b"article-models-${AWS_ACCOUNT_ID}-us-east-2" in first["0002-model-store.k8s.yaml"]
     assert all(b"Token[" not in text for name, text in first.items() if name.endswith(".yaml"))
 
