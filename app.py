@@ -64,7 +64,7 @@ def compose(app: cdk.App, experiment: Experiment) -> ServingStack:
 
 
 def write_manifests(experiment: Experiment, deployed: charts.Deployed, directory: Path) -> None:
-    """The same manifests as files, for reading, GitOps or ``kubectl apply``."""
+    """The same manifests as files beside the assembly, for reading or ``kubectl apply``."""
     for stale in directory.glob("*.k8s.yaml"):
         stale.unlink()
     app = cdk8s.App(outdir=str(directory))
@@ -82,7 +82,7 @@ def main() -> int:
         return 1
     serving = compose(app, experiment)
     account = app.node.try_get_context("account") or ACCOUNT_PLACEHOLDER
-    write_manifests(experiment, serving.deployed(account), ROOT / "dist")
+    write_manifests(experiment, serving.deployed(account), Path(app.outdir).parent / "dist")
     app.synth()
     return 0
 

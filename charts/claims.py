@@ -6,7 +6,7 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from charts.names import CLAIM_TEMPLATE, NAMESPACE
+from charts.names import NAMESPACE, claim_template
 from experiment.schema import Experiment
 
 DRIVER = "neuron.aws.com"
@@ -14,7 +14,7 @@ _REQUEST = "neurons"
 
 
 class ClaimsChart(Chart):
-    """``xl-trn2``: connected Neuron devices of one group, at one logical core size."""
+    """``xl-trn2`` and its like: connected Neuron devices of one group, at one logical core size."""
 
     def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
@@ -22,7 +22,7 @@ class ClaimsChart(Chart):
         k8s.KubeResourceClaimTemplate(
             self,
             "Devices",
-            metadata=k8s.ObjectMeta(name=CLAIM_TEMPLATE),
+            metadata=k8s.ObjectMeta(name=claim_template(experiment)),
             spec=k8s.ResourceClaimTemplateSpec(
                 spec=k8s.ResourceClaimSpec(
                     devices=k8s.DeviceClaim(

@@ -8,7 +8,6 @@ from typing import Final
 from experiment.schema import Experiment
 
 NAMESPACE: Final = "speculative-decoding"
-CLAIM_TEMPLATE: Final = "xl-trn2"
 VLLM_PORT: Final = 8000
 
 NEURON_TAINT: Final = "aws.amazon.com/neuron"
@@ -45,6 +44,17 @@ class ServiceAccount(StrEnum):
     SERVE = "serve"
     BENCHMARK = "benchmark"
     QUALITY = "quality"
+
+
+def claim_template(experiment: Experiment) -> str:
+    """Name of the device claim template: ``xl-trn2`` for the article's half of a node.
+
+    A claim template cannot be changed, so another shape is another template.
+    """
+    serving = experiment.serving
+    shape = (serving.devices, serving.logical_core_size)
+    sizes = {(8, 2): "xl-trn2", (16, 2): "xxl-trn2"}
+    return sizes.get(shape, f"trn2-{serving.devices}-devices-lnc-{serving.logical_core_size}")
 
 
 def bucket_name(experiment: Experiment, account: str) -> str:

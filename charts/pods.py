@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from cdk8s_plus_35 import k8s
 
@@ -135,6 +135,9 @@ def job_name(prefix: str, spec: k8s.JobSpec) -> str:
     A Job cannot be changed. With the digest in its name a changed one is a new object, and the
     old one is pruned, instead of a deploy that fails on an immutable field.
     """
-    manifest = k8s.KubeJob.manifest(spec=spec)
-    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    return f"{prefix}-{digest[:8]}"
+    return f"{prefix}-{digest(k8s.KubeJob.manifest(spec=spec))}"
+
+
+def digest(value: Any) -> str:
+    """Eight hex digits that stand for a JSON value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]

@@ -28,6 +28,7 @@ from charts.pods import (
     SCRATCH_PATH,
     SCRIPTS_PATH,
     container_security,
+    digest,
     empty_dir,
     environment,
     job_name,
@@ -45,8 +46,10 @@ from charts.vllm import checkpoint_path
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 
-DOWNLOAD_REQUIREMENTS: Final = ("boto3==1.44.5", "huggingface_hub==2.4.0")
+DOWNLOAD_REQUIREMENTS: Final = ("boto3==1.44.3", "huggingface_hub==2.4.0")
 
+# From a pod's start, so that waiting for a node does not count.
+_DEADLINE_SECONDS: Final = 8 * 60 * 60
 _ARTIFACT_PATH: Final = f"{SCRATCH_PATH}/artifact"
 
 
@@ -57,6 +60,8 @@ class PreparationChart(Chart):
         self, scope: Construct, construct_id: str, *, experiment: Experiment, scripts: Scripts
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
+        # A Job that failed in a script runs again, under a new name, with the script mended.
+        self._scripts_digest = digest(dict(scripts))
         k8s.KubeConfigMap(
             self,
             "Scripts",
@@ -76,8 +81,12 @@ class PreparationChart(Chart):
         labels = {"component": Component.PREPARE, **labels}
         spec = k8s.JobSpec(
             backoff_limit=3,
-            active_deadline_seconds=8 * 60 * 60,
-            template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=pod),
+            template=k8s.PodTemplateSpec(
+                metadata=k8s.ObjectMeta(
+                    labels=labels, annotations={"scripts": self._scripts_digest}
+                ),
+                spec=pod,
+            ),
         )
         k8s.KubeJob(
             self,
@@ -95,6 +104,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
         automount_service_account_token=False,
         enable_service_links=False,
         restart_policy="OnFailure",
+        active_deadline_seconds=_DEADLINE_SECONDS,
         security_context=pod_security(),
         containers=[
             k8s.Container(
@@ -103,7 +113,8 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
                 command=python_command("download.py", DOWNLOAD_REQUIREMENTS),
                 args=[f"{m.id}@{m.revision}={model_prefix(m.id, m.revision)}" for m in models],
                 env=[
-                    *environment({}),
+                    # The client keeps what it has fetched; in memory that would be the pod's end.
+                    *environment({"HF_HOME": f"{SCRATCH_PATH}/hub"}),
                     # For gated models; Qwen's need none.
                     k8s.EnvVar(
                         name="HF_TOKEN",
@@ -142,6 +153,7 @@ def _compile(variant: Variant) -> k8s.PodSpec:
         automount_service_account_token=False,
         enable_service_links=False,
         restart_policy="OnFailure",
+        active_deadline_seconds=_DEADLINE_SECONDS,
         security_context=pod_security(),
         affinity=_one_at_a_time(),
         init_containers=[_check(variant), _compiler(variant)],

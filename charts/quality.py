@@ -30,7 +30,7 @@ from charts.pods import (
 from experiment.schema import Experiment
 from experiment.variants import variants
 
-LM_EVAL_REQUIREMENTS: Final = ("lm-eval[api]==0.4.13", "boto3==1.44.5")
+LM_EVAL_REQUIREMENTS: Final = ("lm-eval[api]==0.4.13", "boto3==1.44.3")
 
 
 class QualityChart(Chart):

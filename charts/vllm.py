@@ -9,7 +9,6 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.names import (
-    CLAIM_TEMPLATE,
     MODELS_PREFIX,
     NAMESPACE,
     NODE_GROUP_LABEL,
@@ -18,6 +17,7 @@ from charts.names import (
     Component,
     ServiceAccount,
     artifact_prefix,
+    claim_template,
     model_prefix,
 )
 from charts.pods import (
@@ -127,7 +127,9 @@ def _pod(variant: Variant) -> k8s.PodSpec:
         # Below the ten minutes after which Mountpoint's own pod goes away.
         termination_grace_period_seconds=120,
         resource_claims=[
-            k8s.PodResourceClaim(name="devices", resource_claim_template_name=CLAIM_TEMPLATE)
+            k8s.PodResourceClaim(
+                name="devices", resource_claim_template_name=claim_template(variant.experiment)
+            )
         ],
         init_containers=[_fetch_artifact(variant)],
         containers=[_server(variant)],

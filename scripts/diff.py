@@ -3,8 +3,8 @@
 
 usage: scripts/diff.py BASE [EXPERIMENT] [--markdown FILE]
 
-Both sides are synthesised with the packages that are installed now, each from its own code; dist/
-is brought up to date by it. Prints ``cdk diff --method=template`` of every stack, then the
+Both sides are synthesised with the packages that are installed now, each from its own code.
+Prints ``cdk diff --method=template`` of every stack, then the
 difference of the Kubernetes manifests; FILE gets the same as a comment for a pull request.
 Exit status 0 whether or not anything differs.
 """
@@ -145,12 +145,12 @@ def cdk(*arguments: str | Path, cwd: Path = ROOT, **environment: str) -> Result:
 
 
 def synthesise(tree: Path, experiment: str, output: Path) -> str | None:
-    """Write the assembly of ``tree`` to ``output`` and its manifests to ``tree/dist``.
+    """Write the assembly of ``tree`` to ``output/cdk.out`` and its manifests to ``output/dist``.
 
     Returns what the app said if it refused.
     """
     context = f"experiment={experiment}"
-    result = cdk("--context", context, "--output", output, "synth", "--quiet", cwd=tree)
+    result = cdk("--context", context, "--output", output / "cdk.out", "synth", "--quiet", cwd=tree)
     if not result.returncode:
         return None
     lines = [line for line in result.stderr.splitlines() if "Subprocess exited" not in line]
@@ -300,14 +300,14 @@ def difference(
     base: str, experiment: str, scratch: Path, *, colour: bool
 ) -> tuple[str, list[str], list[Section]]:
     """Title, remarks and sections of the whole difference."""
-    tree, known = scratch / "tree", scratch / "base.out"
+    tree, before, after = scratch / "tree", scratch / "before", scratch / "after"
     revision = check_out(base, tree)
     title = f"{base} ({revision}) to working tree, {experiment}"
     remarks = []
     with ThreadPoolExecutor() as pool:
-        head = pool.submit(synthesise, ROOT, experiment, scratch / "head.out")
+        head = pool.submit(synthesise, ROOT, experiment, after)
         there = (tree / experiment).exists()
-        refused = synthesise(tree, experiment, known) if there else None
+        refused = synthesise(tree, experiment, before) if there else None
         if refusal := head.result():
             raise DiffError(refusal)
     if refused:
@@ -318,9 +318,12 @@ def difference(
     if run("git", "diff", "--quiet", revision, "--", *PACKAGES).returncode:
         remarks.append("Pinned packages differ. Both sides are synthesised with those of now.")
     sections = compare(
-        Assembly.read(known), Assembly.read(scratch / "head.out"), scratch / "cdk", colour=colour
+        Assembly.read(before / "cdk.out"),
+        Assembly.read(after / "cdk.out"),
+        scratch / "cdk",
+        colour=colour,
     )
-    manifests = (tree / "dist", ROOT / "dist")
+    manifests = (before / "dist", after / "dist")
     return (
         title,
         remarks,

@@ -61,7 +61,8 @@ class BudgetStack(Stack):
             self,
             "Budget",
             budget=budgets.CfnBudget.BudgetDataProperty(
-                budget_name=experiment.name,
+                # Budgets share one name space over all regions.
+                budget_name=f"{experiment.name}-{experiment.aws.region}",
                 budget_type="COST",
                 time_unit="MONTHLY",
                 budget_limit=budgets.CfnBudget.SpendProperty(

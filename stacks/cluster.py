@@ -77,7 +77,6 @@ class ClusterStack(Stack):
         return iam.Role(
             self,
             "Administrator",
-            role_name=f"{self.cluster_name}-administrator",
             assumed_by=iam.AccountRootPrincipal(),
             description="Administrator of the experiment's Kubernetes cluster",
         )

@@ -1,7 +1,7 @@
 """Alarms, and the dashboards of ``stacks.dashboards``.
 
 Everything is found by name (``benchmark.names``, Container Insights), so this stack needs no
-other stack and can be deployed, changed and thrown away alone.
+other stack and can be deployed and changed alone.
 """
 
 from __future__ import annotations

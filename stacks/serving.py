@@ -115,13 +115,15 @@ class ServingStack(Stack):
             ("2Watch", f"{kubectl} get pods --watch", "What is going on"),
             (
                 "3Preparation",
-                f"{kubectl} logs --follow --selector component=prepare --all-containers --prefix",
+                f"{kubectl} logs --selector component=prepare --all-containers --prefix "
+                "--follow --max-log-requests 10 --ignore-errors",
                 "Downloads and compiles",
             ),
             ("4Results", f"{kubectl} logs --follow {BENCHMARK_POD}", "The benchmark and its table"),
             (
                 "5Again",
-                f"{kubectl} get pod {BENCHMARK_POD} --output yaml | kubectl replace --force -f -",
+                f"{kubectl} apply view-last-applied pod {BENCHMARK_POD} --output yaml "
+                "| kubectl replace --force -f -",
                 "Another run",
             ),
             (

@@ -77,5 +77,5 @@ def _synthesise(directory: Path) -> dict[str, bytes]:
     output = directory / "cdk.out"
     result = cdk("synth", "--quiet", output=output)
     assert result.returncode == 0, result.stderr
-    written = [*output.glob("*.json"), *(ROOT / "dist").glob("*.k8s.yaml")]
+    written = [*output.glob("*.json"), *(directory / "dist").glob("*.k8s.yaml")]
     return {path.name: path.read_bytes() for path in written}

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-from botocore.exceptions import ClientError
 from huggingface_hub import HfApi, hf_hub_download
 from huggingface_hub.hf_api import RepoFile
 
@@ -34,11 +33,12 @@ def main(arguments: list[str]) -> int:
 
 def copy(store: Any, bucket: str, repository: str, revision: str, prefix: str) -> None:
     """Copy one checkpoint to ``s3://bucket/prefix`` and mark it complete."""
-    if size_in(store, bucket, prefix + MARKER) is not None:
+    there = sizes(store, bucket, prefix)
+    if prefix + MARKER in there:
         print(f"{repository} is complete: nothing to do", flush=True)
         return
     for file in wanted(repository, revision):
-        if size_in(store, bucket, prefix + file.path) == file.size:
+        if there.get(prefix + file.path) == file.size:
             print(f"{file.path} is there", flush=True)
             continue
         print(f"{file.path} ({file.size / 2**30:.2f} GiB)", flush=True)
@@ -56,14 +56,10 @@ def wanted(repository: str, revision: str) -> list[RepoFile]:
     return [file for file in files if file.path.endswith(WANTED)]
 
 
-def size_in(store: Any, bucket: str, key: str) -> int | None:
-    """Size of an object in bytes; None if there is none."""
-    try:
-        return int(store.head_object(Bucket=bucket, Key=key)["ContentLength"])
-    except ClientError as error:
-        if error.response["Error"]["Code"] in ("404", "NoSuchKey", "NotFound"):
-            return None
-        raise
+def sizes(store: Any, bucket: str, prefix: str) -> dict[str, int]:
+    """Key and size in bytes of every object below ``prefix``."""
+    pages = store.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    return {entry["Key"]: entry["Size"] for page in pages for entry in page.get("Contents", [])}
 
 
 if __name__ == "__main__":

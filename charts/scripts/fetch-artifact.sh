@@ -5,11 +5,17 @@ set -euo pipefail
 
 prefix=$1 directory=$2
 
+# Listed, not headed: without the right to list the whole bucket, a missing object is "forbidden".
+# A failed listing is shown, and tried again.
+complete() {
+  local marker=${1}_COMPLETE
+  [[ $marker == $(aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$marker" \
+    --query 'Contents[].Key' --output text) ]]
+}
+
 # The marker is written last; without it the prefix holds half an artifact.
-until aws s3api head-object --bucket "$BUCKET" --key "${prefix}_COMPLETE" >/dev/null 2>/tmp/answer; do
-  # A missing object is what we wait for. Anything else is shown, and tried again.
-  grep -q 'Not Found' /tmp/answer || cat /tmp/answer >&2
-  echo "waiting for s3://$BUCKET/${prefix}_COMPLETE"
+until complete "$prefix"; do
+  echo "waiting for s3://$BUCKET/$prefix"
   sleep "${POLL_SECONDS:-30}"
 done
 

@@ -44,7 +44,15 @@ def test_selects_devices_and_not_whole_nodes(synthesised: Synthesised) -> None:
     assert "instanceType == 'trn2.48xlarge'" in expression
 
 
+def test_another_shape_is_another_template(each: Synthesised) -> None:
+    """Its specification cannot be changed."""
+    (template,) = each.objects("ResourceClaimTemplate")
+    serving = each.experiment.serving
+    is_the_articles = (serving.devices, serving.logical_core_size) == (8, 2)
+    assert (template["metadata"]["name"] == "xl-trn2") is is_the_articles
+
+
 def _devices(synthesised: Synthesised) -> dict[str, Any]:
-    template = synthesised.object("ResourceClaimTemplate", "xl-trn2")
+    (template,) = synthesised.objects("ResourceClaimTemplate")
     devices: dict[str, Any] = template["spec"]["spec"]["devices"]
     return devices

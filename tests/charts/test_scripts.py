@@ -1,0 +1,213 @@
+"""The preparation scripts, run for real: bash and the AWS CLI against an embedded S3."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from charts.scripts import load
+from tests.charts.hub import Hub
+from tests.synthesis import ROOT
+
+SCRIPTS = ROOT / "charts" / "scripts"
+BUCKET = "models"
+ARTIFACT = "compiled/key/"
+CHECKPOINTS = ("models/example/target/1/", "models/example/draft/2/")
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """Address of an embedded S3."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def environment(endpoint: str, tmp_path: Path) -> dict[str, str]:
+    """What a pod of the preparation finds in its environment."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "BUCKET": BUCKET,
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_ENDPOINT_URL": endpoint,
+        "POLL_SECONDS": "0.2",
+    }
+
+
+@pytest.fixture
+def store(environment: dict[str, str]) -> Iterator[Any]:
+    """A client of the embedded S3 with an empty bucket."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=environment["AWS_ENDPOINT_URL"],
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )
+    client.create_bucket(Bucket=BUCKET)
+    yield client
+    for key in _keys(client):
+        client.delete_object(Bucket=BUCKET, Key=key)
+    client.delete_bucket(Bucket=BUCKET)
+
+
+def test_all_scripts_go_into_the_cluster() -> None:
+    assert set(load()) == {
+        "await-checkpoints.sh",
+        "compile.sh",
+        "download.py",
+        "fetch-artifact.sh",
+        "quality.py",
+        "upload-artifact.sh",
+    }
+
+
+def test_compile_waits_for_both_checkpoints(
+    store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    command = ["await-checkpoints.sh", ARTIFACT, *CHECKPOINTS, str(tmp_path)]
+    waiting = _start(environment, *command)
+    _complete(store, CHECKPOINTS[0])
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(timeout=2)
+    _complete(store, CHECKPOINTS[1])
+    assert waiting.wait(timeout=20) == 0
+    assert not (tmp_path / "nothing-to-do").exists()
+
+
+def test_an_artifact_that_is_there_is_not_made_again(
+    store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    _complete(store, ARTIFACT)
+    before = _keys(store)
+    _run(environment, "await-checkpoints.sh", ARTIFACT, *CHECKPOINTS, str(tmp_path))
+    _run(environment, "compile.sh", str(tmp_path), "false")
+    _run(environment, "upload-artifact.sh", ARTIFACT, str(tmp_path))
+    assert _keys(store) == before
+
+
+def test_compiles_and_uploads_and_marks_last_what_the_service_fetches(
+    store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    scratch, directory = tmp_path / "scratch", tmp_path / "artifact"
+    leftover = scratch / "artifact" / "leftover"
+    leftover.parent.mkdir(parents=True)
+    leftover.touch()
+    compiler = 'cd "$0/artifact"; mkdir weights; touch model.pt neuron_config.json weights/tp0'
+    _run(environment, "compile.sh", str(scratch), "bash", "-c", compiler, str(scratch))
+    assert not leftover.exists()
+    _run(environment, "upload-artifact.sh", ARTIFACT, str(scratch))
+    assert _keys(store) == [
+        f"{ARTIFACT}{name}"
+        for name in ("_COMPLETE", "model.pt", "neuron_config.json", "weights/tp0")
+    ]
+    _run(environment, "fetch-artifact.sh", ARTIFACT, str(directory))
+    fetched = sorted(str(f.relative_to(directory)) for f in directory.rglob("*") if f.is_file())
+    assert fetched == ["model.pt", "neuron_config.json", "weights/tp0"]
+
+
+def test_half_an_artifact_is_not_marked(
+    store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "artifact").mkdir()
+    (tmp_path / "artifact" / "model.pt").touch()
+    result = _run(environment, "upload-artifact.sh", ARTIFACT, str(tmp_path), status=1)
+    assert "the compiler left no neuron_config.json" in result.stderr
+    assert _keys(store) == []
+
+
+def test_a_failed_compile_fails_the_job(environment: dict[str, str], tmp_path: Path) -> None:
+    _run(environment, "compile.sh", str(tmp_path), "false", status=1)
+
+
+def test_the_service_waits_for_the_marker(
+    store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"half of it")
+    waiting = _start(environment, "fetch-artifact.sh", ARTIFACT, str(tmp_path / "artifact"))
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(timeout=2)
+    assert not (tmp_path / "artifact").exists()
+    _complete(store, ARTIFACT)
+    assert waiting.wait(timeout=20) == 0
+    assert (tmp_path / "artifact" / "model.pt").exists()
+
+
+def test_downloads_a_checkpoint_once_and_goes_on_where_it_stopped(
+    store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    files = {
+        "config.json": b"{}",
+        "model-00001-of-00002.safetensors": b"1" * 1000,
+        "model-00002-of-00002.safetensors": b"2" * 1000,
+        "pytorch_model.bin": b"the same weights for another framework",
+    }
+    prefix, there = "models/example/target/1/", "model-00001-of-00002.safetensors"
+    store.put_object(Bucket=BUCKET, Key=prefix + there, Body=files[there])
+    with Hub("example/target", "1" * 40, files) as hub:
+        environment |= {"HF_ENDPOINT": hub.url, "SCRATCH": str(tmp_path / "scratch")}
+        argument = f"example/target@{'1' * 40}={prefix}"
+        _run(environment, "download.py", argument)
+        wanted = {"config.json", "model-00001-of-00002.safetensors"} | {
+            "model-00002-of-00002.safetensors"
+        }
+        assert _keys(store) == sorted(prefix + name for name in (*wanted, "_COMPLETE"))
+        assert hub.downloads == {"config.json", "model-00002-of-00002.safetensors"}
+        body = store.get_object(Bucket=BUCKET, Key=f"{prefix}model-00002-of-00002.safetensors")
+        assert body["Body"].read() == files["model-00002-of-00002.safetensors"]
+        hub.downloads.clear()
+        again = _run(environment, "download.py", argument)
+        assert "nothing to do" in again.stdout
+        assert hub.downloads == set()
+
+
+def _command(script: str, *arguments: str) -> list[str]:
+    interpreter = "bash" if script.endswith(".sh") else sys.executable
+    return [interpreter, str(SCRIPTS / script), *arguments]
+
+
+def _run(
+    environment: dict[str, str], script: str, *arguments: str, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    result = subprocess.run(
+        _command(script, *arguments),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert result.returncode == status, result.stderr
+    return result
+
+
+def _start(environment: dict[str, str], script: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        _command(script, *arguments),
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _complete(store: Any, prefix: str) -> None:
+    store.put_object(Bucket=BUCKET, Key=f"{prefix}_COMPLETE", Body=b"")
+
+
+def _keys(store: Any) -> list[str]:
+    return [entry["Key"] for entry in store.list_objects_v2(Bucket=BUCKET).get("Contents", [])]
