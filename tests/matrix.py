@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tests.experiment.files import EAGLE_HEAD
+
 RESERVATION: Final = "cr-0123456789abcdef0"
-EAGLE_HEAD: Final = {
-    "id": "example/qwen3-32b-eagle",
-    "revision": "0" * 40,
-    "architecture": {
-        "kind": "eagle-head",
-        "family": "qwen3",
-        "vocabulary": 151936,
-        "layers": 1,
-        "hidden": 5120,
-        "tied_embeddings": False,
-        "max_length": 40960,
-        "checkpoint_gib": 3.0,
-    },
-}
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "article": {},

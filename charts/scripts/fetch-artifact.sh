@@ -2,18 +2,10 @@
 # Waits until an artifact is complete in the bucket, then brings it onto local disk.
 # usage: fetch-artifact.sh PREFIX DIRECTORY    environment: BUCKET, AWS_REGION
 set -euo pipefail
+source "$(dirname "$0")/complete.sh"
 
 prefix=$1 directory=$2
 
-# Listed, not headed: without the right to list the whole bucket, a missing object is "forbidden".
-# A failed listing is shown, and tried again.
-complete() {
-  local marker=${1}_COMPLETE
-  [[ $marker == $(aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$marker" \
-    --query 'Contents[].Key' --output text) ]]
-}
-
-# The marker is written last; without it the prefix holds half an artifact.
 until complete "$prefix"; do
   echo "waiting for s3://$BUCKET/$prefix"
   sleep "${POLL_SECONDS:-30}"

@@ -70,6 +70,7 @@ def test_all_scripts_go_into_the_cluster() -> None:
     assert set(load()) == {
         "await-checkpoints.sh",
         "compile.sh",
+        "complete.sh",
         "download.py",
         "fetch-artifact.sh",
         "quality.py",
