@@ -14,7 +14,7 @@ BASE ?= main
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 # The CLI would otherwise look up a host of AWS on every command.
 export CDK_DISABLE_CLI_TELEMETRY := true
-CDK := cdk --no-lookups --no-notices --context experiment=$(EXPERIMENT)
+CDK := cdk --no-lookups --no-notices --context "experiment=$(EXPERIMENT)"
 
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
@@ -44,6 +44,7 @@ $(CLI): package.json package-lock.json $(READY)
 
 .PHONY: synth
 synth: $(CLI) ## Write cdk.out/ and dist/ for EXPERIMENT
+	@rm -rf cdk.out dist
 	$(CDK) synth --quiet
 	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
 
@@ -64,7 +65,7 @@ check: $(READY_DEV) ## Format, lint and types
 
 .PHONY: diff
 diff: $(CLI) ## What the working tree would change against BASE (default: main)
-	@scripts/diff.py $(BASE) $(EXPERIMENT) $(if $(MARKDOWN),--markdown $(MARKDOWN))
+	@scripts/diff.py "$(BASE)" "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
 
 .PHONY: deploy
 deploy: $(CLI) ## Deploy everything; takes back a model bucket that an earlier deploy left

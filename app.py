@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import cdk8s
 
 import charts
 from experiment import Experiment, ExperimentError, load
-from stacks.budget import BudgetStack, budget_region
+from stacks.budget import BudgetStack, budget_region, budget_stack_name
 from stacks.cluster import ClusterStack
 from stacks.model_store import ModelStoreStack
 from stacks.network import NetworkStack
@@ -54,7 +55,7 @@ def compose(app: cdk.App, experiment: Experiment) -> ServingStack:
     observability = ObservabilityStack(app, f"{name}-observability", experiment=experiment, env=env)
     budget = BudgetStack(
         app,
-        f"{name}-budget",
+        budget_stack_name(experiment),
         experiment=experiment,
         env=cdk.Environment(region=budget_region(experiment.aws.region)),
     )
@@ -75,13 +76,16 @@ def write_manifests(experiment: Experiment, deployed: charts.Deployed, directory
 def main() -> int:
     """Synthesise the experiment named by ``-c experiment=FILE``; returns the exit status."""
     app = cdk.App()
+    account = app.node.try_get_context("account") or ACCOUNT_PLACEHOLDER
+    if account != ACCOUNT_PLACEHOLDER and not re.fullmatch(r"\d{12}", account):
+        print(f"account = {account!r}: must be the 12 digits of an AWS account", file=sys.stderr)
+        return 1
     try:
         experiment = load(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1
     serving = compose(app, experiment)
-    account = app.node.try_get_context("account") or ACCOUNT_PLACEHOLDER
     write_manifests(experiment, serving.deployed(account), Path(app.outdir).parent / "dist")
     app.synth()
     return 0

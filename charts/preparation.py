@@ -50,6 +50,10 @@ DOWNLOAD_REQUIREMENTS: Final = ("boto3==1.44.3", "huggingface_hub==2.4.0")
 
 # From a pod's start, so that waiting for a node does not count.
 _DEADLINE_SECONDS: Final = 8 * 60 * 60
+_SCRIPTS: Final = {
+    "download": ("download.py",),
+    "compile": ("complete.sh", "await-checkpoints.sh", "compile.sh", "upload-artifact.sh"),
+}
 _ARTIFACT_PATH: Final = f"{SCRATCH_PATH}/artifact"
 
 
@@ -60,31 +64,30 @@ class PreparationChart(Chart):
         self, scope: Construct, construct_id: str, *, experiment: Experiment, scripts: Scripts
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
-        # A Job that failed in a script runs again, under a new name, with the script mended.
-        self._scripts_digest = digest(dict(scripts))
+        self._scripts = scripts
         k8s.KubeConfigMap(
             self,
             "Scripts",
             metadata=k8s.ObjectMeta(name=SCRIPTS_CONFIG),
             data=dict(scripts),
         )
-        self._job("Download", "download", {"step": "download"}, _download(experiment))
+        self._job("Download", "download", "download", _download(experiment))
         for variant in variants(experiment):
             self._job(
                 f"Compile-{variant.service}",
                 f"compile-{variant.service}",
-                {"step": "compile"},
+                "compile",
                 _compile(variant),
             )
 
-    def _job(self, construct_id: str, name: str, labels: dict[str, str], pod: k8s.PodSpec) -> None:
-        labels = {"component": Component.PREPARE, **labels}
+    def _job(self, construct_id: str, name: str, step: str, pod: k8s.PodSpec) -> None:
+        labels = {"component": Component.PREPARE, "step": step}
+        # A Job that failed in a script runs again, under a new name, with the script mended.
+        scripts = {script: self._scripts[script] for script in _SCRIPTS[step]}
         spec = k8s.JobSpec(
             backoff_limit=3,
             template=k8s.PodTemplateSpec(
-                metadata=k8s.ObjectMeta(
-                    labels=labels, annotations={"scripts": self._scripts_digest}
-                ),
+                metadata=k8s.ObjectMeta(labels=labels, annotations={"scripts": digest(scripts)}),
                 spec=pod,
             ),
         )

@@ -30,6 +30,9 @@ from charts.pods import (
 from experiment.schema import Experiment
 from experiment.variants import variants
 
+MAX_ANSWER_TOKENS: Final = 512
+"""What a brief solution takes, as in the published sample; a question takes less than that."""
+
 LM_EVAL_REQUIREMENTS: Final = ("lm-eval[api]==0.4.13", "boto3==1.44.3")
 
 
@@ -71,6 +74,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     experiment.models.target.id,
                     str(experiment.quality.limit),
                     str(experiment.benchmark.concurrency),
+                    str(min(MAX_ANSWER_TOKENS, experiment.serving.length // 2)),
                     f"{RESULTS_PREFIX}quality/",
                     f"{BASE}={endpoint(baseline)}",
                     f"{SPECULATIVE}={endpoint(speculative)}",

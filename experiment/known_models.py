@@ -21,6 +21,14 @@ class ModelKind(StrEnum):
     DFLASH_DRAFT = "dflash-draft"
 
 
+class Family(StrEnum):
+    """Dense model families that ``inference_demo`` compiles."""
+
+    LLAMA = "llama"
+    QWEN2 = "qwen2"
+    QWEN3 = "qwen3"
+
+
 class Architecture(BaseModel):
     """The part of a model's configuration that decides what it can be paired with."""
 
@@ -29,10 +37,12 @@ class Architecture(BaseModel):
     kind: ModelKind = Field(
         ModelKind.CAUSAL_LM, description="A language model, or a head trained for one target."
     )
-    family: Annotated[str, Field(description="--model-type of NxDI's inference_demo.")]
+    family: Family = Field(description="--model-type of NxDI's inference_demo.")
     vocabulary: Annotated[int, Field(gt=0, description="vocab_size of config.json.")]
     layers: Annotated[int, Field(gt=0, description="num_hidden_layers of config.json.")]
     hidden: Annotated[int, Field(gt=0, description="hidden_size of config.json.")]
+    kv_heads: Annotated[int, Field(gt=0, description="num_key_value_heads of config.json.")]
+    head_dim: Annotated[int, Field(gt=0, description="head_dim of config.json.")]
     tied_embeddings: bool = Field(description="tie_word_embeddings of config.json.")
     max_length: Annotated[int, Field(gt=0, description="max_position_embeddings of config.json.")]
     checkpoint_gib: Annotated[float, Field(gt=0, description="Size of the weights, GiB.")]
@@ -41,10 +51,12 @@ class Architecture(BaseModel):
 def _qwen3(layers: int, hidden: int, gib: float, *, tied: bool) -> Architecture:
     return Architecture(
         kind=ModelKind.CAUSAL_LM,
-        family="qwen3",
+        family=Family.QWEN3,
         vocabulary=151936,
         layers=layers,
         hidden=hidden,
+        kv_heads=8,
+        head_dim=128,
         tied_embeddings=tied,
         max_length=40960,
         checkpoint_gib=gib,

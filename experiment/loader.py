@@ -38,7 +38,8 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        there = ", ".join(sorted(str(other) for other in path.parent.glob("*.yaml")))
+        found = [*path.parent.glob("*.yaml")] or Path("experiments").glob("*.yaml")
+        there = ", ".join(sorted(map(str, found)))
         raise ExperimentError(str(path), f"no such file; there is: {there or 'none'}") from None
     except UnicodeDecodeError:
         raise ExperimentError(str(path), "is not UTF-8 text; an experiment is YAML") from None

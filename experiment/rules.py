@@ -7,14 +7,15 @@ rely on those before it (``_runtime`` before anything that asks what the runtime
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from experiment.errors import Refusal, shown
-from experiment.known_models import KNOWN_MODELS, ModelKind
+from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
 from experiment.runtimes import RUNTIMES, runtimes_serving
-from experiment.schema import Experiment, Structure
+from experiment.schema import Experiment, Serving, Structure
 
 LLMPERF_PREFIX_TOKENS: Final = 41
 """Llama tokens of llmperf's own instruction. Asked for a prompt no longer than that, with no
@@ -26,11 +27,27 @@ LARGEST_TENSOR_PARALLEL: Final = 64
 WIDEST_API_ACCESS: Final = 8
 """No organisation has more addresses than one /8; wider is the internet, in one piece or two."""
 
+PRIVATE: Final = tuple(
+    ipaddress.IPv4Network(block)
+    for block in (
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+    )
+)
+
+OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
+"""Regions with other domains and registries than the manifests name."""
+
 CLAIMS: Final = 2
 """One device claim for the baseline, one for the speculative service."""
 
-WEIGHTS_SHARE_OF_MEMORY: Final = 0.8
-"""Part of a claim's device memory that weights may take; KV cache and graphs need the rest."""
+USABLE_MEMORY: Final = 0.8
+"""Part of a claim's device memory that weights and KV cache may take; graphs and scratch need the
+rest."""
 
 Refusals = Iterator[Refusal]
 
@@ -43,6 +60,8 @@ def refusals(experiment: Experiment) -> Refusals:
 
 def _zones(experiment: Experiment) -> Refusals:
     aws = experiment.aws
+    if aws.region.startswith(OTHER_PARTITIONS):
+        yield Refusal("aws.region", aws.region, "must be a region of the partition aws")
     for index, zone in enumerate(aws.availability_zones):
         field = f"aws.availability_zones[{index}]"
         if not zone.startswith(aws.region):
@@ -70,6 +89,8 @@ def _api_access(experiment: Experiment) -> Refusals:
             yield Refusal(
                 field, block, f"must be /{WIDEST_API_ACCESS} or narrower; name your own addresses"
             )
+        if any(network.overlaps(private) for private in PRIVATE):
+            yield Refusal(field, block, "is private; EKS takes the public address you come from")
         if interface.ip != network.network_address:
             yield Refusal(field, block, f"has host bits set; the network is {network}")
 
@@ -207,6 +228,14 @@ def _parallelism(experiment: Experiment) -> Refusals:
 def _claims_fit(experiment: Experiment) -> Refusals:
     serving, capacity = experiment.serving, experiment.capacity
     per_node = capacity.instance.devices // serving.devices
+    needed = math.ceil(CLAIMS / per_node)
+    if capacity.nodes > needed:
+        yield Refusal(
+            "capacity.nodes",
+            capacity.nodes,
+            f"must be {needed}: {CLAIMS} claims of {serving.devices} devices need no more, and "
+            "each node is paid for",
+        )
     if per_node * capacity.nodes < CLAIMS:
         yield Refusal(
             "serving.devices",
@@ -221,13 +250,32 @@ def _memory(experiment: Experiment) -> Refusals:
     serving, models = experiment.serving, experiment.models
     room = serving.devices * experiment.capacity.instance.hbm_gib_per_device
     weights = models.target.known.checkpoint_gib + models.draft.known.checkpoint_gib
-    if weights > room * WEIGHTS_SHARE_OF_MEMORY:
+    if weights > room * USABLE_MEMORY:
         yield Refusal(
             "serving.devices",
             serving.devices,
-            f"{weights:g} GiB of weights need more than {WEIGHTS_SHARE_OF_MEMORY:.0%} of "
+            f"{weights:g} GiB of weights need more than {USABLE_MEMORY:.0%} of "
             f"{room} GiB device memory; ask for more devices",
         )
+    cache = _cache_gib(serving, models.target.known) + _cache_gib(serving, models.draft.known)
+    if weights + cache > room * USABLE_MEMORY:
+        yield Refusal(
+            "serving.batch",
+            serving.batch,
+            f"{serving.batch} sequences of {serving.length} tokens have a KV cache of "
+            f"{cache:.0f} GiB, with {weights:g} GiB of weights more than {USABLE_MEMORY:.0%} of "
+            f"{room} GiB device memory; ask for a smaller batch or length",
+        )
+
+
+def _cache_gib(serving: Serving, model: Architecture) -> float:
+    """Keys and values of a full batch in bfloat16, GiB.
+
+    NxDI replicates key-value heads until each of the tensor-parallel cores has one.
+    """
+    heads = max(model.kv_heads, serving.tensor_parallel)
+    per_token = 2 * model.layers * heads * model.head_dim * 2
+    return per_token * serving.batch * serving.length / 2**30
 
 
 def _length(experiment: Experiment) -> Refusals:
@@ -292,6 +340,13 @@ def _temperature(experiment: Experiment) -> Refusals:
         )
 
 
+def _emails(experiment: Experiment) -> Refusals:
+    emails = experiment.alerts.emails
+    for index, email in enumerate(emails):
+        if email in emails[:index]:
+            yield Refusal(f"alerts.emails[{index}]", email, "is there twice; each address once")
+
+
 def _test_cases(experiment: Experiment) -> Refusals:
     cases = experiment.benchmark.test_cases
     names = Counter(case.name for case in cases)
@@ -331,4 +386,5 @@ _RULES: Final[tuple[Callable[[Experiment], Refusals], ...]] = (
     _concurrency,
     _temperature,
     _test_cases,
+    _emails,
 )

@@ -168,7 +168,7 @@ class TestCase(_Model):
             description="Value of the CloudWatch dimension TestCase.",
         ),
     ]
-    line: Text | None = Field(
+    line: Annotated[Text, Field(pattern=r"\S")] | None = Field(
         description="Line the prompt is filled with; null for llmperf's own text (sonnets)."
     )
     structure: Structure
@@ -178,8 +178,11 @@ class TestCase(_Model):
 class Benchmark(_Model):
     """The load, in llmperf's terms. It is closed-loop: concurrency, never a rate."""
 
-    image: Text | None = Field(
-        None, description="A ready benchmark image; null builds one from benchmark/."
+    image: Annotated[str, Field(pattern=r"^[^\s@]+(:[\w.-]+|@sha256:[0-9a-f]{64})$")] | None = (
+        Field(
+            None,
+            description="A ready image, with tag or digest; null builds one from benchmark/.",
+        )
     )
     concurrency: Annotated[int, Field(ge=1, description="Requests in flight per service.")]
     requests: Annotated[int, Field(ge=1, description="Requests per case, round and service.")]
@@ -204,7 +207,8 @@ class Alerts(_Model):
 
     emails: tuple[Email, ...] = Field((), description="Subscribers of the alarm topic.")
     idle_minutes: Annotated[
-        int, Field(ge=15, le=1440, description="A node idle this long raises an alarm.")
+        int,
+        Field(ge=15, le=1440, multiple_of=5, description="A node idle this long raises an alarm."),
     ]
     minimum_speedup: Annotated[
         float,

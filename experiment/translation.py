@@ -25,6 +25,8 @@ PATTERNS_IN_WORDS: Final = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$": (
         "organisation/name, as on the Hugging Face Hub"
     ),
+    r"^[^\s@]+(:[\w.-]+|@sha256:[0-9a-f]{64})$": "an image with its tag or its digest",
+    r"\S": "more than blanks",
     r"^[0-9a-f]{40}$": "a commit, 40 hexadecimal digits; a branch name would move",
 }
 """The schema's patterns in words."""
@@ -89,6 +91,8 @@ def _allowed(error: ErrorDetails) -> str:
             return f"must be at least {context['ge']:.15g}"
         case "less_than_equal":
             return f"must be at most {context['le']:.15g}"
+        case "multiple_of":
+            return f"must be a multiple of {context['multiple_of']:.15g}"
         case "greater_than":
             return f"must be more than {context['gt']:.15g}"
         case "literal_error" | "enum":

@@ -41,6 +41,13 @@ def budget_region(region: str) -> str:
     return region if region in REGIONS else ELSEWHERE
 
 
+def budget_stack_name(experiment: Experiment) -> str:
+    """Names the region too where budgets of several regions meet."""
+    region = experiment.aws.region
+    where = "" if budget_region(region) == region else f"{region}-"
+    return f"{experiment.name}-{where}budget"
+
+
 class BudgetStack(Stack):
     """Needs the tag ``Experiment`` activated for cost allocation, once per payer account.
 

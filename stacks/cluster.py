@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from aws_cdk import ArnFormat, CfnResource, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, CfnResource, RemovalPolicies, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -136,8 +136,11 @@ class ClusterStack(Stack):
             cluster.role,
             {managed_policy("AmazonEKSClusterPolicy"): "What EKS needs to run a control plane."},
         )
+        handler = cluster.node.find_child("KubectlProvider")
+        # The logs of its functions would otherwise stay after every deploy and destroy.
+        RemovalPolicies.of(handler).destroy()
         acknowledge(
-            cluster.node.find_child("KubectlProvider"),
+            handler,
             dict.fromkeys(
                 _KUBECTL_FINDINGS,
                 "The CDK's own handler: its roles and its runtime come with aws-cdk-lib.",

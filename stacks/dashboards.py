@@ -50,9 +50,9 @@ _NODE_GRAPHS: Final = (
     ("Neuron execution latency", "seconds", "Average", ("node_neuron_execution_latency",)),
     ("ECC events", "events", "Sum", ("node_neurondevice_hw_ecc_events_total",)),
     (
-        "CPU, memory and disk",
+        "CPU, memory and disk of the busiest node",
         "%",
-        "Average",
+        "Maximum",
         tuple(f"node_{part}_utilization" for part in ("cpu", "memory", "filesystem")),
     ),
 )

@@ -32,6 +32,11 @@ class NetworkStack(Stack):
             ip_addresses=ec2.IpAddresses.cidr("10.0.0.0/16"),
             availability_zones=list(experiment.aws.availability_zones),
             nat_gateways=1,
+            # Where the bulk of the traffic is: images of tens of gigabytes.
+            nat_gateway_subnets=ec2.SubnetSelection(
+                subnet_type=ec2.SubnetType.PUBLIC,
+                availability_zones=[experiment.capacity.availability_zone],
+            ),
             subnet_configuration=[
                 ec2.SubnetConfiguration(
                     name="Public",

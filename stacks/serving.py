@@ -123,7 +123,7 @@ class ServingStack(Stack):
             (
                 "5Again",
                 f"{kubectl} apply view-last-applied pod {BENCHMARK_POD} --output yaml "
-                "| kubectl replace --force -f -",
+                "| kubectl replace --force --save-config -f -",
                 "Another run",
             ),
             (

@@ -123,8 +123,11 @@ class TrainiumStack(Stack):
         )
 
     def _placement(self, capacity: Capacity) -> ec2.CfnLaunchTemplate.PlacementProperty | None:
-        """A cluster placement group, which a Capacity Block does not accept."""
-        if capacity.purchase is Purchase.CAPACITY_BLOCK:
+        """A cluster placement group.
+
+        A Capacity Block accepts none, and a reservation only the one it was made in.
+        """
+        if capacity.purchase.reserved:
             return None
         group = ec2.PlacementGroup(
             self, "PlacementGroup", strategy=ec2.PlacementGroupStrategy.CLUSTER

@@ -1,6 +1,6 @@
 """Runs lm-eval's GSM8K against both services and puts the results into the bucket.
 
-usage: quality.py MODEL LIMIT CONCURRENCY PREFIX LABEL=BASE_URL...
+usage: quality.py MODEL LIMIT CONCURRENCY MAX_TOKENS PREFIX LABEL=BASE_URL...
 environment: BUCKET, AWS_REGION, RUN_ID
 """
 
@@ -16,20 +16,21 @@ from typing import Any
 import boto3
 
 OUTPUT = Path(os.environ.get("SCRATCH", "/scratch")) / "quality"
-# Qwen3 thinks aloud unless it is told not to, and 512 tokens would end in mid-thought.
 INSTRUCTION = (
-    "You are a helpful assistant. Solve the problem step by step, briefly. /no_think "
+    "You are a helpful assistant. Solve the problem step by step, briefly. "
     "End with a line '#### ' followed by the final number."
 )
+# Qwen3 thinks aloud unless it is told not to, and would be cut off in mid-thought.
+NO_THINKING = " /no_think"
 
 
 def main(arguments: list[str]) -> int:
     """Evaluate each endpoint; returns 1 if any evaluation failed."""
-    model, limit, concurrency, prefix, *endpoints = arguments
+    model, limit, concurrency, max_tokens, prefix, *endpoints = arguments
     failed = []
     for endpoint in endpoints:
         label, _, base_url = endpoint.partition("=")
-        status = evaluate(model, limit, concurrency, base_url, OUTPUT / label)
+        status = evaluate(model, limit, concurrency, max_tokens, base_url, OUTPUT / label)
         upload(OUTPUT / label, f"{prefix}{os.environ['RUN_ID']}/{label}/")
         if status:
             failed.append(label)
@@ -40,18 +41,21 @@ def main(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def evaluate(model: str, limit: str, concurrency: str, base_url: str, output: Path) -> int:
+def evaluate(
+    model: str, limit: str, concurrency: str, max_tokens: str, base_url: str, output: Path
+) -> int:
     """Run lm-eval against one endpoint; returns its exit status."""
     output.mkdir(parents=True, exist_ok=True)
+    instruction = INSTRUCTION + (NO_THINKING if "qwen3" in model.lower() else "")
     model_arguments = (
         f"model={model},base_url={base_url}/chat/completions,num_concurrent={concurrency},"
-        "max_retries=3,tokenized_requests=False,max_gen_toks=512"
+        f"max_retries=3,tokenized_requests=False,max_gen_toks={max_tokens}"
     )
     command = [
         *(sys.executable, "-m", "lm_eval", "--model", "local-chat-completions"),
         *("--model_args", model_arguments),
         *("--tasks", "gsm8k", "--num_fewshot", "0", "--limit", limit),
-        *("--apply_chat_template", "--system_instruction", INSTRUCTION),
+        *("--apply_chat_template", "--system_instruction", instruction),
         *("--output_path", str(output), "--log_samples"),
     ]
     # The services take any key; the client insists on one.

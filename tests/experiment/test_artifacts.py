@@ -175,7 +175,6 @@ def test_changes_that_only_the_speculative_variant_is_compiled_again_for(
             id="region",
         ),
         pytest.param({"aws.api_access": ["203.0.113.0/24"]}, id="API access"),
-        pytest.param({"capacity.nodes": 2}, id="nodes"),
         pytest.param({"capacity.purchase": "spot"}, id="purchase"),
         pytest.param({"capacity.price.usd_per_hour": 1}, id="price"),
         pytest.param({"benchmark.concurrency": 1}, id="concurrency"),

@@ -286,7 +286,8 @@ SYNTAX = [
     _syntax(
         "infinite-checkpoint",
         "    id: Qwen/Qwen3-1.7B",
-        "    architecture: {family: a, vocabulary: 1, layers: 1, hidden: 1, tied_embeddings: true,"
+        "    architecture: {family: llama, vocabulary: 1, layers: 1, hidden: 1, kv_heads: 1,"
+        " head_dim: 1, tied_embeddings: true,"
         " max_length: 1, checkpoint_gib: .inf}\n    id: example/infinite",
         "models.draft.architecture.checkpoint_gib = .inf: must be a finite number",
     ),
@@ -337,7 +338,8 @@ TYPES = [
         "unknown-in-optional",
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocab": 32}}},
         "models.draft.architecture.vocab = 32: unknown key; did you mean vocabulary? allowed: "
-        "kind, family, vocabulary, layers, hidden, tied_embeddings, max_length, checkpoint_gib",
+        "kind, family, vocabulary, layers, hidden, kv_heads, head_dim, tied_embeddings, "
+        "max_length, checkpoint_gib",
     ),
     _edit(
         "unknown-mapping",
@@ -559,6 +561,55 @@ TYPES = [
         "quoted-speedup",
         {"alerts.minimum_speedup": "1.2"},
         "alerts.minimum_speedup = '1.2': must be a number, without quotes",
+    ),
+    _edit(
+        "private-access",
+        {"aws.api_access": ["10.1.0.0/16"]},
+        "aws.api_access[0] = '10.1.0.0/16': is private; EKS takes the public address you come from",
+    ),
+    _edit(
+        "another-partition",
+        {"aws.region": "cn-north-1"},
+        "aws.region = 'cn-north-1': must be a region of the partition aws",
+    ),
+    _edit(
+        "idle-nodes",
+        {"capacity.nodes": 3},
+        "capacity.nodes = 3: must be 1: 2 claims of 8 devices need no more, and each node is "
+        "paid for",
+    ),
+    _edit(
+        "cache-too-large",
+        {"serving.batch": 256, "serving.length": 40960},
+        "serving.batch = 256: 256 sequences of 40960 tokens have a KV cache of 14720 GiB, with "
+        "64.8 GiB of weights more than 80% of 768 GiB device memory; ask for a smaller batch or "
+        "length",
+    ),
+    _edit(
+        "family-nobody-compiles",
+        {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"family": "qwen_3"}}},
+        "models.draft.architecture.family = 'qwen_3': must be 'llama', 'qwen2' or 'qwen3'",
+    ),
+    _edit(
+        "email-twice",
+        {"alerts.emails": ["a@example.org", "a@example.org"]},
+        "alerts.emails[1] = 'a@example.org': is there twice; each address once",
+    ),
+    _edit(
+        "image-without-tag",
+        {"benchmark.image": "registry.example.com/benchmark"},
+        "benchmark.image = 'registry.example.com/benchmark': must be an image with its tag or its "
+        "digest",
+    ),
+    _edit(
+        "idle-minutes-between-periods",
+        {"alerts.idle_minutes": 17},
+        "alerts.idle_minutes = 17: must be a multiple of 5",
+    ),
+    _edit(
+        "blank-line",
+        {"benchmark.test_cases.0.line": "   "},
+        "benchmark.test_cases[0].line = '   ': must be more than blanks",
     ),
     _edit(
         "half-the-internet",

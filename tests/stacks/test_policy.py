@@ -19,11 +19,12 @@ from tests.synthesis import Synthesised
 
 # cfn-lint 1.58 knows trn2.48xlarge in two regions only; the rest of the warnings are about
 # dependencies that the CDK itself writes twice.
-FALSE_ALARM = "E3628"
+FALSE_ALARM = "E3628 'trn2.48xlarge'"
 
 
 def test_has_every_stack(each: Synthesised) -> None:
-    assert each.stacks == [
+    stacks = sorted(stack.rpartition("-budget")[1].strip("-") or stack for stack in each.stacks)
+    assert stacks == [
         "budget",
         "cluster",
         "model-store",
@@ -40,8 +41,10 @@ def test_cfn_lint_finds_no_error(each: Synthesised) -> None:
         f"{stack}: {error}"
         for stack in each.stacks
         for error in _errors(
-            json.dumps(each.template(stack)), budget_region(region) if stack == "budget" else region
+            json.dumps(each.template(stack)),
+            budget_region(region) if stack.endswith("budget") else region,
         )
+        if not (stack == "trainium" and FALSE_ALARM in error)
     ]
     assert found == []
 
@@ -49,9 +52,9 @@ def test_cfn_lint_finds_no_error(each: Synthesised) -> None:
 @functools.cache  # many a template is the same in several experiments
 def _errors(template: str, region: str) -> list[str]:
     return [
-        str(match)
+        f"{match.rule.id} {match.message}"
         for match in lint(template, config=ManualArgs(regions=[region]))
-        if match.rule.id.startswith("E") and match.rule.id != FALSE_ALARM
+        if match.rule.id.startswith("E")
     ]
 
 
@@ -142,3 +145,12 @@ def _is_tagged(resource: dict[str, Any], name: str) -> bool:
     three spellings."""
     text = json.dumps(resource.get("Properties", {}))
     return f'"Key": "Experiment", "Value": "{name}"' in text or f'"Experiment": "{name}"' in text
+
+
+def test_nothing_outlives_the_stacks_but_the_bucket(each: Synthesised) -> None:
+    kept = {
+        resource["Type"]
+        for _, resource in each.resources()
+        if resource.get("DeletionPolicy", "Delete") != "Delete"
+    }
+    assert kept == {"AWS::S3::Bucket"}

@@ -51,11 +51,11 @@ def test_capacity_is_bought_as_the_experiment_says(bought: Synthesised) -> None:
     )
 
 
-def test_placement_group_except_in_a_capacity_block(bought: Synthesised) -> None:
-    is_block = bought.experiment.capacity.purchase == "capacity-block"
-    assert ("Placement" in _template(bought)) is not is_block
+def test_placement_group_unless_the_capacity_is_reserved(bought: Synthesised) -> None:
+    is_reserved = bought.experiment.capacity.purchase.reserved
+    assert ("Placement" in _template(bought)) is not is_reserved
     bought.assertions("trainium").resource_count_is(
-        "AWS::EC2::PlacementGroup", 0 if is_block else 1
+        "AWS::EC2::PlacementGroup", 0 if is_reserved else 1
     )
 
 
