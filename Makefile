@@ -53,6 +53,14 @@ manifests: $(CLI) ## Write dist/ alone, complete with ACCOUNT if it is given
 	$(CDK) synth --quiet $(if $(ACCOUNT),--context account=$(ACCOUNT))
 	@ls dist
 
+.PHONY: rehearse
+rehearse: $(READY_DEV) $(CLI) ## The whole experiment on this machine: embedded AWS, golden endpoints
+	@python -m rehearsal "$(EXPERIMENT)"
+
+.PHONY: report
+report: $(READY_DEV) ## Draw the report of RUN, a folder in results/, again
+	@python -m benchmark report "$(RUN)"
+
 .PHONY: test
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
 	pytest
@@ -84,8 +92,10 @@ snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts render now
 	pytest --snapshot-update
 
 .PHONY: bench
-bench: $(READY_DEV) $(CLI) ## Synthesis time against an empty app
+bench: $(READY_DEV) $(CLI) ## Synthesis against an empty app; the tap against none
 	python -m tests.bench.synthesis
+	python -m tests.bench.tap
+	python -m tests.bench.accuracy
 
 .PHONY: clean
 clean: ## Remove what synthesis and tests wrote

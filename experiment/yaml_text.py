@@ -77,7 +77,7 @@ class _Constructor(SafeConstructor):
         key_node: Any,
         mapping: Any,
         key: Any,
-        value: Any,  # noqa: ARG002
+        value: Any,
     ) -> bool:
         """Refuses, with its line, a key that is not text or is there already."""
         problem = None

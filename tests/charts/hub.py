@@ -61,7 +61,7 @@ class Hub:
                 if send_body:
                     self.wfile.write(body)
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            def log_message(self, format: str, *args: object) -> None:
                 """Say nothing: a test that fails says more."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -1,0 +1,133 @@
+"""``python -m benchmark run`` measures; ``python -m benchmark report RUN_DIR`` draws again.
+
+``run`` reads its input from the environment: BENCHMARK_CONFIG (the configuration file), RESULTS_DIR
+(where the run's folder goes), RUN_ID (its name: the same again goes on with the same run),
+LLMPERF_HOME and LLMPERF_PYTHON (llmperf, where it is installed), and what the AWS SDK reads.
+
+Exit status: 0 all is well; 1 something failed, which the last lines name, and the rest is kept;
+2 it cannot run as asked; 128 + n ended by signal n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from benchmark import config as configuration
+from benchmark.config import Config, ConfigError
+from benchmark.drive import Driver
+from benchmark.ledger import LedgerError
+from benchmark.run import Run, RunError
+
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def main() -> int:
+    """Runs one command; returns the exit status."""
+    arguments = _parser().parse_args()
+    try:
+        if arguments.command == "report":
+            return _report(arguments.run_dir)
+        return _run(os.environ)
+    except (ConfigError, LedgerError, RunError) as error:
+        print(f"benchmark: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(environment: Mapping[str, str]) -> int:
+    config = configuration.load(
+        Path(environment.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
+    )
+    folder = Path(environment.get("RESULTS_DIR", "/results")) / _run_id(environment)
+    # Only here: a report can be drawn where there is no AWS SDK.
+    from benchmark.publish import Publisher, PublishError
+    from benchmark.store import Store, StoreError
+
+    store = Store(config.bucket, config.region)
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
+        run = Run(
+            config,
+            folder,
+            driver=Driver.choose(environment, Path(scratch)),
+            store=store,
+            publisher=Publisher(config.region, folder),
+            failures=(StoreError, PublishError),
+        )
+        failed, by = asyncio.run(_until_ended(run))
+    if by is not None:
+        print(f"benchmark: ended by {by.name}; what there is stays in {folder}", file=sys.stderr)
+        return 128 + by
+    _report(folder)
+    try:
+        store.upload(folder)
+    except StoreError as error:
+        failed = [*failed, str(error)]
+    return _conclude(config, folder, failed)
+
+
+async def _until_ended(run: Run) -> tuple[list[str], signal.Signals | None]:
+    """What failed, and the signal that ended the run, if one did."""
+    received: list[signal.Signals] = []
+    task = asyncio.ensure_future(run.execute())
+
+    def end(by: signal.Signals) -> None:
+        received.append(by)
+        task.cancel()
+
+    for by in _SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(by, end, by)
+    try:
+        return await task, None
+    except asyncio.CancelledError:
+        return [], received[0]
+
+
+def _report(folder: Path) -> int:
+    from benchmark import report, table
+
+    # A name that is mistyped must not come out as an empty run.
+    if not folder.is_dir():
+        raise RunError(f"{folder}: there is no such folder")
+    print(table.render(folder))
+    print(f"report: {report.write(folder)}")
+    return 0
+
+
+def _conclude(config: Config, folder: Path, failed: list[str]) -> int:
+    for line in dict.fromkeys(failed):
+        print(f"benchmark: failed: {line}", file=sys.stderr)
+    if failed:
+        print(f"benchmark: the rest is kept in {folder}", file=sys.stderr)
+        return 1
+    print(f"results: {folder} and s3://{config.bucket}")
+    return 0
+
+
+def _run_id(environment: Mapping[str, str]) -> str:
+    name = environment.get("RUN_ID") or time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    if not _RUN_ID.fullmatch(name):
+        raise RunError(f"RUN_ID = {name!r}: must match {_RUN_ID.pattern}")
+    return name
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmark")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", help="measure both endpoints and write, store and publish results")
+    report = commands.add_parser("report", help="draw table and report again from a run's folder")
+    report.add_argument("run_dir", type=Path)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

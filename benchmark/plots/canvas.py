@@ -1,0 +1,130 @@
+"""The look of every figure, and how one is turned into a PNG and an SVG that follows the page.
+
+Colours are those of a light page. In the SVG each becomes a CSS variable of the report's style
+sheet, so one drawing serves a light and a dark page.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from benchmark import names
+
+# Blue and orange stay apart in every common form of colour blindness; both pass 4.5:1 as text.
+COLOURS: Final = {
+    "paper": "#ffffff",
+    "ink": "#1f2328",
+    "muted": "#5b636c",
+    "rule": "#d9dee4",
+    "base": "#0a66ad",
+    "sd": "#b34700",
+}
+PAPER, INK, MUTED, RULE, BASE, SD = COLOURS.values()
+COLOUR_OF: Final = {names.BASE: BASE, names.SPECULATIVE: SD}
+
+WIDTH: Final = 480  # points; one point is shown as about one CSS pixel
+FONT_SIZE: Final = 11.5
+SMALL: Final = 10.5
+
+_PNG_DPI: Final = 160
+_STYLE: Final[dict[str, Any]] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": RULE,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": MUTED,
+    "axes.labelsize": FONT_SIZE,
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "none",
+    "font.size": FONT_SIZE,
+    "grid.color": RULE,
+    "grid.linewidth": 0.8,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "benchmark",  # the same run gives the same bytes
+    "text.color": INK,
+    "text.parse_math": False,  # a dollar sign is a price here
+    "xtick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.color": RULE,
+    "ytick.labelcolor": MUTED,
+    "ytick.major.size": 0,
+}
+
+_FONTS: Final = re.compile(r"'DejaVu Sans'[^;\"]*")
+_HEAD: Final = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
+_OPENING: Final = re.compile(r"<svg [^>]*?(viewBox=\S+ \S+ \S+ \S+ xmlns=)")
+_IDENTIFIER: Final = re.compile(r'(\bid="|href="#|url\(#)')
+
+
+class NothingToDraw(Exception):
+    """The run lacks what a figure shows; the text says what."""
+
+
+def style() -> AbstractContextManager[None]:
+    """The context figures are drawn in."""
+    return mpl.rc_context(_STYLE)
+
+
+def figure(height: float) -> Figure:
+    """An empty figure as wide as a column, ``height`` points high."""
+    return Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
+
+
+def to_svg(drawing: Figure, name: str, description: str) -> str:
+    """An ``<svg>`` element for an HTML page; ``name`` keeps its identifiers apart from others'."""
+    buffer = io.StringIO()
+    drawing.savefig(buffer, format="svg", transparent=True)
+    text = buffer.getvalue()
+    text = _HEAD.sub("", text[text.index("<svg") :])
+    text = _FONTS.sub("system-ui, sans-serif", text)
+    text = _IDENTIFIER.sub(rf"\g<1>{name}-", text)
+    for role, colour in COLOURS.items():
+        text = text.replace(colour, f"var(--{role}, {colour})")
+    opening = f'<svg role="img" aria-label="{html.escape(description)}"'
+    text = _OPENING.sub(lambda found: f"{opening} {found[1]}", text, count=1)
+    return text.replace("xlink:href", "href")
+
+
+def to_png(drawing: Figure, title: str) -> bytes:
+    """The same as a PNG on white, under its title, as no page stands around it."""
+    drawing.suptitle(title, x=0.012, ha="left", weight="bold", size=FONT_SIZE + 1)
+    buffer = io.BytesIO()
+    drawing.savefig(
+        buffer, format="png", dpi=_PNG_DPI, facecolor=PAPER, metadata={"Software": None}
+    )
+    return buffer.getvalue()
+
+
+def apart(positions: list[float], gap: float) -> list[float]:
+    """The positions moved as little as needed for each to be ``gap`` from the next, order kept."""
+    order = sorted(range(len(positions)), key=positions.__getitem__)
+    groups: list[list[int]] = []
+    for index in order:
+        groups.append([index])
+        while len(groups) > 1 and _overlap(groups[-2], groups[-1], positions, gap):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    moved = list(positions)
+    for group in groups:
+        for place, index in enumerate(group):
+            moved[index] = _first(group, positions, gap) + place * gap
+    return moved
+
+
+def _first(group: list[int], positions: list[float], gap: float) -> float:
+    middle = sum(positions[index] for index in group) / len(group)
+    return middle - gap * (len(group) - 1) / 2
+
+
+def _overlap(lower: list[int], upper: list[int], positions: list[float], gap: float) -> bool:
+    end = _first(lower, positions, gap) + gap * len(lower)
+    return _first(upper, positions, gap) < end

@@ -1,0 +1,42 @@
+"""What a person sees while it runs: a bar on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from tqdm import tqdm
+from typing_extensions import Never
+
+
+class Progress:
+    """Counts requests. ``say`` writes a line that stays, above the bar if there is one."""
+
+    def __init__(self, total: int, done: int = 0, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._bar: tqdm[Never] | None = None
+        if self._stream.isatty():
+            self._bar = tqdm(
+                total=total, initial=done, unit="request", file=self._stream, dynamic_ncols=True
+            )
+        self._total, self._done = total, done
+
+    def advance(self) -> None:
+        """One request more has ended."""
+        # llmperf may send a few more than it was asked for; a bar past its end looks broken.
+        if self._done < self._total:
+            self._done += 1
+            if self._bar is not None:
+                self._bar.update()
+
+    def say(self, text: str) -> None:
+        """Writes one line."""
+        if self._bar is not None:
+            self._bar.write(text, file=self._stream)
+        else:
+            print(f"[{self._done}/{self._total}] {text}", file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Leaves the terminal as a person expects it."""
+        if self._bar is not None:
+            self._bar.close()

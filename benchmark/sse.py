@@ -1,0 +1,66 @@
+"""Server-sent events out of a byte stream that may be cut anywhere, inside a character too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+# Two line ends in a row, each "\r\n", "\n" or "\r". A "\r" at the end of what has arrived may be
+# the first half of "\r\n", so it counts only once the next byte is known.
+_LINE_END: Final = rb"(?:\r\n|\n|\r(?=[^\n]))"
+_BLANK_LINE: Final = re.compile(_LINE_END + _LINE_END)
+_LINES: Final = re.compile(rb"\r\n|\n|\r")
+
+
+class Event(NamedTuple):
+    """``raw``: its bytes, blank line included. ``data``: its data lines joined by "\\n", None for
+    an event without any, such as a comment."""
+
+    raw: bytes
+    data: bytes | None
+
+
+class Parser:
+    """Collects bytes and gives out each event once it is complete."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """Takes what one read gave; yields the events it completes."""
+        if self._buffer:
+            # The buffer has been searched but for its end, which can be a half of a blank line.
+            searched = max(0, len(self._buffer) - 3)
+            data = self._buffer + data
+        else:
+            searched = 0
+        start = 0
+        while True:
+            match = _BLANK_LINE.search(data, searched)
+            if match is None:
+                break
+            raw = data[start : match.end()]
+            yield Event(raw, _data(raw))
+            start = searched = match.end()
+        self._buffer = data[start:]
+
+    @property
+    def pending(self) -> bytes:
+        """What has arrived of an event that is not complete."""
+        return self._buffer
+
+    def close(self) -> Iterator[Event]:
+        """Ends the stream: an event whose blank line never came is given out all the same."""
+        if self._buffer:
+            yield Event(self._buffer, _data(self._buffer))
+            self._buffer = b""
+
+
+def _data(raw: bytes) -> bytes | None:
+    if raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw:
+        return raw[6:-2]  # how nearly every event looks
+    lines = [line for line in _LINES.split(raw) if line.startswith(b"data") and line[4:5] in b":"]
+    if not lines:
+        return None
+    return b"\n".join(line[6:] if line[5:6] == b" " else line[5:] for line in lines)

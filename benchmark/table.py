@@ -1,0 +1,124 @@
+"""A run as a table for the terminal: Base against SD, case by case, in 120 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmark import results, wording
+from benchmark.results import Results
+from benchmark.summary import Arm, Case, Percentiles
+
+WIDTH: Final = 120
+
+# One column each: what is measured, how it is summed up, and how wide it is.
+_COLUMNS: Final[tuple[tuple[str, str, int], ...]] = (
+    ("", "p50", 7),
+    ("TPOT ms", "p90", 7),
+    ("", "p99", 7),
+    ("TTFT ms", "p50", 8),
+    ("E2E s", "p50", 8),
+    ("tokens/s", "together", 9),
+    ("tokens", "per step", 9),
+    ("USD per", "M tokens", 9),
+    ("", "errors", 9),
+)
+_VARIANT: Final = 5
+
+
+def render(run_dir: Path) -> str:
+    """The table of the run in ``run_dir``. Raises what ``results.read`` raises."""
+    return render_results(results.read(run_dir))
+
+
+def render_results(run: Results) -> str:
+    """The table of a run that has been read already. Ends with a newline."""
+    rule = "─" * WIDTH
+    body = [line for case in run.summary.cases for line in ("", *_case(case))][1:]
+    parts = (*_heading(run), "", *_column_heads(), rule, *body, rule, *_verdicts(run), *_notes(run))
+    return "\n".join(line.rstrip() for line in parts) + "\n"
+
+
+def _heading(run: Results) -> Iterator[str]:
+    load = run.config.load
+    yield from _wrapped(
+        f"{run.config.experiment}: Base against SD, {run.config.model} "
+        f"at concurrency {load.concurrency}"
+    )
+    yield from _wrapped(
+        f"Load: {run.driver}, {wording.count(load.rounds, 'round')} of "
+        f"{wording.count(load.requests, 'request')} per case and variant, "
+        f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
+    )
+
+
+def _column_heads() -> Iterator[str]:
+    measured, summed_up, _ = zip(*_COLUMNS, strict=True)
+    yield _row("", "", measured, "")
+    yield _row("test case", "", summed_up, "speed-up, 95 %")
+
+
+def _case(case: Case) -> Iterator[str]:
+    speedup = case.speedup
+    said = f"{wording.times(speedup):>5}  {wording.span(speedup)}" if speedup else ""
+    first = said if case.verdict.finding.decided else "no verdict"
+    yield _row(wording.short(case.name), case.base.tally.variant, _cells(case.base), first)
+    finding = case.verdict.finding.value
+    speculative = case.speculative
+    yield _row(f"  {case.structure}", speculative.tally.variant, _cells(speculative), finding)
+
+
+def _cells(arm: Arm) -> list[str]:
+    tally = arm.tally
+    return [
+        *_three(arm.time_per_output_token),
+        wording.milliseconds(_median(arm.ttft)),
+        wording.significant(_median(arm.end_to_end)),
+        wording.significant(arm.tokens_per_second),
+        f"{arm.steps.mean:.2f}" if arm.steps else wording.MISSING,
+        wording.dollars(arm.usd_per_million_output_tokens),
+        f"{tally.errors}/{tally.requests}",
+    ]
+
+
+def _three(sample: Percentiles | None) -> tuple[str, str, str]:
+    if sample is None:
+        return (wording.MISSING,) * 3
+    p50, p90, p99 = map(wording.milliseconds, (sample.p50, sample.p90, sample.p99))
+    return p50, p90, p99
+
+
+def _median(sample: Percentiles | None) -> float | None:
+    return None if sample is None else sample.p50
+
+
+def _row(name: str, variant: str, cells: Sequence[str], last: str) -> str:
+    widths = (column[2] for column in _COLUMNS)
+    figures = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+    return f"{name:<{wording.NAME_WIDTH}} {variant:<{_VARIANT}}{figures}  {last}"
+
+
+def _verdicts(run: Results) -> Iterator[str]:
+    for case in run.summary.cases:
+        label = f"{wording.short(case.name):<{wording.NAME_WIDTH}}  "
+        yield from _wrapped(label + case.verdict.sentence, indent=len(label))
+
+
+def _notes(run: Results) -> Iterator[str]:
+    cost = run.config.cost
+    notes = [
+        *run.summary.notes,
+        *(f"{case.name}: {note}" for case in run.summary.cases for note in case.notes),
+        "TPOT is the true time per output token; the speed-up says how many times faster SD is.",
+        f"USD: {wording.dollars(cost.usd_per_hour)} an hour (as of {cost.as_of}) "
+        f"x {cost.share:g}, {cost.denominator}.",
+    ]
+    yield ""
+    for note in notes:
+        yield from _wrapped(f"* {note}", indent=2)
+
+
+def _wrapped(text: str, indent: int = 0) -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=" " * indent)

@@ -1,0 +1,71 @@
+"""How numbers are written, alike in the table, the figures and the report."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Final
+
+from benchmark.bootstrap import Interval
+
+MISSING: Final = "-"
+NAME_WIDTH: Final = 20
+
+_FINEST: Final = 3  # decimals of a ratio
+
+
+def times(interval: Interval) -> str:
+    """A speed-up: ``2.9x``."""
+    return f"{interval.point:.{_decimals(interval)}f}x"
+
+
+def span(interval: Interval) -> str:
+    """The bounds of a speed-up: ``2.7-3.1``."""
+    digits = _decimals(interval)
+    return f"{interval.low:.{digits}f}-{interval.high:.{digits}f}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """``0.01504`` s as ``15.0``, without the unit."""
+    return MISSING if seconds is None else significant(seconds * 1000)
+
+
+def significant(number: float | None) -> str:
+    """At least three digits that mean something, and none after the point from 1,000 on."""
+    if number is None:
+        return MISSING
+    size = abs(number)
+    digits = 0 if size >= 1000 else 1 if size >= 10 else 2 if size >= 1 else 3
+    return f"{number:,.{digits}f}"
+
+
+def dollars(usd: float | None) -> str:
+    """A price in US dollars: ``$12.40``."""
+    if usd is None:
+        return MISSING
+    return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
+
+
+def period(started: float, ended: float) -> str:
+    """Two moments in Unix seconds as people write them, in UTC."""
+    first, last = (datetime.fromtimestamp(moment, timezone.utc) for moment in (started, ended))
+    until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"{first:%Y-%m-%d %H:%M} to {until} UTC"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 request``, ``2 requests``, ``24,000 requests``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def short(name: str) -> str:
+    """A test case's name in at most ``NAME_WIDTH`` characters."""
+    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"
+
+
+def _decimals(interval: Interval) -> int:
+    # One decimal is what a reader remembers; more where it would not tell the bounds apart.
+    coarsest = 1 if interval.point >= 2 else 2
+    for digits in range(coarsest, _FINEST):
+        if f"{interval.low:.{digits}f}" != f"{interval.high:.{digits}f}":
+            return digits
+    return _FINEST

@@ -1,0 +1,1 @@
+"""The experiment on one machine: what stands in for AWS and for vLLM."""

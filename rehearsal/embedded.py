@@ -1,0 +1,91 @@
+"""The embedded AWS: moto's server, with what this project needs of AWS and moto does not do.
+
+``python -m rehearsal.embedded`` serves on loopback until it is ended; its first line is its URL.
+
+Mended, each a bug or a gap of moto 5.2.5 that ``tests/rehearsal/test_embedded.py`` shows to be
+there still: GetMetricData (see ``rehearsal.metric_data``), and CloudFormation's tags of a KMS key,
+which moto hands on under names that its own KMS does not know, so that the stack ends half made.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any
+
+from moto.cloudwatch.exceptions import ValidationError
+from moto.cloudwatch.models import CloudWatchBackend, MetricDatum
+from moto.kms.models import Key
+from moto.moto_server.werkzeug_app import (
+    DomainDispatcherApplication,
+    MotoRequestHandler,
+    create_backend_app,
+)
+from werkzeug.serving import make_server
+
+from rehearsal.metric_data import Datum, MetricDataError, answer, seconds
+
+
+def main() -> None:
+    """Serves until the process is ended."""
+    mend()
+    application = DomainDispatcherApplication(create_backend_app)
+    server = make_server(
+        "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
+    )
+    # By this name: moto knows the URL of a template in its own S3 by it.
+    print(f"http://localhost:{server.port}", flush=True)
+    server.serve_forever()
+
+
+def mend() -> None:
+    """Puts the substitutes into moto, in this process."""
+    Key.create_from_cloudformation_json = _with_names_of_kms(  # type: ignore[method-assign]
+        Key.create_from_cloudformation_json
+    )
+    CloudWatchBackend.get_metric_data = _get_metric_data  # type: ignore[method-assign]
+
+
+def _with_names_of_kms(create: Callable[..., Key]) -> Callable[..., Key]:
+    @functools.wraps(create)
+    def create_key(name: str, resource: dict[str, Any], *args: Any, **kwargs: Any) -> Key:
+        tags = resource["Properties"].get("Tags", [])
+        renamed = [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in tags]
+        properties = resource["Properties"] | {"Tags": renamed}
+        return create(name, resource | {"Properties": properties}, *args, **kwargs)
+
+    return create_key
+
+
+def _get_metric_data(
+    self: CloudWatchBackend,
+    queries: list[dict[str, Any]],
+    start_time: datetime,
+    end_time: datetime,
+    scan_by: str = "TimestampAscending",
+) -> list[dict[str, Any]]:
+    names = {
+        query["MetricStat"]["Metric"]["MetricName"] for query in queries if "MetricStat" in query
+    }
+    newest_first = scan_by == "TimestampDescending"
+    try:
+        return answer(_data(self, names), queries, start_time, end_time, newest_first=newest_first)
+    except MetricDataError as error:
+        raise ValidationError(str(error)) from None
+
+
+def _data(backend: CloudWatchBackend, names: set[str]) -> Iterator[Datum]:
+    for datum in list(backend.metric_data):
+        if isinstance(datum, MetricDatum) and datum.name in names:
+            yield Datum(
+                datum.namespace,
+                datum.name,
+                frozenset((d.name or "", d.value or "") for d in datum.dimensions),
+                seconds(datum.timestamp),
+                datum.value,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Ctrl-C and the like, never between the start of a process and the note that it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_held = 0
+_pending: signal.Signals | None = None
+
+
+class Interrupted(BaseException):
+    """A signal asks this process to end. No ``Exception``: nothing handles it but the end."""
+
+    def __init__(self, by: signal.Signals) -> None:
+        super().__init__(by.name)
+        self.by = by
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Within it each of ``SIGNALS`` raises Interrupted. For the main thread."""
+    before = {number: signal.signal(number, _on_signal) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Within it Interrupted waits: a second Ctrl-C must not stop the stopping."""
+    global _held, _pending
+    _held += 1
+    try:
+        yield
+    finally:
+        _held -= 1
+        if not _held and _pending is not None:
+            by, _pending = _pending, None
+            raise Interrupted(by)
+
+
+def _on_signal(number: int, _frame: FrameType | None) -> None:
+    global _pending
+    by = signal.Signals(number)
+    if not _held:
+        raise Interrupted(by)
+    _pending = by

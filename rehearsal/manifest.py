@@ -1,0 +1,110 @@
+"""A pod as Kubernetes would start it, read from rendered manifests."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from rehearsal.errors import RehearsalError
+
+_ENTRYPOINT: Final = re.compile(r"^ENTRYPOINT (\[.*\])$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Pod:
+    """The one container of a pod.
+
+    ``command`` is None where the image's entry point is meant. ``fields`` are variables that
+    Kubernetes fills from the pod's own fields. ``files`` are the mounted ConfigMaps' contents;
+    ``mounts`` are all mounted paths, these among them.
+    """
+
+    command: tuple[str, ...] | None
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    fields: Mapping[str, str]
+    mounts: tuple[str, ...]
+    files: Mapping[str, str]
+
+
+def read_pod(directory: Path, name: str) -> Pod:
+    """The pod ``name`` from the ``*.k8s.yaml`` of ``directory``. Raises RehearsalError."""
+    objects = _objects(directory)
+    pod = objects.get(("Pod", name))
+    if pod is None:
+        raise RehearsalError(f"{directory}: no Pod {name}")
+    containers = pod["spec"]["containers"]
+    if len(containers) != 1 or pod["spec"].get("initContainers"):
+        raise RehearsalError(f"{directory}: the Pod {name} has more than one container")
+    container = containers[0]
+    command = container.get("command")
+    plain, fields = _environment(container)
+    return Pod(
+        command=None if command is None else tuple(command),
+        arguments=tuple(container.get("args", ())),
+        environment=plain,
+        fields=fields,
+        mounts=tuple(mount["mountPath"] for mount in container["volumeMounts"]),
+        files=_files(pod["spec"], container, objects),
+    )
+
+
+def entry_point(dockerfile: Path) -> tuple[str, ...]:
+    """The command of an image whose pod names none. Raises RehearsalError."""
+    match = _ENTRYPOINT.search(dockerfile.read_text(encoding="utf-8"))
+    if match is None:
+        raise RehearsalError(f"{dockerfile}: no ENTRYPOINT in exec form")
+    return tuple(json.loads(match[1]))
+
+
+def _objects(directory: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    yaml = YAML(typ="safe", pure=True)
+    objects: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in sorted(directory.glob("*.k8s.yaml")):
+        try:
+            documents = list(yaml.load_all(path))
+        except YAMLError:
+            raise RehearsalError(f"{path}: is not YAML") from None
+        objects |= {(o["kind"], o["metadata"]["name"]): o for o in documents}
+    return objects
+
+
+def _environment(container: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    if "envFrom" in container:
+        raise RehearsalError(f"{container['name']}: envFrom is not understood")
+    plain: dict[str, str] = {}
+    fields: dict[str, str] = {}
+    for variable in container.get("env", []):
+        name = variable["name"]
+        if "value" in variable:
+            plain[name] = variable["value"]
+        elif "fieldRef" in variable["valueFrom"]:
+            fields[name] = variable["valueFrom"]["fieldRef"]["fieldPath"]
+        else:
+            raise RehearsalError(f"{container['name']}: {name} comes from what is not understood")
+    return plain, fields
+
+
+def _files(
+    spec: Mapping[str, Any],
+    container: Mapping[str, Any],
+    objects: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> dict[str, str]:
+    config_maps = {
+        volume["name"]: volume["configMap"]["name"]
+        for volume in spec["volumes"]
+        if "configMap" in volume
+    }
+    files: dict[str, str] = {}
+    for mount in container["volumeMounts"]:
+        if mount["name"] in config_maps:
+            data = objects["ConfigMap", config_maps[mount["name"]]]["data"]
+            files |= {f"{mount['mountPath']}/{key}": text for key, text in data.items()}
+    return files

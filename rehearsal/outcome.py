@@ -1,0 +1,54 @@
+"""What is left of a rehearsal that went well, and what is said of it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmark import llmperf, table
+from experiment import Experiment
+from experiment.schema import Structure
+from rehearsal.differences import SPEED
+from rehearsal.endpoints import scheduled_speedup
+from rehearsal.steps import Steps
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``differences``: from the pod. ``left_out``: types of resources that were not deployed."""
+
+    experiment: Experiment
+    run_dir: Path
+    differences: tuple[str, ...]
+    left_out: Counter[str]
+
+    def summary(self, steps: Steps) -> str:
+        """What is printed at the end."""
+        return "\n".join([table.render(self.run_dir), *self._circumstances(), *self._ends(steps)])
+
+    def _circumstances(self) -> Iterator[str]:
+        speedups = ", ".join(
+            f"{scheduled_speedup(self.experiment, structure):.1f}x {structure}"
+            for structure in Structure
+        )
+        left_out = ", ".join(f"{count} {kind}" for kind, count in sorted(self.left_out.items()))
+        yield "Not as in the pod:"
+        yield from (f"  {difference}" for difference in self.differences)
+        yield f"Endpoints: golden, {SPEED} times the article's speed, scheduled to be {speedups}"
+        yield f"AWS: moto, whose CloudFormation left out {left_out or 'nothing'}"
+        yield f"Load: made by {load_maker(self.run_dir)}"
+
+    def _ends(self, steps: Steps) -> Iterator[str]:
+        times = ", ".join(f"{step.title} {step.seconds:.0f}" for step in steps.done)
+        yield f"Time: {steps.seconds:.0f} s ({times})"
+        yield f"Report: {os.path.relpath(self.run_dir / 'report.html')}"
+
+
+def load_maker(run_dir: Path) -> str:
+    """The program that made the load, by its own word."""
+    folders = {path.parent for path in run_dir.rglob("*_summary.json")}
+    makers = {str(llmperf.summary(folder).get("driver", llmperf.NAME)) for folder in folders}
+    return ", ".join(sorted(makers)) or "what does not say its name"

@@ -1,0 +1,112 @@
+"""The whole experiment on this machine, step by step."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from experiment import load
+from rehearsal import checks
+from rehearsal.aws import embedded_aws
+from rehearsal.cdk import Cdk
+from rehearsal.differences import SPEED, Benchmark, Place, adapt
+from rehearsal.endpoints import golden_endpoints
+from rehearsal.errors import RehearsalError
+from rehearsal.manifest import entry_point, read_pod
+from rehearsal.outcome import Outcome
+from rehearsal.processes import running
+from rehearsal.steps import Steps
+
+POD: Final = "qwen-llmperf"
+STEPS: Final = 7
+BENCHMARK_SECONDS: Final = 900.0
+
+_STACKS: Final = ("model-store", "observability")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things lie in the checkout."""
+
+    root: Path
+
+    @property
+    def work(self) -> Path:
+        """What is there for one rehearsal only."""
+        return self.root / ".cache" / "rehearsal"
+
+    @property
+    def logs(self) -> Path:
+        """What each process said."""
+        return self.work / "logs"
+
+    @property
+    def mounts(self) -> dict[str, Path]:
+        """The pod's mounted paths."""
+        return {
+            "/etc/benchmark": self.work / "etc-benchmark",
+            "/results": self.root / "results",
+            "/tmp": self.work / "tmp",
+        }
+
+
+def rehearse(file: str, layout: Layout, steps: Steps) -> Outcome:
+    """Runs the experiment of ``file``. Raises RehearsalError, or ExperimentError."""
+    experiment = load(file)
+    run_id = f"rehearsal-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    cdk = Cdk(layout.root, layout.root / "cdk.out", layout.logs)
+    with contextlib.ExitStack() as stack:
+        with steps.step("start the embedded AWS") as step:
+            aws = stack.enter_context(embedded_aws(experiment.aws.region, layout.logs / "aws.log"))
+            step.found = f"account {aws.account}, {aws.region}"
+        with steps.step(f"synthesise {file}"):
+            cdk.synthesise(file, aws.environment)
+        with steps.step("bootstrap and deploy") as step:
+            stacks = [f"{experiment.name}-{stack}" for stack in _STACKS]
+            cdk.bootstrap(aws)
+            left_out = cdk.deploy(aws, stacks)
+            step.found = ", ".join(stacks)
+        with steps.step("start the golden endpoints") as step:
+            endpoints = stack.enter_context(
+                golden_endpoints(experiment, SPEED, aws.environment, layout.logs)
+            )
+            step.found = ", ".join(f"{name} {url}" for name, url in endpoints.items())
+        benchmark = adapt(
+            read_pod(layout.root / "dist", POD),
+            entry_point(layout.root / "benchmark" / "Dockerfile"),
+            Place(run_id, aws.account, endpoints, layout.mounts, aws.environment),
+        )
+        start = datetime.now(UTC)
+        with steps.step("run the benchmark", shows_itself=True):
+            _run(benchmark, layout)
+        run_dir = layout.mounts["/results"] / run_id
+        with steps.step("compare the bucket with the results") as step:
+            step.found = checks.bucket_holds(aws, benchmark.bucket, run_dir)
+        with steps.step("read the dashboards back") as step:
+            step.found = checks.dashboards_show(
+                aws, experiment.name, start, layout.logs / "dashboards.txt"
+            )
+    return Outcome(experiment, run_dir, benchmark.differences, left_out)
+
+
+def _run(benchmark: Benchmark, layout: Layout) -> None:
+    for folder in layout.mounts.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    for path, text in benchmark.files.items():
+        path.write_text(text, encoding="utf-8")
+    with running(
+        benchmark.command,
+        benchmark.environment,
+        layout.logs / "benchmark.log",
+        errors_on_terminal=True,
+    ) as process:
+        try:
+            status = process.wait(BENCHMARK_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise RehearsalError(f"did not end within {BENCHMARK_SECONDS:.0f} s") from None
+    if status != 0:
+        raise RehearsalError(f"the benchmark ended with status {status}, for the reason above")

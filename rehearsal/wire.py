@@ -1,0 +1,89 @@
+"""Answers as vLLM writes them, byte for byte the same shape (vLLM 0.11 and later)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+DONE = b"data: [DONE]\n\n"
+
+# Some take more than one byte, so that a stream can be cut inside a character.
+_WORDS = (" one", " two", " drei", " vier", " cinq", " été", " 七", " 🙂")
+
+
+def words(first: int, count: int) -> str:
+    """The text of ``count`` tokens, of which the first is token number ``first``."""
+    return "".join(_WORDS[index % len(_WORDS)] for index in range(first, first + count))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What stays the same in all parts of one answer."""
+
+    id: str
+    model: str
+    created: int
+    chat: bool
+    prompt_tokens: int
+
+    def role(self, usage: bool) -> bytes:
+        """The chat stream's opening event: the role, and no content yet."""
+        return self._event([self._choice({"role": "assistant", "content": ""})], 0, usage)
+
+    def chunk(self, text: str, last: bool, tokens: int, usage: bool) -> bytes:
+        """An event with text; ``tokens`` are all tokens of the answer so far."""
+        ending: dict[str, Any] = {"finish_reason": "length" if last else None}
+        if last or not self.chat:
+            ending["stop_reason"] = None
+        delta: dict[str, Any] = {"content": text}
+        choice = self._choice(delta) if self.chat else {"index": 0, "text": text, "logprobs": None}
+        return self._event([choice | ending], tokens, usage)
+
+    def usage_only(self, tokens: int) -> bytes:
+        """The event before ``[DONE]`` that a client gets who asked for usage."""
+        return self._event([], tokens, usage=True)
+
+    def whole(self, text: str, tokens: int) -> bytes:
+        """The answer to a request that is not streamed."""
+        choice: dict[str, Any] = {"index": 0}
+        if self.chat:
+            choice["message"] = {"role": "assistant", "content": text}
+        else:
+            choice["text"] = text
+        choice |= {"logprobs": None, "finish_reason": "length", "stop_reason": None}
+        kind = "chat.completion" if self.chat else "text_completion"
+        return _dump(self._head(kind) | {"choices": [choice], "usage": self._usage(tokens)})
+
+    @staticmethod
+    def _choice(delta: dict[str, Any]) -> dict[str, Any]:
+        return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
+
+    def _event(self, choices: list[dict[str, Any]], tokens: int, usage: bool) -> bytes:
+        body = self._head("chat.completion.chunk" if self.chat else "text_completion")
+        body["choices"] = choices
+        if usage:
+            body["usage"] = self._usage(tokens)
+        elif not self.chat:
+            # A completion's chunk carries all of its fields, a chat's only those that were set.
+            body["usage"] = None
+        return b"data: " + _dump(body) + b"\n\n"
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+    def _usage(self, tokens: int) -> dict[str, int]:
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "total_tokens": self.prompt_tokens + tokens,
+            "completion_tokens": tokens,
+        }
+
+
+def error(message: str, kind: str, code: int) -> bytes:
+    """The body of a refused request, and the data of an error inside a stream."""
+    return _dump({"error": {"message": message, "type": kind, "param": None, "code": code}})
+
+
+def _dump(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

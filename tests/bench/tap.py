@@ -1,0 +1,105 @@
+"""How much later a chunk arrives through the tap, and what the tap costs.
+
+``python -m tests.bench.tap [--streams 64] [--rate 70] [--seconds 5] [--rounds 3]
+[--realtime]``
+
+Server, tap and client are a process each. Rounds with and without the tap alternate, so that both
+see the same machine. A chunk's delay is the client's time of arrival minus the server's own record
+of when it sent the chunk; all processes read the same monotonic clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench.processes import record, served, streams
+
+
+def main() -> None:
+    """Prints the table; ends all processes it started."""
+    arguments = _arguments()
+    if arguments.realtime:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(5))  # inherited by all it starts
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(arguments.rate, [4], Path(folder)) as (golden_url, tap_url, tap_pid),
+    ):
+        direct: list[float] = []
+        tapped: list[float] = []
+        cpu = 0.0
+        for _ in range(arguments.rounds):
+            direct += _delays(arguments, golden_url, golden_url)
+            before = _cpu_seconds(tap_pid)
+            tapped += _delays(arguments, tap_url, golden_url)
+            cpu += _cpu_seconds(tap_pid) - before
+        _report(arguments, direct, tapped, cpu)
+
+
+def _delays(arguments: argparse.Namespace, url: str, record_url: str) -> list[float]:
+    names = [f"{time.monotonic_ns()}-{index}" for index in range(arguments.streams)]
+    # Begun one after the other within a second, each at its own place between two chunks: a burst
+    # would measure how long 64 requests take to open, and the server's queue.
+    order = random.Random(0).sample(range(arguments.streams), arguments.streams)
+    delays = [
+        1 + (index + place / arguments.rate) / arguments.streams
+        for index, place in enumerate(order)
+    ]
+    arrivals = streams(url, names, delays, arguments.rate * arguments.seconds)
+    sent = record(record_url)
+    return [
+        arrived - at
+        for name, times in zip(names, arrivals, strict=True)
+        for arrived, (at, _) in zip(times, sent[name]["chunks"], strict=True)
+    ]
+
+
+def _report(
+    arguments: argparse.Namespace, direct: list[float], tapped: list[float], cpu: float
+) -> None:
+    print(
+        f"{arguments.streams} streams of {arguments.rate} chunks/s, {arguments.rounds} rounds of "
+        f"{arguments.seconds} s each; load average {os.getloadavg()[0]:.1f}"
+        f"{', real-time scheduling' if arguments.realtime else ''}"
+    )
+    print(f"{'chunk delay, ms':<16}{'p50':>8}{'p90':>8}{'p99':>8}{'p99.9':>8}{'chunks':>10}")
+    rows = {"without tap": direct, "with tap": tapped}
+    figures = {name: _percentiles(delays) for name, delays in rows.items()}
+    for name, delays in rows.items():
+        print(f"{name:<16}{''.join(f'{f:8.3f}' for f in figures[name])}{len(delays):>10,}")
+    added = [b - a for a, b in zip(*figures.values(), strict=True)]
+    print(f"{'added':<16}{''.join(f'{figure:8.3f}' for figure in added)}")
+    print(f"CPU of the tap per 1,000 chunks: {1e6 * cpu / len(tapped):.1f} ms")
+
+
+def _percentiles(delays: list[float]) -> list[float]:
+    cuts = statistics.quantiles(delays, n=1000)
+    return [1000 * cuts[index] for index in (499, 899, 989, 998)]
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--streams", type=int, default=64)
+    parser.add_argument("--rate", type=int, default=70, help="chunks a second, each stream")
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--realtime", action="store_true", help="keep other programs' load out (needs the right to)"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    main()

@@ -1,0 +1,180 @@
+"""Runs made up for the tests: a folder as the benchmark leaves it, with known figures in it.
+
+The times follow speculative decoding: a step of SD costs ``SD_STEP`` seconds and yields one token
+plus the drafts accepted; Base yields one token every ``BASE_STEP`` seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+Line = dict[str, Any]
+
+BASE_STEP = 0.045
+SD_STEP = 0.064
+WINDOW = 7
+STARTED = 1_780_000_000.0
+CONCURRENCY = 4
+
+# Acceptance per drafted token: 4.3 tokens a step give 3x, 1.42 give 1x.
+ACCEPTANCE = {"structured": 0.84, "open-ended": 0.297}
+
+CASES: tuple[tuple[str, str, bool], ...] = (
+    ("repetition", "structured", True),
+    ("counting", "structured", False),
+    ("open-ended", "open-ended", True),
+)
+
+
+def config(
+    cases: Iterable[tuple[str, str, bool]] = CASES,
+    requests: int = 8,
+    rounds: int = 3,
+    output_tokens: int = 100,
+) -> Line:
+    """The content of ``config.json``."""
+    return {
+        "experiment": "article",
+        "model": "Qwen/Qwen3-32B",
+        "endpoints": {"Base": "http://127.0.0.1:8000/v1", "SD": "http://127.0.0.1:8001/v1"},
+        "region": "us-east-2",
+        "bucket": "article-results",
+        "load": {
+            "mean_input_tokens": 64,
+            "stddev_input_tokens": 0,
+            "mean_output_tokens": output_tokens,
+            "stddev_output_tokens": 0,
+            "concurrency": CONCURRENCY,
+            "requests": requests,
+            "rounds": rounds,
+            "timeout_seconds": 1200,
+            "sampling": {"temperature": 0.0},
+        },
+        "test_cases": [
+            {"name": name, "line": f"{name} ", "structure": structure, "headline": headline}
+            for name, structure, headline in cases
+        ],
+        "cost": {
+            "usd_per_hour": 35.7608,
+            "as_of": "2026-05-21",
+            "share": 0.5,
+            "denominator": "8 of 16 devices of one trn2.48xlarge",
+        },
+        "settings": {
+            "Target": "Qwen/Qwen3-32B",
+            "Draft": "Qwen/Qwen3-1.7B",
+            "Speculation": "fused, 7 tokens",
+            "Devices": "8 per service",
+            "Tensor parallel": "32",
+        },
+    }
+
+
+def ledger(configuration: Line, seed: int = 1) -> list[Line]:
+    """Every line of a whole run, a warm-up round included."""
+    chance = random.Random(seed)
+    load = configuration["load"]
+    lines: list[Line] = []
+    clock = STARTED
+    for number in range(load["rounds"] + 1):
+        for case in configuration["test_cases"]:
+            took = 0.0
+            for variant in ("Base", "SD"):
+                part = list(_part(configuration, case, variant, number, clock, chance))
+                took = max([took, *(line["sent"] + line["end"] - clock for line in part)])
+                lines += part
+            clock += took + 1
+    return lines
+
+
+def write(folder: Path, configuration: Line, lines: Iterable[Line], torn: bool = False) -> Path:
+    """Writes a run's folder, the last line of its ledger torn if asked for, and returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(configuration), encoding="utf-8")
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "ledger.jsonl").write_text(text[:-30] if torn else text, encoding="utf-8")
+    return folder
+
+
+def write_llmperf(folder: Path, lines: Iterable[Line]) -> None:
+    """Writes llmperf's files for the same requests, counted as llmperf counts them."""
+    grouped: dict[Path, list[Line]] = {}
+    for line in lines:
+        place = folder / "llmperf" / line["case"] / line["variant"] / f"round-{line['round']}"
+        failed = line["error"] is not None
+        grouped.setdefault(place / "model_64_100_individual_responses.json", []).append(
+            {
+                "error_code": 500 if failed else None,
+                "error_msg": line["error"] or "",
+                "inter_token_latency_s": 0
+                if failed
+                else line["chunks"][-1][0] / (len(line["chunks"]) + 1),
+                "end_to_end_latency_s": line["end"],
+            }
+        )
+    for path, responses in grouped.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(responses), encoding="utf-8")
+
+
+def fail(line: Line, error: str = "the server reset the connection") -> Line:
+    """The same request, failed in mid-stream."""
+    return {**line, "error": error, "chunks": line["chunks"][:2], "output_tokens": None}
+
+
+def uncounted(line: Line) -> Line:
+    """The same request from a server that counts tokens per request only."""
+    return {**line, "per_chunk": False, "chunks": [[offset, 0] for offset, _ in line["chunks"]]}
+
+
+def _part(
+    configuration: Line, case: Line, variant: str, number: int, clock: float, chance: random.Random
+) -> Iterator[Line]:
+    load = configuration["load"]
+    amount = load["concurrency"] if number == 0 else load["requests"]
+    start = clock
+    for index in range(amount):
+        chunks = _chunks(case["structure"], variant, load["mean_output_tokens"], chance)
+        took = chunks[-1][0] + 0.002
+        yield {
+            "run": "article-20260521-0940",
+            "variant": variant,
+            "case": case["name"],
+            "round": number,
+            "request": f"{case['name']}-{variant}-{number}-{index}",
+            "sent": start + index % load["concurrency"] * 0.001,
+            "status": 200,
+            "error": None,
+            "prompt_tokens": 64,
+            "output_tokens": load["mean_output_tokens"],
+            "stream": True,
+            "per_chunk": True,
+            "chunks": chunks,
+            "end": took,
+        }
+        if (index + 1) % load["concurrency"] == 0:
+            start += took + 0.05
+
+
+def _chunks(structure: str, variant: str, tokens: int, chance: random.Random) -> list[list[float]]:
+    pace = chance.gauss(1, 0.02)
+    offset = 0.21 * chance.gauss(1, 0.05)
+    chunks, written = [[offset, 1]], 1
+    while written < tokens:
+        size = 1 if variant == "Base" else _step(ACCEPTANCE[structure], chance)
+        size = min(size, tokens - written)
+        offset += (BASE_STEP if variant == "Base" else SD_STEP) * pace
+        chunks.append([offset, size])
+        written += size
+    return chunks
+
+
+def _step(acceptance: float, chance: random.Random) -> int:
+    size = 1
+    while size < WINDOW and chance.random() < acceptance:
+        size += 1
+    return size

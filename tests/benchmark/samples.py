@@ -1,0 +1,72 @@
+"""Configurations and records that several tests start from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmark.config import Config
+from benchmark.ledger import Record
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    """The contents of a small valid configuration file; ``changes`` replace top-level keys."""
+    return {
+        "experiment": "article",
+        "model": "Qwen/Qwen3-32B",
+        "endpoints": {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"},
+        "region": "us-east-2",
+        "bucket": "results-bucket",
+        "load": load(),
+        "test_cases": [
+            {"name": "counting", "line": "counting ", "structure": "structured", "headline": True},
+            {"name": "sonnets", "line": None, "structure": "open-ended", "headline": True},
+        ],
+        "cost": {
+            "usd_per_hour": 35.7608,
+            "as_of": "2026-05-21",
+            "share": 0.5,
+            "denominator": "8 of 16 devices of one trn2.48xlarge",
+        },
+        "settings": {"Target": "Qwen/Qwen3-32B"},
+    } | changes
+
+
+def load(**changes: Any) -> dict[str, Any]:
+    """The ``load`` of ``settings``."""
+    return {
+        "mean_input_tokens": 64,
+        "stddev_input_tokens": 0,
+        "mean_output_tokens": 20,
+        "stddev_output_tokens": 0,
+        "concurrency": 2,
+        "requests": 2,
+        "rounds": 2,
+        "timeout_seconds": 20,
+        "sampling": {"temperature": 0.0},
+    } | changes
+
+
+def config(**changes: Any) -> Config:
+    """``settings``, validated."""
+    return Config.model_validate(settings(**changes))
+
+
+def record(**changes: Any) -> Record:
+    """A good streamed request of 1 + 4 + 3 tokens at 0.2, 0.3 and 0.4 s."""
+    values: dict[str, Any] = {
+        "run": "r",
+        "variant": "SD",
+        "case": "counting",
+        "round": 1,
+        "request": "q",
+        "sent": 1_800_000_000.0,
+        "status": 200,
+        "error": None,
+        "prompt_tokens": 64,
+        "output_tokens": 8,
+        "stream": True,
+        "per_chunk": True,
+        "chunks": ((0.2, 1), (0.3, 4), (0.4, 3)),
+        "end": 0.5,
+    }
+    return Record(**(values | changes))

@@ -1,0 +1,136 @@
+"""Stand-ins for what a run is given, and a run in a process of its own that a test can kill.
+
+``python -m tests.benchmark.standins CONFIG FOLDER`` runs with all of them: a driver in the same
+process, a store that copies the folder, a publisher that notes what it published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from benchmark import config, run
+from benchmark.config import Load, TestCase
+from benchmark.drive import Driver, DriverError
+from benchmark.ledger import Record
+
+QUICK = run.Patience(start=10, recovery=0.3, stall=2, poll=0.02, grace=20)
+
+
+class ShippingError(Exception):
+    """What the stand-ins raise when they are told to fail."""
+
+
+class Store:
+    """Copies the folder. Fails while ``failing``; ``events`` is shared with the publisher."""
+
+    def __init__(self, target: Path, events: list[str]) -> None:
+        self.target, self.events = target, events
+        self.failing = False
+
+    def upload(self, run_dir: Path) -> None:
+        if self.failing:
+            self.events.append("upload failed")
+            raise ShippingError("the bucket cannot be reached")
+        shutil.copytree(run_dir, self.target, dirs_exist_ok=True)
+        self.events.append("upload")
+
+
+class Publisher:
+    """Notes each pair in a file, once, as the real one does."""
+
+    def __init__(self, path: Path, events: list[str]) -> None:
+        self.path, self.events = path, events
+        self.failing = False
+
+    def publish(
+        self,
+        case: str,
+        round: int,
+        records: Sequence[Record],
+        llmperf_itl: Mapping[str, Sequence[float]],
+    ) -> None:
+        if self.failing:
+            raise ShippingError("throttled for too long")
+        if [case, round] in (entry[:2] for entry in self.published()):
+            return
+        line = [case, round, [record.request for record in records], dict(llmperf_itl)]
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.events.append(f"publish {case} {round}")
+
+    def published(self) -> list[list[object]]:
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+
+
+@dataclass(frozen=True)
+class InProcess(Driver):
+    """Sends the requests from the test's own process: starting Python takes longer than they do.
+
+    ``fail`` names the (case, variant) pairs it reports as failed."""
+
+    fail: set[tuple[str, str]] = field(default_factory=set)
+    ran: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def run(
+        self,
+        *,
+        model: str,
+        case: TestCase,
+        shape: Load,
+        requests: int,
+        endpoint: str,
+        results: Path,
+        grace_seconds: float = 0,
+    ) -> None:
+        name, variant, round_ = results.parts[-3:]
+        self.ran.append((name, variant, round_))
+        if (name, variant) in self.fail:
+            raise DriverError("llmperf ended with status 1: out of memory")
+        body = {
+            "model": model,
+            "messages": [{"role": "user", "content": case.line or "sonnet"}],
+            "stream": True,
+            "max_tokens": shape.mean_output_tokens,
+        }
+        async with aiohttp.ClientSession() as session:
+            await asyncio.gather(*(self._one(session, endpoint, body) for _ in range(requests)))
+        results.mkdir(parents=True, exist_ok=True)
+        fields = {"ttft_s": 0.1, "inter_token_latency_s": 0.05, "end_to_end_latency_s": 1.0}
+        response = fields | {"number_output_tokens": 20, "error_code": None}
+        path = results / "m_individual_responses.json"
+        path.write_text(json.dumps([response] * requests), encoding="utf-8")
+
+    async def _one(
+        self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]
+    ) -> None:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with session.post(f"{endpoint}/chat/completions", json=body) as response:
+                await response.read()
+
+
+async def _main(path: Path, folder: Path) -> list[str]:
+    events: list[str] = []
+    return await run.Run(
+        config.load(path),
+        folder,
+        driver=InProcess(None, folder),
+        store=Store(folder.parent / "bucket", events),
+        publisher=Publisher(folder.parent / "published.jsonl", events),
+        patience=QUICK,
+        failures=(ShippingError,),
+    ).execute()
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(asyncio.run(_main(Path(sys.argv[1]), Path(sys.argv[2])))) or 0)

@@ -1,0 +1,43 @@
+"""Waiting for endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+
+from benchmark import health
+from rehearsal.golden import Golden
+
+
+async def wait(endpoints: dict[str, str], seconds: float, said: list[str]) -> list[str]:
+    return await health.wait(
+        endpoints, patience_seconds=seconds, say=said.append, poll_seconds=0.02
+    )
+
+
+def test_goes_on_when_both_serve() -> None:
+    async def scenario() -> None:
+        async with Golden(lambda *_: []) as base, Golden(lambda *_: []) as speculative:
+            said: list[str] = []
+            speculative.healthy = False
+            endpoints = {"Base": base.url, "SD": speculative.url}
+            waiting = asyncio.create_task(wait(endpoints, 5, said))
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            speculative.healthy = True
+            assert await waiting == []
+            # Once, not at each poll.
+            assert said == [f"waiting for SD ({speculative.url}): HTTP 503, 0 s"]
+
+    asyncio.run(scenario())
+
+
+def test_says_who_does_not_serve() -> None:
+    async def scenario() -> None:
+        async with Golden(lambda *_: []) as base:
+            endpoints = {"Base": base.url, "SD": "http://127.0.0.1:9/v1"}
+            problems = await wait(endpoints, 0.1, [])
+            assert problems == ["SD: http://127.0.0.1:9/v1: not reachable"]
+            problems = await wait({"SD": "http://no-such-host.invalid/v1"}, 0, [])
+            assert "name is not known" in problems[0]
+
+    asyncio.run(scenario())

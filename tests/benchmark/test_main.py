@@ -1,0 +1,205 @@
+"""The command: exit statuses, and what a person reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from benchmark import __main__ as command
+from benchmark import ledger, measures, names
+from benchmark.run import RunError
+from tests.benchmark import samples, standins
+
+CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+
+
+def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmark", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def write(folder: Path, **changes: Any) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(samples.settings(**changes)), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "no-such-folder"], "benchmark: no-such-folder: there is no such folder"),
+        (["run"], "benchmark: none.json: cannot be read: No such file or directory"),
+    ],
+)
+def test_what_is_expected_to_fail_fails_in_one_line(arguments: list[str], message: str) -> None:
+    ended = call(*arguments, BENCHMARK_CONFIG="none.json")
+    assert ended.returncode == 2
+    assert ended.stderr == f"{message}\n"
+
+
+@pytest.fixture
+def shipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Stands in for the modules that talk to AWS; returns what they did."""
+    events: list[str] = []
+    store = SimpleNamespace(
+        Store=lambda bucket, region: standins.Store(tmp_path / "bucket", events),
+        StoreError=standins.ShippingError,
+    )
+    publish = SimpleNamespace(
+        Publisher=lambda region, folder: standins.Publisher(tmp_path / "published", events),
+        PublishError=standins.ShippingError,
+    )
+    monkeypatch.setitem(sys.modules, "benchmark.store", store)
+    monkeypatch.setitem(sys.modules, "benchmark.publish", publish)
+    return events
+
+
+def test_a_run_id_becomes_a_folder_name(tmp_path: Path, shipping: list[str]) -> None:
+    environment = {"BENCHMARK_CONFIG": write(tmp_path), "RUN_ID": "../x"}
+    with pytest.raises(RunError, match=r"RUN_ID = '../x': must match"):
+        command._run(environment)
+
+
+def test_sigterm_ends_a_run_and_keeps_what_there_is(
+    tmp_path: Path, shipping: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pod that is deleted: its endpoints never served, it waits, and is told to end."""
+
+    def terminate() -> None:
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline and not (tmp_path / "r" / "run-1").exists():
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    environment = {
+        "BENCHMARK_CONFIG": write(tmp_path),
+        "RESULTS_DIR": str(tmp_path / "r"),
+        "RUN_ID": "run-1",
+    }
+    killer = threading.Thread(target=terminate)
+    killer.start()
+    assert command._run(environment) == 128 + signal.SIGTERM
+    killer.join()
+    error = capsys.readouterr().err
+    assert "waiting for Base" in error
+    assert f"ended by SIGTERM; what there is stays in {tmp_path / 'r' / 'run-1'}" in error
+
+
+@pytest.mark.parametrize(("failed", "status"), [([], 0), (["x, round 1: y"], 1)])
+def test_the_last_lines_say_what_failed(
+    tmp_path: Path, failed: list[str], status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command._conclude(samples.config(), tmp_path, failed * 2) == status
+    captured = capsys.readouterr()
+    if failed:
+        assert captured.err.count("benchmark: failed: x, round 1: y\n") == 1
+    else:
+        assert "s3://results-bucket" in captured.out
+
+
+@pytest.fixture
+def endpoints() -> Iterator[dict[str, str]]:
+    """A golden endpoint for each variant, twenty times as fast as the article's, and ends them."""
+    processes, urls = [], {}
+    for variant, window in (("Base", 1), ("SD", 7)):
+        options = [*("--window", str(window)), *("--speed", "20")]
+        options += ["--acceptance", '{"counting": 0.97}']
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rehearsal.golden", *options], stdout=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        assert process.stdout is not None
+        urls[variant] = process.stdout.readline().strip()
+    yield urls
+    for process in processes:
+        process.terminate()
+        process.communicate()
+
+
+@pytest.fixture
+def aws() -> Iterator[dict[str, str]]:
+    """An embedded AWS with an empty bucket; the environment that leads there."""
+    server = ThreadedMotoServer("127.0.0.1", 0)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    client = boto3.client("s3", endpoint_url=url, region_name="us-east-2", **CREDENTIALS)
+    client.create_bucket(
+        Bucket="results-bucket", CreateBucketConfiguration={"LocationConstraint": "us-east-2"}
+    )
+    yield {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+    }
+    server.stop()
+
+
+def test_the_command_from_end_to_end(
+    tmp_path: Path, endpoints: dict[str, str], aws: dict[str, str]
+) -> None:
+    """As the pod runs it: its own entry point, its environment, real HTTP on all sides."""
+    load = samples.load(requests=6, concurrency=3, rounds=1, mean_output_tokens=60)
+    environment = aws | {
+        "BENCHMARK_CONFIG": write(tmp_path, endpoints=endpoints, load=load),
+        "RESULTS_DIR": str(tmp_path / "results"),
+        "RUN_ID": "run-1",
+    }
+    ended = call("run", **environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "counting" in ended.stdout
+    folder = tmp_path / "results" / "run-1"
+    assert f"report: {folder}" in ended.stdout
+
+    records = [record for record in ledger.read(folder / "ledger.jsonl") if record.round > 0]
+    assert len(records) == 24
+    assert all(record.succeeded and record.per_chunk for record in records)
+    times = {
+        variant: statistics.median(
+            measures.time_per_output_token(record) or 0
+            for record in records
+            if (record.variant, record.case) == (variant, "counting")
+        )
+        for variant in ("Base", "SD")
+    }
+    assert 2 < times["Base"] / times["SD"] < 4  # 3 by the schedule
+
+    url = aws["AWS_ENDPOINT_URL"]
+    s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-2", **CREDENTIALS)
+    listed = s3.list_objects_v2(Bucket="results-bucket")["Contents"]
+    local = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    assert {entry["Key"] for entry in listed} >= {f"results/run-1/{name}" for name in local}
+    stored = s3.get_object(Bucket="results-bucket", Key="results/run-1/ledger.jsonl")
+    assert stored["Body"].read() == (folder / "ledger.jsonl").read_bytes()
+
+    cloudwatch = boto3.client(
+        "cloudwatch", endpoint_url=url, region_name="us-east-2", **CREDENTIALS
+    )
+    metrics = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
+    assert {metric["MetricName"] for metric in metrics} == {m.name for m in names.METRICS}
+
+    again = call("run", **environment)
+    assert again.returncode == 0, again.stderr
+    assert "every case is complete" in again.stderr
+    assert len(ledger.read(folder / "ledger.jsonl")) == 24 + 2 * 3
+    assert call("report", str(folder)).stdout.count("report: ") == 1

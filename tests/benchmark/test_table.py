@@ -1,0 +1,92 @@
+"""The table for the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmark import table
+from benchmark.config import ConfigError
+from tests.benchmark import generated_runs as generated
+
+CONFIG = generated.config()
+LINES = generated.ledger(CONFIG)
+
+
+def rows(text: str, name: str) -> tuple[str, str]:
+    """The two lines of a test case: Base and SD."""
+    lines = text.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith(name) and " Base " in line)
+    return lines[first], lines[first + 1]
+
+
+def test_whole_run(tmp_path: Path) -> None:
+    text = table.render(generated.write(tmp_path, CONFIG, LINES))
+    base, speculative = rows(text, "repetition")
+    assert "3.0x" in base
+    assert speculative.split()[:2] == ["structured", "SD"]
+    assert speculative.endswith("faster")
+    assert "0/24" in base
+    assert rows(text, "open-ended")[1].endswith("undecided")
+    assert "at concurrency 4" in text
+    assert "rate" not in text.replace("decorate", "")
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_it_fits_into_120_columns(tmp_path: Path, torn: bool) -> None:
+    cases = [("a" * 64, "structured", True), ("b" * 64, "open-ended", True)]
+    configuration = generated.config(cases, requests=400, rounds=1, output_tokens=4)
+    lines = [
+        generated.fail(line, "unfortunately " * 20) if number % 3 == 0 else line
+        for number, line in enumerate(generated.ledger(configuration))
+    ]
+    text = table.render(generated.write(tmp_path, configuration, lines, torn=torn))
+    assert max(map(len, text.splitlines())) <= table.WIDTH
+
+
+def test_it_says_who_made_the_load(tmp_path: Path) -> None:
+    generated.write(tmp_path, CONFIG, LINES)
+    assert "Load: the built-in closed-loop driver" in table.render(tmp_path)
+    generated.write_llmperf(tmp_path, LINES)
+    assert "Load: llmperf" in table.render(tmp_path)
+
+
+def test_errors_are_counted_and_explained(tmp_path: Path) -> None:
+    lines = [
+        generated.fail(line) if (line["case"], line["variant"]) == ("counting", "SD") else line
+        for line in LINES
+    ]
+    text = table.render(generated.write(tmp_path, CONFIG, lines))
+    base, speculative = rows(text, "counting")
+    assert base.endswith("no verdict")
+    assert "24/24" in speculative
+    assert "every SD request failed (the server reset the connection)" in text
+
+
+def test_a_torn_ledger_is_noted(tmp_path: Path) -> None:
+    text = table.render(generated.write(tmp_path, CONFIG, LINES, torn=True))
+    assert "is torn" in text
+    assert "The run is not complete" in text
+
+
+def test_nothing_recorded(tmp_path: Path) -> None:
+    text = table.render(generated.write(tmp_path, CONFIG, []))
+    assert "Base and SD were not measured" in text
+
+
+def test_cost_names_its_denominator_and_date(tmp_path: Path) -> None:
+    text = table.render(generated.write(tmp_path, CONFIG, LINES))
+    assert "8 of 16 devices of one trn2.48xlarge" in text
+    assert "2026-05-21" in text
+
+
+def test_tokens_per_step_need_a_count_per_chunk(tmp_path: Path) -> None:
+    uncounted = [generated.uncounted(line) for line in LINES]
+    base, _ = rows(table.render(generated.write(tmp_path, CONFIG, uncounted)), "repetition")
+    assert base.split()[-5] == "-"
+
+
+def test_without_a_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"config\.json"):
+        table.render(tmp_path)
