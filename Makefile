@@ -63,7 +63,7 @@ report: $(READY_DEV) ## Draw the report of RUN, a folder in results/, again
 
 .PHONY: test
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
-	pytest
+	pytest --numprocesses 2 --dist loadfile
 
 .PHONY: check
 check: $(READY_DEV) ## Format, lint and types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,14 @@ def alive(processes: set[int]) -> set[int]:
 def in_group(group: int) -> set[int]:
     """The processes of a process group."""
     return {entry.pid for entry in _entries() if entry.group == group}
+
+
+def left_in_group(group: int, seconds: float = 2.0) -> set[int]:
+    """The processes of a group that are there after ``seconds``: a kill takes a moment."""
+    deadline = time.monotonic() + seconds
+    while (left := in_group(group)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
 
 
 def _entries() -> list[Entry]:

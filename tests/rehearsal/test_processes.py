@@ -12,7 +12,7 @@ import pytest
 from rehearsal.errors import RehearsalError
 from rehearsal.interruption import Interrupted, held, interruptible
 from rehearsal.processes import await_line, reason, run, running
-from tests.rehearsal.left import in_group
+from tests.rehearsal.left import in_group, left_in_group
 
 FAMILY = """\
 import subprocess, sys, time
@@ -31,7 +31,7 @@ def test_children_of_a_process_end_with_it(tmp_path: Path) -> None:
     with running(python(FAMILY), os.environ, log) as process:
         await_line(process, log, "ready", 10)
         assert in_group(process.pid)
-    assert not in_group(process.pid)
+    assert not left_in_group(process.pid)
 
 
 def test_children_end_though_their_parent_has_ended_before(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_children_end_though_their_parent_has_ended_before(tmp_path: Path) -> No
     with running(python(program), os.environ, tmp_path / "log") as process:
         process.wait(10)
         assert in_group(process.pid)
-    assert not in_group(process.pid)
+    assert not left_in_group(process.pid)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -57,7 +57,7 @@ def test_a_signal_ends_what_runs(tmp_path: Path, number: signal.Signals) -> None
     with interruptible(), pytest.raises(Interrupted) as caught:
         be_interrupted()
     assert caught.value.by is number
-    assert not in_group(groups[0])
+    assert not left_in_group(groups[0])
 
 
 def test_a_second_signal_does_not_stop_the_stopping() -> None:
