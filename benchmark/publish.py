@@ -45,7 +45,7 @@ from benchmark.names import (
     VARIANT_DIMENSION,
     Metric,
 )
-from benchmark.store import AWS_ERRORS, NO_ANSWER, ONE_ATTEMPT, Sleep, explain, persist
+from benchmark.retry import AWS_ERRORS, NO_ANSWER, ONE_ATTEMPT, Sleep, explain, persist
 
 JOURNAL: Final = "published.jsonl"
 

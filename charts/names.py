@@ -17,8 +17,6 @@ TRAINIUM_NODES: Final = "trainium"
 
 MODELS_PREFIX: Final = "models/"
 COMPILED_PREFIX: Final = "compiled/"
-MARKER: Final = "_COMPLETE"
-"""Object that is written last: a prefix without it is not to be used."""
 
 
 MODELS_CLAIM: Final = "models"

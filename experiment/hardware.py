@@ -8,9 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-DEVICE_GROUPS: Final = (1, 4, 8, 16)
-"""Sizes of connected device groups the DRA driver publishes (``devicegroup<N>_id``)."""
-
 
 @dataclass(frozen=True)
 class InstanceType:

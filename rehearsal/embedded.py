@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def mend() -> None:
-    """Puts the substitutes into moto, in this process."""
+    """Puts the substitutes into moto, in this process; hence mypy is told to look away."""
     Key.create_from_cloudformation_json = _with_names_of_kms(  # type: ignore[method-assign]
         Key.create_from_cloudformation_json
     )

@@ -20,7 +20,8 @@ from moto.moto_server.werkzeug_app import (
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Response
 
-from benchmark.store import PATIENCE_SECONDS, Store, StoreError
+from benchmark.retry import PATIENCE_SECONDS
+from benchmark.store import Store, StoreError
 
 REGION = "us-east-2"
 BUCKET = "results-bucket"

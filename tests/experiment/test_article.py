@@ -102,4 +102,4 @@ def test_both_revisions_are_commits(article: Experiment) -> None:
 
 def test_an_experiment_cannot_be_changed(article: Experiment) -> None:
     with pytest.raises(ValueError, match="frozen"):
-        article.serving.batch = 8  # type: ignore[misc]
+        article.serving.batch = 8  # type: ignore[misc]  # mypy says so, too
