@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from xdist.scheduler import LoadFileScheduling
 
 from experiment import Experiment, load
 from tests.matrix import MATRIX
@@ -16,16 +18,24 @@ from tests.synthesis import ROOT, Synthesised, synthesise
 ARTICLE = ROOT / "experiments" / "article.yaml"
 
 
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """A file to a worker at a time; the two folders that share the matrix, to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        shared = nodeid.startswith(("tests/charts/", "tests/stacks/"))
+        return "matrix" if shared else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling:
+    """Synthesising the matrix twice takes longer than sharing it costs."""
+    return _Scheduling(config, log)
+
+
 @pytest.fixture(scope="session")
 def article() -> Experiment:
     """The article's experiment."""
     return load(ARTICLE)
-
-
-@pytest.fixture(scope="session")
-def synthesised(article: Experiment, tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
-    """The article's cloud assembly and manifests."""
-    return synthesise(article, tmp_path_factory.mktemp("article"))
 
 
 @pytest.fixture(scope="session")
@@ -39,14 +49,29 @@ def variation(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Experim
     return vary
 
 
+@pytest.fixture(scope="session")
+def of_matrix(
+    variation: Callable[[dict[str, Any]], Experiment], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Synthesised]:
+    """Synthesises an experiment of the matrix, once.
+
+    A fixture with parameters is made anew whenever the parameter changes, so with every file.
+    """
+    return functools.cache(
+        lambda name: synthesise(variation(MATRIX[name]), tmp_path_factory.mktemp("matrix"))
+    )
+
+
+@pytest.fixture(scope="session")
+def synthesised(of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+    """The article's cloud assembly and manifests."""
+    return of_matrix("article")
+
+
 @pytest.fixture(scope="session", params=MATRIX)
-def each(
-    request: pytest.FixtureRequest,
-    variation: Callable[[dict[str, Any]], Experiment],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Synthesised:
+def each(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]) -> Synthesised:
     """Each experiment of the matrix, synthesised."""
-    return synthesise(variation(MATRIX[request.param]), tmp_path_factory.mktemp("matrix"))
+    return of_matrix(request.param)
 
 
 def edited(directory: Path, changes: dict[str, Any]) -> Path:

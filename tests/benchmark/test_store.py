@@ -88,7 +88,8 @@ def hang_up(environ: Environment) -> None:
 
 @contextmanager
 def serving(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    """Points the SDK at ``aws`` and at nothing else; forgets everything afterwards."""
+    """Points the SDK at ``aws`` and at nothing else; forgets everything before and afterwards,
+    since moto's state is the process's and other files have servers too."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {
@@ -100,6 +101,7 @@ def serving(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         monkeypatch.setenv(name, value)
+    aws.reset()
     yield aws
     aws.reset()
 

@@ -163,10 +163,9 @@ def test_a_line_says_what_the_server_s_own_record_says(tmp_path: Path) -> None:
                 late.append(abs(ttft - sent.ttft))
             return statistics.median(errors), statistics.median(late)
 
-    # The best of three: whatever else the machine does only ever adds.
-    tries = [asyncio.run(scenario(tmp_path / str(number))) for number in range(3)]
-    assert min(error for error, _ in tries) < 0.005
-    assert min(late for _, late in tries) < 0.02
+    # Whatever else the machine does only ever adds: one try in ten has to get through undisturbed.
+    tries = (asyncio.run(scenario(tmp_path / str(number))) for number in range(10))
+    assert any(error < 0.005 and late < 0.02 for error, late in tries)
 
 
 def test_a_stream_cut_inside_events_and_characters(tmp_path: Path) -> None:
