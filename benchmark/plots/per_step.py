@@ -42,15 +42,9 @@ def _paint_panel(axes: Axes, structure: str, steps: Steps) -> None:
         hatch=None if solid else "////",
     )
     axes.bar_label(bars, fmt="%.0f", padding=2, color=canvas.MUTED, size=canvas.SMALL)
-    axes.margins(y=0.3)
+    axes.margins(y=0.2)
     axes.set_ylabel("% of steps")
     axes.set_yticks([])
     axes.grid(visible=False)
-    axes.text(
-        0.99,
-        0.94,
-        f"{structure}: {steps.mean:.2f} tokens a step on average",
-        transform=axes.transAxes,
-        ha="right",
-        va="top",
-    )
+    title = f"{structure}: {steps.mean:.2f} tokens a step on average"
+    axes.set_title(title, loc="right", size=canvas.FONT_SIZE)
