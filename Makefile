@@ -65,6 +65,11 @@ report: $(READY_DEV) ## Draw the report of RUN, a folder in results/, again
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
 	pytest --numprocesses 2 --dist loadfile
 
+.PHONY: test-cluster
+test-cluster: $(READY_DEV) $(CLI) ## Judge the charts by a real control plane; needs Go 1.25+
+	@python -m rehearsal.control_plane
+	pytest tests/cluster
+
 .PHONY: check
 check: $(READY_DEV) ## Format, lint and types
 	ruff format --check .

@@ -13,8 +13,11 @@ _held = 0
 _pending: signal.Signals | None = None
 
 
-class Interrupted(BaseException):
-    """A signal asks this process to end. No ``Exception``: nothing handles it but the end."""
+class Interrupted(KeyboardInterrupt):
+    """A signal asks this process to end. No ``Exception``: nothing handles it but the end.
+
+    Whichever signal it was, pytest ends on it as on Ctrl-C, its fixtures included.
+    """
 
     def __init__(self, by: signal.Signals) -> None:
         super().__init__(by.name)

@@ -1,0 +1,149 @@
+"""A cluster as the tests speak to it: kubectl for what a person does, the API for the rest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from kubernetes import config, dynamic
+from kubernetes.client import ApiException
+
+from charts.names import NAMESPACE
+from rehearsal.control_plane.servers import ControlPlane
+
+Manifest = dict[str, Any]
+T = TypeVar("T")
+
+SECONDS: Final = 60.0
+"""What the slowest of the things waited for takes is a tenth of it."""
+_POLL_SECONDS: Final = 0.1
+_VERSIONS: Final = {
+    "CSIDriver": "storage.k8s.io/v1",
+    "Deployment": "apps/v1",
+    "DeviceClass": "resource.k8s.io/v1",
+    "Job": "batch/v1",
+    "Lease": "coordination.k8s.io/v1",
+    "Namespace": "v1",
+    "Node": "v1",
+    "PersistentVolume": "v1",
+    "PersistentVolumeClaim": "v1",
+    "Pod": "v1",
+    "ResourceClaim": "resource.k8s.io/v1",
+    "ResourceSlice": "resource.k8s.io/v1",
+    "SubjectAccessReview": "authorization.k8s.io/v1",
+}
+_MERGE_PATCH: Final = "application/merge-patch+json"
+
+
+class Refused(Exception):
+    """kubectl's own words about what the API server does not take."""
+
+
+class Cluster:
+    """A control plane and what is in it."""
+
+    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+        self.plane = plane
+        self.client = dynamic.DynamicClient(
+            config.new_client_from_config(str(plane.kubeconfig)),
+            # By default a file that every cluster ever met at this address shares.
+            cache_file=str(directory / "discovery.json"),
+        )
+
+    def kubectl(self, *arguments: str) -> str:
+        """What kubectl prints. Raises Refused."""
+        command = [str(self.plane.kubectl), "--kubeconfig", str(self.plane.kubeconfig), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        if done.returncode != 0:
+            raise Refused(done.stderr.strip())
+        return done.stdout
+
+    def apply(self, directory: Path) -> list[str]:
+        """Applies a folder of manifests; a line for each object. Raises Refused."""
+        flags = ("--server-side", "--validate=strict", "--filename", str(directory))
+        return self.kubectl("apply", *flags).splitlines()
+
+    def get(self, kind: str, name: str, namespace: str | None = NAMESPACE) -> Manifest | None:
+        """One object, or None."""
+        try:
+            found: Manifest = self._resource(kind).get(name=name, namespace=namespace).to_dict()
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise
+        return found
+
+    def all(self, kind: str, namespace: str | None = NAMESPACE) -> list[Manifest]:
+        """All objects of a kind, of one namespace or, with None, of all."""
+        items: list[Manifest] = self._resource(kind).get(namespace=namespace).to_dict()["items"]
+        return items
+
+    def create(self, manifest: Manifest, namespace: str | None = None, **options: str) -> Manifest:
+        """Creates an object; returns what became of it. Raises ApiException."""
+        resource = self._resource(manifest["kind"])
+        created: Manifest = resource.create(body=manifest, namespace=namespace, **options).to_dict()
+        return created
+
+    def patch(self, manifest: Manifest, change: Manifest, *, status: bool = False) -> None:
+        """Merges ``change`` into an object or its status. Raises ApiException."""
+        resource, metadata = self._resource(manifest["kind"]), manifest["metadata"]
+        (resource.status if status else resource).patch(
+            name=metadata["name"],
+            namespace=metadata.get("namespace"),
+            body=change,
+            content_type=_MERGE_PATCH,
+        )
+
+    def delete(self, manifest: Manifest, **options: Any) -> None:
+        """Asks for an object's end; nothing if it has ended. Raises ApiException."""
+        metadata = manifest["metadata"]
+        try:
+            self._resource(manifest["kind"]).delete(
+                name=metadata["name"],
+                namespace=metadata.get("namespace"),
+                body={"apiVersion": "v1", "kind": "DeleteOptions", **options},
+            )
+        except ApiException as error:
+            if error.status != 404:
+                raise
+
+    def snapshot(self, kind: str) -> tuple[str, list[Manifest]]:
+        """The namespace's objects of a kind, and the revision they are of."""
+        listed = self._resource(kind).get(namespace=NAMESPACE).to_dict()
+        return listed["metadata"]["resourceVersion"], listed["items"]
+
+    def history(self, kind: str, since: str) -> Iterator[tuple[int, str, Manifest]]:
+        """Every change of the namespace's objects of a kind: its revision, what it was, the object.
+
+        A watch from a revision in the past tells all that happened since, missing nothing.
+        """
+        resource = self._resource(kind)
+        for event in resource.watch(namespace=NAMESPACE, resource_version=since, timeout=1):
+            raw: Manifest = event["raw_object"]
+            yield int(raw["metadata"]["resourceVersion"]), event["type"], raw
+
+    def served(self) -> Iterator[tuple[str, Manifest]]:
+        """API group and resource, e.g. ``pods/status``, of all that the server serves."""
+        groups = json.loads(self.kubectl("get", "--raw", "/apis"))["groups"]
+        paths = {f"/apis/{v['groupVersion']}": g["name"] for g in groups for v in g["versions"]}
+        for path, group in {"/api/v1": "", **paths}.items():
+            for resource in json.loads(self.kubectl("get", "--raw", path))["resources"]:
+                yield group, resource
+
+    def until(self, probe: Callable[[], T | None], what: str) -> T:
+        """The first answer of ``probe`` that is not None or False."""
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            self.plane.check()
+            answer = probe()
+            if answer is not None and answer is not False:
+                return answer
+            time.sleep(_POLL_SECONDS)
+        raise AssertionError(f"not within {SECONDS:.0f} s: {what}")
+
+    def _resource(self, kind: str) -> Any:
+        return self.client.resources.get(api_version=_VERSIONS[kind], kind=kind)

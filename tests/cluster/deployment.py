@@ -1,0 +1,146 @@
+"""The charts in a cluster: rendered, applied, placed, removed again."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import aws_cdk as cdk
+from ruamel.yaml import YAML
+
+from app import compose, write_manifests
+from charts.names import NAMESPACE
+from experiment import Experiment
+from tests.cluster.api import SECONDS, Cluster, Manifest
+from tests.synthesis import ACCOUNT, CONTEXT
+
+SETTLED_SECONDS: Final = 5.0
+"""The scheduler's word counts once it has stood for so long: at first it may wait for a volume."""
+
+
+class Unschedulable(Exception):
+    """The scheduler's own words about a pod that it has no place for."""
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """A folder of manifests, as ``make manifests ACCOUNT=...`` leaves them in ``dist/``."""
+
+    directory: Path
+
+    def objects(self) -> list[Manifest]:
+        """All objects, in the order in which kubectl applies them."""
+        yaml = YAML(typ="safe", pure=True)
+        return [o for path in sorted(self.directory.iterdir()) for o in yaml.load_all(path)]
+
+    def one(self, kind: str, name: str) -> Manifest:
+        """The one whose name is or starts with ``name``."""
+        found = [o for o in self.objects() if _is(o, kind, name)]
+        assert len(found) == 1, f"{len(found)} objects {kind}/{name}"
+        return found[0]
+
+    def changed(
+        self, kind: str, name: str, change: Callable[[Any], object], into: Path
+    ) -> Manifests:
+        """The same below ``into``, with one object changed by hand."""
+        yaml, changes = YAML(typ="safe", pure=True), 0
+        into.mkdir()
+        for path in sorted(self.directory.iterdir()):
+            objects = list(yaml.load_all(path))
+            for object_ in objects:
+                if _is(object_, kind, name):
+                    change(object_)
+                    changes += 1
+            yaml.dump_all(objects, into / path.name)
+        assert changes == 1, f"{changes} objects {kind}/{name}"
+        return Manifests(into)
+
+
+def render(experiment: Experiment, directory: Path) -> Manifests:
+    """What ``app.py`` writes for ``experiment`` and an account."""
+    app = cdk.App(outdir=str(directory / "cdk.out"), context=CONTEXT)
+    serving = compose(app, experiment)
+    write_manifests(experiment, serving.deployed(ACCOUNT), directory / "dist")
+    return Manifests(directory / "dist")
+
+
+@contextlib.contextmanager
+def deployed(cluster: Cluster, manifests: Manifests) -> Iterator[None]:
+    """Applies ``manifests``; on leaving, what runs and what it claims by is gone. Raises Refused.
+
+    The namespace stays, with what is the same for all tests: to end, it takes ten seconds.
+    """
+    try:
+        cluster.apply(manifests.directory)
+        yield
+    finally:
+        cluster.kubectl(
+            *("delete", "deployments,jobs,pods,resourceclaims,resourceclaimtemplates", "--all"),
+            *("--namespace", NAMESPACE, f"--timeout={SECONDS:.0f}s"),
+        )
+
+
+def node_of(cluster: Cluster, find: Callable[[], Manifest | None], what: str) -> str:
+    """Where the scheduler places a pod. Raises Unschedulable if it has no place for it."""
+    said, since = "", time.monotonic()
+
+    def look() -> str | None:
+        nonlocal said, since
+        pod = find()
+        if pod is None:
+            return None
+        if node := pod["spec"].get("nodeName"):
+            return str(node)
+        if (now := refusal(pod)) != said:
+            said, since = now, time.monotonic()
+        if said and time.monotonic() - since > SETTLED_SECONDS:
+            raise Unschedulable(said)
+        return None
+
+    return cluster.until(look, f"a node for {what}; said last: {said}")
+
+
+def refusal(pod: Manifest) -> str:
+    """Why the scheduler has no place for a pod, or nothing."""
+    for condition in pod["status"].get("conditions", []):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message", ""))
+    return ""
+
+
+def pods(cluster: Cluster, label: str, value: str) -> list[Manifest]:
+    """Pods by a label, those that end left out."""
+    return [
+        pod
+        for pod in cluster.all("Pod")
+        if pod["metadata"].get("labels", {}).get(label) == value
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+def place(cluster: Cluster, label: str, value: str) -> str:
+    """The node of the one pod with a label. Raises Unschedulable."""
+    return node_of(
+        cluster, lambda: next(iter(pods(cluster, label, value)), None), f"{label}={value}"
+    )
+
+
+def claim(cluster: Cluster, pod: Manifest) -> Manifest | None:
+    """The device claim made for a pod."""
+    for status in pod["status"].get("resourceClaimStatuses", []):
+        return cluster.get("ResourceClaim", status["resourceClaimName"])
+    return None
+
+
+def devices(claim: Manifest) -> list[tuple[str, str]]:
+    """Pool and name of each device that a claim was given."""
+    allocation = claim.get("status", {}).get("allocation") or {"devices": {"results": []}}
+    return [(result["pool"], result["device"]) for result in allocation["devices"]["results"]]
+
+
+def _is(object_: Manifest, kind: str, name: str) -> bool:
+    return bool(object_["kind"] == kind and object_["metadata"]["name"].startswith(name))

@@ -1,0 +1,162 @@
+"""What kubelets tell the API server, without any container.
+
+A pod on a node of theirs runs and is ready at once; one that is deleted takes a moment to end.
+Nodes are kept alive by their leases, which is what the node lifecycle controller looks at.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kubernetes.client import ApiException
+
+from tests.cluster.api import Cluster, Manifest
+
+TERMINATION_SECONDS: Final = 0.5
+"""Long enough for whoever starts a successor too early to be seen doing it."""
+_POLL_SECONDS: Final = 0.1
+_LEASE_SECONDS: Final = 10.0
+_LEASES: Final = "kube-node-lease"
+_FOUND_ANOTHER = (404, 409)
+
+
+class Kubelets:
+    """The kubelets of all nodes that were added; within ``with`` they work."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._nodes: set[str] = set()
+        self._finishing: set[str] = set()
+        self._ending: dict[str, float] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._failure: Exception | None = None
+
+    def __enter__(self) -> Kubelets:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def add(self, node: Manifest) -> None:
+        """Registers ``node``, ready."""
+        created = self._cluster.create(node)
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "lastHeartbeatTime": _now(),
+            "lastTransitionTime": _now(),
+        }
+        self._cluster.patch(created, {"status": {"conditions": [condition]}}, status=True)
+        name = node["metadata"]["name"]
+        lease = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": _now()}
+        self._cluster.create(
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name, "namespace": _LEASES},
+                "spec": lease,
+            },
+            _LEASES,
+        )
+        self._nodes.add(name)
+
+    def remove(self, name: str) -> None:
+        """Takes a node away, with its devices and all that runs there."""
+        for kind in ("ResourceSlice", "Node"):
+            for found in self._cluster.all(kind, None):
+                if name in (found["metadata"]["name"], found["spec"].get("nodeName")):
+                    self._cluster.delete(found)
+
+    def remove_all(self) -> None:
+        """Takes all nodes away, and the leases that no node controller would remove."""
+        for name in self._nodes:
+            self.remove(name)
+            if lease := self._cluster.get("Lease", name, _LEASES):
+                self._cluster.delete(lease)
+
+    def finish(self, jobs: Iterable[str]) -> None:
+        """From now on the pods of these Jobs end well."""
+        self._finishing.update(jobs)
+
+    def _work(self) -> None:
+        try:
+            renewed = 0.0
+            while not self._over.wait(_POLL_SECONDS):
+                if time.monotonic() - renewed > _LEASE_SECONDS:
+                    self._renew()
+                    renewed = time.monotonic()
+                for pod in self._cluster.all("Pod", None):
+                    if pod["spec"].get("nodeName") in self._nodes:
+                        self._attend(pod)
+        except Exception as failure:
+            self._failure = failure
+
+    def _renew(self) -> None:
+        for name in list(self._nodes):
+            lease = self._cluster.get("Lease", name, _LEASES)
+            if lease is not None:
+                self._cluster.patch(lease, {"spec": {"renewTime": _now()}})
+
+    def _attend(self, pod: Manifest) -> None:
+        try:
+            if "deletionTimestamp" in pod["metadata"]:
+                self._end(pod)
+            elif pod["status"]["phase"] == "Pending":
+                self._cluster.patch(pod, {"status": _running(pod)}, status=True)
+            elif pod["status"]["phase"] == "Running" and _job(pod) in self._finishing:
+                self._cluster.patch(pod, {"status": _ended("Succeeded")}, status=True)
+        except ApiException as error:
+            # Somebody was faster; the next round sees what there is then.
+            if error.status not in _FOUND_ANOTHER:
+                raise
+
+    def _end(self, pod: Manifest) -> None:
+        """As a kubelet ends a pod: containers, then the phase, then the object."""
+        uid = pod["metadata"]["uid"]
+        began = self._ending.setdefault(uid, time.monotonic())
+        if time.monotonic() - began < TERMINATION_SECONDS:
+            return
+        if pod["status"]["phase"] in ("Pending", "Running"):
+            self._cluster.patch(pod, {"status": _ended("Failed")}, status=True)
+        self._cluster.delete(pod, gracePeriodSeconds=0, preconditions={"uid": uid})
+
+
+def _running(pod: Manifest) -> dict[str, Any]:
+    return {
+        "phase": "Running",
+        "startTime": _now(),
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": _now()}
+            for kind in ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
+        ]
+        + [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"],
+    }
+
+
+def _ended(phase: str) -> dict[str, Any]:
+    return {
+        "phase": phase,
+        "conditions": [
+            {"type": kind, "status": "False", "lastTransitionTime": _now()}
+            for kind in ("ContainersReady", "Ready")
+        ],
+    }
+
+
+def _job(pod: Manifest) -> str | None:
+    name: str | None = pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name")
+    return name
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,133 @@
+"""Charts broken on purpose: what a schema lets pass, the control plane finds.
+
+Each is looked at through what the other tests look through: applying, and the place of a pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from stacks.cluster import KUBERNETES_VERSION
+from tests.cluster.api import Cluster, Refused
+from tests.cluster.deployment import Manifests, Unschedulable, deployed, place
+from tests.cluster.kubelets import Kubelets
+
+TEMPLATE = ("ResourceClaimTemplate", "xl-trn2")
+SERVICE = ("Deployment", "qwen-vllm")
+
+Change = Callable[[Any], object]
+
+
+def _request(template: Any) -> Any:
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    return request["exactly"]
+
+
+def _expression(text: str) -> Change:
+    return lambda template: _request(template).update(selectors=[{"cel": {"expression": text}}])
+
+
+def _pod(deployment: Any) -> Any:
+    return deployment["spec"]["template"]["spec"]
+
+
+REFUSED: dict[str, tuple[tuple[str, str], Change, str]] = {
+    "CEL that does not compile": (
+        TEMPLATE,
+        _expression("device.attributes['neuron.aws.com'].resourceType == "),
+        "compilation failed",
+    ),
+    "CEL of something else than a device": (
+        TEMPLATE,
+        _expression("node.labels['x'] == 'y'"),
+        "undeclared reference to 'node'",
+    ),
+    "CEL that is no condition": (
+        TEMPLATE,
+        _expression("device.driver"),
+        "must evaluate to bool",
+    ),
+    "attribute without a domain": (
+        TEMPLATE,
+        lambda t: t["spec"]["spec"]["devices"]["constraints"][0].update(
+            matchAttribute="devicegroup8_id"
+        ),
+        "a fully qualified name must be a domain and a name",
+    ),
+}
+
+UNSCHEDULABLE: dict[str, tuple[tuple[str, str], Change, str]] = {
+    "attribute that no device has": (
+        TEMPLATE,
+        _expression("device.attributes['neuron.aws.com'].instanceTyp == 'trn2.48xlarge'"),
+        "no such key: instanceTyp",
+    ),
+    "another instance type": (
+        TEMPLATE,
+        _expression("device.attributes['neuron.aws.com'].instanceType == 'trn2u.48xlarge'"),
+        "cannot allocate all claims",
+    ),
+    "device class that is not installed": (
+        TEMPLATE,
+        lambda t: _request(t).update(deviceClassName="neurons.aws.com"),
+        "device class neurons.aws.com does not exist",
+    ),
+    "nine devices of a group of eight": (
+        TEMPLATE,
+        lambda t: _request(t).update(count=9),
+        "cannot allocate all claims",
+    ),
+    "no toleration": (
+        SERVICE,
+        lambda d: _pod(d).pop("tolerations"),
+        "untolerated taint",
+    ),
+    "node group that is not there": (
+        SERVICE,
+        lambda d: _pod(d)["nodeSelector"].update({"speculative-decoding/node-group": "trn"}),
+        "didn't match Pod's node affinity/selector",
+    ),
+    "more memory than the node has": (
+        SERVICE,
+        lambda d: _pod(d)["containers"][0]["resources"].update(
+            requests={"memory": "2Ti"}, limits={"memory": "2Ti"}
+        ),
+        "Insufficient memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_refused(
+    fault: str, cluster: Cluster, kubelets: Kubelets, manifests: Manifests, tmp_path: Path
+) -> None:
+    assert kubelets
+    broken, said = _broken(manifests, REFUSED[fault], tmp_path)
+    with pytest.raises(Refused, match=said), deployed(cluster, broken):
+        pass
+
+
+@pytest.mark.parametrize("fault", UNSCHEDULABLE)
+def test_not_scheduled(
+    fault: str, cluster: Cluster, kubelets: Kubelets, manifests: Manifests, tmp_path: Path
+) -> None:
+    assert kubelets
+    broken, said = _broken(manifests, UNSCHEDULABLE[fault], tmp_path)
+    with deployed(cluster, broken), pytest.raises(Unschedulable, match=said):
+        place(cluster, "app", SERVICE[1])
+
+
+def _broken(
+    manifests: Manifests, fault: tuple[tuple[str, str], Change, str], directory: Path
+) -> tuple[Manifests, str]:
+    """The manifests with a fault that their schemas do not tell."""
+    (kind, name), change, said = fault
+    broken = manifests.changed(kind, name, change, directory / "broken")
+    for manifest in broken.objects():
+        kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
+    return broken, said

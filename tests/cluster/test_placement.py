@@ -1,0 +1,144 @@
+"""Where the scheduler puts the pods, and which devices it gives them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB, Component
+from tests.cluster.api import Cluster, Manifest
+from tests.cluster.conftest import add_trainium
+from tests.cluster.deployment import (
+    Manifests,
+    Unschedulable,
+    claim,
+    devices,
+    node_of,
+    place,
+    pods,
+    refusal,
+)
+from tests.cluster.kubelets import Kubelets
+from tests.synthesis import Synthesised
+
+SERVICES = ("qwen-vllm", "qwen-sd-vllm")
+GROUP = "resource.aws.com/devicegroup8_id"
+
+
+def test_both_services_fit_one_node(cluster: Cluster, deployment: Manifests) -> None:
+    assert deployment
+    assert [place(cluster, "app", service) for service in SERVICES] == ["trainium-0"] * 2
+
+
+def test_each_gets_a_whole_group_of_devices(cluster: Cluster, deployment: Manifests) -> None:
+    assert deployment
+    given = [_devices(cluster, service) for service in SERVICES]
+    assert [len(of_one) for of_one in given] == [8, 8]
+    assert len({device for of_one in given for device in of_one}) == 16
+    groups = [{_group(cluster, device) for device in of_one} for of_one in given]
+    assert [len(of_one) for of_one in groups] == [1, 1]
+    assert groups[0] != groups[1]
+
+
+def test_clients_and_download_go_to_cpu_nodes(cluster: Cluster, deployment: Manifests) -> None:
+    job = deployment.one("Job", QUALITY_JOB)
+    cluster.patch(job, {"spec": {"suspend": False}})
+    nodes = [
+        place(cluster, "app", BENCHMARK_POD),
+        place(cluster, "app", QUALITY_JOB),
+        place(cluster, "step", "download"),
+    ]
+    assert {node.partition("-")[0] for node in nodes} == {"system"}
+
+
+def test_one_graph_is_compiled_beside_the_services_at_a_time(
+    cluster: Cluster, kubelets: Kubelets, deployment: Manifests
+) -> None:
+    jobs = [f"compile-{service}" for service in SERVICES]
+    names = [deployment.one("Job", job)["metadata"]["name"] for job in jobs]
+
+    def placed() -> list[Manifest]:
+        return [p for p in pods(cluster, "step", "compile") if p["spec"].get("nodeName")]
+
+    def waiting() -> list[str]:
+        return [said for p in pods(cluster, "step", "compile") if (said := refusal(p))]
+
+    (first,) = cluster.until(placed, "a place for a compiler")
+    assert first["spec"]["nodeName"] == "trainium-0"
+    (said,) = cluster.until(waiting, "the word about the second compiler")
+    assert "anti-affinity" in said
+    kubelets.finish(names)
+    for name in names:
+        cluster.until(partial(_succeeded, cluster, name), f"the end of {name}")
+
+
+@pytest.fixture
+def third(cluster: Cluster, deployment: Manifests) -> Iterator[Manifest]:
+    """A pod with a claim like the services', asking for little else."""
+    service = deployment.one("Deployment", SERVICES[0])
+    for name in SERVICES:
+        place(cluster, "app", name)
+    spec = copy.deepcopy(service["spec"]["template"]["spec"])
+    for container in (*spec["initContainers"], *spec["containers"]):
+        container["resources"]["requests"] = {"cpu": "1", "memory": "1Gi"}
+    metadata = {
+        "name": "third",
+        "namespace": NAMESPACE,
+        "labels": {"app": "third", "component": Component.VLLM.value},
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    yield cluster.create(pod, NAMESPACE)
+    cluster.delete(pod)
+
+
+def test_a_third_claim_waits_for_a_second_node(
+    cluster: Cluster, kubelets: Kubelets, synthesised: Synthesised, third: Manifest
+) -> None:
+    assert third["status"]["phase"] == "Pending"
+    with pytest.raises(Unschedulable, match="cannot allocate all claims"):
+        _place_third(cluster)
+    waiting = cluster.get("Pod", "third")
+    assert waiting is not None
+    its_claim = claim(cluster, waiting)
+    assert its_claim is not None
+    assert devices(its_claim) == []
+    second = add_trainium(cluster, kubelets, synthesised, 1)
+    try:
+        assert cluster.until(lambda: _node(cluster), "a place on the second node") == second
+    finally:
+        kubelets.remove(second)
+
+
+def _place_third(cluster: Cluster) -> str:
+    return node_of(cluster, lambda: cluster.get("Pod", "third"), "the third")
+
+
+def _node(cluster: Cluster) -> str | None:
+    pod = cluster.get("Pod", "third")
+    return pod["spec"].get("nodeName") if pod else None
+
+
+def _devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
+    place(cluster, "app", service)
+    (pod,) = pods(cluster, "app", service)
+    its_claim = claim(cluster, pod)
+    assert its_claim is not None
+    return devices(its_claim)
+
+
+def _group(cluster: Cluster, device: tuple[str, str]) -> str:
+    pool, name = device
+    for published in cluster.all("ResourceSlice", None):
+        if published["spec"]["pool"]["name"] == pool:
+            (found,) = (d for d in published["spec"]["devices"] if d["name"] == name)
+            group: str = found["attributes"][GROUP]["string"]
+            return group
+    raise AssertionError(f"nobody published {pool}/{name}")
+
+
+def _succeeded(cluster: Cluster, job: str) -> bool:
+    found = cluster.get("Job", job)
+    return bool(found and found["status"].get("succeeded"))

@@ -1,0 +1,167 @@
+"""Changing a window and draining a node: never more claims than the node has devices for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from experiment import Experiment
+from tests.cluster.api import Cluster, Manifest
+from tests.cluster.deployment import (
+    Manifests,
+    claim,
+    deployed,
+    devices,
+    place,
+    pods,
+    refusal,
+)
+from tests.cluster.kubelets import Kubelets
+
+BASE, SPECULATIVE = "qwen-vllm", "qwen-sd-vllm"
+SERVICES = (BASE, SPECULATIVE)
+NODE = "trainium-0"
+
+
+class Most(NamedTuple):
+    """The most claims at any one time."""
+
+    asked: int
+    """Claims of pods that are there."""
+    allocated: int
+
+
+class Timeline:
+    """The history of pods and claims from now on."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._before = {kind: cluster.snapshot(kind) for kind in ("Pod", "ResourceClaim")}
+
+    def most(self) -> Most:
+        """Replays what happened, in its order."""
+        there = {kind: {_uid(o): o for o in items} for kind, (_, items) in self._before.items()}
+        counts = [_count(**there)]
+        for _, kind, change, object_ in sorted(self._events(), key=lambda event: event[0]):
+            if change == "DELETED":
+                there[kind].pop(_uid(object_), None)
+            else:
+                there[kind][_uid(object_)] = object_
+            counts.append(_count(**there))
+        return Most(max(c.asked for c in counts), max(c.allocated for c in counts))
+
+    def _events(self) -> Iterator[tuple[int, str, str, Manifest]]:
+        for kind, (since, _) in self._before.items():
+            for revision, change, object_ in self._cluster.history(kind, since):
+                yield revision, kind, change, object_
+
+
+def _count(Pod: dict[str, Manifest], ResourceClaim: dict[str, Manifest]) -> Most:  # noqa: N803
+    claims = ResourceClaim.values()
+    asked = [c for c in claims if any(o["uid"] in Pod for o in c["metadata"]["ownerReferences"])]
+    return Most(len(asked), sum(bool(devices(c)) for c in claims))
+
+
+def _uid(object_: Manifest) -> str:
+    uid: str = object_["metadata"]["uid"]
+    return uid
+
+
+@pytest.fixture
+def serving(cluster: Cluster, kubelets: Kubelets, manifests: Manifests) -> Iterator[Manifests]:
+    """The article's manifests, with both services placed and ready."""
+    assert kubelets
+    with deployed(cluster, manifests):
+        for service in SERVICES:
+            _ready(cluster, service)
+        yield manifests
+
+
+def test_a_changed_window_replaces_one_pod(
+    cluster: Cluster,
+    serving: Manifests,
+    variation: Callable[..., Experiment],
+    rendered: Callable[[Experiment], Manifests],
+) -> None:
+    assert serving
+    before, timeline = _uids(cluster), Timeline(cluster)
+    changed = rendered(variation({"speculation.num_speculative_tokens": 9}))
+    _roll(cluster, changed, before[SPECULATIVE])
+    after = _uids(cluster)
+    assert after[BASE] == before[BASE]
+    assert timeline.most() == Most(asked=2, allocated=2)
+    assert '"num_speculative_tokens":9' in _command(cluster, SPECULATIVE)
+
+
+def test_a_pod_rolled_in_beside_the_old_one_would_be_noticed(
+    cluster: Cluster, serving: Manifests, tmp_path: Path
+) -> None:
+    def break_(deployment: Manifest) -> None:
+        deployment["spec"]["strategy"] = {"type": "RollingUpdate"}
+        deployment["spec"]["template"]["metadata"]["annotations"] = {"rolled": "once"}
+
+    timeline = Timeline(cluster)
+    cluster.apply(serving.changed("Deployment", SPECULATIVE, break_, tmp_path / "new").directory)
+    cluster.until(lambda: len(pods(cluster, "app", SPECULATIVE)) == 2, "a second pod")
+    cluster.until(
+        lambda: any(refusal(pod) for pod in pods(cluster, "app", SPECULATIVE)),
+        "a third claim that waits",
+    )
+    assert timeline.most().asked == 3
+
+
+def test_a_drained_node_gets_its_pods_back(cluster: Cluster, serving: Manifests) -> None:
+    assert serving
+    before, timeline = _uids(cluster), Timeline(cluster)
+    cluster.kubectl("drain", NODE, "--delete-emptydir-data", "--timeout=30s")
+    try:
+        for service in SERVICES:
+            (pod,) = cluster.until(partial(_waiting, cluster, service), f"{service} to wait")
+            assert "unschedulable" in refusal(pod)
+            its_claim = claim(cluster, pod)
+            assert its_claim is None or devices(its_claim) == []
+    finally:
+        cluster.kubectl("uncordon", NODE)
+    for service in SERVICES:
+        _ready(cluster, service)
+    after = _uids(cluster)
+    assert not set(before.values()) & set(after.values())
+    assert timeline.most().allocated == 2
+
+
+def _roll(cluster: Cluster, manifests: Manifests, replaced: str) -> None:
+    cluster.apply(manifests.directory)
+    cluster.until(lambda: _uids(cluster).get(SPECULATIVE, replaced) != replaced, "another pod")
+    _ready(cluster, SPECULATIVE)
+
+
+def _ready(cluster: Cluster, service: str) -> None:
+    assert place(cluster, "app", service) == NODE
+
+    def available() -> bool:
+        found = cluster.get("Deployment", service)
+        return bool(found and found["status"].get("availableReplicas") == 1)
+
+    cluster.until(available, f"{service} to be available")
+
+
+def _uids(cluster: Cluster) -> dict[str, str]:
+    return {
+        service: pod["metadata"]["uid"]
+        for service in SERVICES
+        for pod in pods(cluster, "app", service)
+    }
+
+
+def _waiting(cluster: Cluster, service: str) -> list[Manifest] | None:
+    found = pods(cluster, "app", service)
+    return found if len(found) == 1 and refusal(found[0]) else None
+
+
+def _command(cluster: Cluster, service: str) -> str:
+    (pod,) = pods(cluster, "app", service)
+    return " ".join(pod["spec"]["containers"][0]["command"])

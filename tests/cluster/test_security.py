@@ -1,0 +1,194 @@
+"""What the namespace lets in, and what its service accounts may do."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiException
+
+from charts.names import NAMESPACE, ServiceAccount
+from tests.cluster.api import Cluster, Manifest
+from tests.cluster.deployment import Manifests
+from tests.synthesis import containers
+
+EVERYONES = {
+    ("create", "authentication.k8s.io", "selfsubjectreviews"),
+    ("create", "authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("create", "authorization.k8s.io", "selfsubjectrulesreviews"),
+}
+"""What Kubernetes lets whoever has logged in do with resources: ask about himself."""
+UNSERVED_VERBS = {
+    "certificatesigningrequests": ("approve", "sign"),
+    "clusterroles": ("bind", "escalate"),
+    "roles": ("bind", "escalate"),
+    "serviceaccounts": ("impersonate",),
+}
+"""Verbs that RBAC knows and discovery does not tell."""
+PATHS = ("/api", "/apis", "/healthz", "/livez", "/logs", "/metrics", "/openapi/v3", "/version")
+
+Change = Callable[[Any], object]
+FORBIDDEN: dict[str, tuple[Change, str]] = {
+    "privileged container": (
+        lambda pod: pod["containers"][0]["securityContext"].update(
+            privileged=True, allowPrivilegeEscalation=True
+        ),
+        "privileged",
+    ),
+    "the node's network": (lambda pod: pod.update(hostNetwork=True), "host namespaces"),
+    "the node's disk": (
+        lambda pod: pod["volumes"].append({"name": "node", "hostPath": {"path": "/"}}),
+        "hostPath",
+    ),
+    "root": (
+        lambda pod: pod["securityContext"].update(runAsUser=0, runAsNonRoot=False),
+        "runAsNonRoot",
+    ),
+    "capability": (
+        lambda pod: pod["containers"][0]["securityContext"].update(
+            capabilities={"drop": ["ALL"], "add": ["SYS_ADMIN"]}
+        ),
+        "unrestricted capabilities",
+    ),
+}
+
+
+def _templates(manifests: Manifests) -> dict[str, Manifest]:
+    """The pods of all charts by the name of what makes them."""
+    found = {}
+    for manifest in manifests.objects():
+        if manifest["kind"] in ("Deployment", "Job"):
+            found[manifest["metadata"]["name"]] = manifest["spec"]["template"]
+        elif manifest["kind"] == "Pod":
+            found[manifest["metadata"]["name"]] = manifest
+    return found
+
+
+def _dry_run(cluster: Cluster, template: Manifest) -> None:
+    """Lets admission see a pod, and keeps none of it. Raises ApiException."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "probe", "labels": template["metadata"]["labels"]},
+        "spec": {"restartPolicy": "Never", **template["spec"]},
+    }
+    cluster.create(pod, NAMESPACE, dry_run="All")
+
+
+def test_every_pod_is_let_in(cluster: Cluster, deployment: Manifests) -> None:
+    templates = _templates(deployment)
+    assert len(templates) == 7
+    for template in templates.values():
+        _dry_run(cluster, template)
+
+
+@pytest.mark.parametrize("fault", FORBIDDEN)
+def test_no_pod_is_let_in_with(fault: str, cluster: Cluster, deployment: Manifests) -> None:
+    change, said = FORBIDDEN[fault]
+    for name, template in _templates(deployment).items():
+        forbidden = copy.deepcopy(template)
+        change(forbidden["spec"])
+        with pytest.raises(ApiException) as refusal:
+            _dry_run(cluster, forbidden)
+        assert refusal.value.status == 403, name
+        message = json.loads(refusal.value.body)["message"]
+        assert 'violates PodSecurity "restricted:latest"' in message, name
+        assert said in message, name
+
+
+def test_pods_hold_no_token(cluster: Cluster, deployment: Manifests) -> None:
+    assert deployment
+    pods = cluster.until(lambda: _at_least(cluster, 6), "six pods")
+    for pod in pods:
+        assert not any("projected" in volume for volume in pod["spec"]["volumes"])
+        for container in containers(pod["spec"]):
+            paths = [mount["mountPath"] for mount in container["volumeMounts"]]
+            assert not any(path.startswith("/var/run/secrets") for path in paths)
+
+
+@pytest.fixture(scope="module")
+def requests(cluster: Cluster) -> list[dict[str, str]]:
+    """Everything that can be asked for: verbs on resources, in the namespace and beyond it."""
+    verbs: dict[tuple[str, str, bool], set[str]] = {}
+    for group, resource in cluster.served():
+        key = group, resource["name"], resource["namespaced"]
+        verbs.setdefault(key, set()).update(resource["verbs"])
+    return [
+        {
+            "group": group,
+            "resource": resource.partition("/")[0],
+            "subresource": resource.partition("/")[2],
+            "namespace": namespace,
+            "verb": verb,
+        }
+        for (group, resource, namespaced), served in verbs.items()
+        for verb in (*served, *UNSERVED_VERBS.get(resource, ()))
+        for namespace in ((NAMESPACE, "kube-system", "") if namespaced else ("",))
+    ]
+
+
+@pytest.mark.parametrize("account", [*ServiceAccount, "default"])
+def test_an_account_may_do_what_everyone_may(
+    account: str, cluster: Cluster, deployment: Manifests, requests: list[dict[str, str]]
+) -> None:
+    """Its pods ask the API for nothing, so it has no rights of its own."""
+    assert deployment
+    assert len(requests) > 1000
+    allowed = {
+        (request["verb"], request["group"], request["resource"])
+        for request in requests
+        if _allowed(cluster, account, {"resourceAttributes": request})
+    }
+    assert allowed == EVERYONES
+
+
+@pytest.mark.parametrize("account", ServiceAccount)
+def test_an_account_reads_no_paths_but_discovery(
+    account: str, cluster: Cluster, deployment: Manifests
+) -> None:
+    assert deployment
+    allowed = {
+        path
+        for path in PATHS
+        if _allowed(cluster, account, {"nonResourceAttributes": {"path": path, "verb": "get"}})
+    }
+    assert allowed == set(PATHS) - {"/logs", "/metrics"}
+
+
+def test_rights_that_are_given_are_seen(cluster: Cluster, deployment: Manifests) -> None:
+    """The review would tell: with a role bound to it, an account may more."""
+    assert deployment
+    attributes = {"namespace": NAMESPACE, "verb": "list", "resource": "pods"}
+    spec = {"resourceAttributes": attributes}
+    account = ServiceAccount.BENCHMARK
+    assert not _allowed(cluster, account, spec)
+    cluster.kubectl(
+        *("--namespace", NAMESPACE, "create", "rolebinding", "probe"),
+        *("--clusterrole=view", f"--serviceaccount={NAMESPACE}:{account}"),
+    )
+    try:
+        cluster.until(lambda: _allowed(cluster, account, spec), "the right to list pods")
+    finally:
+        cluster.kubectl("--namespace", NAMESPACE, "delete", "rolebinding", "probe")
+
+
+def _allowed(cluster: Cluster, account: str, request: dict[str, Any]) -> bool:
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{NAMESPACE}:{account}",
+            "groups": [*groups, "system:authenticated"],
+            **request,
+        },
+    }
+    return bool(cluster.create(review)["status"]["allowed"])
+
+
+def _at_least(cluster: Cluster, number: int) -> list[Manifest] | None:
+    pods = cluster.all("Pod")
+    return pods if len(pods) >= number else None

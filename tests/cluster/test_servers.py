@@ -1,0 +1,133 @@
+"""The control plane's own start and end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rehearsal.control_plane.programs import NoPrograms, programs
+from rehearsal.control_plane.servers import ControlPlane, control_plane
+from rehearsal.errors import RehearsalError
+from tests.rehearsal.left import alive, descendants
+from tests.synthesis import ROOT
+
+NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+# A run that is ended from outside while it waits.
+WAITING = """
+import os, pathlib, sys, time
+from rehearsal.control_plane.programs import programs
+from rehearsal.control_plane.servers import control_plane
+from rehearsal.interruption import interruptible
+with interruptible(), control_plane(programs(os.environ), pathlib.Path(sys.argv[1])):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def found() -> Path:
+    """The programs."""
+    try:
+        return programs(os.environ)
+    except NoPrograms as reason:
+        pytest.skip(str(reason))
+
+
+def test_nothing_is_left_after_an_error(found: Path, tmp_path: Path) -> None:
+    class MishapError(Exception):
+        pass
+
+    pids: set[int] = set()
+
+    def mishap() -> None:
+        with control_plane(found, tmp_path) as plane:
+            assert set(plane.processes) == NAMES
+            pids.update(process.pid for process, _ in plane.processes.values())
+            assert alive(pids) == pids
+            raise MishapError
+
+    with pytest.raises(MishapError):
+        mishap()
+    assert alive(pids) == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_after_a_signal(
+    number: signal.Signals, found: Path, tmp_path: Path
+) -> None:
+    assert found
+    command = [sys.executable, "-c", WAITING, str(tmp_path)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as run:
+        assert run.stdout is not None
+        assert run.stdout.readline() == "ready\n"
+        started = descendants(run.pid)
+        assert len(alive(started)) == len(NAMES)
+        run.send_signal(number)
+        run.wait(30)
+    assert alive(started) == set()
+
+
+def test_a_program_that_ends_is_noticed(found: Path, tmp_path: Path) -> None:
+    with control_plane(found, tmp_path) as plane:
+        plane.check()
+        scheduler, _ = plane.processes["kube-scheduler"]
+        scheduler.kill()
+        scheduler.wait()
+        with pytest.raises(RehearsalError, match=r"kube-scheduler ended: .*kube-scheduler\.log"):
+            plane.check()
+
+
+def test_a_program_that_does_not_start_says_why(
+    found: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rehearsal.control_plane.servers.ADDRESS", "192.0.2.1")
+    monkeypatch.setattr("rehearsal.control_plane.servers._free_port", lambda: 6443)
+    with (
+        pytest.raises(RehearsalError, match=r"kube-apiserver ended: .*cannot assign"),
+        control_plane(found, tmp_path),
+    ):
+        pass
+
+
+@pytest.fixture
+def own(plane: ControlPlane) -> ControlPlane:
+    """The one that the other tests use."""
+    if plane.lent:
+        pytest.skip("of a cluster of others")
+    return plane
+
+
+def test_keys_are_for_their_owner_alone(own: ControlPlane) -> None:
+    folder = own.kubeconfig.parent
+    secrets = [*folder.glob("*.key"), *folder.glob("*.kubeconfig")]
+    assert len(secrets) == 5
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+
+
+@pytest.mark.skipif(not Path("/proc/self/net").exists(), reason="needs Linux's /proc")
+def test_servers_listen_on_loopback_alone(own: ControlPlane) -> None:
+    addresses = {
+        address for process, _ in own.processes.values() for address in _listening(process.pid)
+    }
+    assert addresses == {"0100007F"}
+
+
+def _listening(pid: int) -> Iterator[str]:
+    """The addresses that a process listens on, in the kernel's hexadecimal."""
+    files = Path(f"/proc/{pid}/fd").iterdir()
+    sockets = {os.readlink(file) for file in files if file.is_symlink()}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                yield fields[1].partition(":")[0]
