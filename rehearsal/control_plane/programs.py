@@ -31,6 +31,8 @@ PROGRAMS: Final = (
     "kubectl",
 )
 MODULE: Final = Path(__file__).parent / "go"
+INSTALLED: Final = "/usr/local/go/bin"
+"""Where Go's own instructions put it; a non-interactive PATH often lacks it."""
 
 # The module that is etcd names its program after its folder.
 _BUILT_AS: Final = {"server": "etcd"}
@@ -59,7 +61,7 @@ def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Pa
     """
     if assets := environment.get("KUBEBUILDER_ASSETS"):
         return _ready(Path(assets))
-    go = shutil.which("go", path=environment.get("PATH"))
+    go = shutil.which("go", path=environment.get("PATH")) or shutil.which("go", path=INSTALLED)
     if go is None:
         raise NoPrograms(
             "no control plane: neither Go to build it with, nor KUBEBUILDER_ASSETS, "

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import os
 import re
-import subprocess
-import sys
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rehearsal.control_plane.__main__ import main
 from rehearsal.control_plane.programs import (
     MODULE,
     PROGRAMS,
@@ -21,7 +21,6 @@ from rehearsal.control_plane.programs import (
 )
 from rehearsal.errors import RehearsalError
 from stacks.cluster import KUBERNETES_VERSION
-from tests.synthesis import ROOT
 
 GO_MOD = (MODULE / "go.mod").read_text()
 
@@ -150,26 +149,51 @@ def test_missing_programs_are_named(assets: Callable[[str], dict[str, str]]) -> 
         programs(environment)
 
 
-def test_without_go_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(NoPrograms, match="neither Go to build it with, nor KUBEBUILDER_ASSETS"):
-        programs({"PATH": str(tmp_path), "HOME": str(tmp_path)})
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment without Go; ``os.environ`` too."""
+    environment = {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path)}
+    monkeypatch.setattr("rehearsal.control_plane.programs.INSTALLED", environment["PATH"])
+    for name in ("KUBEBUILDER_ASSETS", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return environment
 
 
-@pytest.mark.parametrize(
-    ("environment", "status", "said"),
-    [({}, 0, ""), ({"KUBEBUILDER_ASSETS": "/nowhere"}, 1, "KUBEBUILDER_ASSETS=/nowhere: has no")],
-)
-def test_preparing_says_one_line_or_none(
-    environment: dict[str, str], status: int, said: str, tmp_path: Path
+def test_go_is_found_where_it_is_installed(
+    with_go: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "rehearsal.control_plane"],
-        cwd=ROOT,
-        env={"PATH": str(tmp_path), "HOME": str(tmp_path), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status
-    assert said in done.stderr
-    assert done.stderr.count("\n") == (1 if said else 0)
+    """A shell alone, which is what the stand-in needs, is on the PATH."""
+    monkeypatch.setattr("rehearsal.control_plane.programs.INSTALLED", str(tmp_path / "bin"))
+    shell = with_go | {"PATH": "/usr/bin:/bin"}
+    if shutil.which("go", path=shell["PATH"]):
+        pytest.skip("Go is there as well")
+    assert programs(shell, io.StringIO()).exists()
+
+
+def test_without_go_there_is_none(nowhere: dict[str, str]) -> None:
+    with pytest.raises(NoPrograms, match="neither Go to build it with, nor KUBEBUILDER_ASSETS"):
+        programs(nowhere)
+
+
+def test_preparing_says_nothing_when_there_is_nothing_to_prepare(
+    nowhere: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tests say why they are skipped."""
+    assert nowhere
+    assert main() == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_preparing_says_in_one_line_what_is_wrong(
+    nowhere: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert nowhere
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nowhere")
+    assert main() == 1
+    said = capsys.readouterr().err
+    assert said.startswith("control plane: KUBEBUILDER_ASSETS=/nowhere: has no etcd, ")
+    assert said.count("\n") == 1
