@@ -38,7 +38,8 @@ class ModelStoreChart(Chart):
                 capacity={"storage": k8s.Quantity.from_string("1200Gi")},
                 access_modes=["ReadOnlyMany"],
                 persistent_volume_reclaim_policy="Retain",
-                storage_class_name="",
+                # No storage class. The API keeps no empty one: kubectl would find it missing, and
+                # set it again, with every apply.
                 claim_ref=k8s.ObjectReference(name=MODELS_CLAIM, namespace=NAMESPACE),
                 mount_options=[
                     "read-only",

@@ -62,10 +62,15 @@ class Cluster:
             raise Refused(done.stderr.strip())
         return done.stdout
 
-    def apply(self, directory: Path) -> list[str]:
-        """Applies a folder of manifests; a line for each object. Raises Refused."""
-        flags = ("--server-side", "--validate=strict", "--filename", str(directory))
-        return self.kubectl("apply", *flags).splitlines()
+    def apply(self, directory: Path, *, server_side: bool = True) -> list[str]:
+        """Applies a folder of manifests; a line for each object. Raises Refused.
+
+        By default as kubectl recommends; otherwise as the CDK's handler does it.
+        """
+        flags = ("--validate=strict", "--filename", str(directory))
+        return self.kubectl(
+            "apply", f"--server-side={str(server_side).lower()}", *flags
+        ).splitlines()
 
     def get(self, kind: str, name: str, namespace: str | None = NAMESPACE) -> Manifest | None:
         """One object, or None."""

@@ -69,13 +69,13 @@ def render(experiment: Experiment, directory: Path) -> Manifests:
 
 
 @contextlib.contextmanager
-def deployed(cluster: Cluster, manifests: Manifests) -> Iterator[None]:
+def deployed(cluster: Cluster, manifests: Manifests, *, server_side: bool = True) -> Iterator[None]:
     """Applies ``manifests``; on leaving, what runs and what it claims by is gone. Raises Refused.
 
     The namespace stays, with what is the same for all tests: to end, it takes ten seconds.
     """
     try:
-        cluster.apply(manifests.directory)
+        cluster.apply(manifests.directory, server_side=server_side)
         yield
     finally:
         cluster.kubectl(

@@ -1,0 +1,79 @@
+"""The commands that the serving stack puts out, typed as it puts them out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB
+from tests.cluster.api import SECONDS, Cluster, Manifest
+from tests.cluster.deployment import Manifests, deployed, place
+from tests.cluster.kubelets import Kubelets
+from tests.synthesis import Synthesised
+
+
+@pytest.fixture
+def by_the_handler(
+    cluster: Cluster, kubelets: Kubelets, manifests: Manifests
+) -> Iterator[Manifests]:
+    """The article's manifests, applied as the CDK's handler applies them."""
+    assert kubelets
+    with deployed(cluster, manifests, server_side=False):
+        yield manifests
+
+
+def test_a_second_deploy_changes_nothing(cluster: Cluster, by_the_handler: Manifests) -> None:
+    said = cluster.apply(by_the_handler.directory, server_side=False)
+    assert [line for line in said if not line.endswith(" unchanged")] == []
+    assert len(said) == len(by_the_handler.objects())
+
+
+def test_another_run_is_another_pod(
+    cluster: Cluster, by_the_handler: Manifests, synthesised: Synthesised
+) -> None:
+    assert by_the_handler
+    place(cluster, "app", BENCHMARK_POD)
+    before = _benchmark(cluster)
+    for _ in range(2):
+        _type(cluster, synthesised, "Command5Again")
+        place(cluster, "app", BENCHMARK_POD)
+        after = _benchmark(cluster)
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert after["spec"]["containers"] == before["spec"]["containers"]
+        before = after
+
+
+def test_quality_is_started(
+    cluster: Cluster, by_the_handler: Manifests, synthesised: Synthesised
+) -> None:
+    assert by_the_handler
+    assert not cluster.kubectl(
+        *("--namespace", NAMESPACE, "get", "pods", f"--selector=app={QUALITY_JOB}", "--output=name")
+    )
+    _type(cluster, synthesised, "Command6Quality")
+    assert place(cluster, "app", QUALITY_JOB).startswith("system-")
+
+
+def _benchmark(cluster: Cluster) -> Manifest:
+    pod = cluster.get("Pod", BENCHMARK_POD)
+    assert pod is not None
+    return pod
+
+
+def _type(cluster: Cluster, synthesised: Synthesised, output: str) -> None:
+    command: str = synthesised.template("serving")["Outputs"][output]["Value"]
+    plane = cluster.plane
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        env={
+            "PATH": f"{plane.kubectl.parent}{os.pathsep}{os.environ['PATH']}",
+            "KUBECONFIG": str(plane.kubeconfig),
+            "HOME": str(plane.kubeconfig.parent),
+        },
+        check=True,
+        capture_output=True,
+        timeout=SECONDS,
+    )
