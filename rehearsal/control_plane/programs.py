@@ -6,6 +6,7 @@ everything it was made of, so that a second run builds nothing.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -38,7 +39,7 @@ INSTALLED: Final = "/usr/local/go/bin"
 _BUILT_AS: Final = {"server": "etcd"}
 _VERSION_PACKAGE: Final = "k8s.io/component-base/version"
 _TIMEOUT_SECONDS: Final = 45 * 60.0
-_LOG_SECONDS: Final = 30.0
+_LOG_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
 
 
@@ -132,35 +133,49 @@ def _link_flags(version: str) -> str:
 def _compile(
     command: list[str], environment: Mapping[str, str], log: Path, packages: int, stream: TextIO
 ) -> None:
-    """Runs go, which names each package it has compiled on a line of its own."""
+    """Runs go, which names each package that it has compiled on a line of its own."""
     deadline = time.monotonic() + _TIMEOUT_SECONDS
-    with (
-        running(command, environment, log) as process,
-        _bar(packages, stream) as bar,
-    ):
+    progress = _Progress(packages, stream)
+    with running(command, environment, log) as process, contextlib.closing(progress):
         while process.poll() is None:
             if time.monotonic() > deadline:
-                raise RehearsalError(f"go build: did not end; see {log}")
-            bar.update(text(log).count("\n") - bar.n)
+                raise RehearsalError(f"go build: not over in {_TIMEOUT_SECONDS:.0f} s; see {log}")
+            progress.show(text(log).count("\n"))
             time.sleep(_POLL_SECONDS)
         if process.returncode == 0:
             # What go found in its own cache it does not name.
-            bar.update(packages - bar.n)
+            progress.show(packages)
     if process.returncode != 0:
         raise RehearsalError(f"go build: {reason(text(log)).removeprefix('go: ')}; see {log}")
 
 
-def _bar(packages: int, stream: TextIO) -> tqdm[Never]:
-    terminal = stream.isatty()
-    return tqdm(
-        total=packages,
-        desc="control plane: compiling",
-        unit=" packages",
-        file=stream,
-        dynamic_ncols=terminal,
-        ascii=not terminal,
-        mininterval=0.1 if terminal else _LOG_SECONDS,
-    )
+class _Progress:
+    """A bar on a terminal, a line now and then in a log."""
+
+    def __init__(self, packages: int, stream: TextIO) -> None:
+        self._packages, self._stream = packages, stream
+        self._bar: tqdm[Never] | None = None
+        if stream.isatty():
+            self._bar = tqdm(
+                total=packages,
+                desc="control plane: compiling",
+                unit=" packages",
+                file=stream,
+                dynamic_ncols=True,
+            )
+        self._said = time.monotonic()
+
+    def show(self, compiled: int) -> None:
+        if self._bar is not None:
+            self._bar.update(compiled - self._bar.n)
+        elif compiled == self._packages or time.monotonic() - self._said > _LOG_SECONDS:
+            self._said = time.monotonic()
+            line = f"control plane: compiled {compiled} of {self._packages} packages"
+            print(line, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
 
 
 def _output(command: list[str], environment: Mapping[str, str]) -> str:
