@@ -66,7 +66,7 @@ test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
 	pytest --numprocesses 2 --dist loadfile
 
 .PHONY: test-cluster
-test-cluster: $(READY_DEV) $(CLI) ## Judge the charts by a real control plane; needs Go 1.25+
+test-cluster: $(READY_DEV) ## Judge the charts by a real control plane; needs Go 1.25+
 	@python -m rehearsal.control_plane
 	pytest tests/cluster
 

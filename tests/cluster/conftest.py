@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 
@@ -10,9 +11,10 @@ import pytest
 
 from charts.names import NAMESPACE
 from experiment import Experiment
-from rehearsal.control_plane.choice import chosen
+from rehearsal.control_plane.choice import chosen, prepare
 from rehearsal.control_plane.programs import NoPrograms
 from rehearsal.control_plane.servers import ControlPlane
+from rehearsal.errors import RehearsalError
 from rehearsal.interruption import interruptible
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, render
@@ -27,13 +29,27 @@ from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 
 
+@functools.cache
+def why_not() -> str | None:
+    """Why there is no control plane to be had. Ends all if the one that is named will not do."""
+    try:
+        prepare(os.environ)
+    except NoPrograms as reason:
+        return str(reason)
+    except RehearsalError as error:
+        pytest.exit(f"control plane: {error}", returncode=1)
+    return None
+
+
+def pytest_runtest_setup() -> None:
+    """Skips from one place, which pytest reports in one line."""
+    if reason := why_not():
+        pytest.skip(reason)
+
+
 @pytest.fixture(scope="session")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with interruptible(), contextlib.ExitStack() as stack:
-        try:
-            plane = stack.enter_context(chosen(os.environ, tmp_path_factory.mktemp("plane")))
-        except NoPrograms as reason:
-            pytest.skip(str(reason))
+    with interruptible(), chosen(os.environ, tmp_path_factory.mktemp("plane")) as plane:
         yield plane
 
 

@@ -19,7 +19,9 @@ from tests.cluster.api import SECONDS, Cluster, Manifest
 from tests.synthesis import ACCOUNT, CONTEXT
 
 SETTLED_SECONDS: Final = 5.0
-"""The scheduler's word counts once it has stood for so long: at first it may wait for a volume."""
+"""The scheduler's word counts once it has stood for so long: nodes may just have come."""
+_NOT_YET: Final = "unbound immediate PersistentVolumeClaims"
+"""No word about a place: the volume's controller looks every fifteen seconds."""
 
 
 class Unschedulable(Exception):
@@ -97,7 +99,8 @@ def node_of(cluster: Cluster, find: Callable[[], Manifest | None], what: str) ->
             return str(node)
         if (now := refusal(pod)) != said:
             said, since = now, time.monotonic()
-        if said and time.monotonic() - since > SETTLED_SECONDS:
+        final = said and _NOT_YET not in said
+        if final and time.monotonic() - since > SETTLED_SECONDS:
             raise Unschedulable(said)
         return None
 
