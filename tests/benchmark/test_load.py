@@ -85,9 +85,9 @@ def test_writes_llmperf_s_files_by_llmperf_s_formulas(tmp_path: Path) -> None:
     for response in responses:
         assert response.error is None
         # Four chunks at 20, 40, 60 and 80 ms, and the role's: five events.
-        assert response.ttft == pytest.approx(0.02, abs=0.03)
-        assert response.inter_token_latency == pytest.approx(0.08 / 5, rel=0.5)
-        assert response.end_to_end > 0.08
+        # A busy machine makes any of them later, none earlier.
+        assert 0.02 <= response.ttft < 5 * response.inter_token_latency
+        assert 0.08 <= 5 * response.inter_token_latency <= response.end_to_end
     summary = llmperf.summary(results)
     assert summary["driver"] == "closed-loop"
     assert summary["results_num_completed_requests"] == 5

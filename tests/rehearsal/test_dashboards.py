@@ -41,6 +41,8 @@ def publish(aws: Aws, experiment: Experiment, *without: tuple[str, str, str]) ->
                     {"Name": "TestCase", "Value": case.name},
                 ],
                 "Value": 2.0 if variant == BASE else 0.5,
+                # Of one period, however long it takes to publish them.
+                "Timestamp": START,
             }
             for variant in VARIANTS
             for metric in METRICS
