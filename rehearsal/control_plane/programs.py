@@ -104,7 +104,7 @@ def _build(
 ) -> None:
     version = kubernetes_version()
     print(
-        f"control plane: building Kubernetes {version} in {folder}, once: 10 to 20 minutes",
+        f"control plane: building Kubernetes {version} in {folder}, once: 5 to 15 minutes",
         file=stream,
         flush=True,
     )
