@@ -68,6 +68,10 @@ def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Pa
             "no control plane: neither Go to build it with, nor KUBEBUILDER_ASSETS, "
             "nor KUBECONFIG of a kind cluster"
         )
+    found = _output([go, "env", "GOVERSION"], environment)
+    # From 1.21 on, go says itself what is missing, or fetches it.
+    if (minor := re.match(r"go1\.(\d+)", found)) and int(minor[1]) < 21:
+        raise RehearsalError(f"{go} is {found}; must be go1.25 or newer")
     in_module = [go, "-C", str(MODULE)]
     # Asked in the module: go may take the version that is named there instead of its own.
     go_version = _output([*in_module, "env", "GOVERSION", "GOOS", "GOARCH"], environment)

@@ -75,7 +75,11 @@ def cordoned(cluster: Cluster) -> Iterator[None]:
     """
     if cluster.get("Namespace", NAMESPACE):
         pytest.exit(f"KUBECONFIG: the cluster has a namespace {NAMESPACE} already", returncode=1)
-    nodes = [node["metadata"]["name"] for node in cluster.all("Node", None)]
+    nodes = [
+        node["metadata"]["name"]
+        for node in cluster.all("Node", None)
+        if not node["spec"].get("unschedulable")
+    ]
     cluster.kubectl("cordon", *nodes)
     try:
         yield
@@ -122,12 +126,7 @@ def manifests(article: Experiment, rendered: Callable[[Experiment], Manifests]) 
 
 
 @pytest.fixture(scope="module")
-def deployment(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    manifests: Manifests,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Manifests]:
+def deployment(cluster: Cluster, kubelets: Kubelets, manifests: Manifests) -> Iterator[Manifests]:
     """The article's manifests, applied; gone after the tests of a module."""
     assert kubelets
     with deployed(cluster, manifests):

@@ -26,6 +26,7 @@ GO_MOD = (MODULE / "go.mod").read_text()
 
 # Stands in for go: counts its builds, compiles two packages, links five programs.
 GO = """#!/bin/sh
+test "$1" = env && { echo "$VERSION"; exit; }
 test "$1" = -C || exit 9
 case $3 in
   env) echo "$VERSION"; echo linux; echo amd64 ;;
@@ -126,6 +127,11 @@ def test_gos_own_words_when_it_is_too_old(with_go: dict[str, str], tmp_path: Pat
     with pytest.raises(RehearsalError) as refusal:
         programs(with_go, io.StringIO())
     assert str(refusal.value) == said
+
+
+def test_a_go_that_has_no_such_words(with_go: dict[str, str]) -> None:
+    with pytest.raises(RehearsalError, match=r"is go1\.19\.8; must be go1\.25 or newer$"):
+        programs(with_go | {"VERSION": "go1.19.8"}, io.StringIO())
 
 
 def test_ready_programs_are_taken(assets: Callable[[str], dict[str, str]]) -> None:
