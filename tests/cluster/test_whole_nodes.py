@@ -1,0 +1,39 @@
+"""Another shape of claim: services that take a whole node each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from experiment import Experiment
+from tests.cluster.api import Cluster
+from tests.cluster.conftest import add_trainium
+from tests.cluster.deployment import Manifests, claim, deployed, devices, place, pods
+from tests.cluster.kubelets import Kubelets
+from tests.matrix import MATRIX
+from tests.synthesis import Synthesised
+
+SERVICES = ("qwen-vllm", "qwen-sd-vllm")
+
+
+def test_each_service_gets_all_devices_of_a_node(
+    cluster: Cluster,
+    kubelets: Kubelets,
+    synthesised: Synthesised,
+    variation: Callable[..., Experiment],
+    rendered: Callable[[Experiment], Manifests],
+) -> None:
+    experiment = variation(MATRIX["two nodes, a whole one each, API open to an office"])
+    second = add_trainium(cluster, kubelets, synthesised, 2)
+    try:
+        with deployed(cluster, rendered(experiment)):
+            nodes = [place(cluster, "app", service) for service in SERVICES]
+            assert sorted(nodes) == ["trainium-0", second]
+            for service, node in zip(SERVICES, nodes, strict=True):
+                (pod,) = pods(cluster, "app", service)
+                its_claim = claim(cluster, pod)
+                assert its_claim is not None
+                given = devices(its_claim)
+                assert {pool for pool, _ in given} == {node}
+                assert len(set(given)) == len(given) == 16
+    finally:
+        kubelets.remove(second)
