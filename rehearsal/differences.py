@@ -12,12 +12,6 @@ from typing import Any, Final
 from rehearsal.errors import RehearsalError
 from rehearsal.manifest import Pod
 
-SPEED: Final = 10
-"""How much faster the golden endpoints are than the article's baseline."""
-
-# The article's load takes most of an hour at the article's speed.
-LOAD: Final[Mapping[str, int]] = {"rounds": 2, "mean_output_tokens": 120}
-
 ACCOUNT_PLACEHOLDER: Final = "${AWS_ACCOUNT_ID}"
 """What stands in the manifests where the account is not known yet."""
 
@@ -30,6 +24,7 @@ class Place:
     """Where the rehearsal has what the pod has elsewhere.
 
     ``mounts``: a path in the pod -> the folder for it here. ``environment`` leads to the AWS.
+    ``load``: at most so much of it.
     """
 
     run_id: str
@@ -37,6 +32,7 @@ class Place:
     endpoints: Mapping[str, str]
     mounts: Mapping[str, Path]
     environment: Mapping[str, str]
+    load: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ def _configuration(config: dict[str, Any], place: Place, said: list[str]) -> dic
     said.append(f"bucket: {bucket} in place of {config['bucket']}")
     for variant, url in place.endpoints.items():
         said.append(f"endpoints.{variant}: {url} in place of {config['endpoints'][variant]}")
-    reduced = {name: value for name, value in LOAD.items() if value < config["load"][name]}
+    reduced = {name: value for name, value in place.load.items() if value < config["load"][name]}
     for name, value in reduced.items():
         said.append(f"load.{name}: {value} in place of {config['load'][name]}")
     return config | {

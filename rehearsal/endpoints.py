@@ -1,4 +1,4 @@
-"""Two golden endpoints in place of vLLM, each a process, so that neither waits for the other."""
+"""What stands in for the two vLLM services: golden endpoints here, real ones in ``vllm``."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from benchmark.names import BASE, SPECULATIVE
 from experiment import Experiment
 from experiment.schema import Structure
+from rehearsal.layout import Layout
 from rehearsal.processes import await_line, running
 from rehearsal.schedule import Decoding
+from rehearsal.steps import Steps
 
 START_SECONDS: Final = 30.0
+
+SPEED: Final = 10
+"""How much faster the golden endpoints are than the article's baseline."""
 
 # How sure the target is to accept a draft: with the article's models and window it makes the
 # article's speed-ups, 3 where a continuation is predictable and 1 where it is not.
@@ -25,6 +32,63 @@ ACCEPTANCE: Final[Mapping[Structure, float]] = {
 }
 # Of a line that fills a prompt, only the beginning is certain to be in there whole.
 _CERTAIN_CHARACTERS: Final = 40
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Two endpoints that serve: variant -> base URL, and what is said of them at the end."""
+
+    urls: Mapping[str, str]
+    said: tuple[str, ...]
+
+
+class Endpoints(Protocol):
+    """A kind of endpoints. ``steps``: how many its start takes; ``load``: at most so much."""
+
+    @property
+    def steps(self) -> int: ...  # noqa: D102 (see the class)
+
+    @property
+    def load(self) -> Mapping[str, int]: ...  # noqa: D102 (see the class)
+
+    def serving(
+        self,
+        experiment: Experiment,
+        layout: Layout,
+        environment: Mapping[str, str],
+        steps: Steps,
+    ) -> AbstractContextManager[Serving]:
+        """Starts both, shows it as ``steps``, and ends them. Raises RehearsalError."""
+
+
+class GoldenEndpoints:
+    """Each a process, so that neither waits for the other; what they send when is scheduled."""
+
+    steps: Final = 1
+    # The article's load takes most of an hour at the article's speed.
+    load: Final[Mapping[str, int]] = {"rounds": 2, "mean_output_tokens": 120}
+
+    @contextlib.contextmanager
+    def serving(
+        self,
+        experiment: Experiment,
+        layout: Layout,
+        environment: Mapping[str, str],
+        steps: Steps,
+    ) -> Iterator[Serving]:
+        """Starts both, shows it as one of ``steps``, and ends them. Raises RehearsalError."""
+        speedups = ", ".join(
+            f"{scheduled_speedup(experiment, structure):.1f}x {structure}"
+            for structure in Structure
+        )
+        said = f"golden, {SPEED} times the article's speed, scheduled to be {speedups}"
+        with contextlib.ExitStack() as stack:
+            with steps.step("start the golden endpoints") as step:
+                urls = stack.enter_context(
+                    golden_endpoints(experiment, SPEED, environment, layout.logs)
+                )
+                step.found = ", ".join(f"{name} {url}" for name, url in urls.items())
+            yield Serving(urls, (said,))
 
 
 @contextlib.contextmanager

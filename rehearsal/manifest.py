@@ -37,13 +37,37 @@ class Pod:
 def read_pod(directory: Path, name: str) -> Pod:
     """The pod ``name`` from the ``*.k8s.yaml`` of ``directory``. Raises RehearsalError."""
     objects = _objects(directory)
-    pod = objects.get(("Pod", name))
-    if pod is None:
-        raise RehearsalError(f"{directory}: no Pod {name}")
-    containers = pod["spec"]["containers"]
-    if len(containers) != 1 or pod["spec"].get("initContainers"):
+    spec = _object(objects, directory, "Pod", name)["spec"]
+    if spec.get("initContainers"):
         raise RehearsalError(f"{directory}: the Pod {name} has more than one container")
-    container = containers[0]
+    return _pod(spec, f"{directory}: the Pod {name}", objects)
+
+
+def read_deployment(directory: Path, name: str) -> Pod:
+    """The pod of the Deployment ``name``, whose init containers have done their work.
+
+    Raises RehearsalError.
+    """
+    objects = _objects(directory)
+    deployment = _object(objects, directory, "Deployment", name)
+    spec = deployment["spec"]["template"]["spec"]
+    return _pod(spec, f"{directory}: the Deployment {name}", objects)
+
+
+def _object(
+    objects: Mapping[tuple[str, str], dict[str, Any]], directory: Path, kind: str, name: str
+) -> dict[str, Any]:
+    if (kind, name) not in objects:
+        raise RehearsalError(f"{directory}: no {kind} {name}")
+    return objects[kind, name]
+
+
+def _pod(
+    spec: Mapping[str, Any], place: str, objects: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> Pod:
+    if len(spec["containers"]) != 1:
+        raise RehearsalError(f"{place} has more than one container")
+    (container,) = spec["containers"]
     command = container.get("command")
     plain, fields = _environment(container)
     return Pod(
@@ -52,7 +76,7 @@ def read_pod(directory: Path, name: str) -> Pod:
         environment=plain,
         fields=fields,
         mounts=tuple(mount["mountPath"] for mount in container["volumeMounts"]),
-        files=_files(pod["spec"], container, objects),
+        files=_files(spec, container, objects),
     )
 
 

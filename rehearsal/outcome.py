@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark import llmperf, table
-from experiment import Experiment
-from experiment.schema import Structure
-from rehearsal.differences import SPEED
-from rehearsal.endpoints import scheduled_speedup
 from rehearsal.steps import Steps
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``differences``: from the pod. ``left_out``: types of resources that were not deployed."""
+    """``differences``: from the pod. ``endpoints``: what is said of them. ``left_out``: types of
+    resources that were not deployed."""
 
-    experiment: Experiment
     run_dir: Path
     differences: tuple[str, ...]
+    endpoints: tuple[str, ...]
     left_out: Counter[str]
 
     def summary(self, steps: Steps) -> str:
@@ -30,14 +27,12 @@ class Outcome:
         return "\n".join([table.render(self.run_dir), *self._circumstances(), *self._ends(steps)])
 
     def _circumstances(self) -> Iterator[str]:
-        speedups = ", ".join(
-            f"{scheduled_speedup(self.experiment, structure):.1f}x {structure}"
-            for structure in Structure
-        )
         left_out = ", ".join(f"{count} {kind}" for kind, count in sorted(self.left_out.items()))
         yield "Not as in the pod:"
         yield from (f"  {difference}" for difference in self.differences)
-        yield f"Endpoints: golden, {SPEED} times the article's speed, scheduled to be {speedups}"
+        first, *more = self.endpoints
+        yield f"Endpoints: {first}"
+        yield from (f"  {line}" for line in more)
         yield f"AWS: moto, whose CloudFormation left out {left_out or 'nothing'}"
         yield f"Load: made by {load_maker(self.run_dir)}"
 

@@ -58,11 +58,24 @@ def running(
                 _end(process, end_by)
 
 
-def run(command: Sequence[str], environment: Mapping[str, str], log: Path, timeout: float) -> None:
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    timeout: float,
+    *,
+    errors_on_terminal: bool = False,
+) -> None:
     """Runs ``command`` to its end. Raises RehearsalError."""
     # As a terminal does it: node, as its wheel brings it, is started by a script, which waits for
     # it on SIGINT only. Otherwise the CLI's lock can outlive it.
-    with running(command, environment, log, end_by=signal.SIGINT) as process:
+    with running(
+        command,
+        environment,
+        log,
+        errors_on_terminal=errors_on_terminal,
+        end_by=signal.SIGINT,
+    ) as process:
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -4,57 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from experiment import load
 from rehearsal import checks
 from rehearsal.aws import embedded_aws
 from rehearsal.cdk import Cdk
-from rehearsal.differences import SPEED, Benchmark, Place, adapt
-from rehearsal.endpoints import golden_endpoints
+from rehearsal.differences import Benchmark, Place, adapt
+from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
+from rehearsal.layout import Layout
 from rehearsal.manifest import entry_point, read_pod
 from rehearsal.outcome import Outcome
 from rehearsal.processes import running
 from rehearsal.steps import Steps
 
 POD: Final = "qwen-llmperf"
-STEPS: Final = 7
+STEPS: Final = 6
+"""Besides those of the endpoints."""
 BENCHMARK_SECONDS: Final = 900.0
 
 _STACKS: Final = ("model-store", "observability")
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where things lie in the checkout."""
-
-    root: Path
-
-    @property
-    def work(self) -> Path:
-        """What is there for one rehearsal only."""
-        return self.root / ".cache" / "rehearsal"
-
-    @property
-    def logs(self) -> Path:
-        """What each process said."""
-        return self.work / "logs"
-
-    @property
-    def mounts(self) -> dict[str, Path]:
-        """The pod's mounted paths."""
-        return {
-            "/etc/benchmark": self.work / "etc-benchmark",
-            "/results": self.root / "results",
-            "/tmp": self.work / "tmp",
-        }
-
-
-def rehearse(file: str, layout: Layout, steps: Steps) -> Outcome:
+def rehearse(file: str, layout: Layout, endpoints: Endpoints, steps: Steps) -> Outcome:
     """Runs the experiment of ``file``. Raises RehearsalError, or ExperimentError."""
     experiment = load(file)
     run_id = f"rehearsal-{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -70,15 +44,13 @@ def rehearse(file: str, layout: Layout, steps: Steps) -> Outcome:
             cdk.bootstrap(aws)
             left_out = cdk.deploy(aws, stacks)
             step.found = ", ".join(stacks)
-        with steps.step("start the golden endpoints") as step:
-            endpoints = stack.enter_context(
-                golden_endpoints(experiment, SPEED, aws.environment, layout.logs)
-            )
-            step.found = ", ".join(f"{name} {url}" for name, url in endpoints.items())
+        serving = stack.enter_context(endpoints.serving(experiment, layout, aws.environment, steps))
         benchmark = adapt(
-            read_pod(layout.root / "dist", POD),
+            read_pod(layout.manifests, POD),
             entry_point(layout.root / "benchmark" / "Dockerfile"),
-            Place(run_id, aws.account, endpoints, layout.mounts, aws.environment),
+            Place(
+                run_id, aws.account, serving.urls, layout.mounts, aws.environment, endpoints.load
+            ),
         )
         start = datetime.now(UTC)
         with steps.step("run the benchmark", shows_itself=True):
@@ -90,7 +62,7 @@ def rehearse(file: str, layout: Layout, steps: Steps) -> Outcome:
             step.found = checks.dashboards_show(
                 aws, experiment.name, start, layout.logs / "dashboards.txt"
             )
-    return Outcome(experiment, run_dir, benchmark.differences, left_out)
+    return Outcome(run_dir, benchmark.differences, serving.said, left_out)
 
 
 def _run(benchmark: Benchmark, layout: Layout) -> None:

@@ -11,7 +11,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from benchmark import config as configuration
-from rehearsal.differences import LOAD, Benchmark, Place, adapt
+from rehearsal.differences import Benchmark, Place, adapt
+from rehearsal.endpoints import GoldenEndpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.manifest import Pod, entry_point, read_pod
 from tests.synthesis import ROOT, Synthesised
@@ -29,7 +30,9 @@ def pod(synthesised: Synthesised) -> Pod:
 def place(tmp_path: Path) -> Place:
     mounts = {path: tmp_path / path.strip("/") for path in ("/etc/benchmark", "/results", "/tmp")}
     environment = {"AWS_ENDPOINT_URL": "http://localhost:3", "PATH": "/bin", "SECRET": "x"}
-    return Place("rehearsal-1", "123456789012", ENDPOINTS, mounts, environment)
+    return Place(
+        "rehearsal-1", "123456789012", ENDPOINTS, mounts, environment, GoldenEndpoints.load
+    )
 
 
 def adapted(pod: Pod, place: Place) -> Benchmark:
@@ -105,7 +108,9 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(
     assert path == place.mounts["/etc/benchmark"] / "config.json"
     before, after = json.loads(pod.files[CONFIG]), json.loads(text)
     assert after["endpoints"] == ENDPOINTS
-    assert {key for key in before["load"] if before["load"][key] != after["load"][key]} == set(LOAD)
+    assert {key for key in before["load"] if before["load"][key] != after["load"][key]} == set(
+        GoldenEndpoints.load
+    )
     for key in ("endpoints", "load"):
         after[key] = before[key]
     assert after == before
