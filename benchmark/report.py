@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from benchmark import figures, report_tables, results, wording
 from benchmark.bootstrap import MINIMUM_SAMPLE, RESAMPLES, Interval
+from benchmark.crosscheck import TOLERANCE
 from benchmark.plots import canvas
 from benchmark.results import Results
 from benchmark.summary import SUMMARY, Case, Summary
@@ -71,6 +72,9 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         drawings=drawings,
         tables=report_tables.PERCENTILES,
         comparisons=report_tables.comparisons(run),
+        checked=report_tables.checked(run),
+        tolerance=TOLERANCE,
+        divergences=report_tables.divergences(run),
         settings=tuple(_settings(run)),
         missing=wording.MISSING,
         resamples=RESAMPLES,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from benchmark import wording
 from benchmark.bootstrap import Interval
+from benchmark.crosscheck import Check
 from benchmark.names import VARIANTS
 from benchmark.results import Results
 from benchmark.summary import Arm, Case, Percentiles
@@ -65,6 +67,63 @@ PERCENTILES: Final = (
 def comparisons(run: Results) -> tuple[Comparison, ...]:
     """Per case: speed-ups by TPOT, E2E and throughput, then TPOT and llmperf's figure of both."""
     return tuple(Comparison(case.name, _comparison(run, case)) for case in run.summary.cases)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One line of the cross-check: a quantity of one variant of a test case."""
+
+    case: str
+    variant: str
+    figure: str
+    ledger: str
+    server: str
+    apart: str
+    agrees: bool
+
+
+def checked(run: Results) -> tuple[tuple[str, tuple[Checked, ...]], ...]:
+    """Per case: what ledger and server both counted. Positions and times are to be seen only."""
+    lines = (line for check in run.checks for line in _checked(check))
+    return tuple((case, tuple(own)) for case, own in groupby(lines, lambda line: line.case))
+
+
+def _checked(check: Check) -> Iterator[Checked]:
+    for figure in check.figures:
+        cut = f" to {figure.ledger + figure.cut:,.0f}" if figure.cut else ""
+        yield Checked(
+            check.case,
+            check.variant,
+            figure.name,
+            f"{figure.ledger:,.0f}{cut}",
+            f"{figure.server:,.0f}",
+            f"{figure.disagreement:.2%}",
+            figure.agrees,
+        )
+    if check.positions:
+        ledger, server = (
+            " ".join(f"{100 * part:.0f}" for part in side)
+            for side in zip(*check.positions, strict=True)
+        )
+        yield Checked(
+            check.case, check.variant, "accepted by position, %", ledger, server, "", True
+        )
+    if check.token_seconds:
+        ledger, server = map(wording.milliseconds, check.token_seconds)
+        yield Checked(check.case, check.variant, "mean TPOT, ms", ledger, server, "", True)
+
+
+def divergences(run: Results) -> tuple[tuple[str, str], ...]:
+    """Per case: where the greedy answers part, in words."""
+    return tuple(
+        (
+            found.case,
+            f"{found.unit} {found.first} of {found.compared}"
+            if found.first
+            else f"all {found.compared} {found.unit}s are the same",
+        )
+        for found in run.divergences
+    )
 
 
 def _comparison(run: Results, case: Case) -> tuple[str, ...]:

@@ -12,8 +12,11 @@ from typing import Final
 import numpy as np
 
 from benchmark import config as configuration
-from benchmark import ledger, measures, statistics
+from benchmark import counters, crosscheck, divergence, ledger, measures, statistics
 from benchmark.config import Config
+from benchmark.counters import COUNTERS
+from benchmark.crosscheck import Check
+from benchmark.divergence import Divergence
 from benchmark.ledger import Record
 from benchmark.names import VARIANTS
 from benchmark.summary import Summary
@@ -51,6 +54,8 @@ class Results:
     records: tuple[Record, ...]
     summary: Summary
     published: Published
+    checks: tuple[Check, ...]
+    divergences: tuple[Divergence, ...]
 
     @property
     def driver(self) -> str:
@@ -62,7 +67,7 @@ class Results:
 
 
 def read(folder: Path) -> Results:
-    """Reads a run from ``config.json``, ``ledger.jsonl`` and, where they are, llmperf's files.
+    """Reads a run from ``config.json``, ``ledger.jsonl`` and, where they are, the other files.
 
     A ledger that is not there counts as empty, a torn last line as not written; both are noted in
     the summary. Raises what ``config.load`` and ``ledger.read`` raise.
@@ -71,13 +76,17 @@ def read(folder: Path) -> Results:
     path = folder / LEDGER
     records = tuple(ledger.read(path))
     summary = statistics.summarise(config, records)
-    notes = (*summary.notes, *_file_notes(path))
+    checks = crosscheck.check(records, counters.read(folder / COUNTERS))
+    disagreements = (failure for check in checks for failure in check.failures)
+    notes = (*summary.notes, *_file_notes(path), *disagreements)
     return Results(
         folder=folder,
         config=config,
         records=records,
         summary=dataclasses.replace(summary, notes=notes),
         published=_published(folder / LLMPERF, config, records),
+        checks=checks,
+        divergences=divergence.read(folder),
     )
 
 

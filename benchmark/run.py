@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from benchmark import config as configuration
-from benchmark import health, ledger, llmperf
+from benchmark import counters, crosscheck, divergence, health, ledger, llmperf
 from benchmark.config import Config, TestCase
+from benchmark.counters import COUNTERS, Count, Counters
 from benchmark.drive import Driver, DriverError
-from benchmark.ledger import Ledger, LedgerError, Record
+from benchmark.ledger import Journal, Ledger, LedgerError, Record
 from benchmark.names import VARIANTS
 from benchmark.progress import Progress
 from benchmark.state import Pair, State
@@ -106,7 +107,9 @@ class Run:
         try:
             self._records = ledger.read(folder / LEDGER)
             self._state = State(folder, config, self._records)
+            self._counts = [*counters.read(folder / COUNTERS)]
             self._ledger = Ledger(folder / LEDGER)
+            self._counters = Journal(folder / COUNTERS)
         except (LedgerError, OSError, ValueError, KeyError) as error:
             raise RunError(f"{folder}: {error}") from None
         requests = config.load.requests * len(VARIANTS)
@@ -128,6 +131,7 @@ class Run:
         finally:
             self._progress.close()
             self._state.close()
+            self._counters.close()
             self._ledger.close()
         return list(self._what_failed())
 
@@ -138,6 +142,8 @@ class Run:
         not_run = sum(pair not in failures for pair in self._state.pending)
         if self._stopped is not None:
             yield f"{self._stopped}; {not_run} of {len(self._state.pairs)} cases were not run"
+        for check in crosscheck.check(self._records, self._counts):
+            yield from check.failures
         if self._shipping_problem is not None:
             yield self._shipping_problem
 
@@ -157,6 +163,15 @@ class Run:
                 await self._attempt(pair, taps)
                 if self._shipping_problem is None:
                     await self._ship()
+        await self._compare_answers()
+
+    async def _compare_answers(self) -> None:
+        """Asks past the taps, when nothing is measured any more."""
+        self._say("comparing the answers")
+        try:
+            divergence.write(self._folder, await divergence.compare(self._config))
+        except OSError as error:
+            raise RunError(f"{self._folder}: cannot be written: {error}") from None
 
     def _tap(self, variant: str) -> Tap:
         return Tap(
@@ -188,8 +203,10 @@ class Run:
 
     async def _attempt(self, pair: Pair, taps: Mapping[str, Tap]) -> None:
         self._say(f"round {pair.round} of {self._config.load.rounds}: {pair.case}")
+        first, before = len(self._records), await self._scrape()
         failure = await self._load(pair, taps, self._config.load.requests)
         try:
+            self._count(pair, self._records[first:], before, await self._scrape())
             await asyncio.to_thread(self._ledger.flush)
             broken = [tap.failure for tap in taps.values() if tap.failure is not None]
             if broken:
@@ -199,6 +216,37 @@ class Run:
             raise RunError(f"{self._folder}: cannot be written: {error}") from None
         if failure is not None:
             self._say(f"failed: {pair.case}, round {pair.round}: {failure}")
+
+    async def _scrape(self) -> dict[str, Counters]:
+        """What the endpoints have counted so far, of those that count."""
+        found = await asyncio.gather(
+            *(counters.scrape(self._config.endpoints[variant]) for variant in VARIANTS)
+        )
+        return {
+            variant: counted
+            for variant, counted in zip(VARIANTS, found, strict=True)
+            if counted is not None
+        }
+
+    def _count(
+        self,
+        pair: Pair,
+        records: Sequence[Record],
+        before: Mapping[str, Counters],
+        after: Mapping[str, Counters],
+    ) -> None:
+        for variant in VARIANTS:
+            if variant not in before or variant not in after:
+                continue
+            count = Count(
+                case=pair.case,
+                round=pair.round,
+                variant=variant,
+                requests=tuple(r.request for r in records if r.variant == variant),
+                counters=after[variant].since(before[variant]),
+            )
+            self._counters.append(count)
+            self._counts.append(count)
 
     async def _load(self, pair: Pair, taps: Mapping[str, Tap], requests: int) -> str | None:
         """Drives both endpoints at once; returns what went wrong, None if nothing did."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmark import results, wording
+from benchmark.crosscheck import TOLERANCE
 from benchmark.results import Results
 from benchmark.summary import Arm, Case, Percentiles
 
@@ -111,6 +112,7 @@ def _notes(run: Results) -> Iterator[str]:
     notes = [
         *run.summary.notes,
         *(f"{case.name}: {note}" for case in run.summary.cases for note in case.notes),
+        *_checks(run),
         "TPOT is the true time per output token; the speed-up says how many times faster SD is.",
         f"USD: {wording.dollars(cost.usd_per_hour)} an hour (as of {cost.as_of}) "
         f"x {cost.share:g}, {cost.denominator}.",
@@ -118,6 +120,22 @@ def _notes(run: Results) -> Iterator[str]:
     yield ""
     for note in notes:
         yield from _wrapped(f"* {note}", indent=2)
+
+
+def _checks(run: Results) -> Iterator[str]:
+    if run.checks:
+        figures = [figure for check in run.checks for figure in check.figures]
+        agreeing = sum(figure.agrees for figure in figures)
+        yield (
+            f"Cross-check with the servers' own counters: {agreeing} of {len(figures)} figures "
+            f"agree within {TOLERANCE:.0%}."
+        )
+    apart = [found for found in run.divergences if found.first is not None]
+    if run.divergences:
+        where = ", ".join(f"{found.case} at {found.unit} {found.first}" for found in apart)
+        yield f"Greedy answers part in {len(apart)} of {len(run.divergences)} cases" + (
+            f": {where}." if where else "."
+        )
 
 
 def _wrapped(text: str, indent: int = 0) -> list[str]:

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmark import figures, report
+from benchmark import divergence, figures, report
+from benchmark.counters import COUNTERS, Count, Counters
+from benchmark.divergence import Divergence
+from benchmark.ledger import Journal
 from tests.benchmark import generated_runs as generated
 
 CONFIG = generated.config()
@@ -193,3 +196,34 @@ def test_drawing_again_gives_the_same_bytes(run: Path, page: str) -> None:
     before = {path.name: path.read_bytes() for path in run.glob("*.png")}
     assert report.write(run).read_text(encoding="utf-8") == page
     assert {path.name: path.read_bytes() for path in run.glob("*.png")} == before
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> None:
+    folder = generated.write(tmp_path, CONFIG, LINES)
+    report.write(folder)
+    assert "own counters" not in visible((folder / "report.html").read_text())
+
+    requests, tokens, steps = [], 0, 0
+    for line in LINES:
+        if (line["variant"], line["case"]) == ("SD", "counting") and line["round"] == 1:
+            requests.append(line["request"])
+            tokens += line["output_tokens"]
+            steps += len(line["chunks"]) - 1
+    accepted = tokens - len(requests) - steps
+    count = Count(
+        "counting",
+        1,
+        "SD",
+        tuple(requests),
+        Counters(2 * tokens, steps, 7 * steps, accepted, (steps,) * 7, 0.5, len(requests)),
+    )
+    with Journal(folder / COUNTERS) as journal:
+        journal.append(count)
+    divergence.write(folder, [Divergence("counting", "token", 100, 17)])
+    report.write(folder)
+    text = visible((folder / "report.html").read_text())
+    assert f"tokens {tokens:,} {2 * tokens:,} 50.00%" in text
+    assert f"steps {steps:,} {steps:,} 0.00%" in text
+    assert "counting token 17 of 100" in text
+    assert "own count, 50.0% apart" in text[: text.index("Verdict per test case")]

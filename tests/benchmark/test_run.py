@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from benchmark import ledger
+from benchmark import divergence, ledger
 from benchmark.config import Config
+from benchmark.counters import COUNTERS
 from benchmark.ledger import Record
 from benchmark.run import LEDGER, Patience, Run, RunError, prepare
 from benchmark.state import PROGRESS
@@ -128,6 +129,32 @@ def test_a_complete_run_is_not_run_again(tmp_path: Path) -> None:
             assert setup.records() == before
             assert len(setup.driver.ran) == ran
             assert len(setup.published()) == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_counts_otherwise_fails_the_run(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            assert await setup.execute() == []
+            path = setup.folder / COUNTERS
+            counted = path.read_text()
+            assert counted.count('"generation_tokens":40') == 8
+            path.write_text(counted.replace('"generation_tokens":40', '"generation_tokens":41', 1))
+            assert await setup.execute() == [
+                "counting, Base: tokens: 80 in the ledger, 81 by the server's own count, 1.2% apart"
+            ]
+
+    asyncio.run(scenario())
+
+
+def test_answers_are_compared_once_all_is_measured(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            await setup.execute()
+            found = divergence.read(setup.store.target)
+            assert [(d.case, d.first) for d in found] == [("counting", None), ("sonnets", None)]
+            assert len(setup.base.sent) == len(setup.records()) / 2 + 2
 
     asyncio.run(scenario())
 

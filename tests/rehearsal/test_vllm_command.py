@@ -153,5 +153,5 @@ def test_a_mode_that_the_pair_cannot_play(
         }
     )
     _, speculative = variants(eagle)
-    with pytest.raises(RehearsalError, match="method eagle: .* only mode fused serves"):
+    with pytest.raises(RehearsalError, match=r"method eagle: .* only mode fused serves"):
         adapted(pod, served, *serve_command(speculative))

@@ -1,0 +1,94 @@
+"""Two counts of one thing: where they agree, where they must not, and where they cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmark.counters import Count, Counters
+from benchmark.crosscheck import Figure, check
+from benchmark.ledger import Record
+from tests.benchmark import samples
+
+
+def record(**changes: Any) -> Record:
+    """Answers of 1 + 8 + 8 + 4 tokens: two full steps of 7 drafts, and one that was cut."""
+    chunks = ((0.2, 1), (0.3, 8), (0.4, 8), (0.5, 4))
+    values = {"chunks": chunks, "output_tokens": 21, "request": "a"}
+    return samples.record(**(values | changes))
+
+
+def count(**changes: Any) -> Count:
+    """What vLLM counts of ``record``: in the last step it accepted 6, of which 3 were wanted."""
+    counters: dict[str, Any] = {
+        **{"generation_tokens": 21, "drafts": 3, "draft_tokens": 21, "accepted": 20},
+        **{"per_position": (3, 3, 3, 3, 3, 3, 2), "token_seconds": 0.015, "timed": 1},
+    }
+    return Count("counting", 1, "SD", ("a",), Counters(**(counters | changes)))
+
+
+def test_a_count_that_agrees() -> None:
+    (found,) = check([record()], [count()])
+    assert [(f.name, f.ledger, f.server, f.cut) for f in found.figures] == [
+        ("tokens", 21, 21, 0),
+        ("steps", 3, 3, 0),
+        ("accepted drafts", 17, 20, 4),
+    ]
+    assert found.failures == ()
+    assert found.token_seconds is not None
+    assert found.token_seconds[0] == pytest.approx(0.015)
+    assert found.token_seconds[1] == 0.015
+    assert found.positions == ((1, 1),) * 3 + ((2 / 3, 1),) * 3 + ((2 / 3, 2 / 3),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure"),
+    [
+        ({"generation_tokens": 22}, "tokens"),
+        ({"generation_tokens": 0}, "tokens"),
+        ({"drafts": 4, "draft_tokens": 28}, "steps"),
+        ({"accepted": 16}, "accepted drafts"),  # fewer than arrived
+        ({"accepted": 22}, "accepted drafts"),  # more than a cut can hide
+    ],
+)
+def test_a_count_that_does_not_agree(changes: dict[str, int], figure: str) -> None:
+    (found,) = check([record()], [count(**changes)])
+    assert [line.split(": ")[1] for line in found.failures] == [figure]
+
+
+def test_the_tolerance_is_one_per_cent() -> None:
+    assert Figure("tokens", 99, 100).agrees
+    assert not Figure("tokens", 98.9, 100).agrees
+
+
+def test_a_failure_says_both_figures() -> None:
+    (found,) = check([record()], [count(generation_tokens=42)])
+    assert found.failures == (
+        "counting, SD: tokens: 21 in the ledger, 42 by the server's own count, 50.0% apart",
+    )
+
+
+def test_a_server_without_drafts_has_no_acceptance() -> None:
+    plain = count(drafts=0, draft_tokens=0, accepted=0, per_position=())
+    (found,) = check([record()], [plain])
+    assert [figure.name for figure in found.figures] == ["tokens"]
+    assert found.positions == ()
+
+
+def test_rounds_are_added_up() -> None:
+    second = Count("counting", 2, "SD", ("b",), count().counters)
+    (found,) = check([record(), record(request="b", round=2)], [count(), second])
+    assert [(f.ledger, f.server) for f in found.figures] == [(42, 42), (6, 6), (34, 40)]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],  # the ledger lost it
+        [record(error="reset", status=None)],  # the server may have counted what never came
+        [record(per_chunk=False)],
+    ],
+)
+def test_what_cannot_be_compared_is_not(records: list[Record]) -> None:
+    assert check(records, [count()]) == ()
