@@ -78,7 +78,11 @@ report: $(READY_DEV) ## Draw the report of RUN, a folder in results/, again
 
 .PHONY: test
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
-	pytest --numprocesses 2 --dist loadfile
+	pytest --ignore tests/vllm --numprocesses 2 --dist loadfile
+
+.PHONY: test-vllm
+test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and hold the result against the article's
+	pytest tests/vllm
 
 .PHONY: test-cluster
 test-cluster: $(READY_DEV) ## Judge the charts by a real control plane; needs Go 1.25+

@@ -53,10 +53,11 @@ ENVIRONMENT_ADDED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Served:
-    """What is served, where: ``models`` maps a checkpoint's path in the pod to a folder here."""
+    """What is served here, by which Python and where; ``core`` is the CPU's number."""
 
     python: Path
-    models: Mapping[str, Path]
+    target: Path
+    draft: Path
     port: int
     core: int
     home: Path
@@ -78,7 +79,7 @@ def adapt(pod: Pod, served: Served) -> Server:
         raise RehearsalError("the chart's command is not vllm serve MODEL")
     said = [f"{' '.join(_SERVE)}: {' '.join(_MODULE)} in Python, whose wheel has no such command"]
     model = pod.command[2]
-    arguments = [*_MODULE, "--model", str(_here(model, served))]
+    arguments = [*_MODULE, "--model", str(served.target)]
     said.append(f"model: a pair made for this rehearsal in place of {model}")
     for flag, value in _flags(pod.command[3:]):
         if reason := LEFT_OUT.get(flag):
@@ -130,14 +131,8 @@ def _speculative(value: str, served: Served, said: list[str]) -> str:
         f"{_SPECULATIVE}: method draft_model, which the article's runtime never reads; upstream "
         f"drafts {settings['num_speculative_tokens']} tokens a step, NxDI one fewer"
     )
-    draft = {"method": "draft_model", "model": str(_here(settings["model"], served))}
+    draft = {"method": "draft_model", "model": str(served.draft)}
     return json.dumps(settings | draft, separators=(",", ":"))
-
-
-def _here(path: str, served: Served) -> Path:
-    if path not in served.models:
-        raise RehearsalError(f"the chart serves {path}, for which there is no model here")
-    return served.models[path]
 
 
 def _environment(pod: Pod, served: Served, said: list[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from typing import Final, NamedTuple
 
 from benchmark import llmperf, load
@@ -46,6 +47,10 @@ _WORDS: Final = tuple(
 
 _CHARACTERS: Final = (200, 420)
 """Of a prompt, from and to: the shortest and the longest that a load of this size asks for."""
+
+# A word of one group is followed by any of the next. If any word could follow, who always takes
+# the likeliest would soon say one word over and over, and nothing is easier to predict.
+_GROUPS: Final = tuple(_WORDS[start::12] for start in range(12))
 
 Shape = Callable[[random.Random, str], Iterator[str]]
 """Yields an answer's pieces, which are joined, without end."""
@@ -126,8 +131,8 @@ def _code(_: random.Random, line: str) -> Iterator[str]:
 
 
 def _prose(chance: random.Random, _: str) -> Iterator[str]:
-    while True:
-        yield " ".join(chance.choices(_WORDS, k=chance.randint(4, 12))) + chance.choice(".,;") + " "
+    for group in cycle(_GROUPS):
+        yield f"{chance.choice(group)} "
 
 
 _SHAPES: Final[dict[str, Shape]] = {

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from benchmark.names import VARIANTS
-from charts.vllm import checkpoint_path
 from experiment import Experiment
 from experiment.variants import variants
 from rehearsal.endpoints import Serving
@@ -60,17 +59,20 @@ class VllmEndpoints:
 
 
 def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, Server]:
-    models = {
-        checkpoint_path(experiment.models.target): folder / "target",
-        checkpoint_path(experiment.models.draft): folder / "draft",
-    }
     home = layout.work / "vllm"
     home.mkdir(parents=True, exist_ok=True)
     cores = sorted(os.sched_getaffinity(0))
     return {
         name: adapt(
             read_deployment(layout.manifests, variant.service),
-            Served(layout.vllm, models, _free_port(), cores[index % len(cores)], home),
+            Served(
+                python=layout.vllm,
+                target=folder / "target",
+                draft=folder / "draft",
+                port=_free_port(),
+                core=cores[index % len(cores)],
+                home=home,
+            ),
         )
         for index, (name, variant) in enumerate(zip(VARIANTS, variants(experiment), strict=True))
     }

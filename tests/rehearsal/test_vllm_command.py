@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from charts.vllm import checkpoint_path, serve_command
+from charts.vllm import serve_command
 from experiment import Experiment
 from experiment.variants import variants
 from rehearsal.errors import RehearsalError
@@ -30,14 +30,11 @@ SERVICES = ("qwen-vllm", "qwen-sd-vllm")
 
 
 @pytest.fixture
-def served(article: Experiment) -> Served:
-    models = article.models
+def served() -> Served:
     return Served(
         python=Path("/venv/python"),
-        models={
-            checkpoint_path(models.target): Path("/pair/target"),
-            checkpoint_path(models.draft): Path("/pair/draft"),
-        },
+        target=Path("/pair/target"),
+        draft=Path("/pair/draft"),
         port=4000,
         core=1,
         home=Path("/home"),
@@ -126,8 +123,8 @@ def test_what_the_chart_has_already_is_not_added(pod: Pod, served: Served) -> No
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        (("python", "serve.py"), "is not vllm serve MODEL"),
-        (("vllm", "serve", "/models/other"), "/models/other, for which there is no model here"),
+        (("python", "serve.py", "--port"), "is not vllm serve MODEL"),
+        (("vllm", "serve", "/models/x", "stray"), "stray belongs to no flag"),
     ],
 )
 def test_a_command_that_is_not_understood(

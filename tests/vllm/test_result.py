@@ -1,0 +1,98 @@
+"""The article's result on real vLLM: what speculation gains, where, and how it was counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmark.names import VARIANTS
+from benchmark.summary import Arm, Case, Percentiles
+from tests.vllm.conftest import Rehearsed
+
+
+def median(sample: Percentiles | None) -> float:
+    assert sample is not None
+    return sample.p50
+
+
+def token_time(arm: Arm) -> float:
+    return median(arm.time_per_output_token)
+
+
+def ratio(case: Case) -> float:
+    """SD's time per output token by that of Base."""
+    return token_time(case.speculative) / token_time(case.base)
+
+
+def test_every_request_succeeds_and_every_token_is_counted(rehearsed: Rehearsed) -> None:
+    assert rehearsed.run.summary.complete
+    for record in rehearsed.run.records:
+        assert record.succeeded
+        assert record.per_chunk
+
+
+def test_structured_prompts_gain(rehearsed: Rehearsed) -> None:
+    for case in rehearsed.cases("structured"):
+        assert ratio(case) <= 1 / 2.5, case.name
+
+
+def test_open_ended_prompts_neither_gain_nor_lose_much(rehearsed: Rehearsed) -> None:
+    for case in rehearsed.cases("open-ended"):
+        assert 0.7 <= ratio(case) <= 1.4, case.name
+
+
+def test_the_prefill_stays_as_it_is(rehearsed: Rehearsed) -> None:
+    for case in rehearsed.run.summary.cases:
+        times = [median(arm.ttft) for arm in case.arms]
+        assert max(times) <= 1.2 * min(times), case.name
+
+
+def test_drafts_of_structured_prompts_are_accepted(rehearsed: Rehearsed) -> None:
+    structured = {case.name for case in rehearsed.cases("structured")}
+    checks = {check.case: check for check in rehearsed.run.checks if check.positions}
+    assert structured <= checks.keys()
+    for name in structured:
+        by_server = [server for _, server in checks[name].positions]
+        assert len(by_server) == 7
+        assert sum(by_server) / 7 > 0.8, name
+
+
+def test_ledger_and_server_count_the_same(rehearsed: Rehearsed) -> None:
+    compared = {(check.case, check.variant): check for check in rehearsed.run.checks}
+    cases = [case.name for case in rehearsed.run.summary.cases]
+    assert compared.keys() == {(case, variant) for case in cases for variant in VARIANTS}
+    for (case, variant), check in compared.items():
+        figures = {figure.name: figure for figure in check.figures}
+        assert figures["tokens"].ledger == figures["tokens"].server
+        assert ("accepted drafts" in figures) == (variant == "SD"), case
+        assert check.failures == ()
+    speculative = [check for check in rehearsed.run.checks if check.variant == "SD"]
+    accepted = [figure for check in speculative for figure in check.figures[2:]]
+    ledger, server = (sum(getattr(figure, side) for figure in accepted) for side in SIDES)
+    assert ledger == pytest.approx(server, rel=0.01)
+
+
+SIDES = ("ledger", "server")
+
+
+def test_llmperf_calls_a_faster_server_slower(rehearsed: Rehearsed) -> None:
+    published = rehearsed.run.published.medians
+    wrong = [
+        case.name
+        for case in rehearsed.run.summary.cases
+        if ratio(case) < 0.95 and published[case.name, "SD"] > published[case.name, "Base"]
+    ]
+    assert wrong
+    page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
+    assert "llmperf calls SD slower" in page
+
+
+def test_the_whole_report_is_drawn(rehearsed: Rehearsed) -> None:
+    page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
+    assert "Not drawn:" not in page
+    assert "The ledger against the server's own counters" in page
+    assert len(rehearsed.run.divergences) == len(rehearsed.run.summary.cases)
+
+
+def test_what_differs_from_the_pods_is_said(rehearsed: Rehearsed) -> None:
+    for difference in ("--tensor-parallel-size", "--override-neuron-config", "one core, number"):
+        assert difference in rehearsed.said

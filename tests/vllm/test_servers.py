@@ -1,0 +1,39 @@
+"""A command that vLLM does not take ends at once, in one line, with nothing left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rehearsal.errors import RehearsalError
+from rehearsal.processes import running
+from rehearsal.vllm.endpoints import await_health
+from tests.rehearsal.left import left_in_group
+from tests.synthesis import ROOT
+
+MODULE = ("-m", "vllm.entrypoints.openai.api_server", "--model", "/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--no-such-flag", "1"), "unrecognized arguments: --no-such-flag 1"),
+        # On the list of flags left out because of this.
+        (("--disable-log-requests",), "unrecognized arguments: --disable-log-requests"),
+        (("--max-num-seqs", "many"), "argument --max-num-seqs: .*many"),
+    ],
+)
+def test_a_flag_that_vllm_does_not_know(
+    tmp_path: Path, arguments: tuple[str, ...], problem: str
+) -> None:
+    log = tmp_path / "log"
+    python = ROOT / ".venv-vllm" / "bin" / "python"
+    with running([str(python), *MODULE, *arguments], os.environ, log) as process:
+        with pytest.raises(RehearsalError, match=problem) as failure:
+            await_health("Base", process, "http://127.0.0.1:1", log, 120)
+        group = process.pid
+    assert "\n" not in str(failure.value)
+    assert str(failure.value).startswith("vLLM for Base ended with status 2: ")
+    assert not left_in_group(group)
