@@ -61,6 +61,8 @@ rehearse: $(READY_DEV) $(CLI) ## The whole experiment on this machine: embedded 
 $(READY_VLLM): rehearsal/vllm/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 		{ echo "vLLM is pinned for Python 3.11; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || \
+		{ echo "vLLM needs libnuma.so.1 (on Debian: apt-get install libnuma1)" >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv-vllm
 	@# Not resolved: what it declares cannot be had whole. Not compiled: most of it is never imported.
 	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile \
