@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -99,7 +100,8 @@ class _Exchange:
             request=self.id,
             sent=self.sent,
             status=self.status,
-            error=self.error or meter.error,
+            # A client that reads a malformed event hangs up: what came first is the cause.
+            error=meter.error or self.error,
             prompt_tokens=meter.prompt_tokens,
             output_tokens=meter.output_tokens,
             stream=self.stream,
@@ -162,13 +164,23 @@ class Tap:
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             trace_configs=[_sending()],
-            skip_auto_headers=(hdrs.USER_AGENT, hdrs.ACCEPT, hdrs.CONTENT_TYPE),
+            skip_auto_headers=(
+                hdrs.USER_AGENT,
+                hdrs.ACCEPT,
+                hdrs.ACCEPT_ENCODING,
+                hdrs.CONTENT_TYPE,
+            ),
         )
         app = web.Application(client_max_size=_LARGEST_REQUEST)
         app.router.add_route("*", "/{path:.*}", self._handle)
         # With handler_cancellation a client that hangs up stops its request upstream, too.
+        # A compressed body stays as it is, since its header is passed on with it.
         self._runner = web.AppRunner(
-            app, handler_cancellation=True, access_log=None, shutdown_timeout=1
+            app,
+            handler_cancellation=True,
+            auto_decompress=False,
+            access_log=None,
+            shutdown_timeout=1,
         )
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -352,7 +364,17 @@ def _prepare(body: bytes, path: str) -> tuple[bytes, bool, Meter]:
         usage_only=bool(own.get("include_usage")),
         null_usage=null_usage,
     )
-    return orjson.dumps(asked | {"stream_options": options}), stream, meter
+    return _with_options(body, asked, options), stream, meter
+
+
+def _with_options(body: bytes, asked: dict[str, Any], options: dict[str, Any]) -> bytes:
+    """The body with other ``stream_options``, its other bytes left as they are where they can be.
+
+    Written anew, a number of many digits would come out as another.
+    """
+    if "stream_options" in asked:
+        return json.dumps(json.loads(body) | {"stream_options": options}).encode()
+    return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"
 
 
 def _note_body(exchange: _Exchange, body: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import statistics
 import time
@@ -407,6 +408,70 @@ def test_the_server_sees_the_client_s_request(tmp_path: Path) -> None:
                 "stream_options": {"include_usage": True, "continuous_usage_stats": True}
             }
             assert json.loads(changed) == wanted
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_is_compressed_only_for_a_client_that_asks(tmp_path: Path) -> None:
+    async def asked(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"encoding": request.headers.get("Accept-Encoding")})
+
+    async def scenario() -> None:
+        async with server(asked) as url, bench(url, tmp_path) as b:
+            for encoding in (None, "gzip"):
+                options: dict[str, Any] = {"skip_auto_headers": ["Accept-Encoding"]}
+                if encoding is not None:
+                    options = {"headers": {"Accept-Encoding": encoding}}
+                async with b.client.get(f"{b.tap.url}/models", **options) as response:
+                    assert await response.json() == {"encoding": encoding}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("path", ["completions", "embeddings"])
+def test_a_compressed_request_passes_as_it_is(tmp_path: Path, path: str) -> None:
+    async def asked(request: web.Request) -> web.StreamResponse:
+        return web.json_response(await request.json())  # aiohttp decompresses it
+
+    async def scenario() -> None:
+        body = completion(stream=False)
+        packed = gzip.compress(json.dumps(body).encode())
+        async with server(asked) as url, bench(url, tmp_path) as b:
+            status, answer = await b.post(packed, path, headers={"Content-Encoding": "gzip"})
+            assert (status, json.loads(answer)) == (200, body)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("own", [{}, {"stream_options": {"include_usage": True}}])
+def test_the_rest_of_the_request_keeps_its_numbers(tmp_path: Path, own: dict[str, Any]) -> None:
+    async def asked(request: web.Request) -> web.StreamResponse:
+        return web.json_response(await request.json())
+
+    async def scenario() -> None:
+        body = completion(seed=12345678901234567890123, temperature=0.1, **own)
+        options = {"include_usage": True, "continuous_usage_stats": True}
+        async with server(asked) as url, bench(url, tmp_path) as b:
+            _, answer = await b.post(json.dumps(body, indent=1).encode() + b"\n", "completions")
+            assert json.loads(answer) == body | {"stream_options": options}
+
+    asyncio.run(scenario())
+
+
+def test_what_made_the_client_hang_up_is_the_error(tmp_path: Path) -> None:
+    async def broken(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"data: {not json\n\n")
+        await asyncio.sleep(60)
+        return response
+
+    async def scenario() -> None:
+        async with server(broken) as url, bench(url, tmp_path) as b:
+            async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
+                await response.content.readany()
+            await _eventually(lambda: len(b.records()) == 1)
+            assert (b.only().error or "").startswith("malformed event")
 
     asyncio.run(scenario())
 
