@@ -17,6 +17,7 @@ import re
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ from benchmark.run import Run, RunError
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_LONG_PAUSE_SECONDS: Final = 5.0
 
 
 def main() -> int:
@@ -53,17 +55,18 @@ def _run(environment: Mapping[str, str]) -> int:
     from benchmark.publish import Publisher, PublishError
     from benchmark.store import Store, StoreError
 
-    store = Store(config.bucket, config.region)
+    pause = _Pause()
+    store = Store(config.bucket, config.region, pause)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         run = Run(
             config,
             folder,
             driver=Driver.choose(environment, Path(scratch)),
             store=store,
-            publisher=Publisher(config.region, folder),
+            publisher=Publisher(config.region, folder, pause),
             failures=(StoreError, PublishError),
         )
-        failed, by = asyncio.run(_until_ended(run))
+        failed, by = asyncio.run(_until_ended(run, pause))
     if by is not None:
         print(f"benchmark: ended by {by.name}; what there is stays in {folder}", file=sys.stderr)
         return 128 + by
@@ -75,13 +78,34 @@ def _run(environment: Mapping[str, str]) -> int:
     return _conclude(config, folder, failed)
 
 
-async def _until_ended(run: Run) -> tuple[list[str], signal.Signals | None]:
+class _Ended(Exception):
+    """A signal has ended the run, and with it a thread's pause."""
+
+
+class _Pause:
+    """Sleeps between two attempts at AWS, says so when it is for long, and ends with the run.
+
+    A thread that slept on would keep the process, for minutes, from ending.
+    """
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def __call__(self, seconds: float) -> None:
+        if seconds >= _LONG_PAUSE_SECONDS:
+            print(f"AWS takes nothing now; trying again in {seconds:.0f} s", file=sys.stderr)
+        if self.ended.wait(seconds):
+            raise _Ended
+
+
+async def _until_ended(run: Run, pause: _Pause) -> tuple[list[str], signal.Signals | None]:
     """What failed, and the signal that ended the run, if one did."""
     received: list[signal.Signals] = []
     task = asyncio.ensure_future(run.execute())
 
     def end(by: signal.Signals) -> None:
         received.append(by)
+        pause.ended.set()
         task.cancel()
 
     for by in _SIGNALS:
@@ -94,10 +118,13 @@ async def _until_ended(run: Run) -> tuple[list[str], signal.Signals | None]:
 
 def _report(folder: Path) -> int:
     from benchmark import report, table
+    from benchmark.results import CONFIG
 
     # A name that is mistyped must not come out as an empty run.
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
+    if not (folder / CONFIG).exists():
+        raise RunError(f"{folder}: is no run's folder: has no {CONFIG}")
     print(table.render(folder))
     print(f"report: {report.write(folder)}")
     return 0
@@ -121,7 +148,11 @@ def _run_id(environment: Mapping[str, str]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="benchmark")
+    parser = argparse.ArgumentParser(
+        prog="benchmark",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run", help="measure both endpoints and write, store and publish results")
     report = commands.add_parser("report", help="draw table and report again from a run's folder")

@@ -61,11 +61,11 @@ def shipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stands in for the modules that talk to AWS; returns what they did."""
     events: list[str] = []
     store = SimpleNamespace(
-        Store=lambda bucket, region: standins.Store(tmp_path / "bucket", events),
+        Store=lambda bucket, region, sleep: standins.Store(tmp_path / "bucket", events),
         StoreError=standins.ShippingError,
     )
     publish = SimpleNamespace(
-        Publisher=lambda region, folder: standins.Publisher(tmp_path / "published", events),
+        Publisher=lambda region, folder, sleep: standins.Publisher(tmp_path / "published", events),
         PublishError=standins.ShippingError,
     )
     monkeypatch.setitem(sys.modules, "benchmark.store", store)
@@ -89,7 +89,8 @@ def test_sigterm_ends_a_run_and_keeps_what_there_is(
         while time.monotonic() < deadline and not (tmp_path / "r" / "run-1").exists():
             time.sleep(0.01)
         time.sleep(0.3)
-        os.kill(os.getpid(), signal.SIGTERM)
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # it would end the tests
+            os.kill(os.getpid(), signal.SIGTERM)
 
     environment = {
         "BENCHMARK_CONFIG": write(tmp_path),
@@ -103,6 +104,20 @@ def test_sigterm_ends_a_run_and_keeps_what_there_is(
     error = capsys.readouterr().err
     assert "waiting for Base" in error
     assert f"ended by SIGTERM; what there is stays in {tmp_path / 'r' / 'run-1'}" in error
+
+
+def test_a_signal_ends_a_thread_s_pause(capsys: pytest.CaptureFixture[str]) -> None:
+    pause = command._Pause()
+    threading.Timer(0.2, pause.ended.set).start()
+    with pytest.raises(command._Ended):
+        pause(300)
+    assert capsys.readouterr().err == "AWS takes nothing now; trying again in 300 s\n"
+
+
+def test_a_folder_that_is_no_run_s(tmp_path: Path) -> None:
+    ended = call("report", str(tmp_path))
+    assert ended.returncode == 2
+    assert ended.stderr == f"benchmark: {tmp_path}: is no run's folder: has no config.json\n"
 
 
 @pytest.mark.parametrize(("failed", "status"), [([], 0), (["x, round 1: y"], 1)])
