@@ -79,7 +79,7 @@ class Cost(_Model):
 
 
 class Config(_Model):
-    """One run's input."""
+    """One run's input. ``stand_in``: what serves in place of the services on Trainium, if any."""
 
     experiment: Text
     model: Text
@@ -90,6 +90,7 @@ class Config(_Model):
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
     cost: Cost
     settings: Mapping[str, str] = Field(default_factory=dict)
+    stand_in: Text | None = None
 
     @field_validator("endpoints")
     @classmethod

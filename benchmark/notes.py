@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from benchmark import wording
+from benchmark.config import Config
 from benchmark.names import VARIANTS
 from benchmark.summary import Arm, Case
 
@@ -22,8 +23,13 @@ def of_case(base: Arm, speculative: Arm) -> Iterator[str]:
         yield "SD: no step yielded more than one token, as if speculation were off."
 
 
-def of_run(cases: Sequence[Case], strangers: Sequence[str]) -> Iterator[str]:
+def of_run(config: Config, cases: Sequence[Case], strangers: Sequence[str]) -> Iterator[str]:
     """The notes on a whole run; ``strangers`` are test cases that only the ledger names."""
+    if config.stand_in is not None:
+        yield (
+            f"A rehearsal: {config.stand_in} stood in for the services. "
+            "Times, speed-ups and costs are theirs and say nothing about Trainium."
+        )
     for index, variant in enumerate(VARIANTS):
         if all(case.arms[index].tally.requests == 0 for case in cases):
             yield f"{variant} was not measured at all: the ledger has no request of it."
@@ -40,6 +46,11 @@ def _of_arm(arm: Arm) -> Iterator[str]:
     tally = arm.tally
     if 0 < tally.requests < arm.expected:
         yield f"{tally.variant}: {tally.requests} of {arm.expected} requests were recorded."
+    if tally.requests > arm.expected:
+        yield (
+            f"{tally.variant}: {tally.requests} requests in place of {arm.expected}: those that "
+            "ended before an interruption count too."
+        )
     if tally.errors > 0:
         yield (
             f"{tally.variant}: {tally.errors} of {tally.requests} requests failed, "

@@ -42,7 +42,7 @@ def summarise(config: Config, records: Iterable[Record]) -> Summary:
         ended=max((record.sent + record.end for record in own), default=None),
         cost_denominator=config.cost.denominator,
         cases=cases,
-        notes=tuple(notes.of_run(cases, strangers)),
+        notes=tuple(notes.of_run(config, cases, strangers)),
     )
 
 

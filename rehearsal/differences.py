@@ -24,7 +24,7 @@ class Place:
     """Where the rehearsal has what the pod has elsewhere.
 
     ``mounts``: a path in the pod -> the folder for it here. ``environment`` leads to the AWS.
-    ``load``: at most so much of it.
+    ``load``: at most so much of it. ``stand_in``: what serves in place of the services.
     """
 
     run_id: str
@@ -33,6 +33,7 @@ class Place:
     mounts: Mapping[str, Path]
     environment: Mapping[str, str]
     load: Mapping[str, int]
+    stand_in: str
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,12 @@ def _configuration(config: dict[str, Any], place: Place, said: list[str]) -> dic
     reduced = {name: value for name, value in place.load.items() if value < config["load"][name]}
     for name, value in reduced.items():
         said.append(f"load.{name}: {value} in place of {config['load'][name]}")
+    said.append(f"stand_in: {place.stand_in}")
     return config | {
         "bucket": bucket,
         "endpoints": dict(place.endpoints),
         "load": config["load"] | reduced,
+        "stand_in": place.stand_in,
     }
 
 

@@ -46,6 +46,9 @@ class Endpoints(Protocol):
     """A kind of endpoints. ``steps``: how many its start takes; ``load``: at most so much."""
 
     @property
+    def name(self) -> str: ...  # noqa: D102 (see the class)
+
+    @property
     def steps(self) -> int: ...  # noqa: D102 (see the class)
 
     @property
@@ -64,6 +67,7 @@ class Endpoints(Protocol):
 class GoldenEndpoints:
     """Each a process, so that neither waits for the other; what they send when is scheduled."""
 
+    name: Final = f"golden endpoints at {SPEED} times the article's speed"
     steps: Final = 1
     # The article's load takes most of an hour at the article's speed.
     load: Final[Mapping[str, int]] = {"rounds": 2, "mean_output_tokens": 120}

@@ -49,7 +49,13 @@ def rehearse(file: str, layout: Layout, endpoints: Endpoints, steps: Steps) -> O
             read_pod(layout.manifests, POD),
             entry_point(layout.root / "benchmark" / "Dockerfile"),
             Place(
-                run_id, aws.account, serving.urls, layout.mounts, aws.environment, endpoints.load
+                run_id,
+                aws.account,
+                serving.urls,
+                layout.mounts,
+                aws.environment,
+                endpoints.load,
+                endpoints.name,
             ),
         )
         start = datetime.now(UTC)

@@ -31,6 +31,7 @@ _POLL_SECONDS: Final = 0.5
 class VllmEndpoints:
     """vLLM as PyPI has it, with a model pair made on this machine."""
 
+    name: Final = "vLLM on the CPU with a pair of tiny models"
     steps: Final = 2
     # On one core each, more sequences at once would measure the core: verification is not free.
     load: Final[Mapping[str, int]] = {"concurrency": 1}

@@ -31,7 +31,13 @@ def place(tmp_path: Path) -> Place:
     mounts = {path: tmp_path / path.strip("/") for path in ("/etc/benchmark", "/results", "/tmp")}
     environment = {"AWS_ENDPOINT_URL": "http://localhost:3", "PATH": "/bin", "SECRET": "x"}
     return Place(
-        "rehearsal-1", "123456789012", ENDPOINTS, mounts, environment, GoldenEndpoints.load
+        run_id="rehearsal-1",
+        account="123456789012",
+        endpoints=ENDPOINTS,
+        mounts=mounts,
+        environment=environment,
+        load=GoldenEndpoints.load,
+        stand_in=GoldenEndpoints.name,
     )
 
 
@@ -108,6 +114,7 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(
     assert path == place.mounts["/etc/benchmark"] / "config.json"
     before, after = json.loads(pod.files[CONFIG]), json.loads(text)
     assert after["endpoints"] == ENDPOINTS
+    assert after.pop("stand_in") == GoldenEndpoints.name
     assert {key for key in before["load"] if before["load"][key] != after["load"][key]} == set(
         GoldenEndpoints.load
     )
