@@ -76,11 +76,12 @@ rehearse-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## The same with real vLLM on t
 
 .PHONY: report
 report: $(READY_DEV) ## Draw the report of RUN, a folder in results/, again
+	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
 	@python -m benchmark report "$(RUN)"
 
 .PHONY: test
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
-	pytest --ignore tests/vllm --numprocesses 2 --dist loadfile
+	pytest --numprocesses 2 --dist loadfile
 
 .PHONY: test-vllm
 test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and hold the result against the article's

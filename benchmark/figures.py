@@ -41,17 +41,20 @@ def _drawing(name: str, title: str, caption: str, paint: Callable[[], Figure]) -
 
 def _catalogue(run: Results) -> tuple[tuple[str, str, str, Callable[[], Figure]], ...]:
     load = f"at concurrency {run.config.load.concurrency}"
+    headline = " and ".join(case.name for case in run.summary.cases if case.headline)
     return (
         (
             "end-to-end",
             f"End-to-end latency {load}",
-            "The article's Figure 3. A dot is a request, a line joins the medians of its waves.",
+            f"The article's Figure 3, of {headline}. A dot is a request, a line joins the medians "
+            "of its waves.",
             lambda: over_time.paint(run, measures.end_to_end, 1, "end-to-end latency, s"),
         ),
         (
             "inter-token",
             f"Inter-token latency {load}",
-            "The article's Figure 4, with the true time per output token: every token counted.",
+            f"The article's Figure 4, of {headline}, with the true time per output token: every "
+            "token counted.",
             lambda: over_time.paint(
                 run, measures.time_per_output_token, 1000, "time per output token, ms"
             ),
@@ -59,14 +62,15 @@ def _catalogue(run: Results) -> tuple[tuple[str, str, str, Callable[[], Figure]]
         (
             "ttft",
             f"Time to first token {load}",
-            "The article's Figure 5. Speculation leaves the prefill alone: the curves should lie "
-            "together.",
+            f"The article's Figure 5, of {headline}. Speculation leaves the prefill alone: the "
+            "curves should lie together.",
             lambda: over_time.paint(run, measures.ttft, 1000, "time to first token, ms"),
         ),
         (
             "tokens-per-step",
             "Tokens per decoding step of SD",
-            "Base makes one token a step; each further one here is an accepted draft.",
+            f"Of {headline}. Base makes one token a step; each further one here is an accepted "
+            "draft.",
             lambda: per_step.paint(run),
         ),
         (
@@ -86,7 +90,8 @@ def _catalogue(run: Results) -> tuple[tuple[str, str, str, Callable[[], Figure]]
         (
             "throughput",
             f"Output throughput {load}",
-            "All requests together, over the time in which any was in flight. Higher is better.",
+            "All requests together, over the time in which any was in flight, with the end of each "
+            "round, when fewer are. Higher is better.",
             lambda: per_case.paint_pairs(
                 run,
                 lambda arm: arm.tokens_per_second,
@@ -97,7 +102,8 @@ def _catalogue(run: Results) -> tuple[tuple[str, str, str, Callable[[], Figure]]
         (
             "cost",
             f"Cost of a million output tokens {load}",
-            f"Of {run.config.cost.denominator}, at the throughput measured. Lower is better.",
+            f"Of {run.config.cost.denominator}, at the throughput of all requests together. Lower "
+            "is better.",
             lambda: per_case.paint_pairs(
                 run,
                 lambda arm: arm.usd_per_million_output_tokens,

@@ -21,6 +21,12 @@ from benchmark.summary import Case
 _DOTS: Final = 250
 _WAVES: Final = 60
 
+# Of the two kinds of lines, before a curve's name.
+_SAMPLE: Final = {
+    "structured": "\N{BOX DRAWINGS HEAVY HORIZONTAL}" * 2,
+    "open-ended": "\N{BOX DRAWINGS HEAVY TRIPLE DASH HORIZONTAL}" * 2,
+}
+
 Point = tuple[float, float]
 
 
@@ -64,14 +70,18 @@ def _curves(
     start = run.summary.started or 0.0
     for case in (case for case in run.summary.cases if case.headline):
         for variant in VARIANTS:
-            requests = [
-                (record.sent - start, value * scale)
-                for record in _requests(run, case, variant)
-                if (value := measure(record)) is not None
+            rounds = [
+                [
+                    (record.sent - start, value * scale)
+                    for record in _requests(run, case, variant)
+                    if record.round == number and (value := measure(record)) is not None
+                ]
+                for number in range(1, run.config.load.rounds + 1)
             ]
+            requests = [request for of_round in rounds for request in of_round]
             if requests:
                 dots = requests[:: math.ceil(len(requests) / _DOTS)]
-                waves = _waves(requests, run.config.load.concurrency)
+                waves = _waves(rounds, run.config.load.concurrency)
                 yield _Curve(variant, case.structure, tuple(dots), tuple(waves))
 
 
@@ -81,13 +91,16 @@ def _requests(run: Results, case: Case, variant: str) -> list[Record]:
     return sorted(own, key=lambda record: record.sent)
 
 
-def _waves(requests: Sequence[Point], concurrency: int) -> Iterator[Point]:
+def _waves(rounds: Sequence[Sequence[Point]], concurrency: int) -> Iterator[Point]:
     # Requests sent together wait for each other in one batch: their median is one observation.
     # A long run takes several waves together.
-    size = concurrency * math.ceil(len(requests) / (_WAVES * concurrency))
-    for start in range(0, len(requests), size):
-        wave = requests[start : start + size]
-        yield median(x for x, _ in wave), median(y for _, y in wave)
+    size = concurrency * math.ceil(sum(map(len, rounds)) / (_WAVES * concurrency))
+    for index, requests in enumerate(filter(None, rounds)):
+        if index:
+            yield math.nan, math.nan  # between two rounds nothing was measured: no line
+        for start in range(0, len(requests), size):
+            wave = requests[start : start + size]
+            yield median(x for x, _ in wave), median(y for _, y in wave)
 
 
 def _time_unit(length: float) -> tuple[str, float]:
@@ -121,7 +134,7 @@ def _name_curves(axes: Axes, curves: Sequence[_Curve], gap: float) -> None:
     heights = canvas.apart([curve.waves[-1][1] for curve in curves], gap)
     for curve, height in zip(curves, heights, strict=True):
         axes.annotate(
-            f"{curve.variant}, {curve.structure}",
+            f"{_SAMPLE[curve.structure]} {curve.variant}, {curve.structure}",
             (1.02, height),
             xycoords=("axes fraction", "data"),
             va="center",
