@@ -85,7 +85,8 @@ test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
 
 .PHONY: test-vllm
 test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and hold the result against the article's
-	pytest tests/vllm
+	@# Not captured: the rehearsal shows how far it is, which takes minutes.
+	pytest --capture=no tests/vllm
 
 .PHONY: test-cluster
 test-cluster: $(READY_DEV) ## Judge the charts by a real control plane; needs Go 1.25+
