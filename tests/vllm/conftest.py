@@ -14,6 +14,7 @@ import pytest
 from benchmark import results
 from benchmark.results import Results
 from benchmark.summary import Case
+from rehearsal.interruption import interruptible
 from tests.synthesis import ROOT
 
 EXPERIMENT = ROOT / "experiments" / "two-cores.yaml"
@@ -35,20 +36,26 @@ class Rehearsed(NamedTuple):
 def rehearsed() -> Rehearsed:
     before = _runs()
     start = time.monotonic()
-    ended = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-m", "rehearsal", "--vllm", str(EXPERIMENT)],
         cwd=ROOT,
         env=os.environ
         | {"PATH": f"{ROOT}/.venv/bin:{ROOT}/node_modules/.bin:{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         text=True,
-        timeout=SECONDS,
     )
+    with interruptible():
+        try:
+            said, _ = process.communicate(timeout=SECONDS)
+        except BaseException:
+            process.terminate()  # and not kill: it has servers to end
+            process.wait()
+            raise
     seconds = time.monotonic() - start
-    assert ended.returncode == 0, ended.stdout
-    print(ended.stdout)
+    assert process.returncode == 0, said
+    print(said)
     (folder,) = _runs() - before
-    return Rehearsed(results.read(folder), ended.stdout, seconds)
+    return Rehearsed(results.read(folder), said, seconds)
 
 
 def _runs() -> set[Path]:
