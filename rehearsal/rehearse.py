@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 from datetime import UTC, datetime
 from typing import Final
@@ -86,5 +87,7 @@ def _run(benchmark: Benchmark, layout: Layout) -> None:
             status = process.wait(BENCHMARK_SECONDS)
         except subprocess.TimeoutExpired:
             raise RehearsalError(f"did not end within {BENCHMARK_SECONDS:.0f} s") from None
+    if status < 0:
+        raise RehearsalError(f"the benchmark was killed ({signal.Signals(-status).name})")
     if status != 0:
         raise RehearsalError(f"the benchmark ended with status {status}, for the reason above")
