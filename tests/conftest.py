@@ -18,7 +18,7 @@ from tests.synthesis import ROOT, Synthesised, synthesise
 ARTICLE = ROOT / "experiments" / "article.yaml"
 
 
-class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """A file to a worker at a time; the two folders that share the matrix, to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -60,7 +60,7 @@ class Timeline:
                 yield revision, kind, change, object_
 
 
-def _count(Pod: dict[str, Manifest], ResourceClaim: dict[str, Manifest]) -> Most:  # noqa: N803
+def _count(Pod: dict[str, Manifest], ResourceClaim: dict[str, Manifest]) -> Most:  # noqa: N803 (kinds)
     there = {uid for uid, pod in Pod.items() if pod["status"]["phase"] in ("Pending", "Running")}
     claims = ResourceClaim.values()
     asked = [c for c in claims if any(o["uid"] in there for o in c["metadata"]["ownerReferences"])]
