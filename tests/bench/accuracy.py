@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmark import ledger, measures
 from benchmark.ledger import Record
-from tests.bench.processes import Sent, record, served, streams
+from tests.bench.processes import Sent, golden, record, streams, tapped
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8)
 
@@ -32,7 +32,8 @@ def main() -> None:
     for count in arguments.streams:
         with (
             tempfile.TemporaryDirectory() as folder,
-            served(arguments.rate, SIZES, Path(folder)) as (golden_url, tap_url, _),
+            golden(arguments.rate, SIZES) as golden_url,
+            tapped(golden_url, Path(folder) / "ledger.jsonl") as (tap_url, _),
         ):
             delays = [0.5 + index / count / arguments.rate for index in range(count)]
             for chunks in (1, arguments.rate * arguments.seconds):  # the first is a warm-up

@@ -1,16 +1,14 @@
-"""A golden server, the tap and a client, each in a process of its own."""
+"""A server, the tap and a client, each in a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -18,35 +16,47 @@ from benchmark.ledger import Ledger
 from benchmark.tap import Tap, settle
 from rehearsal.golden import Golden
 from rehearsal.schedule import Step
+from tests.bench import pace
 
 Sent = dict[str, Any]
 
 
 @contextmanager
-def served(rate: int, sizes: Sequence[int], folder: Path) -> Iterator[tuple[str, str, int]]:
-    """Serves golden streams of ``rate`` chunks a second, of ``sizes`` tokens in turn, and a tap
-    before them whose ledger is in ``folder``: the server's URL, the tap's URL and process id."""
-    server, golden_url = _start(_serve_golden, rate, tuple(sizes))
-    tap, tap_url = _start(_serve_tap, golden_url, folder / "ledger.jsonl")
-    try:
-        yield golden_url, tap_url, tap.pid or 0
-    finally:
-        for process in (tap, server):
-            process.terminate()
-            process.join()
+def golden(rate: int, sizes: Sequence[int]) -> Iterator[str]:
+    """Serves golden streams of ``rate`` chunks a second, of ``sizes`` tokens in turn; its URL."""
+    with _running(_serve_golden, rate, tuple(sizes)) as (_, pipe):
+        yield pipe.recv()
+
+
+@contextmanager
+def paced(rate: int, chunks: int) -> Iterator[tuple[str, Callable[[], dict[str, list[float]]]]]:
+    """Serves streams of that many chunks, that many a second: its URL, and what asks it when it
+    sent them, by request id."""
+
+    def sent() -> dict[str, list[float]]:
+        pipe.send(None)
+        times: dict[str, list[float]] = pipe.recv()
+        return times
+
+    with _running(pace.serve, rate, chunks) as (_, pipe):
+        yield pipe.recv(), sent
+
+
+@contextmanager
+def tapped(endpoint: str, path: Path) -> Iterator[tuple[str, int]]:
+    """Serves a tap before the endpoint, with its ledger there: its URL and process id."""
+    with _running(_serve_tap, endpoint, path) as (process, pipe):
+        yield pipe.recv(), process.pid or 0
 
 
 def streams(
     url: str, names: Sequence[str], delays: Sequence[float], chunks: int
 ) -> list[list[float]]:
     """Times at which the chunks of each stream arrived at a client process."""
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.Process(
-        target=_run_client, args=(theirs, url, tuple(names), tuple(delays), chunks)
-    )
-    process.start()
-    times: list[list[float]] = ours.recv()
-    process.join()
+    arguments = (url, tuple(names), tuple(delays), chunks)
+    with _running(pace.receive, *arguments) as (process, pipe):
+        times: list[list[float]] = pipe.recv()
+        process.join()
     return times
 
 
@@ -62,41 +72,6 @@ def record(url: str) -> dict[str, Sent]:
             return sent
 
     return {sent["id"]: sent for sent in asyncio.run(get())}
-
-
-def _run_client(
-    pipe: Connection, url: str, names: Sequence[str], delays: Sequence[float], chunks: int
-) -> None:
-    async def load() -> list[list[float]]:
-        return await asyncio.gather(
-            *(_one(url, name, chunks, delay) for name, delay in zip(names, delays, strict=True))
-        )
-
-    pipe.send(asyncio.run(load()))
-
-
-async def _one(url: str, name: str, chunks: int, delay: float) -> list[float]:
-    """Times at which the chunks of one stream arrived, read with as little work as can be."""
-    await asyncio.sleep(delay)
-    parts = urlsplit(url)
-    body = (
-        f'{{"model":"Qwen/Qwen3-32B","stream":true,"max_tokens":{chunks},'
-        '"messages":[{"role":"user","content":"go"}]}'
-    ).encode()
-    head = (
-        f"POST {parts.path}/chat/completions HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        f"X-Request-Id: {name}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    ).encode()
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    writer.write(head + body)
-    times: list[float] = []
-    while read := await reader.read(65536):
-        now = time.monotonic()
-        # The key stands in each event once; the role's event has an empty content.
-        times += [now] * (read.count(b'"content":"') - read.count(b'"content":""'))
-    writer.close()
-    return times
 
 
 def _serve_golden(pipe: Connection, rate: int, sizes: Sequence[int]) -> None:
@@ -125,8 +100,15 @@ async def _forever(pipe: Connection, url: str) -> None:
     await asyncio.Event().wait()
 
 
-def _start(target: Callable[..., None], *arguments: Any) -> tuple[multiprocessing.Process, str]:
+@contextmanager
+def _running(
+    target: Callable[..., None], *arguments: Any
+) -> Iterator[tuple[multiprocessing.Process, Connection]]:
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=target, args=(theirs, *arguments), daemon=True)
     process.start()
-    return process, ours.recv()
+    try:
+        yield process, ours
+    finally:
+        process.terminate()
+        process.join()

@@ -4,7 +4,7 @@
 
 Server, tap and client are a process each. Rounds with and without the tap alternate, so that both
 see the same machine. A chunk's delay is the client's time of arrival minus the server's own record
-of when it sent the chunk; all processes read the same monotonic clock.
+of when it sent the chunk.
 
 Three busy processes on few cores wait for one another and for whatever else runs, up to the
 scheduler's time slice of some milliseconds. So the same is measured under real-time scheduling
@@ -14,15 +14,19 @@ too, where that is allowed: it keeps other programs out, and what is left is the
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import random
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench.processes import record, served, streams
+from tests.bench.processes import paced, streams, tapped
+
+Delays = list[float]
 
 
 def main() -> None:
@@ -38,22 +42,25 @@ def main() -> None:
 
 
 def _measure(arguments: argparse.Namespace, scheduling: str) -> None:
+    direct: list[Delays] = []
+    through: list[Delays] = []
+    cpu = 0.0
     with (
         tempfile.TemporaryDirectory() as folder,
-        served(arguments.rate, [4], Path(folder)) as (golden_url, tap_url, tap_pid),
+        paced(arguments.rate, arguments.rate * arguments.seconds) as (url, sent),
+        tapped(url, Path(folder) / "ledger.jsonl") as (tap_url, tap_pid),
     ):
-        direct: list[float] = []
-        tapped: list[float] = []
-        cpu = 0.0
         for _ in range(arguments.rounds):
-            direct += _delays(arguments, golden_url, golden_url)
+            direct.append(_delays(arguments, url, sent))
             before = _cpu_seconds(tap_pid)
-            tapped += _delays(arguments, tap_url, golden_url)
+            through.append(_delays(arguments, tap_url, sent))
             cpu += _cpu_seconds(tap_pid) - before
-    _report(arguments, scheduling, direct, tapped, cpu)
+    _report(arguments, scheduling, direct, through, cpu)
 
 
-def _delays(arguments: argparse.Namespace, url: str, record_url: str) -> list[float]:
+def _delays(
+    arguments: argparse.Namespace, url: str, sent: Callable[[], dict[str, list[float]]]
+) -> Delays:
     names = [f"{time.monotonic_ns()}-{index}" for index in range(arguments.streams)]
     # Begun one after the other within a second, each at its own place between two chunks: a burst
     # would measure how long 64 requests take to open, and the server's queue.
@@ -63,19 +70,19 @@ def _delays(arguments: argparse.Namespace, url: str, record_url: str) -> list[fl
         for index, place in enumerate(order)
     ]
     arrivals = streams(url, names, delays, arguments.rate * arguments.seconds)
-    sent = record(record_url)
+    times = sent()
     return [
         arrived - at
-        for name, times in zip(names, arrivals, strict=True)
-        for arrived, (at, _) in zip(times, sent[name]["chunks"], strict=True)
+        for name, arrived_at in zip(names, arrivals, strict=True)
+        for arrived, at in zip(arrived_at, times[name], strict=True)
     ]
 
 
 def _report(
     arguments: argparse.Namespace,
     scheduling: str,
-    direct: list[float],
-    tapped: list[float],
+    direct: list[Delays],
+    through: list[Delays],
     cpu: float,
 ) -> None:
     print(
@@ -83,13 +90,17 @@ def _report(
         f"{arguments.seconds} s each; {scheduling}; load average {os.getloadavg()[0]:.1f}"
     )
     print(f"{'chunk delay, ms':<16}{'p50':>8}{'p90':>8}{'p99':>8}{'p99.9':>8}{'chunks':>10}")
-    rows = {"without tap": direct, "with tap": tapped}
-    figures = {name: _percentiles(delays) for name, delays in rows.items()}
-    for name, delays in rows.items():
-        print(f"{name:<16}{''.join(f'{f:8.3f}' for f in figures[name])}{len(delays):>10,}")
-    added = [b - a for a, b in zip(*figures.values(), strict=True)]
-    print(f"{'added':<16}{''.join(f'{figure:8.3f}' for figure in added)}")
-    print(f"CPU of the tap per 1,000 chunks: {1e6 * cpu / len(tapped):.1f} ms")
+    rows = {
+        "without tap": list(itertools.chain(*direct)),
+        "with tap": list(itertools.chain(*through)),
+    }
+    figures = [_percentiles(delays) for delays in rows.values()]
+    for (name, delays), row in zip(rows.items(), figures, strict=True):
+        print(f"{name:<16}{''.join(f'{figure:8.3f}' for figure in row)}{len(delays):>10,}")
+    print(f"{'added':<16}{''.join(f'{b - a:8.3f}' for a, b in zip(*figures, strict=True))}")
+    rounds = [_percentiles(b)[2] - _percentiles(a)[2] for a, b in zip(direct, through, strict=True)]
+    print(f"added p99 by round: {', '.join(f'{figure:.3f}' for figure in rounds)}")
+    print(f"CPU of the tap per 1,000 chunks: {1e6 * cpu / len(rows['with tap']):.1f} ms")
 
 
 def _percentiles(delays: list[float]) -> list[float]:

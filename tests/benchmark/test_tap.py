@@ -458,6 +458,25 @@ def test_the_rest_of_the_request_keeps_its_numbers(tmp_path: Path, own: dict[str
     asyncio.run(scenario())
 
 
+def test_an_answer_that_is_no_event_stream_passes_as_it_comes(tmp_path: Path) -> None:
+    async def lines(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(request)
+        for number in range(3):
+            await response.write(b'{"n":%d}\n' % number)
+            await asyncio.sleep(0.1)
+        return response
+
+    async def scenario() -> None:
+        async with server(lines) as url, bench(url, tmp_path) as b:
+            async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
+                reads = [read async for read in response.content.iter_any()]
+            assert reads == [b'{"n":0}\n', b'{"n":1}\n', b'{"n":2}\n']
+            assert (b.only().error or "").startswith("malformed answer: ")
+
+    asyncio.run(scenario())
+
+
 def test_what_made_the_client_hang_up_is_the_error(tmp_path: Path) -> None:
     async def broken(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

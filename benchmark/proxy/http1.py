@@ -1,0 +1,138 @@
+"""HTTP/1.1 messages as a proxy passes them on. Parsing is httptools'; this is the other half."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+# In the order and the spelling they came in; a name may come more than once.
+Headers = list[tuple[bytes, bytes]]
+
+LAST_CHUNK: Final = b"0\r\n\r\n"
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+# RFC 9110, 7.6.1: these belong to one connection and are not passed on.
+_HOP_BY_HOP: Final = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_WITH_BODY: Final = frozenset({b"POST", b"PUT", b"PATCH"})
+_BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+
+
+@dataclass
+class Request:
+    """A request, read whole.
+
+    ``target`` is path and query as they came, percent signs and all; ``headers`` are those that
+    concern the server. ``reads_chunks``: the client speaks HTTP/1.1. ``keep_alive``: it may send
+    another request on its connection.
+    """
+
+    method: bytes
+    target: bytes
+    headers: Headers
+    body: bytes
+    reads_chunks: bool = True
+    keep_alive: bool = True
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How an answer is passed on, by what came and what its client can read.
+
+    ``head`` is to be written before all else. ``bodiless``: nothing follows it, whatever its
+    headers say. ``until_close``: the server ends the body by closing the connection. ``chunked``:
+    the client reads it in chunks. ``keep_alive``: the client sees its end and may send more.
+    """
+
+    head: bytes
+    bodiless: bool
+    until_close: bool
+    chunked: bool
+    keep_alive: bool
+
+    def encode(self, data: bytes, last: bool) -> bytes:
+        """The next part of the body."""
+        if not self.chunked:
+            return data
+        # An empty chunk would end the body.
+        part = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+        return part + LAST_CHUNK if last else part
+
+
+def frame(
+    request: Request, status: int, reason: bytes, headers: Headers, *, changes: bool
+) -> Framing:
+    """The framing of an answer with these headers; ``changes``: its body may change its length."""
+    length = value(headers, b"content-length")
+    until_close = length is None and value(headers, b"transfer-encoding") is None
+    passed = end_to_end(headers)
+    if changes:
+        passed, length = without(passed, b"content-length"), None
+    bodiless = request.method == b"HEAD" or status in _BODILESS
+    open_ended = length is None and not bodiless
+    chunked = open_ended and request.reads_chunks
+    keep_alive = request.keep_alive and (chunked or not open_ended)
+    if chunked:
+        passed.append((b"Transfer-Encoding", b"chunked"))
+    if not keep_alive:
+        passed.append((b"Connection", b"close"))
+    return Framing(
+        head=b"HTTP/1.1 %d %b\r\n" % (status, reason) + _lines(passed),
+        bodiless=bodiless,
+        until_close=until_close and not bodiless,
+        chunked=chunked,
+        keep_alive=keep_alive,
+    )
+
+
+def value(headers: Headers, name: bytes) -> bytes | None:
+    """The first header of that name, given in lower case; None without one."""
+    return next((value for key, value in headers if key.lower() == name), None)
+
+
+def without(headers: Headers, *names: bytes) -> Headers:
+    """All but the headers of these names, given in lower case."""
+    return [(name, value) for name, value in headers if name.lower() not in names]
+
+
+def end_to_end(headers: Headers) -> Headers:
+    """All but those that concern this one connection."""
+    named = b",".join(value for name, value in headers if name.lower() == b"connection")
+    listed = {name.strip().lower() for name in named.split(b",")}
+    return without(headers, *_HOP_BY_HOP, *listed)
+
+
+def encode_request(request: Request, host: bytes) -> bytes:
+    """The whole message, for a connection of its own."""
+    headers = [(b"Host", host), *request.headers, (b"Connection", b"close")]
+    if request.body or request.method in _WITH_BODY:
+        headers.append((b"Content-Length", b"%d" % len(request.body)))
+    start = b"%b %b HTTP/1.1\r\n" % (request.method, request.target)
+    return start + _lines(headers) + request.body
+
+
+def encode_error(status: HTTPStatus, message: str, kind: str, *, keep_alive: bool) -> bytes:
+    """A whole answer with an error, in the form OpenAI's clients read."""
+    details = {"message": message, "type": kind, "param": None, "code": status.value}
+    body = json.dumps({"error": details}).encode()
+    headers = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body))]
+    if not keep_alive:
+        headers.append((b"Connection", b"close"))
+    return b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) + _lines(headers) + body
+
+
+def _lines(headers: Headers) -> bytes:
+    return b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n"
