@@ -124,7 +124,6 @@ class Upstream(asyncio.Protocol):
         """Hangs up, since the client has."""
         if not self._over:
             self._exchange.broke("cancelled by the client", time.monotonic())
-            self._connecting.cancel()
             self._leave()
 
     def pause(self) -> None:
@@ -149,6 +148,10 @@ class Upstream(asyncio.Protocol):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if self._over:
+            # The client left meanwhile. Cancelling the attempt then would have leaked its socket.
+            self._transport.abort()
+            return
         if self._client.paused:
             self.pause()
         message = http1.encode_request(self._exchange.request, self._server.host)
@@ -168,7 +171,7 @@ class Upstream(asyncio.Protocol):
         except httptools.HttpParserError as error:
             malformed = error
         self._pass(at)
-        if malformed is not None and not self._over:
+        if malformed is not None:
             self._break(HTTPStatus.BAD_GATEWAY, f"malformed answer: {malformed}")
 
     @override
@@ -224,6 +227,8 @@ class Upstream(asyncio.Protocol):
         self._break(HTTPStatus.GATEWAY_TIMEOUT, f"stalled: nothing came for {limit:g} s")
 
     def _break(self, status: HTTPStatus, reason: str) -> None:
+        if self._over:
+            return
         self._exchange.broke(reason, time.monotonic())
         self._leave()
         # Once begun, the client has to see a broken answer, not one that seems to end well.

@@ -87,7 +87,10 @@ async def between(script: Script | bytes, stall_seconds: float = 5) -> AsyncIter
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving.add(cast("asyncio.Task[None]", asyncio.current_task()))
         try:
-            requests.append(await reader.readuntil(b"\r\n\r\n"))
+            try:
+                requests.append(await reader.readuntil(b"\r\n\r\n"))
+            except (asyncio.IncompleteReadError, ConnectionResetError):
+                return
             if isinstance(script, bytes):
                 writer.write(script)
             else:
@@ -371,6 +374,23 @@ def test_a_client_that_leaves_is_left_by_the_server_s_side_too(
 
     with caplog.at_level(logging.WARNING):
         run(waits, scenario)
+    assert caplog.records == []
+
+
+def test_a_client_may_leave_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(b: Between) -> None:
+        for turns in range(40):
+            async with b.connection() as (_, writer):
+                writer.write(GET)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                writer.transport.abort()
+        assert (await b.ask(GET, until=b"hi")).endswith(b"hi")
+        assert b.outcomes[-1] == "ended"
+        assert set(b.outcomes) == {"cancelled by the client", "ended"}
+
+    with caplog.at_level(logging.WARNING):
+        run(HI, scenario)
     assert caplog.records == []
 
 
