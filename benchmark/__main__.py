@@ -125,7 +125,7 @@ def _report(folder: Path) -> int:
         raise RunError(f"{folder}: there is no such folder")
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is no run's folder: has no {CONFIG}")
-    print(table.render(folder))
+    print(table.render(folder, table.terminal_width()))
     print(f"report: {report.write(folder)}")
     return 0
 

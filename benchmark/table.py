@@ -1,7 +1,12 @@
-"""A run as a table for the terminal: Base against SD, case by case, in 120 columns."""
+"""A run as a table for the terminal: Base against SD, case by case, in 120 columns.
+
+A narrower terminal gets two tables, one below the other, that fit into 80.
+"""
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +18,7 @@ from benchmark.results import Results
 from benchmark.summary import Arm, Case, Percentiles
 
 WIDTH: Final = 120
+NARROW: Final = 80
 
 # One column each: what is measured, how it is summed up, and how wide it is.
 _COLUMNS: Final[tuple[tuple[str, str, int], ...]] = (
@@ -28,47 +34,81 @@ _COLUMNS: Final[tuple[tuple[str, str, int], ...]] = (
 )
 _VARIANT: Final = 5
 
+# The columns of one table, and of the first of two. The speed-up stands at the end of either.
+_WHOLE: Final = slice(None)
+_FIRST, _SECOND = slice(4), slice(4, None)
 
-def render(run_dir: Path) -> str:
+
+def terminal_width() -> int:
+    """The columns of the terminal that standard output is; ``WIDTH`` where it is none."""
+    return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
+
+
+def render(run_dir: Path, columns: int = WIDTH) -> str:
     """The table of the run in ``run_dir``. Raises what ``results.read`` raises."""
-    return render_results(results.read(run_dir))
+    return render_results(results.read(run_dir), columns)
 
 
-def render_results(run: Results) -> str:
-    """The table of a run that has been read already. Ends with a newline."""
-    rule = "─" * WIDTH
-    body = [line for case in run.summary.cases for line in ("", *_case(case))][1:]
-    parts = (*_heading(run), "", *_column_heads(), rule, *body, rule, *_verdicts(run), *_notes(run))
+def render_results(run: Results, columns: int = WIDTH) -> str:
+    """The table of a run that has been read already, for so many columns. Ends with a newline.
+
+    It is never wider than ``WIDTH`` nor narrower than ``NARROW``.
+    """
+    width = max(NARROW, min(columns, WIDTH))
+    tables = [_WHOLE] if width == WIDTH else [_FIRST, _SECOND]
+    parts = (
+        *_heading(run, width),
+        *(line for table in tables for line in _table(run, table, width)),
+        *_verdicts(run, width),
+        "",
+        *_notes(run, width),
+    )
     return "\n".join(line.rstrip() for line in parts) + "\n"
 
 
-def _heading(run: Results) -> Iterator[str]:
+def _heading(run: Results, width: int) -> Iterator[str]:
     load = run.config.load
     yield from _wrapped(
         f"{run.config.experiment}: Base against SD, {run.config.model} "
-        f"at concurrency {load.concurrency}"
+        f"at concurrency {load.concurrency}",
+        width,
     )
     yield from _wrapped(
         f"Load: {run.driver}, {wording.count(load.rounds, 'round')} of "
         f"{wording.count(load.requests, 'request')} per case and variant, "
-        f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
+        f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out",
+        width,
     )
 
 
-def _column_heads() -> Iterator[str]:
+def _table(run: Results, columns: slice, width: int) -> Iterator[str]:
+    rule = "─" * width
+    yield ""
+    yield from _column_heads(columns)
+    yield rule
+    for index, case in enumerate(run.summary.cases):
+        if index:
+            yield ""
+        yield from _case(case, columns)
+    yield rule
+
+
+def _column_heads(columns: slice) -> Iterator[str]:
     measured, summed_up, _ = zip(*_COLUMNS, strict=True)
-    yield _row("", "", measured, "")
-    yield _row("test case", "", summed_up, "speed-up, 95 %")
+    yield _row("", "", measured, "", columns)
+    yield _row("test case", "", summed_up, "speed-up, 95 %", columns)
 
 
-def _case(case: Case) -> Iterator[str]:
+def _case(case: Case, columns: slice) -> Iterator[str]:
     speedup = case.speedup
     said = f"{wording.times(speedup):>5}  {wording.span(speedup)}" if speedup else ""
     first = said if case.verdict.finding.decided else "no verdict"
-    yield _row(wording.short(case.name), case.base.tally.variant, _cells(case.base), first)
+    yield _row(wording.short(case.name), case.base.tally.variant, _cells(case.base), first, columns)
     finding = case.verdict.finding.value
     speculative = case.speculative
-    yield _row(f"  {case.structure}", speculative.tally.variant, _cells(speculative), finding)
+    yield _row(
+        f"  {case.structure}", speculative.tally.variant, _cells(speculative), finding, columns
+    )
 
 
 def _cells(arm: Arm) -> list[str]:
@@ -95,19 +135,22 @@ def _median(sample: Percentiles | None) -> float | None:
     return None if sample is None else sample.p50
 
 
-def _row(name: str, variant: str, cells: Sequence[str], last: str) -> str:
-    widths = (column[2] for column in _COLUMNS)
-    figures = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+def _row(name: str, variant: str, cells: Sequence[str], speedup: str, columns: slice) -> str:
+    widths = (width for _, _, width in _COLUMNS[columns])
+    figures = "".join(
+        f"{cell:>{width}}" for cell, width in zip(cells[columns], widths, strict=True)
+    )
+    last = "" if columns == _SECOND else speedup
     return f"{name:<{wording.NAME_WIDTH}} {variant:<{_VARIANT}}{figures}  {last}"
 
 
-def _verdicts(run: Results) -> Iterator[str]:
+def _verdicts(run: Results, width: int) -> Iterator[str]:
     for case in run.summary.cases:
         label = f"{wording.short(case.name):<{wording.NAME_WIDTH}}  "
-        yield from _wrapped(label + case.verdict.sentence, indent=len(label))
+        yield from _wrapped(label + case.verdict.sentence, width, indent=len(label))
 
 
-def _notes(run: Results) -> Iterator[str]:
+def _notes(run: Results, width: int) -> Iterator[str]:
     cost = run.config.cost
     notes = [
         *run.summary.notes,
@@ -117,9 +160,8 @@ def _notes(run: Results) -> Iterator[str]:
         f"USD: {wording.dollars(cost.usd_per_hour)} an hour (as of {cost.as_of}) "
         f"x {cost.share:g}, {cost.denominator}.",
     ]
-    yield ""
     for note in notes:
-        yield from _wrapped(f"* {note}", indent=2)
+        yield from _wrapped(f"* {note}", width, indent=2)
 
 
 def _checks(run: Results) -> Iterator[str]:
@@ -138,5 +180,5 @@ def _checks(run: Results) -> Iterator[str]:
         )
 
 
-def _wrapped(text: str, indent: int = 0) -> list[str]:
-    return textwrap.wrap(text, WIDTH, subsequent_indent=" " * indent)
+def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=" " * indent)

@@ -24,7 +24,8 @@ class Outcome:
 
     def summary(self, steps: Steps) -> str:
         """What is printed at the end."""
-        return "\n".join([table.render(self.run_dir), *self._circumstances(), *self._ends(steps)])
+        results = table.render(self.run_dir, table.terminal_width())
+        return "\n".join([results, *self._circumstances(), *self._ends(steps)])
 
     def _circumstances(self) -> Iterator[str]:
         left_out = ", ".join(f"{count} {kind}" for kind, count in sorted(self.left_out.items()))

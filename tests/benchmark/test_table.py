@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import sys
+import termios
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from benchmark import table
+from benchmark import results, table
 from benchmark.config import ConfigError
 from tests.benchmark import generated_runs as generated
 
@@ -19,6 +24,15 @@ def rows(text: str, name: str) -> tuple[str, str]:
     lines = text.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith(name) and " Base " in line)
     return lines[first], lines[first + 1]
+
+
+def tables(text: str) -> list[str]:
+    """The tables of a text, each from its heads to the rule that ends it."""
+    rules = [n for n, line in enumerate(text.splitlines()) if line.startswith("───")]
+    return [
+        "\n".join(text.splitlines()[head - 2 : end])
+        for head, end in zip(rules[::2], rules[1::2], strict=True)
+    ]
 
 
 def test_whole_run(tmp_path: Path) -> None:
@@ -34,15 +48,46 @@ def test_whole_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [False, True])
-def test_it_fits_into_120_columns(tmp_path: Path, torn: bool) -> None:
+def test_it_fits_into_the_terminal(tmp_path: Path, torn: bool) -> None:
     cases = [("a" * 64, "structured", True), ("b" * 64, "open-ended", True)]
     configuration = generated.config(cases, requests=400, rounds=1, output_tokens=4)
     lines = [
         generated.fail(line, "unfortunately " * 20) if number % 3 == 0 else line
         for number, line in enumerate(generated.ledger(configuration))
     ]
-    text = table.render(generated.write(tmp_path, configuration, lines, torn=torn))
-    assert max(map(len, text.splitlines())) <= table.WIDTH
+    run = results.read(generated.write(tmp_path, configuration, lines, torn=torn))
+    for columns, width in ((40, 80), (80, 80), (119, 119), (120, 120), (140, 120)):
+        text = table.render_results(run, columns)
+        assert max(map(len, text.splitlines())) == width
+
+
+def test_a_narrow_terminal_gets_all_of_it_in_two_tables(tmp_path: Path) -> None:
+    run = results.read(generated.write(tmp_path, CONFIG, LINES))
+    (whole,) = tables(table.render_results(run, 120))
+    first, second = tables(table.render_results(run, 119))
+    for name in ("repetition", "counting", "open-ended"):
+        lines = zip(*(rows(text, name) for text in (whole, first, second)), strict=True)
+        for cells, above, below in ((line.split() for line in three) for three in lines):
+            name_and_variant = cells[:2]
+            assert above[:2] == below[:2] == name_and_variant
+            assert Counter(above) + Counter(below) == Counter(cells) + Counter(name_and_variant)
+
+
+def test_the_terminal_is_asked_for_its_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    parent, child = pty.openpty()
+    with open(parent, "rb"), open(child, "w") as terminal:
+        termios.tcsetwinsize(child, (24, 93))
+        monkeypatch.setattr(sys, "stdout", terminal)
+        monkeypatch.setattr(sys, "__stdout__", terminal)
+        assert table.terminal_width() == 93
+
+
+def test_a_file_gets_the_full_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with open(os.devnull, "w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        assert table.terminal_width() == 120
 
 
 def test_it_says_who_made_the_load(tmp_path: Path) -> None:
