@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+MOST_SHOWN: Final = 20
+"""Errors of one file; more would be scrolled past."""
 
 
 @dataclass(frozen=True)
@@ -21,10 +24,13 @@ class Refusal:
 
 
 class ExperimentError(Exception):
-    """An experiment file was refused. ``str()`` is the one line a user is shown."""
+    """An experiment file was refused. ``str()`` is what a user is shown: a line for each error."""
 
-    def __init__(self, file: str, what: Refusal | str) -> None:
-        super().__init__(f"{file}: {what}")
+    def __init__(self, file: str, *errors: Refusal | str) -> None:
+        lines = [f"{file}: {error}" for error in errors]
+        if len(lines) > MOST_SHOWN:
+            lines[MOST_SHOWN:] = [f"{file}: and {len(lines) - MOST_SHOWN} more"]
+        super().__init__("\n".join(lines))
 
 
 def shown(value: Any) -> str:

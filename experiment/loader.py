@@ -1,4 +1,4 @@
-"""From a YAML file to an ``Experiment``, or to one line that says why not."""
+"""From a YAML file to an ``Experiment``, or to the lines that say why not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from experiment.yaml_text import as_json
 def load(path: str | Path) -> Experiment:
     """The experiment in the YAML 1.2 file ``path``.
 
-    Raises ExperimentError, one line that names file, field, value and what is allowed.
+    Raises ExperimentError, a line for each error: file, field, value and what is allowed. What
+    must hold between fields is looked at once each of them is good.
     """
     return parse(_read(Path(path)), str(path))
 
@@ -28,9 +29,10 @@ def parse(text: str, file: str) -> Experiment:
         # enumeration or a date, and still refuses "4" for 4.
         experiment = Experiment.model_validate_json(as_json(text, file))
     except ValidationError as error:
-        raise ExperimentError(file, translate(error.errors())) from None
-    for refusal in refusals(experiment):
-        raise ExperimentError(file, refusal)
+        raise ExperimentError(file, *translate(error.errors())) from None
+    refused = [*refusals(experiment)]
+    if refused:
+        raise ExperimentError(file, *refused)
     return experiment
 
 

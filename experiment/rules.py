@@ -1,7 +1,7 @@
 """What must hold between the fields of an experiment. Each rule is one function.
 
-A rule yields what it refuses. Rules run in order and the first refusal is shown, so a rule may
-rely on those before it (``_runtime`` before anything that asks what the runtime can do).
+A rule yields what it refuses. It may rely on others (``_mode`` on ``_runtime``): where one of them
+has refused something it is not asked.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from experiment.errors import Refusal, shown
@@ -50,18 +50,28 @@ USABLE_MEMORY: Final = 0.8
 rest."""
 
 Refusals = Iterator[Refusal]
+Rule = Callable[[Experiment], Refusals]
 
 
 def refusals(experiment: Experiment) -> Refusals:
     """Everything in ``experiment`` that cannot be, most basic first."""
-    for rule in _RULES:
-        yield from rule(experiment)
+    kept: set[Rule] = set()
+    for rule, relied_on in _RULES.items():
+        if kept.issuperset(relied_on):
+            found = [*rule(experiment)]
+            yield from found
+            if not found:
+                kept.add(rule)
+
+
+def _region(experiment: Experiment) -> Refusals:
+    region = experiment.aws.region
+    if region.startswith(OTHER_PARTITIONS):
+        yield Refusal("aws.region", region, "must be a region of the partition aws")
 
 
 def _zones(experiment: Experiment) -> Refusals:
     aws = experiment.aws
-    if aws.region.startswith(OTHER_PARTITIONS):
-        yield Refusal("aws.region", aws.region, "must be a region of the partition aws")
     for index, zone in enumerate(aws.availability_zones):
         field = f"aws.availability_zones[{index}]"
         if not zone.startswith(aws.region):
@@ -89,9 +99,9 @@ def _api_access(experiment: Experiment) -> Refusals:
             yield Refusal(
                 field, block, f"must be /{WIDEST_API_ACCESS} or narrower; name your own addresses"
             )
-        if any(network.overlaps(private) for private in PRIVATE):
+        elif any(network.overlaps(private) for private in PRIVATE):
             yield Refusal(field, block, "is private; EKS takes the public address you come from")
-        if interface.ip != network.network_address:
+        elif interface.ip != network.network_address:
             yield Refusal(field, block, f"has host bits set; the network is {network}")
 
 
@@ -149,7 +159,7 @@ def _models_known(experiment: Experiment) -> Refusals:
                 )
 
 
-def _pair(experiment: Experiment) -> Refusals:
+def _kinds(experiment: Experiment) -> Refusals:
     target, draft = experiment.models.target.known, experiment.models.draft.known
     needed = experiment.serving_runtime.modes[experiment.speculation.mode].draft
     if target.kind is not ModelKind.CAUSAL_LM:
@@ -164,20 +174,24 @@ def _pair(experiment: Experiment) -> Refusals:
             experiment.models.draft.id,
             f"is of kind {draft.kind}; mode {experiment.speculation.mode} needs {needed}",
         )
+
+
+def _pair(experiment: Experiment) -> Refusals:
+    target, draft = experiment.models.target.known, experiment.models.draft.known
     if draft.vocabulary != target.vocabulary:
         yield Refusal(
             "models.draft",
             experiment.models.draft.id,
             f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}",
         )
-    if needed is ModelKind.CAUSAL_LM and draft.family != target.family:
+    if draft.kind is ModelKind.CAUSAL_LM and draft.family != target.family:
         yield Refusal(
             "models.draft",
             experiment.models.draft.id,
             f"is of family {draft.family}; must be the target's, {target.family}, whose model "
             "class NxDI builds a fused draft with",
         )
-    if needed is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
+    if draft.kind is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
         yield Refusal(
             "models.draft",
             experiment.models.draft.id,
@@ -217,7 +231,7 @@ def _parallelism(experiment: Experiment) -> Refusals:
             f"{layout} come to tensor_parallel {cores}; NxDI's largest is "
             f"{LARGEST_TENSOR_PARALLEL}",
         )
-    if serving.tensor_parallel != cores:
+    elif serving.tensor_parallel != cores:
         yield Refusal(
             "serving.tensor_parallel",
             serving.tensor_parallel,
@@ -257,6 +271,7 @@ def _memory(experiment: Experiment) -> Refusals:
             f"{weights:g} GiB of weights need more than {USABLE_MEMORY:.0%} of "
             f"{room} GiB device memory; ask for more devices",
         )
+        return
     cache = _cache_gib(serving, models.target.known) + _cache_gib(serving, models.draft.known)
     if weights + cache > room * USABLE_MEMORY:
         yield Refusal(
@@ -279,14 +294,18 @@ def _cache_gib(serving: Serving, model: Architecture) -> float:
 
 
 def _length(experiment: Experiment) -> Refusals:
-    length = experiment.serving.length
-    for role, model in (("target", experiment.models.target), ("draft", experiment.models.draft)):
-        if length > model.known.max_length:
-            yield Refusal(
-                "serving.length",
-                length,
-                f"must be at most {model.known.max_length}, the context of the {role} {model.id}",
-            )
+    length, models = experiment.serving.length, experiment.models
+    role, model = min(
+        ("target", models.target),
+        ("draft", models.draft),
+        key=lambda pair: pair[1].known.max_length,
+    )
+    if length > model.known.max_length:
+        yield Refusal(
+            "serving.length",
+            length,
+            f"must be at most {model.known.max_length}, the context of the {role} {model.id}",
+        )
 
 
 def _load_fits(experiment: Experiment) -> Refusals:
@@ -369,22 +388,25 @@ def _test_cases(experiment: Experiment) -> Refusals:
             )
 
 
-_RULES: Final[tuple[Callable[[Experiment], Refusals], ...]] = (
-    _zones,
-    _api_access,
-    _purchase,
-    _runtime,
-    _mode,
-    _models_known,
-    _pair,
-    _window,
-    _parallelism,
-    _claims_fit,
-    _memory,
-    _length,
-    _load_fits,
-    _concurrency,
-    _temperature,
-    _test_cases,
-    _emails,
-)
+# Each with those it relies on.
+_RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
+    _region: (),
+    _zones: (_region,),
+    _api_access: (),
+    _purchase: (),
+    _runtime: (),
+    _mode: (_runtime,),
+    _models_known: (),
+    _kinds: (_mode, _models_known),
+    _pair: (_kinds,),
+    _window: (_mode,),
+    _parallelism: (),
+    _claims_fit: (),
+    _memory: (_models_known, _parallelism),
+    _length: (_models_known,),
+    _load_fits: (),
+    _concurrency: (),
+    _temperature: (_mode,),
+    _test_cases: (),
+    _emails: (),
+}

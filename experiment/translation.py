@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
@@ -32,9 +32,24 @@ PATTERNS_IN_WORDS: Final = {
 """The schema's patterns in words."""
 
 
-def translate(errors: Sequence[ErrorDetails]) -> Refusal | str:
-    """The most telling of pydantic's ``errors``, in the words of the file."""
-    error = _most_telling(errors)
+def translate(errors: Sequence[ErrorDetails]) -> Iterator[Refusal | str]:
+    """Pydantic's ``errors`` in the words of the file, without those that follow from others."""
+    misspelt = {
+        (*loc[:-1], _close(str(loc[-1]), _model_at(loc[:-1])))
+        for loc in (error["loc"] for error in errors if error["type"] == "extra_forbidden")
+    }
+    for error in errors:
+        follows = error["type"] == "missing" and error["loc"] in misspelt
+        if not follows and not _miscounted(error):
+            yield _translated(error)
+
+
+def _miscounted(error: ErrorDetails) -> bool:
+    """Whether a list is called too short only because some of its items are bad."""
+    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
+
+
+def _translated(error: ErrorDetails) -> Refusal | str:
     loc = error["loc"]
     match error["type"]:
         case "json_invalid":  # what YAML can say and JSON cannot
@@ -48,16 +63,6 @@ def translate(errors: Sequence[ErrorDetails]) -> Refusal | str:
         case _:
             allowed = _allowed(error)
     return Refusal(_path(loc), error["input"], allowed)
-
-
-def _most_telling(errors: Sequence[ErrorDetails]) -> ErrorDetails:
-    """The first error; of a misspelt key, which is missing and unknown, the second."""
-    first = errors[0]
-    if first["type"] == "missing":
-        for error in errors:
-            if error["type"] == "extra_forbidden" and error["loc"][:-1] == first["loc"][:-1]:
-                return error
-    return first
 
 
 def _allowed(error: ErrorDetails) -> str:
@@ -134,6 +139,11 @@ def _model_at(loc: Iterable[int | str]) -> type[BaseModel]:
 
 
 def _unknown_key(key: str, model: type[BaseModel]) -> str:
-    close = difflib.get_close_matches(key, model.model_fields, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    close = _close(key, model)
+    hint = f"did you mean {close}? " if close else ""
     return f"unknown key; {hint}allowed: {', '.join(model.model_fields)}"
+
+
+def _close(key: str, model: type[BaseModel]) -> str | None:
+    """The key that ``key`` is likely a misspelling of."""
+    return next(iter(difflib.get_close_matches(key, model.model_fields, n=1)), None)

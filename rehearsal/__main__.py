@@ -1,6 +1,6 @@
 """``python -m rehearsal [--vllm] [EXPERIMENT]``: the whole experiment on this machine.
 
-Exit status: 0 all went well; 1 something did not, which the last line says; 128 + n ended by
+Exit status: 0 all went well; 1 something did not, which the last lines say; 128 + n ended by
 signal n. No process stays in any case.
 """
 
@@ -40,7 +40,11 @@ def main() -> int:
         with interruptible():
             outcome = rehearse(arguments.experiment, Layout(ROOT), endpoints, steps)
             print(outcome.summary(steps))
-    except (RehearsalError, ExperimentError, BotoCoreError, ClientError, OSError) as error:
+    except ExperimentError as error:
+        for line in str(error).splitlines():
+            print(f"rehearsal: {line}", file=sys.stderr)
+        return 1
+    except (RehearsalError, BotoCoreError, ClientError, OSError) as error:
         where = f"{steps.current.title}: " if steps.current else ""
         print(f"rehearsal: {where}{' '.join(str(error).split())}", file=sys.stderr)
         return 1

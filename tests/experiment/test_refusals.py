@@ -1,4 +1,4 @@
-"""Bad experiment files, each with the one line that it gets."""
+"""Bad experiment files, each with the lines that it gets: one for each error."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from experiment import ExperimentError, load
 from experiment.__main__ import json_schema
+from experiment.errors import MOST_SHOWN
 from experiment.loader import parse
 from experiment.translation import PATTERNS_IN_WORDS
 from tests.experiment.files import (
@@ -45,33 +46,37 @@ CASE = "benchmark.test_cases.3"
 
 @dataclass(frozen=True)
 class Bad:
-    """A bad file and its line, less the file's name."""
+    """A bad file and its lines, less the file's name."""
 
     name: str
     text: str
-    line: str
+    lines: tuple[str, ...]
 
 
-def _edit(name: str, changes: dict[str, Any], line: str) -> Bad:
-    return Bad(name, edited(changes), line)
+def _text(name: str, text: str, line: str) -> Bad:
+    return Bad(name, text, (line,))
+
+
+def _edit(name: str, changes: dict[str, Any], *lines: str) -> Bad:
+    return Bad(name, edited(changes), lines)
 
 
 def _syntax(name: str, old: str, new: str, line: str) -> Bad:
-    return Bad(name, replaced(old, new), line)
+    return _text(name, replaced(old, new), line)
 
 
 SYNTAX = [
-    Bad("empty", "", f"is empty; an experiment is a mapping with the keys {KEYS}"),
-    Bad("comment", "# mine\n", f"is empty; an experiment is a mapping with the keys {KEYS}"),
-    Bad("list", "- name\n", f"is a list; an experiment is a mapping with the keys {KEYS}"),
-    Bad("text", "mine", f"is a single value; an experiment is a mapping with the keys {KEYS}"),
-    Bad("number", "4", f"is a single value; an experiment is a mapping with the keys {KEYS}"),
-    Bad(
+    _text("empty", "", f"is empty; an experiment is a mapping with the keys {KEYS}"),
+    _text("comment", "# mine\n", f"is empty; an experiment is a mapping with the keys {KEYS}"),
+    _text("list", "- name\n", f"is a list; an experiment is a mapping with the keys {KEYS}"),
+    _text("text", "mine", f"is a single value; an experiment is a mapping with the keys {KEYS}"),
+    _text("number", "4", f"is a single value; an experiment is a mapping with the keys {KEYS}"),
+    _text(
         "two-documents",
         f"{ARTICLE_TEXT}---\n{ARTICLE_TEXT}",
         "line 103: not valid YAML: a second document begins; a file holds one experiment",
     ),
-    Bad(
+    _text(
         "duplicate-key",
         f"{ARTICLE_TEXT}name: other\n",
         "line 103: not valid YAML: key 'name' is in line 6 already",
@@ -234,27 +239,27 @@ SYNTAX = [
         r'line: "\ud800"',
         r"line 77: not valid YAML: '\ud800' is not text",
     ),
-    Bad(
+    _text(
         "control-character",
         f"{ARTICLE_TEXT}# \a\n",
         "line 103: not valid YAML: character U+0007 cannot stand in a text file",
     ),
-    Bad(
+    _text(
         "number-as-key",
         f"{ARTICLE_TEXT}5: x\n",
         "line 103: not valid YAML: a key must be text, in quotes if need be; 5 is not",
     ),
-    Bad(
+    _text(
         "null-as-key",
         f"{ARTICLE_TEXT}~: x\n",
         "line 103: not valid YAML: a key must be text, in quotes if need be; null is not",
     ),
-    Bad(
+    _text(
         "list-as-key",
         f"{ARTICLE_TEXT}[a, true]: x\n",
         "line 103: not valid YAML: a key must be text, in quotes if need be; ['a', true] is not",
     ),
-    Bad(
+    _text(
         "nested-deeper-than-the-parser-goes",
         f"name: {'[' * 500}{']' * 500}",
         "is nested too deeply; no list or mapping of an experiment is",
@@ -615,6 +620,7 @@ TYPES = [
         "half-the-internet",
         {"aws.api_access": ["0.0.0.0/1", "128.0.0.0/1"]},
         "aws.api_access[0] = '0.0.0.0/1': must be /8 or narrower; name your own addresses",
+        "aws.api_access[1] = '128.0.0.0/1': must be /8 or narrower; name your own addresses",
     ),
     _edit(
         "model",
@@ -650,6 +656,7 @@ RULES = [
         "zone-of-another-region",
         {"aws.region": "us-west-2"},
         "aws.availability_zones[0] = 'us-east-2a': must be a zone of aws.region, us-west-2",
+        "aws.availability_zones[1] = 'us-east-2c': must be a zone of aws.region, us-west-2",
     ),
     _edit(
         "zone-twice",
@@ -743,12 +750,16 @@ RULES = [
         "architecture-contradicts",
         {"models.draft.architecture": QWEN3_HEAD | {"layers": 28}},
         "models.draft.architecture.hidden = 5120: Qwen/Qwen3-1.7B has 2048; leave architecture out",
+        "models.draft.architecture.tied_embeddings = false: Qwen/Qwen3-1.7B has true; leave "
+        "architecture out",
+        "models.draft.architecture.checkpoint_gib = 1.5: Qwen/Qwen3-1.7B has 3.8; leave "
+        "architecture out",
     ),
     _edit(
         "architecture-contradicts-yes-or-no",
         {
             "models.draft.architecture": QWEN3_HEAD
-            | {"layers": 28, "hidden": 2048, "tied_embeddings": False}
+            | {"layers": 28, "hidden": 2048, "tied_embeddings": False, "checkpoint_gib": 3.8}
         },
         "models.draft.architecture.tied_embeddings = false: Qwen/Qwen3-1.7B has true; leave "
         "architecture out",
@@ -786,6 +797,8 @@ RULES = [
         {"models.draft": LLAMA},
         "models.draft = 'meta-llama/Llama-3.2-1B': has a vocabulary of 128256; must be the "
         "target's, 151936",
+        "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
+        "qwen3, whose model class NxDI builds a fused draft with",
     ),
     _edit(
         "head-of-another-size",
@@ -825,6 +838,8 @@ RULES = [
         {"serving.devices": 16, "serving.logical_core_size": 1, "serving.tensor_parallel": 64},
         "serving.logical_core_size = 1: 16 devices x 8 cores / logical_core_size 1 come to "
         "tensor_parallel 128; NxDI's largest is 64",
+        "serving.devices = 16: 2 claims of 16 devices need more than 1 x trn2.48xlarge with 16 "
+        "devices; ask for fewer, or for more capacity.nodes",
     ),
     _edit(
         "claims",
@@ -900,6 +915,7 @@ RULES = [
         "case-twice",
         {f"{CASE}.name": "counting"},
         "benchmark.test_cases[2].name = 'counting': is there twice; must be unique",
+        "benchmark.test_cases[3].name = 'counting': is there twice; must be unique",
     ),
     _edit(
         "no-structured-headline",
@@ -919,7 +935,88 @@ RULES = [
     ),
 ]
 
-BAD = [*SYNTAX, *TYPES, *RULES]
+SEVERAL = [
+    _edit(
+        "types-here-and-there",
+        {
+            "name": "My Experiment",
+            "capacity.nodes": "1",
+            "speculation": {"mode": "fused", "num_speculative_token": 7},
+            "serving.batch": 0,
+            "serving.colour": "green",
+            "quality": ABSENT,
+        },
+        "name = 'My Experiment': must be 2 to 20 of a-z, 0-9 and -, a letter first, no - at the "
+        "end",
+        "capacity.nodes = '1': must be an integer, without quotes",
+        "speculation.num_speculative_token = 7: unknown key; did you mean num_speculative_tokens? "
+        "allowed: mode, num_speculative_tokens",
+        "serving.batch = 0: must be at least 1",
+        "serving.colour = 'green': unknown key; allowed: devices, logical_core_size, "
+        "tensor_parallel, batch, length",
+        "quality: is required",
+    ),
+    _edit(
+        "rules-here-and-there",
+        {
+            "capacity.purchase": "capacity-block",
+            "serving.tensor_parallel": 64,
+            "benchmark.concurrency": 5,
+            "benchmark.mean_input_tokens": 41,
+        },
+        "capacity.reservation_id = null: is required with purchase capacity-block",
+        "serving.tensor_parallel = 64: must be 32: 8 devices x 8 cores / logical_core_size 2",
+        "benchmark.mean_input_tokens = 41: must be more than 41, the length of llmperf's own "
+        "instruction",
+        "benchmark.concurrency = 5: must be at most serving.batch, 4: more would measure the queue",
+    ),
+    # Nothing can be said of what the runtime cannot serve, but of the rest it can.
+    _edit(
+        "runtime-and-what-does-not-rely-on-it",
+        {
+            "runtime": "vllm-9",
+            "speculation.num_speculative_tokens": 1,
+            "models.draft.id": "meta-llama/Llama-3.2-1B",
+            "serving.length": 50000,
+            "alerts.emails": ["a@example.org", "a@example.org"],
+        },
+        "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
+        "models.draft.architecture = null: is required, since meta-llama/Llama-3.2-1B is not one "
+        f"of {KNOWN}",
+        "alerts.emails[1] = 'a@example.org': is there twice; each address once",
+    ),
+    # By a wrong tensor_parallel the cache would be too large as well.
+    _edit(
+        "memory-by-a-wrong-TP",
+        {"serving.devices": 1, "serving.tensor_parallel": 64, "serving.batch": 8},
+        "serving.tensor_parallel = 64: must be 4: 1 devices x 8 cores / logical_core_size 2",
+    ),
+    _edit(
+        "a-list-too-short-with-a-bad-item",
+        {"aws.availability_zones": ["use2-az3"]},
+        "aws.availability_zones[0] = 'use2-az3': must be an availability zone such as us-east-2a",
+        "aws.availability_zones = ['use2-az3']: must have at least 2 items",
+    ),
+    _edit(
+        "as-many-as-are-shown",
+        {"alerts.emails": ["nobody"] * 20},
+        *(
+            f"alerts.emails[{index}] = 'nobody': must be an address such as you@example.org"
+            for index in range(20)
+        ),
+    ),
+    _edit(
+        "more-than-are-shown",
+        {"alerts.emails": ["nobody"] * 23},
+        *(
+            f"alerts.emails[{index}] = 'nobody': must be an address such as you@example.org"
+            for index in range(20)
+        ),
+        "and 3 more",
+    ),
+]
+
+BAD = [*SYNTAX, *TYPES, *RULES, *SEVERAL]
 each_bad_file = pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
 
 # Words of pydantic, of the YAML parser and of Python that mean nothing to the author of a file.
@@ -937,26 +1034,29 @@ def _refusal(text: str, file: str = "mine.yaml") -> str:
 
 
 @each_bad_file
-def test_a_bad_file_gets_its_line(bad: Bad) -> None:
-    assert _refusal(bad.text) == f"mine.yaml: {bad.line}"
+def test_a_bad_file_gets_its_lines(bad: Bad) -> None:
+    assert _refusal(bad.text) == "\n".join(f"mine.yaml: {line}" for line in bad.lines)
 
 
 @each_bad_file
 def test_a_line_is_one_line_in_plain_words(bad: Bad) -> None:
-    assert bad.line.isprintable()
-    assert not JARGON.search(bad.line)
-    assert len(bad.line) <= 300
+    for line in bad.lines:
+        assert line.isprintable()
+        assert not JARGON.search(line)
+        assert len(line) <= 300
 
 
 def test_names_are_unique() -> None:
     assert len({bad.name for bad in BAD}) == len(BAD)
 
 
-def test_the_command_refuses_them_all_with_one_line_each(tmp_path: Path) -> None:
+def test_the_command_refuses_them_all_with_their_lines(tmp_path: Path) -> None:
     for bad in BAD:
         (tmp_path / f"{bad.name}.yaml").write_text(bad.text, encoding="utf-8")
     result = _check(tmp_path, *(f"{bad.name}.yaml" for bad in BAD))
-    assert result.stderr.splitlines() == [f"{bad.name}.yaml: {bad.line}" for bad in BAD]
+    assert result.stderr.splitlines() == [
+        f"{bad.name}.yaml: {line}" for bad in BAD for line in bad.lines
+    ]
     assert result.stdout == ""
     assert result.returncode == 1
 
@@ -1058,8 +1158,8 @@ odd_values = st.recursive(
 
 @settings(max_examples=50, deadline=None)
 @given(field=st.sampled_from(sorted(_fields(edited_data({})))), value=odd_values)
-def test_no_value_anywhere_gets_more_than_a_line(field: str, value: Any) -> None:
-    _taken_or_refused_in_one_line(edited({field: value}))
+def test_no_value_anywhere_gets_more_than_its_lines(field: str, value: Any) -> None:
+    _taken_or_refused_in_lines(edited({field: value}))
 
 
 @settings(max_examples=50, deadline=None)
@@ -1068,16 +1168,16 @@ def test_no_value_anywhere_gets_more_than_a_line(field: str, value: Any) -> None
     less=st.integers(0, 30),
     more=st.text(st.sampled_from("\t\n\\ :-[]{}&*!|>'\"%@`#,?<=~.0aé\0") | st.characters()),
 )
-def test_no_slip_of_the_pen_gets_more_than_a_line(at: int, less: int, more: str) -> None:
-    _taken_or_refused_in_one_line(ARTICLE_TEXT[:at] + more + ARTICLE_TEXT[at + less :])
+def test_no_slip_of_the_pen_gets_more_than_its_lines(at: int, less: int, more: str) -> None:
+    _taken_or_refused_in_lines(ARTICLE_TEXT[:at] + more + ARTICLE_TEXT[at + less :])
 
 
-def _taken_or_refused_in_one_line(text: str) -> None:
+def _taken_or_refused_in_lines(text: str) -> None:
     try:
         parse(text, "mine.yaml")
     except ExperimentError as error:
-        line = str(error)
+        lines = str(error).split("\n")
     else:
         return
-    assert line.startswith("mine.yaml: ")
-    assert line.isprintable()
+    assert len(set(lines)) == len(lines) <= MOST_SHOWN + 1
+    assert all(line.startswith("mine.yaml: ") and line.isprintable() for line in lines)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.outcome import load_maker
+from tests.conftest import edited
 from tests.rehearsal.left import alive, descendants
 from tests.synthesis import ROOT
 
@@ -26,6 +27,15 @@ def test_an_experiment_that_is_wrong_is_one_line() -> None:
     assert ended.stdout == ""
     assert ended.stderr.startswith("rehearsal: experiments/nobody.yaml:")
     assert ended.stderr.count("\n") == 1
+
+
+def test_an_experiment_with_two_errors_is_two_lines(tmp_path: Path) -> None:
+    file = edited(tmp_path, {"serving.tensor_parallel": 16, "benchmark.concurrency": 5})
+    ended = subprocess.run([*COMMAND, file], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 1
+    first, second = ended.stderr.splitlines()
+    assert first.startswith(f"rehearsal: {file}: serving.tensor_parallel = 16: must be 32")
+    assert second.startswith(f"rehearsal: {file}: benchmark.concurrency = 5: must be at most")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
