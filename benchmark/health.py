@@ -10,11 +10,13 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from benchmark import wording
+
 POLL_SECONDS: Final = 2.0
 
 # A wait of hours is normal before the first request: the endpoints may still be compiling.
 _SAY_EVERY_SECONDS: Final = 60.0
-_ONE_TRY: Final = aiohttp.ClientTimeout(total=10)
+_ONE_TRY_SECONDS: Final = 10
 
 
 async def wait(
@@ -26,11 +28,13 @@ async def wait(
 ) -> list[str]:
     """Returns once every endpoint's ``/health`` says 200, or after ``patience_seconds``.
 
-    ``endpoints``: name -> base URL. Returns a line for each that does not serve: none is success.
+    ``endpoints``: name -> base URL. Returns, for each that does not serve, what it said at the
+    last try: none is success.
     """
-    start = time.monotonic()
+    start, limit = time.monotonic(), wording.duration(patience_seconds)
     said: dict[str, tuple[str, float]] = {}
-    async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
+    one_try = aiohttp.ClientTimeout(total=_ONE_TRY_SECONDS)
+    async with aiohttp.ClientSession(timeout=one_try) as session:
         while True:
             states = await asyncio.gather(
                 *(_state(session, endpoint) for endpoint in endpoints.values())
@@ -38,12 +42,18 @@ async def wait(
             waiting = {name: s for name, s in zip(endpoints, states, strict=True) if s}
             elapsed = time.monotonic() - start
             if not waiting or elapsed >= patience_seconds:
-                return [f"{name}: {endpoints[name]}: {state}" for name, state in waiting.items()]
+                return [
+                    f"{name} ({endpoints[name]}), at the last try: {state}"
+                    for name, state in waiting.items()
+                ]
             for name, state in waiting.items():
                 before, at = said.get(name, ("", 0.0))
                 if state != before or elapsed - at >= _SAY_EVERY_SECONDS:
                     said[name] = state, elapsed
-                    say(f"waiting for {name} ({endpoints[name]}): {state}, {elapsed:.0f} s")
+                    say(
+                        f"waiting for {name} ({endpoints[name]}): {state}, "
+                        f"for {wording.duration(elapsed)} of at most {limit}"
+                    )
             await asyncio.sleep(poll_seconds)
 
 
@@ -54,7 +64,7 @@ async def _state(session: aiohttp.ClientSession, endpoint: str) -> str:
         async with session.get(f"{parts.scheme}://{parts.netloc}/health") as response:
             return "" if response.status == 200 else f"HTTP {response.status}"
     except asyncio.TimeoutError:
-        return "no answer"
+        return f"no answer within {_ONE_TRY_SECONDS} s"
     except aiohttp.ClientConnectorDNSError:
         return "its name is not known yet"
     except aiohttp.ClientError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from benchmark import config as configuration
-from benchmark import counters, crosscheck, divergence, health, ledger, llmperf
+from benchmark import counters, crosscheck, divergence, health, ledger, llmperf, wording
 from benchmark.config import Config, TestCase
 from benchmark.counters import COUNTERS, Count, Counters
 from benchmark.drive import Driver, DriverError
@@ -191,7 +191,9 @@ class Run:
             say=self._say,
             poll_seconds=self._patience.poll,
         )
-        return f"not serving: {'; '.join(problems)}" if problems else None
+        if not problems:
+            return None
+        return f"not serving after {wording.duration(patience_seconds)}: {'; '.join(problems)}"
 
     async def _warm_up(self, taps: Mapping[str, Tap]) -> None:
         """One full wave, left out: the first requests of a server take many times as long."""

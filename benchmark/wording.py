@@ -45,6 +45,11 @@ def dollars(usd: float | None) -> str:
     return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
 
 
+def duration(seconds: float) -> str:
+    """How long something takes: ``45 s``, ``10 min``."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 def period(started: float, ended: float) -> str:
     """Two moments in Unix seconds as people write them, in UTC."""
     first, last = (datetime.fromtimestamp(moment, timezone.utc) for moment in (started, ended))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from benchmark import health
 from rehearsal.golden import Golden
@@ -29,7 +30,8 @@ def test_goes_on_when_both_serve() -> None:
             assert await waiting == []
             # Once, not at each poll.
             (line,) = said
-            assert line.startswith(f"waiting for SD ({speculative.url}): HTTP 503, ")
+            begin = re.escape(f"waiting for SD ({speculative.url}): HTTP 503, for ")
+            assert re.fullmatch(begin + r"\d+ s of at most 60 s", line)
 
     asyncio.run(scenario())
 
@@ -39,7 +41,7 @@ def test_says_who_does_not_serve() -> None:
         async with Golden(lambda *_: []) as base:
             endpoints = {"Base": base.url, "SD": "http://127.0.0.1:9/v1"}
             problems = await wait(endpoints, 0.1, [])
-            assert problems == ["SD: http://127.0.0.1:9/v1: not reachable"]
+            assert problems == ["SD (http://127.0.0.1:9/v1), at the last try: not reachable"]
             problems = await wait({"SD": "http://no-such-host.invalid/v1"}, 0, [])
             assert "name is not known" in problems[0]
 

@@ -179,7 +179,8 @@ def test_an_endpoint_that_never_serves(tmp_path: Path) -> None:
             setup.speculative.healthy = False
             failed = await setup.run(Patience(start=0.1, poll=0.02)).execute()
             assert failed == [
-                f"not serving: SD: {setup.speculative.url}: HTTP 503; 4 of 4 cases were not run"
+                f"not serving after 0 s: SD ({setup.speculative.url}), at the last try: HTTP 503; "
+                "4 of 4 cases were not run"
             ]
 
     asyncio.run(scenario())

@@ -38,6 +38,14 @@ def test_dollars(usd: float | None, text: str) -> None:
     assert wording.dollars(usd) == text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "0 s"), (119.4, "119 s"), (120, "2 min"), (600, "10 min"), (6 * 3600, "360 min")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert wording.duration(seconds) == text
+
+
 def test_periods() -> None:
     assert wording.period(0, 3600) == "1970-01-01 00:00 to 01:00 UTC"
     assert wording.period(0, 90_000) == "1970-01-01 00:00 to 1970-01-02 01:00 UTC"
