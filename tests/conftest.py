@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -13,9 +14,22 @@ from xdist.scheduler import LoadFileScheduling
 
 from experiment import Experiment, load
 from tests.matrix import MATRIX
-from tests.synthesis import ROOT, Synthesised, synthesise
 
-ARTICLE = ROOT / "experiments" / "article.yaml"
+if TYPE_CHECKING:
+    from tests.synthesis import Synthesised
+
+ARTICLE = Path(__file__).parent.parent / "experiments" / "article.yaml"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What importing makes stays: to look through it for garbage, then or later, takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
@@ -57,6 +71,9 @@ def of_matrix(
 
     A fixture with parameters is made anew whenever the parameter changes, so with every file.
     """
+    # Only here: the process that hands out the tests needs no CDK, and the workers wait for it.
+    from tests.synthesis import synthesise
+
     return functools.cache(
         lambda name: synthesise(variation(MATRIX[name]), tmp_path_factory.mktemp("matrix"))
     )
