@@ -11,8 +11,10 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
-from cfnlint.api import lint
-from cfnlint.config import ManualArgs
+from cfnlint.config import ConfigMixIn
+from cfnlint.decode.decode import decode_str
+from cfnlint.rules import Rules
+from cfnlint.runner import Runner, run_template_by_data
 
 from stacks.budget import budget_region
 from tests.synthesis import Synthesised
@@ -51,11 +53,24 @@ def test_cfn_lint_finds_no_error(each: Synthesised) -> None:
 
 @functools.cache  # many a template is the same in several experiments
 def _errors(template: str, region: str) -> list[str]:
+    decoded, malformed = decode_str(template)
+    assert not malformed
     return [
         f"{match.rule.id} {match.message}"
-        for match in lint(template, config=ManualArgs(regions=[region]))
+        for match in run_template_by_data(decoded, ConfigMixIn(regions=[region]), _rules())
         if match.rule.id.startswith("E")
     ]
+
+
+def test_cfn_lint_would_find_an_error() -> None:
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"Name": "mine"}}
+    (error,) = _errors(json.dumps({"Resources": {"Bucket": bucket}}), "us-east-2")
+    assert "'Name' was unexpected" in error
+
+
+@functools.cache  # to load them takes longer than to go through a template
+def _rules() -> Rules:
+    return Runner(ConfigMixIn()).rules
 
 
 def test_cdk_nag_finds_nothing_that_is_not_acknowledged(each: Synthesised) -> None:
