@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def environment(endpoint: str, tmp_path: Path) -> dict[str, str]:
         "AWS_ACCESS_KEY_ID": "testing",
         "AWS_SECRET_ACCESS_KEY": "testing",
         "AWS_ENDPOINT_URL": endpoint,
-        "POLL_SECONDS": "0.2",
+        "POLL_SECONDS": "0.1",
     }
 
 
@@ -82,12 +83,11 @@ def test_compile_waits_for_both_checkpoints(
     store: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
     command = ["await-checkpoints.sh", ARTIFACT, *CHECKPOINTS, str(tmp_path)]
-    waiting = _start(environment, *command)
     _complete(store, CHECKPOINTS[0])
-    with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(timeout=2)
-    _complete(store, CHECKPOINTS[1])
-    assert waiting.wait(timeout=20) == 0
+    with _waiting(environment, *command) as process:
+        _says_twice(process, f"waiting for s3://{BUCKET}/{CHECKPOINTS[1]}")
+        _complete(store, CHECKPOINTS[1])
+        assert process.wait(timeout=20) == 0
     assert not (tmp_path / "nothing-to-do").exists()
 
 
@@ -140,12 +140,12 @@ def test_the_service_waits_for_the_marker(
     store: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
     store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"half of it")
-    waiting = _start(environment, "fetch-artifact.sh", ARTIFACT, str(tmp_path / "artifact"))
-    with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(timeout=2)
-    assert not (tmp_path / "artifact").exists()
-    _complete(store, ARTIFACT)
-    assert waiting.wait(timeout=20) == 0
+    command = ["fetch-artifact.sh", ARTIFACT, str(tmp_path / "artifact")]
+    with _waiting(environment, *command) as process:
+        _says_twice(process, f"waiting for s3://{BUCKET}/{ARTIFACT}")
+        assert not (tmp_path / "artifact").exists()
+        _complete(store, ARTIFACT)
+        assert process.wait(timeout=20) == 0
     assert (tmp_path / "artifact" / "model.pt").exists()
 
 
@@ -197,13 +197,24 @@ def _run(
     return result
 
 
-def _start(environment: dict[str, str], script: str, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        _command(script, *arguments),
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+@contextlib.contextmanager
+def _waiting(
+    environment: dict[str, str], script: str, *arguments: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A script that waits for something; ended, if it still does."""
+    command = _command(script, *arguments)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _says_twice(process: subprocess.Popen[str], line: str) -> None:
+    """It has looked, and has looked again: it waits. One that ends says nothing more."""
+    assert process.stdout is not None
+    for _ in range(2):
+        assert line in map(str.rstrip, process.stdout)
 
 
 def _complete(store: Any, prefix: str) -> None:
