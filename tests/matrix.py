@@ -7,6 +7,7 @@ from typing import Any, Final
 from tests.experiment.files import EAGLE_HEAD
 
 RESERVATION: Final = "cr-0123456789abcdef0"
+WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices"
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "article": {},
@@ -33,8 +34,8 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "models.draft": EAGLE_HEAD,
         "speculation.mode": "eagle",
     },
-    "two nodes, a whole one each, API open to an office": {
-        "aws.api_access": ["203.0.113.0/24"],
+    WHOLE_NODES: {
+        "aws.api_access": ["203.0.113.0/24", "198.51.100.7/32"],
         "capacity.nodes": 2,
         "serving.devices": 16,
         "serving.tensor_parallel": 64,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,15 @@ class Synthesised:
 
     experiment: Experiment
     directory: Path
-    manifests: Mapping[str, list[Manifest]] = field(repr=False)
-    """Chart name to its objects, in the order they are applied in."""
+
+    @cached_property
+    def manifests(self) -> Mapping[str, list[Manifest]]:
+        """Chart name to its objects, in the order they are applied in."""
+        yaml = YAML(typ="safe", pure=True)
+        return {
+            path.name.removesuffix(".k8s.yaml")[5:]: list(yaml.load_all(path))
+            for path in sorted((self.directory.parent / "dist").glob("*.k8s.yaml"))
+        }
 
     def template(self, stack: str) -> dict[str, Any]:
         """The template of ``stack``, e.g. ``"network"``."""
@@ -91,25 +98,17 @@ class Synthesised:
 
 def synthesise(experiment: Experiment, directory: Path) -> Synthesised:
     """Stacks, checked by cdk-nag, and charts of ``experiment``, written below ``directory``."""
-    assembly, manifests = directory / "cdk.out", directory / "dist"
+    assembly = directory / "cdk.out"
     app = cdk.App(outdir=str(assembly), context=CONTEXT)
     serving = compose(app, experiment)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()
-    charts_app = cdk8s.App(outdir=str(manifests))
+    charts_app = cdk8s.App(outdir=str(directory / "dist"))
     charts.charts(charts_app, experiment, serving.deployed(ACCOUNT))
     charts_app.synth()
-    return Synthesised(experiment, assembly, _read(manifests))
+    return Synthesised(experiment, assembly)
 
 
 def containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All containers of a pod specification, those that initialise it first."""
     return [*pod.get("initContainers", []), *pod["containers"]]
-
-
-def _read(directory: Path) -> dict[str, list[Manifest]]:
-    yaml = YAML(typ="safe", pure=True)
-    return {
-        path.name.removesuffix(".k8s.yaml")[5:]: list(yaml.load_all(path))
-        for path in sorted(directory.glob("*.k8s.yaml"))
-    }

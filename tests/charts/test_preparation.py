@@ -1,13 +1,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from experiment import Experiment
 from experiment.variants import variants
-from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers, synthesise
+from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers
 
 
 def test_downloads_both_models_on_a_cpu_node(synthesised: Synthesised) -> None:
@@ -86,12 +83,9 @@ def test_every_neuron_key_of_the_service_was_compiled(each: Synthesised) -> None
 
 
 def test_a_changed_job_is_a_new_job_with_a_new_name(
-    synthesised: Synthesised,
-    variation: Callable[[dict[str, Any]], Experiment],
-    tmp_path: Path,
+    synthesised: Synthesised, shorter_window: Synthesised
 ) -> None:
-    other = synthesise(variation({"speculation.num_speculative_tokens": 5}), tmp_path)
-    before, after = _job_names(synthesised), _job_names(other)
+    before, after = _job_names(synthesised), _job_names(shorter_window)
     assert len(before ^ after) == 2
     assert all(name.startswith("compile-qwen-sd-vllm-") for name in before ^ after)
 

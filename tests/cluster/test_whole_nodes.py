@@ -9,7 +9,7 @@ from tests.cluster.api import Cluster
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import Manifests, claim, deployed, devices, place, pods
 from tests.cluster.kubelets import Kubelets
-from tests.matrix import MATRIX
+from tests.matrix import MATRIX, WHOLE_NODES
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -22,7 +22,7 @@ def test_each_service_gets_all_devices_of_a_node(
     variation: Callable[..., Experiment],
     rendered: Callable[[Experiment], Manifests],
 ) -> None:
-    experiment = variation(MATRIX["two nodes, a whole one each, API open to an office"])
+    experiment = variation(MATRIX[WHOLE_NODES])
     second = add_trainium(cluster, kubelets, synthesised, 2)
     try:
         with deployed(cluster, rendered(experiment)):

@@ -3,15 +3,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from importlib.metadata import distributions
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aws_cdk.assertions import Match
 
-from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
-from tests.synthesis import Synthesised, synthesise
+from tests.matrix import WHOLE_NODES
+from tests.synthesis import Synthesised
 
 ADDONS = {
     "vpc-cni",
@@ -30,11 +29,8 @@ def test_api_is_reachable_from_the_vpc_only_by_default(synthesised: Synthesised)
     assert access["EndpointPublicAccess"] is False
 
 
-def test_api_opens_to_the_named_addresses_only(
-    variation: Callable[[dict[str, Any]], Experiment], tmp_path: Path
-) -> None:
-    experiment = variation({"aws.api_access": ["203.0.113.0/24", "198.51.100.7/32"]})
-    access = _cluster(synthesise(experiment, tmp_path))["ResourcesVpcConfig"]
+def test_api_opens_to_the_named_addresses_only(of_matrix: Callable[[str], Synthesised]) -> None:
+    access = _cluster(of_matrix(WHOLE_NODES))["ResourcesVpcConfig"]
     assert access["EndpointPublicAccess"] is True
     assert access["PublicAccessCidrs"] == ["203.0.113.0/24", "198.51.100.7/32"]
     assert access["EndpointPrivateAccess"] is True

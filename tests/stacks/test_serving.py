@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from experiment import Experiment
-from tests.synthesis import ACCOUNT, Synthesised, synthesise
+from tests.matrix import WHOLE_NODES
+from tests.synthesis import ACCOUNT, Synthesised
 
 
 def test_applies_every_chart_in_order(synthesised: Synthesised) -> None:
@@ -58,11 +57,9 @@ def test_outputs_print_the_commands_a_user_needs_next(synthesised: Synthesised) 
         assert needed in text
 
 
-def test_a_ready_image_is_used_as_it_is(
-    variation: Callable[[dict[str, Any]], Experiment], tmp_path: Path
-) -> None:
+def test_a_ready_image_is_used_as_it_is(of_matrix: Callable[[str], Synthesised]) -> None:
     image = "registry.example.com/benchmark:1"
-    result = synthesise(variation({"benchmark.image": image}), tmp_path)
+    result = of_matrix(WHOLE_NODES)
     assert result.object("Pod", "qwen-llmperf")["spec"]["containers"][0]["image"] == image
     assets = json.loads((result.directory / "article-serving.assets.json").read_text())
     assert not assets.get("dockerImages")

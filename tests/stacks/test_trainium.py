@@ -1,38 +1,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from email import message_from_string
 from typing import Any
 
-import pytest
 from ruamel.yaml import YAML
 
-from experiment import Experiment
-from tests.synthesis import Synthesised, synthesise
-
-PURCHASES = {
-    "on-demand": {},
-    "spot": {},
-    "reservation": {"capacity.reservation_id": "cr-0123456789abcdef0"},
-    "capacity-block": {"capacity.reservation_id": "cr-0123456789abcdef0"},
-}
+from experiment.schema import Purchase
+from tests.matrix import MATRIX
+from tests.synthesis import Synthesised
 
 
-@pytest.fixture(scope="module", params=PURCHASES)
-def bought(
-    request: pytest.FixtureRequest,
-    variation: Callable[[dict[str, Any]], Experiment],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Synthesised:
-    """The article's experiment under each purchase option."""
-    changes = {"capacity.purchase": request.param, **PURCHASES[request.param]}
-    return synthesise(variation(changes), tmp_path_factory.mktemp(request.param))
+def test_each_purchase_option_is_in_the_matrix() -> None:
+    named = {changes.get("capacity.purchase", "on-demand") for changes in MATRIX.values()}
+    assert named == set(Purchase)
 
 
-def test_capacity_is_bought_as_the_experiment_says(bought: Synthesised) -> None:
-    purchase = bought.experiment.capacity.purchase
-    template, group = _template(bought), _group(bought)
+def test_capacity_is_bought_as_the_experiment_says(each: Synthesised) -> None:
+    purchase = each.experiment.capacity.purchase
+    template, group = _template(each), _group(each)
     assert (
         group["CapacityType"]
         == {
@@ -51,19 +37,19 @@ def test_capacity_is_bought_as_the_experiment_says(bought: Synthesised) -> None:
     )
 
 
-def test_placement_group_unless_the_capacity_is_reserved(bought: Synthesised) -> None:
-    is_reserved = bought.experiment.capacity.purchase.reserved
-    assert ("Placement" in _template(bought)) is not is_reserved
-    bought.assertions("trainium").resource_count_is(
+def test_placement_group_unless_the_capacity_is_reserved(each: Synthesised) -> None:
+    is_reserved = each.experiment.capacity.purchase.reserved
+    assert ("Placement" in _template(each)) is not is_reserved
+    each.assertions("trainium").resource_count_is(
         "AWS::EC2::PlacementGroup", 0 if is_reserved else 1
     )
 
 
-def test_ami_and_instance_type_stand_where_eks_takes_them(bought: Synthesised) -> None:
-    group = _group(bought)
+def test_ami_and_instance_type_stand_where_eks_takes_them(each: Synthesised) -> None:
+    group = _group(each)
     assert group["AmiType"] == "AL2023_x86_64_NEURON"
     assert "InstanceTypes" not in group
-    assert _template(bought)["InstanceType"] == "trn2.48xlarge"
+    assert _template(each)["InstanceType"] == "trn2.48xlarge"
 
 
 def test_nodes_stand_in_the_one_zone_that_has_capacity(synthesised: Synthesised) -> None:
