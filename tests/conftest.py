@@ -6,7 +6,7 @@ import functools
 import gc
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from ruamel.yaml import YAML
@@ -32,18 +32,39 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+# To one worker: to synthesise the matrix twice would take longer than to share it costs.
+SHARING: Final = ("tests/charts/", "tests/stacks/", "tests/rehearsal/")
+# Then these, which take longest: one begun last would leave the other worker with nothing to do.
+LONG: Final = (
+    "tests/test_diff.py",
+    "tests/test_app.py",
+    "tests/benchmark/test_main.py",
+    "tests/benchmark/test_run.py",
+)
+
+
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """A file to a worker at a time; the two folders that share the matrix, to one worker."""
+    """A file to a worker at a time; those that share the matrix, to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        shared = nodeid.startswith(("tests/charts/", "tests/stacks/"))
-        return "matrix" if shared else super()._split_scope(nodeid)
+        return "matrix" if nodeid.startswith(SHARING) else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling:
-    """Synthesising the matrix twice takes longer than sharing it costs."""
+    """Files are handed out in the order of the items, not by how many tests they have."""
+    config.option.loadscopereorder = False
     return _Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those of ``SHARING`` first, then those of ``LONG``, then the others."""
+    first = [*SHARING, *LONG]
+
+    def place(item: pytest.Item) -> int:
+        return next((i for i, start in enumerate(first) if item.nodeid.startswith(start)), 99)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
