@@ -27,7 +27,7 @@ from benchmark import config as configuration
 from benchmark.config import Config, ConfigError
 from benchmark.drive import Driver
 from benchmark.ledger import LedgerError
-from benchmark.run import Run, RunError
+from benchmark.run import CONFIG, Run, RunError
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -117,14 +117,14 @@ async def _until_ended(run: Run, pause: _Pause) -> tuple[list[str], signal.Signa
 
 
 def _report(folder: Path) -> int:
-    from benchmark import report, table
-    from benchmark.results import CONFIG
-
     # A name that is mistyped must not come out as an empty run.
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is no run's folder: has no {CONFIG}")
+    # Only here: they bring matplotlib, and an error needs no figures.
+    from benchmark import report, table
+
     print(table.render(folder, table.terminal_width()))
     print(f"report: {report.write(folder)}")
     return 0
