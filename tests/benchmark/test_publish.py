@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -529,12 +530,18 @@ def test_calls_keep_the_limits_of_cloudwatch(count: int, chunks: int, case: str)
 
 def size(call: Call, protocol: str) -> int:
     """Bytes of the request's body before compression, by the SDK's own serialiser."""
-    model = boto3.client("cloudwatch", region_name=REGION).meta.service_model
     body = create_serializer(protocol).serialize_to_request(
         {
             "Namespace": names.NAMESPACE,
             "MetricData": [datum.parameters(call.case) for datum in call.data],
         },
-        model.operation_model("PutMetricData"),
+        _put_metric_data(),
     )["body"]
     return len(urlencode(body) if isinstance(body, dict) else body)
+
+
+@functools.cache
+def _put_metric_data() -> Any:
+    """The SDK's own description of the call."""
+    client = boto3.client("cloudwatch", region_name=REGION)
+    return client.meta.service_model.operation_model("PutMetricData")

@@ -52,8 +52,9 @@ def script(path: Path, text: str) -> None:
 
 
 @pytest.fixture
-def with_go(tmp_path: Path) -> dict[str, str]:
-    """An environment whose go is the stand-in."""
+def with_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment whose go is the stand-in; it builds in no time."""
+    monkeypatch.setattr("rehearsal.control_plane.programs._POLL_SECONDS", 0.01)
     script(tmp_path / "bin" / "go", GO)
     return {
         "PATH": f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}",
