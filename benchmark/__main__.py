@@ -68,7 +68,8 @@ def _run(environment: Mapping[str, str]) -> int:
         )
         failed, by = asyncio.run(_until_ended(run, pause))
     if by is not None:
-        print(f"benchmark: ended by {by.name}; what there is stays in {folder}", file=sys.stderr)
+        # For the log: who ends it on a terminal knows, and a rehearsal says so itself.
+        print(f"benchmark: ended by {by.name}; what there is stays in {folder}")
         return 128 + by
     _report(folder)
     try:
