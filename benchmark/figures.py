@@ -91,10 +91,10 @@ def _catalogue(run: Results) -> tuple[tuple[str, str, str, Callable[[], Figure]]
             "throughput",
             f"Output throughput {load}",
             "All requests together, over the time in which any was in flight, with the end of each "
-            "round, when fewer are. Higher is better.",
+            "round, when fewer are, and with 95 % bootstrap intervals. Higher is better.",
             lambda: per_case.paint_pairs(
                 run,
-                lambda arm: arm.tokens_per_second,
+                lambda arm: (arm.tokens_per_second, arm.tokens_per_second_interval),
                 wording.significant,
                 "output tokens per second",
             ),
@@ -102,11 +102,14 @@ def _catalogue(run: Results) -> tuple[tuple[str, str, str, Callable[[], Figure]]
         (
             "cost",
             f"Cost of a million output tokens {load}",
-            f"Of {run.config.cost.denominator}, at the throughput of all requests together. Lower "
-            "is better.",
+            f"Of {run.config.cost.denominator}, at the throughput of all requests together, with "
+            "95 % bootstrap intervals. Lower is better.",
             lambda: per_case.paint_pairs(
                 run,
-                lambda arm: arm.usd_per_million_output_tokens,
+                lambda arm: (
+                    arm.usd_per_million_output_tokens,
+                    arm.usd_per_million_output_tokens_interval,
+                ),
                 wording.dollars,
                 "USD per million output tokens",
             ),

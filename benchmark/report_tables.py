@@ -58,7 +58,11 @@ PERCENTILES: Final = (
             Group("Requests", ("sent", "failed"), lambda arm: _requests(arm)),
             Group("Output tokens", ("p50", "per step"), lambda arm: _tokens(arm)),
             Group("Tokens/s of a request", _PERCENTILES, lambda arm: _three(arm.throughput, 1)),
-            Group("Together", ("tokens/s", "USD per M tokens"), lambda arm: _together(arm)),
+            Group(
+                "Together, 95 % interval",
+                ("tokens/s", "USD per M tokens"),
+                lambda arm: _together(arm),
+            ),
         ),
     ),
 )
@@ -163,6 +167,12 @@ def _tokens(arm: Arm) -> tuple[str, ...]:
 
 def _together(arm: Arm) -> tuple[str, ...]:
     return (
-        wording.significant(arm.tokens_per_second),
-        wording.dollars(arm.usd_per_million_output_tokens),
+        wording.estimate(
+            arm.tokens_per_second, arm.tokens_per_second_interval, wording.significant
+        ),
+        wording.estimate(
+            arm.usd_per_million_output_tokens,
+            arm.usd_per_million_output_tokens_interval,
+            wording.dollars,
+        ),
     )

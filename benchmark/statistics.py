@@ -5,13 +5,13 @@ The definitions of the measures stand in ``measures``; this module only gathers 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
 
-from benchmark import measures, notes
+from benchmark import bootstrap, measures, notes
 from benchmark.bootstrap import Interval, ratio_of_medians
 from benchmark.config import Config, TestCase
 from benchmark.ledger import Record
@@ -73,6 +73,8 @@ def _case(config: Config, case: TestCase, records: Sequence[Record]) -> Case:
 def _arm(config: Config, variant: str, records: Sequence[Record]) -> Arm:
     good = _succeeded(records)
     speed = _tokens_per_second(good, records)
+    speeds = _interval_of_speed(records, config.load.concurrency)
+    usd = _usd_per_million_seconds(config)
     return Arm(
         tally=_tally(variant, records),
         expected=config.load.requests * config.load.rounds,
@@ -83,7 +85,9 @@ def _arm(config: Config, variant: str, records: Sequence[Record]) -> Arm:
         throughput=_percentiles(_defined(measures.output_throughput, good)),
         output_tokens=_percentiles([r.output_tokens for r in good if r.output_tokens is not None]),
         tokens_per_second=speed,
-        usd_per_million_output_tokens=_usd_per_million(config, speed),
+        tokens_per_second_interval=speeds,
+        usd_per_million_output_tokens=usd / speed if speed else None,
+        usd_per_million_output_tokens_interval=speeds.inverse.scaled(usd) if speeds else None,
         steps=_steps(good),
     )
 
@@ -142,6 +146,15 @@ def _tokens_per_second(good: Iterable[Record], records: Iterable[Record]) -> flo
     return tokens / busy if busy > 0 and tokens > 0 else None
 
 
+def _interval_of_speed(records: Iterable[Record], concurrency: int) -> Interval | None:
+    rounds: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    in_order = sorted(records, key=lambda record: (record.sent, record.request))
+    for record in in_order:
+        tokens = record.output_tokens or 0 if record.succeeded else 0
+        rounds[record.round].append((record.end, tokens))
+    return bootstrap.throughput([*rounds.values()], _busy_seconds(in_order), concurrency)
+
+
 def _busy_seconds(records: Iterable[Record]) -> float:
     # The union of the requests' times, so that neither the gap between two rounds nor the hours
     # before a restarted run count as serving.
@@ -152,8 +165,5 @@ def _busy_seconds(records: Iterable[Record]) -> float:
     return busy
 
 
-def _usd_per_million(config: Config, tokens_per_second: float | None) -> float | None:
-    if tokens_per_second is None:
-        return None
-    usd_per_second = config.cost.usd_per_hour * config.cost.share / 3600
-    return usd_per_second / tokens_per_second * 1_000_000
+def _usd_per_million_seconds(config: Config) -> float:
+    return config.cost.usd_per_hour * config.cost.share / 3600 * 1_000_000

@@ -41,7 +41,8 @@ class Arm:
     """One variant under one test case. Times in seconds, throughputs in output tokens/second.
 
     ``throughput`` is a request's own; ``tokens_per_second`` is all requests together, at the
-    concurrency of the load, over the time in which at least one of them was in flight.
+    concurrency of the load, over the time in which at least one of them was in flight. Its
+    interval is None where too few requests succeeded; the cost's follows from it.
     ``steps`` is None unless the server counted the tokens of each chunk.
     """
 
@@ -54,7 +55,9 @@ class Arm:
     throughput: Percentiles | None
     output_tokens: Percentiles | None
     tokens_per_second: float | None
+    tokens_per_second_interval: Interval | None
     usd_per_million_output_tokens: float | None
+    usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
 
     @property

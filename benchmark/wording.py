@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Final
 
@@ -22,6 +23,15 @@ def span(interval: Interval) -> str:
     """The bounds of a speed-up: ``2.7-3.1``."""
     digits = _decimals(interval)
     return f"{interval.low:.{digits}f}-{interval.high:.{digits}f}"
+
+
+def estimate(
+    point: float | None, interval: Interval | None, write: Callable[[float | None], str]
+) -> str:
+    """A figure with the bounds of its interval, if it has one: ``855.4 (851.3-856.9)``."""
+    if interval is None:
+        return write(point)
+    return f"{write(point)} ({write(interval.low)}-{write(interval.high)})"
 
 
 def milliseconds(seconds: float | None) -> str:

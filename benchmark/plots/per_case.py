@@ -23,16 +23,22 @@ _TICKS: Final = (0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
 # A ratio up to here is called equal.
 _APPRECIABLE: Final = 1.05
 
-End = tuple[str, float]
+Estimate = tuple[float | None, Interval | None]
+"""A figure and its interval, if it has one."""
+
+End = tuple[str, Interval]
 
 
 def paint_pairs(
     run: Results,
-    value: Callable[[Arm], float | None],
+    value: Callable[[Arm], Estimate],
     write: Callable[[float | None], str],
     label: str,
 ) -> Figure:
-    """Base and SD of each case as two dots, joined. Raises ``NothingToDraw``."""
+    """Base and SD of each case as two dots with their intervals, joined.
+
+    Raises ``NothingToDraw``.
+    """
     rows = [(case.name, _ends(case, value)) for case in run.summary.cases]
     rows = [(name, ends) for name, ends in rows if ends]
     if not rows:
@@ -40,8 +46,8 @@ def paint_pairs(
     figure, axes = _axes([wording.short(name) for name, _ in rows])
     for row, (_, ends) in enumerate(rows):
         _paint_pair(axes, row, ends, write)
-    largest = max(end for _, ends in rows for _, end in ends)
-    _name_variants(axes, rows[0][1], largest)
+    largest = max(end.high for _, ends in rows for _, end in ends)
+    _name_variants(axes, [(variant, end.point) for variant, end in rows[0][1]], largest)
     axes.set_xlim(0, 1.25 * largest)
     axes.set_xlabel(label)
     return figure
@@ -107,24 +113,30 @@ def _axes(
     return figure, axes
 
 
-def _ends(case: Case, value: Callable[[Arm], float | None]) -> list[End]:
-    pairs = ((arm.tally.variant, value(arm)) for arm in case.arms)
-    return sorted(
-        ((variant, end) for variant, end in pairs if end is not None), key=lambda pair: pair[1]
+def _ends(case: Case, value: Callable[[Arm], Estimate]) -> list[End]:
+    pairs = ((arm.tally.variant, *value(arm)) for arm in case.arms)
+    ends = (
+        (variant, interval or Interval(point, point, point))
+        for variant, point, interval in pairs
+        if point is not None
     )
+    return sorted(ends, key=lambda end: end[1].point)
 
 
 def _paint_pair(
     axes: Axes, row: int, ends: Sequence[End], write: Callable[[float | None], str]
 ) -> None:
-    axes.plot([end for _, end in ends], [row] * len(ends), color=canvas.MUTED, linewidth=1)
+    axes.plot([end.point for _, end in ends], [row] * len(ends), color=canvas.MUTED, linewidth=1)
+    # Beside both intervals, which may overlap.
+    leftmost, rightmost = min(end.low for _, end in ends), max(end.high for _, end in ends)
     for place, (variant, end) in enumerate(ends):
         colour = canvas.COLOUR_OF[variant]
-        axes.plot(end, row, "o", color=colour, markersize=7)
+        axes.plot(end.point, row, "o", color=colour, markersize=7)
+        axes.hlines(row, end.low, end.high, color=colour, linewidth=2)
         left = place == 0 and len(ends) > 1
         axes.annotate(
-            write(end),
-            (end, row),
+            write(end.point),
+            (leftmost if left else rightmost, row),
             (-8 if left else 8, 0),
             textcoords="offset points",
             ha="right" if left else "left",
@@ -134,7 +146,7 @@ def _paint_pair(
         )
 
 
-def _name_variants(axes: Axes, ends: Sequence[End], largest: float) -> None:
+def _name_variants(axes: Axes, ends: Sequence[tuple[str, float]], largest: float) -> None:
     # Named once, above the first row: the colours then carry through the whole report.
     ordered = sorted(ends, key=lambda pair: pair[1])
     close = len(ordered) == 2 and ordered[1][1] - ordered[0][1] < largest / 8

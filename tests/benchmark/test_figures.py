@@ -114,6 +114,13 @@ def test_cost_names_its_denominator(drawings: dict[str, Drawing]) -> None:
     assert "8 of 16 devices of one trn2.48xlarge" in drawings["cost"].caption
 
 
+@pytest.mark.parametrize("name", ["throughput", "cost"])
+def test_throughput_and_cost_have_intervals(drawings: dict[str, Drawing], name: str) -> None:
+    assert "95 % bootstrap intervals" in drawings[name].caption
+    # One for Base and one for SD of each of three cases.
+    assert drawings[name].svg.count(f'id="{name}-LineCollection_') == 6
+
+
 def test_one_variant_only(tmp_path: Path) -> None:
     found = missing(tmp_path, [line for line in LINES if line["variant"] == "Base"])
     assert set(found) == {"tokens-per-step", "llmperf", "speed-up"}

@@ -147,6 +147,20 @@ def test_it_gives_percentiles_definitions_settings_and_the_basis_of_the_cost(pag
     assert "request rate" not in text
 
 
+def test_throughput_and_cost_have_intervals(run: Path, page: str) -> None:
+    text = visible(page)
+    assert "Together, 95 % interval" in text
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    for case in summary["cases"]:
+        for arm in (case["base"], case["speculative"]):
+            speed, usd = (
+                arm[f"{name}_interval"]
+                for name in ("tokens_per_second", "usd_per_million_output_tokens")
+            )
+            said = "{point:.1f} ({low:.1f}-{high:.1f})".format(**speed)
+            assert f"{said} " + "${point:.2f} (${low:.2f}-${high:.2f})".format(**usd) in text
+
+
 def test_what_a_user_wrote_is_escaped(tmp_path: Path) -> None:
     configuration = generated.config()
     configuration["settings"]["Note"] = "<script>alert(1)</script>"

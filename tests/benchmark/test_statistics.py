@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmark import ledger
-from benchmark.bootstrap import MINIMUM_SAMPLE, Interval, ratio_of_medians
+from benchmark.bootstrap import MINIMUM_SAMPLE, Interval, ratio_of_medians, throughput
 from benchmark.config import Config
 from benchmark.ledger import Record
 from benchmark.statistics import summarise
@@ -22,6 +25,17 @@ from tests.benchmark import generated_runs as generated
 
 CONFIG = Config.model_validate(generated.config())
 SAMPLES = st.lists(st.floats(1e-3, 1e3), min_size=MINIMUM_SAMPLE, max_size=30)
+
+Rounds = list[list[tuple[float, int]]]
+ROUNDS = st.lists(
+    st.lists(
+        st.tuples(st.floats(1e-3, 1e3), st.integers(1, 1000)),
+        min_size=MINIMUM_SAMPLE,
+        max_size=10,
+    ),
+    min_size=1,
+    max_size=3,
+)
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +175,33 @@ class TestCost:
         resumed = [replace(r, sent=r.sent + 3600 * r.round) for r in records]
         for before, after in zip(summary.cases, summarise(CONFIG, resumed).cases, strict=True):
             assert after.base.tokens_per_second == pytest.approx(before.base.tokens_per_second)
+
+    def test_their_intervals_go_together(self, summary: Summary) -> None:
+        for arm in (arm for found in summary.cases for arm in found.arms):
+            speed, usd = arm.tokens_per_second_interval, arm.usd_per_million_output_tokens_interval
+            assert speed is not None
+            assert usd is not None
+            assert speed.low < speed.point < speed.high
+            assert speed.point == pytest.approx(arm.tokens_per_second)
+            assert usd.point == pytest.approx(arm.usd_per_million_output_tokens)
+            assert usd.low / usd.point == pytest.approx(speed.point / speed.high)
+            assert usd.high / usd.point == pytest.approx(speed.point / speed.low)
+
+    def test_failures_make_it_less_sure(self, summary: Summary, records: list[Record]) -> None:
+        some = changed(records, lambda r: failed(r) if r.request[-1] in "04" else r)
+        whole = case(summary, "repetition").speculative.tokens_per_second_interval
+        found = case(summarise(CONFIG, some), "repetition").speculative.tokens_per_second_interval
+        assert whole is not None
+        assert found is not None
+        assert found.high < whole.low
+        assert found.high - found.low > 2 * (whole.high - whole.low)
+
+    def test_too_few_have_none(self, records: list[Record]) -> None:
+        few = changed(records, lambda r: r if r.round == 1 and r.request[-1] < "5" else failed(r))
+        found = case(summarise(CONFIG, few), "repetition").speculative
+        assert found.tokens_per_second is not None
+        assert found.tokens_per_second_interval is None
+        assert found.usd_per_million_output_tokens_interval is None
 
 
 class TestBroken:
@@ -325,6 +366,45 @@ class TestBootstrap:
     def test_values_that_are_not_positive_give_nothing(self) -> None:
         assert ratio_of_medians([0.0] * 10, [1.0] * 10) is None
 
+    @given(ROUNDS, st.integers(1, 8), st.floats(0.01, 100))
+    @settings(max_examples=25, deadline=None)
+    def test_throughput_in_slower_time_is_lower(
+        self, rounds: Rounds, concurrency: int, scale: float
+    ) -> None:
+        slower = [[(scale * seconds, tokens) for seconds, tokens in r] for r in rounds]
+        plain = throughput(rounds, 10.0, concurrency)
+        scaled = throughput(slower, 10.0 * scale, concurrency)
+        assert plain is not None
+        assert scaled is not None
+        assert plain.low <= plain.high
+        assert scaled.scaled(scale).low == pytest.approx(plain.low)
+        assert scaled.scaled(scale).high == pytest.approx(plain.high)
+
+    def test_throughput_of_equal_requests_is_certain(self) -> None:
+        # Two rounds of three waves each, the last of one request only, and pauses of 4 s in all.
+        interval = throughput([[(2.0, 100)] * 9] * 2, 2 * 3 * 2.0 + 4.0, concurrency=4)
+        assert interval is not None
+        assert interval.low == pytest.approx(1800 / 16)
+        assert interval.high == pytest.approx(1800 / 16)
+
+    def test_throughput_needs_requests_that_took_time_and_have_tokens(self) -> None:
+        enough = [(1.0, 100)] * MINIMUM_SAMPLE
+        assert throughput([enough], 6.0, 1) is not None
+        assert throughput([enough[1:], [(1.0, 0)]], 6.0, 1) is None
+        assert throughput([enough, [(0.0, 0)]], 6.0, 1) is None
+        assert throughput([], 0.0, 1) is None
+
+    def test_throughput_covers_the_truth_about_as_often_as_it_says(self) -> None:
+        chance = random.Random(7)
+        runs = [_closed_loop(chance, rounds=3, requests=8, concurrency=4) for _ in range(2000)]
+        truth = fmean(sum(t for r in rounds for _, t in r) / busy for rounds, busy in runs)
+        hits = 0
+        for rounds, busy in runs[:100]:
+            interval = throughput(rounds, busy, concurrency=4)
+            assert interval is not None
+            hits += interval.low <= truth <= interval.high
+        assert hits >= 88
+
     def test_the_interval_covers_the_truth_about_as_often_as_it_says(self) -> None:
         generator = np.random.default_rng(7)
         hits = 0
@@ -334,3 +414,19 @@ class TestBootstrap:
             assert interval is not None
             hits += interval.low <= 3 <= interval.high
         assert hits >= 88
+
+
+def _closed_loop(
+    chance: random.Random, rounds: int, requests: int, concurrency: int
+) -> tuple[Rounds, float]:
+    """A run of requests that take 1 s, give or take 0.1 s, with pauses of 0.02 s between them."""
+    made: Rounds = []
+    busy = 0.0
+    for _ in range(rounds):
+        of_round = [(chance.gauss(1, 0.1), 100) for _ in range(requests)]
+        ends = [0.0] * concurrency
+        for seconds, _ in of_round:
+            heapq.heapreplace(ends, ends[0] + seconds + 0.02)
+        made.append(of_round)
+        busy += max(ends) - 0.02
+    return made, busy

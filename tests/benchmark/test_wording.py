@@ -46,6 +46,16 @@ def test_durations(seconds: float, text: str) -> None:
     assert wording.duration(seconds) == text
 
 
+def test_estimates_have_their_intervals_beside_them() -> None:
+    interval = Interval(855.4, 851.31, 1056.9)
+    assert wording.estimate(855.4, interval, wording.significant) == "855.4 (851.3-1,057)"
+    assert wording.estimate(5.81, Interval(5.81, 5.8, 5.83), wording.dollars) == (
+        "$5.81 ($5.80-$5.83)"
+    )
+    assert wording.estimate(855.4, None, wording.significant) == "855.4"
+    assert wording.estimate(None, None, wording.dollars) == "-"
+
+
 def test_periods() -> None:
     assert wording.period(0, 3600) == "1970-01-01 00:00 to 01:00 UTC"
     assert wording.period(0, 90_000) == "1970-01-01 00:00 to 1970-01-02 01:00 UTC"
