@@ -10,10 +10,11 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 
 from benchmark import figures, results
 from benchmark.figures import Drawing
-from benchmark.plots import canvas
+from benchmark.plots import canvas, per_step
 from tests.benchmark import generated_runs as generated
 
 CONFIG = generated.config()
@@ -128,6 +129,29 @@ def test_one_variant_only(tmp_path: Path) -> None:
 
 def test_nothing_recorded(tmp_path: Path) -> None:
     assert set(missing(tmp_path, [])) == set(NAMES)
+
+
+@pytest.mark.parametrize("sizes", [(7, 1), (1, 15)])
+def test_no_label_of_the_histograms_meets_another(tmp_path: Path, sizes: tuple[int, int]) -> None:
+    """Whatever bar is the highest: the caption stands over the right ones."""
+    of_case = dict(zip(("repetition", "open-ended"), sizes, strict=True))
+    lines = [
+        {**line, "chunks": [[offset, of_case[line["case"]]] for offset, _ in line["chunks"]]}
+        for line in LINES
+        if line["case"] in of_case
+    ]
+    run = results.read(generated.write(tmp_path, CONFIG, lines))
+    with canvas.style():
+        figure = per_step.paint(run)
+        figure.draw_without_rendering()
+        boxes = {
+            text: text.get_window_extent()
+            for text in figure.findobj(Text)
+            if isinstance(text, Text) and text.get_visible() and text.get_text()
+        }
+    assert sum("tokens a step" in text.get_text() for text in boxes) == 2
+    for (one, box), (other, beside) in itertools.combinations(boxes.items(), 2):
+        assert not box.overlaps(beside), (one.get_text(), other.get_text())
 
 
 HEIGHTS = st.lists(st.floats(-100, 100), max_size=6)
