@@ -16,6 +16,10 @@ export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 CDK := cdk --no-lookups --no-notices --context "experiment=$(EXPERIMENT)"
 
+# On a terminal pip and npm show how far they are; a log gets the line before them alone.
+PIP_INSTALL := pip install $(if $(MAKE_TERMOUT),,--quiet) --disable-pip-version-check
+NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--silent)
+
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
 READY_VLLM := .venv-vllm/ready
@@ -29,18 +33,21 @@ help: ## This list
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -m venv .venv
 
 $(READY): requirements.txt constraints.txt | .venv/bin/pip
-	pip install --quiet --disable-pip-version-check --requirement requirements.txt --constraint constraints.txt
+	@echo "Installing the CDK, cdk8s and Node.js into .venv, once: 0.7 GB, which takes half a minute or more"
+	@$(PIP_INSTALL) --requirement requirements.txt --constraint constraints.txt
 	@touch $@
 
 $(READY_DEV): requirements-dev.txt $(READY)
-	pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt --constraint constraints.txt
+	@echo "Installing moto, matplotlib and the tools of tests and checks into .venv, once: 0.9 GB, a minute or more"
+	@$(PIP_INSTALL) --requirement requirements-dev.txt --constraint constraints.txt
 	@touch $@
 
 $(CLI): package.json package-lock.json $(READY)
-	npm ci --silent
+	@echo "Installing the CDK CLI into node_modules, once"
+	@$(NPM_CI)
 	@touch $@
 
 .PHONY: synth
@@ -63,10 +70,10 @@ $(READY_VLLM): rehearsal/vllm/requirements.txt
 		{ echo "vLLM is pinned for Python 3.11; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
 	@$(PYTHON) -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || \
 		{ echo "vLLM needs libnuma.so.1 (on Debian: apt-get install libnuma1)" >&2; exit 1; }
-	$(PYTHON) -m venv --clear .venv-vllm
+	@echo "Installing vLLM into .venv-vllm, once: 4.9 GB, which takes minutes"
+	@$(PYTHON) -m venv --clear .venv-vllm
 	@# Not resolved: what it declares cannot be had whole. Not compiled: most of it is never imported.
-	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --no-deps --no-compile \
-		--requirement rehearsal/vllm/requirements.txt
+	@.venv-vllm/bin/$(PIP_INSTALL) --no-deps --no-compile --requirement rehearsal/vllm/requirements.txt
 	@touch $@
 
 .PHONY: rehearse-vllm
