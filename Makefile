@@ -133,5 +133,5 @@ bench: $(READY_DEV) $(CLI) ## Synthesis against an empty app; the tap against no
 	python -m tests.bench.accuracy
 
 .PHONY: clean
-clean: ## Remove what synthesis and tests wrote
+clean: ## Remove what synthesis and tests wrote; results stay
 	rm -rf cdk.out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

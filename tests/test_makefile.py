@@ -49,3 +49,9 @@ def test_pip_and_npm_show_how_far_they_are_on_a_terminal_only() -> None:
     assert len(on_a_terminal) == len(in_a_log)
     assert all("--quiet" in line or "--silent" in line for _, line in in_a_log)
     assert not any("--quiet" in line or "--silent" in line for _, line in on_a_terminal)
+
+
+def test_cleaning_keeps_results() -> None:
+    (line,) = recipes("clean")
+    assert line.startswith("rm -rf cdk.out dist ")
+    assert "results" not in line

@@ -24,6 +24,7 @@ from benchmark import ledger, measures, names
 from benchmark.run import RunError
 from tests.benchmark import samples, standins
 
+README = Path(__file__).parents[2] / "README.md"
 CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
 
@@ -200,6 +201,11 @@ def test_the_command_from_end_to_end(
         for variant in ("Base", "SD")
     }
     assert 2 < times["Base"] / times["SD"] < 4  # 3 by the schedule
+
+    readme = README.read_text(encoding="utf-8")
+    for path in folder.iterdir():
+        name = "*.png" if path.suffix == ".png" else path.name + "/" * path.is_dir()
+        assert f"`{name}`" in readme, "the README says what a run leaves"
 
     url = aws["AWS_ENDPOINT_URL"]
     s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-2", **CREDENTIALS)
