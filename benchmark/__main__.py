@@ -42,7 +42,8 @@ def main() -> int:
             return _report(arguments.run_dir)
         return _run(os.environ)
     except (ConfigError, LedgerError, RunError) as error:
-        print(f"benchmark: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"benchmark: {line}", file=sys.stderr)
         return 2
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from benchmark.names import VARIANTS
 
@@ -18,11 +19,14 @@ from benchmark.names import VARIANTS
 # length in it has digits; 41 is the minimum llmperf states (token_benchmark_ray.py @f1d6bed).
 MINIMUM_INPUT_TOKENS: Final = 41
 
+# Errors of one file; more would be scrolled past.
+MOST_SHOWN: Final = 20
+
 Text = Annotated[str, Field(min_length=1)]
 
 
 class ConfigError(ValueError):
-    """The configuration cannot be used. One line: the file, the field, what is allowed."""
+    """The configuration cannot be used. A line each: the file, the field, what is allowed."""
 
 
 class _Model(BaseModel):
@@ -109,13 +113,13 @@ class Config(_Model):
 
 
 def load(path: Path) -> Config:
-    """Reads a configuration. Raises ConfigError, whose text is one line."""
+    """Reads a configuration. Raises ConfigError, whose text is a line for each error."""
     try:
         return Config.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_first(error)}") from None
+        raise ConfigError("\n".join(f"{path}: {line}" for line in _lines(error))) from None
     except ValueError as error:
         raise ConfigError(f"{path}: is not JSON: {error}") from None
 
@@ -125,15 +129,24 @@ def dump(config: Config) -> str:
     return config.model_dump_json(indent=2) + "\n"
 
 
-def _first(error: ValidationError) -> str:
-    # The first only: one line is read, a list is scrolled past.
-    details = error.errors(include_url=False)
-    problem = details[0]
+def _lines(error: ValidationError) -> list[str]:
+    problems = error.errors(include_url=False)
+    lines = [_line(problem) for problem in problems if not _follows(problem)]
+    if len(lines) > MOST_SHOWN:
+        lines[MOST_SHOWN:] = [f"and {len(lines) - MOST_SHOWN} more"]
+    return lines
+
+
+def _follows(problem: ErrorDetails) -> bool:
+    # A list is too short as well once its bad items are not counted.
+    return problem["type"] == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"]
+
+
+def _line(problem: ErrorDetails) -> str:
     field = _field(problem["loc"])
     value = "" if problem["type"] in ("missing", "value_error") else f" = {problem['input']!r:.80}"
     allowed = problem["msg"].removeprefix("Value error, ")
-    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return f"{field}{value}: {allowed}{more}".removeprefix(": ")
+    return f"{field}{value}: {allowed}".removeprefix(": ")
 
 
 def _field(location: Iterable[int | str]) -> str:

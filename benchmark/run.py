@@ -28,7 +28,7 @@ WARM_UP: Final = 0
 
 
 class RunError(Exception):
-    """The run cannot go on. One line."""
+    """The run cannot go on. One line, or one for each error of its configuration."""
 
 
 class Store(Protocol):

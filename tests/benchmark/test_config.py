@@ -12,6 +12,8 @@ from pydantic import ValidationError
 from benchmark import config
 from tests.benchmark import samples
 
+CASE = {"name": "x", "line": None, "structure": "structured"}
+
 
 def write(folder: Path, contents: Any) -> Path:
     path = folder / "config.json"
@@ -41,18 +43,17 @@ def test_is_frozen() -> None:
         ({"endpoints": {"Base": "h", "SD": "http://h"}}, r"endpoints.Base = 'h': .* pattern"),
         ({"test_cases": []}, r"test_cases = \[\]: "),
         (
-            {"test_cases": [{"name": "../x", "line": None, "structure": "structured"}]},
+            {"test_cases": [CASE | {"name": "../x"}]},
             r"test_cases\[0\].name = '../x': .* pattern",
         ),
         (
-            {"test_cases": [{"name": "x", "line": None, "structure": "prose"}]},
+            {"test_cases": [CASE | {"structure": "prose"}]},
             r"test_cases\[0\].structure = 'prose': Input should be 'structured' or 'open-ended'",
         ),
         (
-            {"test_cases": [{"name": "x", "line": None, "structure": "structured"}] * 2},
+            {"test_cases": [CASE] * 2},
             "test_cases: x is there twice; names must be unique",
         ),
-        ({"cost": {}}, r"cost.usd_per_hour: Field required \(and 3 more\)"),
     ],
 )
 def test_refuses_in_one_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -60,6 +61,28 @@ def test_refuses_in_one_line(tmp_path: Path, change: dict[str, Any], message: st
         config.load(write(tmp_path, samples.settings(**change)))
     assert "\n" not in str(refusal.value)
     assert "config.json: " in str(refusal.value)
+
+
+def test_refuses_with_a_line_for_each_error(tmp_path: Path) -> None:
+    path = write(tmp_path, samples.settings(cost={}, bucket=""))
+    with pytest.raises(config.ConfigError) as refusal:
+        config.load(path)
+    assert str(refusal.value).splitlines() == [
+        f"{path}: bucket = '': String should have at least 1 character",
+        *(
+            f"{path}: cost.{field}: Field required"
+            for field in ("usd_per_hour", "as_of", "share", "denominator")
+        ),
+    ]
+
+
+def test_counts_what_would_be_scrolled_past(tmp_path: Path) -> None:
+    path = write(tmp_path, samples.settings(test_cases=[CASE | {"name": "../x"}] * 40))
+    with pytest.raises(config.ConfigError) as refusal:
+        config.load(path)
+    lines = str(refusal.value).splitlines()
+    assert len(lines) == config.MOST_SHOWN + 1
+    assert lines[-1] == f"{path}: and 20 more"
 
 
 def test_names_a_file_that_is_not_there_or_not_json(tmp_path: Path) -> None:

@@ -57,6 +57,16 @@ def test_what_is_expected_to_fail_fails_in_one_line(arguments: list[str], messag
     assert ended.stderr == f"{message}\n"
 
 
+def test_each_error_of_a_configuration_has_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path, model="", bucket="")
+    ended = call("run", BENCHMARK_CONFIG=path)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
+        f"benchmark: {path}: {field} = '': String should have at least 1 character"
+        for field in ("model", "bucket")
+    ]
+
+
 @pytest.fixture
 def shipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stands in for the modules that talk to AWS; returns what they did."""
