@@ -65,16 +65,17 @@ def run(
     timeout: float,
     *,
     errors_on_terminal: bool = False,
+    end_by: signal.Signals = signal.SIGINT,
 ) -> None:
     """Runs ``command`` to its end. Raises RehearsalError."""
-    # As a terminal does it: node, as its wheel brings it, is started by a script, which waits for
-    # it on SIGINT only. Otherwise the CLI's lock can outlive it.
+    # SIGINT as a terminal does it: node, as its wheel brings it, is started by a script, which
+    # waits for it on SIGINT only. Otherwise the CLI's lock can outlive it.
     with running(
         command,
         environment,
         log,
         errors_on_terminal=errors_on_terminal,
-        end_by=signal.SIGINT,
+        end_by=end_by,
     ) as process:
         try:
             status = process.wait(timeout)
