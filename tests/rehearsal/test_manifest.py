@@ -21,7 +21,7 @@ ENDPOINTS = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
 CONFIG = "/etc/benchmark/config.json"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pod(synthesised: Synthesised) -> Pod:
     return read_pod(synthesised.directory.parent / "dist", "qwen-llmperf")
 

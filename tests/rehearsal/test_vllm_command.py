@@ -41,7 +41,7 @@ def served() -> Served:
     )
 
 
-@pytest.fixture(params=SERVICES)
+@pytest.fixture(scope="module", params=SERVICES)
 def pod(request: pytest.FixtureRequest, synthesised: Synthesised) -> Pod:
     return read_deployment(synthesised.directory.parent / "dist", request.param)
 
