@@ -38,6 +38,8 @@ help: ## This list
 $(READY): requirements.txt constraints.txt | .venv/bin/pip
 	@echo "Installing the CDK, cdk8s and Node.js into .venv, once: 0.7 GB, which takes half a minute or more"
 	@$(PIP_INSTALL) --requirement requirements.txt --constraint constraints.txt
+	@# jsii unpacks the CDK where it is first used: now, not in the midst of the first command.
+	@python -c 'import app'
 	@touch $@
 
 $(READY_DEV): requirements-dev.txt $(READY)
