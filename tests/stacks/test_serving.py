@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.matrix import WHOLE_NODES
-from tests.synthesis import ACCOUNT, Synthesised
+from tests.synthesis import ACCOUNT, ROOT, Synthesised
 
 
 def test_applies_every_chart_in_order(synthesised: Synthesised) -> None:
@@ -73,6 +74,19 @@ def test_the_image_is_built_from_the_benchmark(synthesised: Synthesised) -> None
     pod = synthesised.object("Pod", "qwen-llmperf")["spec"]["containers"][0]["image"]
     repository = destination["repositoryName"].replace("${AWS::AccountId}", ACCOUNT)
     assert pod.endswith(f"/{repository}:{destination['imageTag']}")
+
+
+def test_the_image_gets_the_benchmark_and_nothing_besides(synthesised: Synthesised) -> None:
+    assets = json.loads((synthesised.directory / "article-serving.assets.json").read_text())
+    (image,) = assets["dockerImages"].values()
+    context = synthesised.directory / image["source"]["directory"]
+    own = {path for path in _files(ROOT / "benchmark") if "__pycache__" not in path.parts}
+    assert _files(context) == own
+    assert Path("Dockerfile") in own
+
+
+def _files(folder: Path) -> set[Path]:
+    return {path.relative_to(folder) for path in folder.rglob("*") if path.is_file()}
 
 
 def _needs(resource: dict[str, Any]) -> list[str]:
