@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,6 +70,10 @@ class Installation:
             # Ray starts a worker for each CPU it sees, which in a pod are the whole node's: on
             # a large one they would take more memory than the pod has.
             "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": max(2, concurrency)}),
+            # Ray listens on the pod's address and wants a token of who calls. Left alone it keeps
+            # one in the home folder, where two that start at once may each write their own.
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(),
         }
 
 

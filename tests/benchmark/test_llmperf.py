@@ -56,6 +56,13 @@ def test_each_case_has_its_own_text_and_the_installed_one_stays(home: Path, tmp_
     assert environment["RAY_OVERRIDE_RESOURCES"] == '{"CPU": 4}'
 
 
+def test_two_at_once_do_not_share_a_token(home: Path, tmp_path: Path) -> None:
+    installation = llmperf.Installation("python3.10", home)
+    one, two = (installation.environment(tmp_path, concurrency=4) for _ in range(2))
+    assert one["RAY_AUTH_MODE"] == two["RAY_AUTH_MODE"] == "token"
+    assert one["RAY_AUTH_TOKEN"] != two["RAY_AUTH_TOKEN"]
+
+
 def test_the_command_line() -> None:
     load = Load.model_validate(samples.load())
     arguments = llmperf.arguments(
