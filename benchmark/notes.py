@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from benchmark import wording
-from benchmark.config import Config
+from benchmark.config import Config, Load
 from benchmark.names import VARIANTS
 from benchmark.summary import Arm, Case
 
@@ -14,10 +14,10 @@ from benchmark.summary import Arm, Case
 _LENGTH_TOLERANCE: Final = 0.05
 
 
-def of_case(base: Arm, speculative: Arm) -> Iterator[str]:
+def of_case(load: Load, base: Arm, speculative: Arm) -> Iterator[str]:
     """The notes on one test case, a sentence each."""
     for arm in (base, speculative):
-        yield from _of_arm(arm)
+        yield from _of_arm(load, arm)
     yield from _on_lengths(base, speculative)
     if speculative.steps is not None and speculative.steps.mean <= 1:
         yield "SD: no step yielded more than one token, as if speculation were off."
@@ -42,11 +42,13 @@ def of_run(config: Config, cases: Sequence[Case], strangers: Sequence[str]) -> I
         yield f"Left out, because the configuration does not name them: {', '.join(strangers)}."
 
 
-def _of_arm(arm: Arm) -> Iterator[str]:
+def _of_arm(load: Load, arm: Arm) -> Iterator[str]:
     tally = arm.tally
+    # llmperf keeps its concurrency up until it has all answers; what is in flight then ends too.
+    overshoot = load.rounds * (load.concurrency - 1)
     if 0 < tally.requests < arm.expected:
         yield f"{tally.variant}: {tally.requests} of {arm.expected} requests were recorded."
-    if tally.requests > arm.expected:
+    if tally.requests > arm.expected + overshoot:
         yield (
             f"{tally.variant}: {tally.requests} requests in place of {arm.expected}: those that "
             "ended before an interruption count too."

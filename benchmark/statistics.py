@@ -66,7 +66,7 @@ def _case(config: Config, case: TestCase, records: Sequence[Record]) -> Case:
         by_end_to_end=_speedup(good, measures.end_to_end, smaller_is_better=True),
         by_throughput=by_throughput,
         verdict=judge(base.tally, speculative.tally, by_token or by_throughput, measure),
-        notes=tuple(notes.of_case(base, speculative)),
+        notes=tuple(notes.of_case(config.load, base, speculative)),
     )
 
 

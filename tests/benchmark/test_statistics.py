@@ -55,6 +55,12 @@ def case(summary: Summary, name: str) -> Case:
     return next(case for case in summary.cases if case.name == name)
 
 
+def repeated(records: list[Record], number: int) -> list[Record]:
+    """``records`` and ``number`` requests more, of SD and one case."""
+    own = [r for r in records if (r.case, r.variant) == ("repetition", "SD") and r.round > 0]
+    return [*records, *own[:number]]
+
+
 def changed(
     records: list[Record], change: Callable[[Record], Record], variant: str = "SD"
 ) -> list[Record]:
@@ -243,6 +249,20 @@ class TestBroken:
         assert found.verdict.finding is Finding.TOO_FEW
         assert "5 of SD" in found.verdict.sentence
         assert "SD: 5 of 24 requests were recorded." in found.notes
+
+    def test_what_llmperf_sends_beyond_what_it_was_asked_for_is_no_matter(
+        self, records: list[Record]
+    ) -> None:
+        # Up to three more a round, at a concurrency of four.
+        found = case(summarise(CONFIG, repeated(records, 9)), "repetition")
+        assert found.speculative.tally.requests == 24 + 9
+        assert found.notes == ()
+
+    def test_requests_of_an_interrupted_attempt_are_noted(self, records: list[Record]) -> None:
+        found = case(summarise(CONFIG, repeated(records, 10)), "repetition")
+        assert found.notes == (
+            "SD: 34 requests in place of 24: those that ended before an interruption count too.",
+        )
 
     def test_requests_that_are_not_streamed_are_judged_by_throughput(
         self, records: list[Record]
