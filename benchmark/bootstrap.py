@@ -51,16 +51,18 @@ def ratio_of_medians(numerator: Sequence[float], denominator: Sequence[float]) -
 
     Medians rather than means: one stalled request must not decide a case. Each side is resampled
     by itself, always from the same seed, so the same ledger gives the same interval whatever else
-    is computed beside it. None where a side is smaller than ``MINIMUM_SAMPLE`` or not positive.
+    is computed beside it. None where a side is smaller than ``MINIMUM_SAMPLE`` or its median may be
+    0 or less.
     """
     if min(len(numerator), len(denominator)) < MINIMUM_SAMPLE:
         return None
     above, below = np.asarray(numerator, float), np.asarray(denominator, float)
-    if above.min() <= 0 or below.min() <= 0:
-        return None
     generator = np.random.default_rng(SEED)
-    ratios = _medians(above, generator) / _medians(below, generator)
-    return _interval(float(np.median(above) / np.median(below)), ratios)
+    medians = _medians(above, generator), _medians(below, generator)
+    # The medians, not the values: an answer that arrives in one piece has a time per token of 0.
+    if min(side.min() for side in medians) <= 0:
+        return None
+    return _interval(float(np.median(above) / np.median(below)), medians[0] / medians[1])
 
 
 def throughput(

@@ -383,8 +383,14 @@ class TestBootstrap:
         assert ratio_of_medians(small, enough) is None
         assert ratio_of_medians(enough, small) is None
 
-    def test_values_that_are_not_positive_give_nothing(self) -> None:
+    def test_medians_that_are_not_positive_give_nothing(self) -> None:
         assert ratio_of_medians([0.0] * 10, [1.0] * 10) is None
+        assert ratio_of_medians([1.0] * 10, [0.0] * 10) is None
+
+    def test_one_answer_in_one_piece_does_not_decide(self) -> None:
+        other = [2.0] * 24
+        assert ratio_of_medians([0.0] + [1.0] * 23, other) == Interval(0.5, 0.5, 0.5)
+        assert ratio_of_medians(other, [0.0] + [1.0] * 23) == Interval(2.0, 2.0, 2.0)
 
     @given(ROUNDS, st.integers(1, 8), st.floats(0.01, 100))
     @settings(max_examples=25, deadline=None)
