@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from benchmark.names import VARIANTS
 
 # llmperf draws prompt lengths until one is at least as long as its own instruction: with a mean
-# below that it draws for ever. The instruction takes 26 to 28 Llama tokens, as long as the answer's
+# below that it draws for ever. The instruction takes 25 to 28 Llama tokens, as long as the answer's
 # length in it has digits; 41 is the minimum llmperf states (token_benchmark_ray.py @f1d6bed).
 MINIMUM_INPUT_TOKENS: Final = 41
 
