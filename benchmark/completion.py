@@ -96,8 +96,7 @@ class Completion(Exchange):
             return clean(f"malformed answer: {body[:1000]!r}")
         usage = answer.get("usage")
         if isinstance(usage, dict):
-            self._meter.prompt_tokens = usage.get("prompt_tokens")
-            self._meter.output_tokens = usage.get("completion_tokens")
+            self._meter.count_whole(usage)
         return "the answer is not a stream" if self._asked_stream else None
 
     def _record(self, error: str | None, at: float) -> None:
@@ -132,17 +131,26 @@ def _prepare(request: Request) -> tuple[bytes, bool, Meter]:
     body = request.body
     asked = _json(body)
     stream = isinstance(asked, dict) and bool(asked.get("stream"))
-    own = asked.get("stream_options") or {} if isinstance(asked, dict) else {}
-    if not stream or not isinstance(own, dict):
-        return body, stream, Meter(strip=False, usage_only=True, null_usage=null_usage)
+    as_it_is = body, stream, Meter(strip=False, usage_only=True, null_usage=null_usage)
+    if not stream:
+        return as_it_is
+    own = asked.get("stream_options")
+    if own is None:
+        own = {}
+    elif not isinstance(own, dict):
+        return as_it_is
     # The client's own settings win, whatever they are.
     options = {"include_usage": True, "continuous_usage_stats": True} | own
+    try:
+        changed = _with_options(body, asked, options)
+    except RecursionError:  # nested more deeply than Python's own parser goes
+        return as_it_is
     meter = Meter(
         strip="continuous_usage_stats" not in own or "include_usage" not in own,
         usage_only=bool(own.get("include_usage")),
         null_usage=null_usage,
     )
-    return _with_options(body, asked, options), stream, meter
+    return changed, stream, meter
 
 
 def _with_options(body: bytes, asked: dict[str, Any], options: dict[str, Any]) -> bytes:

@@ -59,6 +59,10 @@ class Meter:
             self.error = "truncated: the stream ended without [DONE]"
         return rest if self._strip else b""
 
+    def count_whole(self, usage: dict[str, Any]) -> None:
+        """Takes the usage of an answer that was not streamed."""
+        self._count(usage, None, 0.0)
+
     def _take(self, event: Event, at: float) -> bytes:
         if event.data is None:
             return event.raw
@@ -96,11 +100,13 @@ class Meter:
             self.prompt_tokens = prompt
         if not isinstance(total, int):
             return
-        if not choices:
+        if not choices or not isinstance(choices, list):
             self.output_tokens = total
             return
         # With several choices each event counts the tokens of its own choice.
-        index = choices[0].get("index", 0) if isinstance(choices[0], dict) else 0
+        index = choices[0].get("index") if isinstance(choices[0], dict) else None
+        if not isinstance(index, int):
+            index = 0
         new = total - self._counts.get(index, 0)
         self._counts[index] = total
         self.output_tokens = sum(self._counts.values())

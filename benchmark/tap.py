@@ -2,7 +2,7 @@
 
 Any OpenAI-compatible client works through it as it does without. Of requests to
 ``/chat/completions`` and ``/completions`` it writes one ledger line each, whatever happens to
-them; all others just pass.
+them once they have come whole; all others just pass.
 
 What differs from a direct connection, besides what ``benchmark.proxy`` says: streamed requests ask
 the server for usage in every event (``stream_options``, where the client did not set its own),

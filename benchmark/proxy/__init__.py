@@ -6,5 +6,5 @@ chunk costs (docs/decisions/0013-the-proxy-under-the-tap.md).
 
 What differs from a direct connection: each request has a connection of its own to the server; a
 server that cannot be reached becomes a 502, one that stays silent a 504; offers to upgrade the
-protocol are not passed on.
+protocol, trailers and answers of 1xx are not passed on, and the proxy itself answers ``Expect``.
 """

@@ -115,13 +115,25 @@ def end_to_end(headers: Headers) -> Headers:
     return without(headers, *_HOP_BY_HOP, *listed)
 
 
+def without_upgrade(headers: Headers) -> Headers:
+    """All but the offer of another protocol."""
+    kept = without(headers, b"connection", b"upgrade")
+    options = b",".join(value for name, value in headers if name.lower() == b"connection")
+    others = [option for option in options.split(b",") if option.strip().lower() != b"upgrade"]
+    return [*kept, (b"Connection", b",".join(others))] if others else kept
+
+
+def encode_head(method: bytes, target: bytes, headers: Headers) -> bytes:
+    """A request without its body."""
+    return b"%b %b HTTP/1.1\r\n" % (method, target) + _lines(headers)
+
+
 def encode_request(request: Request, host: bytes) -> bytes:
     """The whole message, for a connection of its own."""
     headers = [(b"Host", host), *request.headers, (b"Connection", b"close")]
     if request.body or request.method in _WITH_BODY:
         headers.append((b"Content-Length", b"%d" % len(request.body)))
-    start = b"%b %b HTTP/1.1\r\n" % (request.method, request.target)
-    return start + _lines(headers) + request.body
+    return encode_head(request.method, request.target, headers) + request.body
 
 
 def encode_error(status: HTTPStatus, message: str, kind: str, *, keep_alive: bool) -> bytes:

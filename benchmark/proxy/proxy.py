@@ -38,7 +38,11 @@ class Proxy:
     async def start(self) -> None:
         """Serves on a free port of the loopback. Raises OSError."""
         self._listening = await asyncio.get_running_loop().create_server(
-            lambda: _Client(self._server, self._exchange, self._clients), "127.0.0.1", 0
+            lambda: _Client(self._server, self._exchange, self._clients),
+            "127.0.0.1",
+            0,
+            # A client that is not let in at once tries again after a second.
+            backlog=2048,
         )
 
     async def stop(self) -> None:
@@ -85,8 +89,8 @@ class _Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # the request is complete, and goes on as one of HTTP/1.1
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserCallbackError:
             raise
         except httptools.HttpParserError as error:
@@ -119,6 +123,8 @@ class _Client(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        if self._parser.should_upgrade():
+            return
         expected = http1.value(self._headers, b"expect") or b""
         if expected.lower() == b"100-continue" and self._upstream is None:
             self.write(http1.CONTINUE)
@@ -130,9 +136,10 @@ class _Client(asyncio.Protocol):
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, limit)
 
     def on_message_complete(self) -> None:
+        if self._parser.should_upgrade():
+            return  # the parser goes no further than the head; data_received is told
         passed = http1.end_to_end(self._headers)
         reads_chunks = self._parser.get_http_version() != "1.0"
-        stays = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         self._waiting.append(
             Request(
                 method=self._parser.get_method(),
@@ -141,10 +148,23 @@ class _Client(asyncio.Protocol):
                 body=bytes(self._body),
                 reads_chunks=reads_chunks,
                 # HTTP/1.0 has it too, by a header of its own that nobody misses.
-                keep_alive=reads_chunks and stays,
+                keep_alive=reads_chunks and self._parser.should_keep_alive(),
             )
         )
         self._next()
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Reads the request again as one that offers nothing; ``rest`` is what came after its head.
+
+        A CONNECT cannot be declined so.
+        """
+        method = self._parser.get_method()
+        if method == b"CONNECT":
+            self._refuse(HTTPStatus.BAD_REQUEST, "CONNECT is for proxies of another kind")
+            return
+        head = http1.encode_head(method, self._target, http1.without_upgrade(self._headers))
+        self._parser = httptools.HttpRequestParser(self)
+        self.data_received(head + rest)
 
     # What the upstream calls.
 

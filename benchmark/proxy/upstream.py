@@ -56,7 +56,10 @@ class Client(Protocol):
 
 
 class _Answer:
-    """What has come of an answer. ``status`` is None until its head is complete."""
+    """What has come of an answer; ``status`` is None until its head is complete.
+
+    A server that says more than the one answer is not listened to.
+    """
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
@@ -81,7 +84,8 @@ class _Answer:
     # What the parser calls.
 
     def on_status(self, part: bytes) -> None:
-        self.reason += part
+        if self.status is None:
+            self.reason += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.status is None:  # trailers come here, too
@@ -89,11 +93,12 @@ class _Answer:
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status >= HTTPStatus.OK:
+        if self.status is None and status >= HTTPStatus.OK:
             self.status = status
 
     def on_body(self, part: bytes) -> None:
-        self._parts.append(part)
+        if not self.complete:
+            self._parts.append(part)
 
     def on_message_complete(self) -> None:
         if self.status is None:  # 1xx: the answer is yet to come
@@ -144,6 +149,8 @@ class Upstream(asyncio.Protocol):
             self._stall()
         except OSError as error:
             self._break(HTTPStatus.BAD_GATEWAY, f"refused: {error.strerror or error}")
+        except UnicodeError as error:  # a name that no host can have
+            self._break(HTTPStatus.BAD_GATEWAY, f"refused: {error}")
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -162,6 +169,8 @@ class Upstream(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        if self._over:  # TLS delivers what it has read, even when nobody listens any more
+            return
         at = self._heard = time.monotonic()
         malformed: httptools.HttpParserError | None = None
         try:

@@ -107,6 +107,7 @@ def _running(
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=target, args=(theirs, *arguments), daemon=True)
     process.start()
+    theirs.close()  # so that a process that has died is noticed
     try:
         yield process, ours
     finally:

@@ -115,6 +115,18 @@ def test_counts_per_request_only_are_said_to_be_so(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_usage_that_is_no_count_is_not_one(tmp_path: Path) -> None:
+    async def odd(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"usage": {"prompt_tokens": 1.5, "completion_tokens": "x"}})
+
+    async def scenario() -> None:
+        async with server(odd) as url, bench(url, tmp_path) as b:
+            await b.post(chat(stream=False))
+            assert (b.only().prompt_tokens, b.only().output_tokens) == (None, None)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("body", [b"<html>", b""])
 def test_an_answer_that_is_no_json(tmp_path: Path, body: bytes) -> None:
     async def odd(request: web.Request) -> web.StreamResponse:

@@ -138,6 +138,15 @@ def test_what_is_wrong_is_said_and_passed_on(raw: bytes, reason: str) -> None:
     assert subject.error == reason
 
 
+@pytest.mark.parametrize("choices", ['{"index":0}', '[{"index":[]}]', '["x"]', "7", "null"])
+def test_choices_of_another_shape_disturb_nothing(choices: str) -> None:
+    raw = f'data: {{"choices":{choices},"usage":{{"completion_tokens":3}}}}\n\n'.encode()
+    m = meter(strip=False)
+    assert m.feed(raw, 1.0) == raw
+    assert m.output_tokens == 3
+    assert m.error is None
+
+
 def test_text_that_looks_like_usage_stays() -> None:
     text = '"usage":{"completion_tokens":3}}'
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "details": {"cached": {"n": 1}}}

@@ -147,6 +147,7 @@ def test_the_server_sees_the_client_s_request(tmp_path: Path) -> None:
             assert {name: headers[name] for name in own} == own
             assert body == b"not json"
             assert others["X-Request-Id"] == b.records()[1].request
+            assert headers["Accept-Encoding"] == others["Accept-Encoding"] == "identity"
             wanted = chat(seed=2**60, temperature=0.1) | {
                 "stream_options": {"include_usage": True, "continuous_usage_stats": True}
             }
@@ -197,6 +198,26 @@ def test_the_rest_of_the_request_keeps_its_numbers(tmp_path: Path, own: dict[str
         async with server(asked) as url, bench(url, tmp_path) as b:
             _, answer = await b.post(json.dumps(body, indent=1).encode() + b"\n", "completions")
             assert json.loads(answer) == body | {"stream_options": options}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "more", [b'"stream_options":[]', b'"stream_options":null,"x":' + 1000 * b"[" + 1000 * b"]"]
+)
+def test_a_request_that_cannot_be_changed_passes_as_it_is(tmp_path: Path, more: bytes) -> None:
+    seen: list[bytes] = []
+
+    async def watch(request: web.Request) -> web.StreamResponse:
+        seen.append(await request.read())
+        return web.json_response({})
+
+    async def scenario() -> None:
+        body = b'{"stream":true,' + more + b"}"
+        async with server(watch) as url, bench(url, tmp_path) as b:
+            await b.post(body)
+            assert seen == [body]
+            assert len(b.records()) == 1
 
     asyncio.run(scenario())
 

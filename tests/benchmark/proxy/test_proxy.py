@@ -229,13 +229,75 @@ def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
     run(HI, scenario)
 
 
+OFFER = b"Connection: Upgrade, X-Mine\r\nUpgrade: h2c\r\nX-Mine: 1\r\n"
+
+
 def test_an_offer_to_upgrade_is_declined() -> None:
     async def scenario(b: Between) -> None:
-        offer = GET.replace(b"Host: h", b"Connection: Upgrade\r\nUpgrade: h2c")
-        assert b"\r\n\r\nhi" in await b.ask(offer)
-        assert b"pgrade" not in b.requests[0]
+        twice = (GET[:-2] + OFFER + b"\r\n") * 2
+        assert await b.ask(twice, until=b"hi" + HI) == HI + HI
+        assert not any(b"pgrade" in request or b"X-Mine" in request for request in b.requests)
 
     run(HI, scenario)
+
+
+@pytest.mark.parametrize(
+    "framed",
+    [
+        b"Content-Length: 4\r\n\r\nbody",
+        b"Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_request_that_offers_to_upgrade_keeps_its_body(framed: bytes, parts: int) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        body = await reader.readexactly(4)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body)
+
+    async def scenario(b: Between) -> None:
+        request = b"POST /v1/x HTTP/1.1\r\nHost: h\r\n" + OFFER + framed
+        cut = len(request) if parts == 1 else request.index(b"\r\n\r\n") + 6
+        async with b.connection() as (reader, writer):
+            writer.write(request[:cut])
+            await asyncio.sleep(0.02)
+            writer.write(request[cut:])
+            assert (await reader.readuntil(b"body")).startswith(b"HTTP/1.1 200 OK\r\n")
+
+    run(echo, scenario)
+
+
+def test_connect_is_refused() -> None:
+    async def scenario(b: Between) -> None:
+        answer = await b.ask(b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b.exchanges == []
+
+    run(HI, scenario)
+
+
+def test_a_server_that_says_more_than_it_was_asked() -> None:
+    async def scenario(b: Between) -> None:
+        assert await b.ask(GET[:-2] + b"Connection: close\r\n\r\n") == HI.replace(
+            b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"
+        )
+        assert b.outcomes == ["ended"]
+
+    run(HI + b"HTTP/1.1 408 Timeout\r\nContent-Length: 3\r\n\r\nbye", scenario)
+
+
+def test_a_name_that_no_host_can_have_is_refused() -> None:
+    async def scenario() -> bytes:
+        proxy = Proxy(Server("http://a..b/v1", 5), Exchange)
+        await proxy.start()
+        try:
+            b = Between(proxy, [], [])
+            return await b.ask(GET, until=b"}}")
+        finally:
+            await proxy.stop()
+
+    answer = asyncio.run(scenario())
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"tap: refused: " in answer
 
 
 @pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n"])
