@@ -28,6 +28,7 @@ def cdk(*arguments: str, output: Path) -> subprocess.CompletedProcess[str]:
         # Whatever would call AWS after all fails at once.
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         "HTTPS_PROXY": "http://127.0.0.1:9",
+        "NODE_OPTIONS": os.environ["NODE_OPTIONS"],
     }
     return subprocess.run(
         [str(CLI), "--no-lookups", "--no-notices", *arguments, "--output", str(output)],
