@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmark import ledger, measures
 from benchmark.ledger import Record
-from tests.bench.processes import Sent, golden, record, streams, tapped
+from tests.bench.processes import Sent, golden, record, staggered, streams, tapped
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8)
 
@@ -35,7 +35,7 @@ def main() -> None:
             golden(arguments.rate, SIZES) as golden_url,
             tapped(golden_url, Path(folder) / "ledger.jsonl") as (tap_url, _),
         ):
-            delays = [0.5 + index / count / arguments.rate for index in range(count)]
+            delays = staggered(count, arguments.rate)
             for chunks in (1, arguments.rate * arguments.seconds):  # the first is a warm-up
                 names = [f"{time.monotonic_ns()}-{index}" for index in range(count)]
                 streams(tap_url, names, delays, chunks)

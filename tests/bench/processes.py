@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -47,6 +48,14 @@ def tapped(endpoint: str, path: Path) -> Iterator[tuple[str, int]]:
     """Serves a tap before the endpoint, with its ledger there: its URL and process id."""
     with _running(_serve_tap, endpoint, path) as (process, pipe):
         yield pipe.recv(), process.pid or 0
+
+
+def staggered(count: int, rate: int) -> list[float]:
+    """Seconds after which each stream begins: one after the other within a second, each at its own
+    place between two chunks. A burst would measure how long requests take to open, and the
+    server's queue."""
+    order = random.Random(0).sample(range(count), count)
+    return [1 + (index + place / rate) / count for index, place in enumerate(order)]
 
 
 def streams(

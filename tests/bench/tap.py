@@ -17,14 +17,13 @@ import argparse
 import itertools
 import multiprocessing
 import os
-import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench.processes import paced, streams, tapped
+from tests.bench.processes import paced, staggered, streams, tapped
 
 Delays = list[float]
 
@@ -62,13 +61,7 @@ def _delays(
     arguments: argparse.Namespace, url: str, sent: Callable[[], dict[str, list[float]]]
 ) -> Delays:
     names = [f"{time.monotonic_ns()}-{index}" for index in range(arguments.streams)]
-    # Begun one after the other within a second, each at its own place between two chunks: a burst
-    # would measure how long 64 requests take to open, and the server's queue.
-    order = random.Random(0).sample(range(arguments.streams), arguments.streams)
-    delays = [
-        1 + (index + place / arguments.rate) / arguments.streams
-        for index, place in enumerate(order)
-    ]
+    delays = staggered(arguments.streams, arguments.rate)
     arrivals = streams(url, names, delays, arguments.rate * arguments.seconds)
     times = sent()
     return [
