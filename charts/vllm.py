@@ -57,7 +57,9 @@ class VllmChart(Chart):
             "Service",
             metadata=k8s.ObjectMeta(name=variant.service, labels=self._labels),
             spec=k8s.ServiceSpec(
-                selector={"app": variant.service},
+                # With the label that the clients' policies select by: the VPC CNI lets a pod reach
+                # a ClusterIP only if the policy selects the Service's own selector.
+                selector=self._labels,
                 ports=[
                     k8s.ServicePort(
                         name="http",

@@ -28,12 +28,14 @@ _VERSIONS: Final = {
     "Job": "batch/v1",
     "Lease": "coordination.k8s.io/v1",
     "Namespace": "v1",
+    "NetworkPolicy": "networking.k8s.io/v1",
     "Node": "v1",
     "PersistentVolume": "v1",
     "PersistentVolumeClaim": "v1",
     "Pod": "v1",
     "ResourceClaim": "resource.k8s.io/v1",
     "ResourceSlice": "resource.k8s.io/v1",
+    "Service": "v1",
     "SubjectAccessReview": "authorization.k8s.io/v1",
 }
 _MERGE_PATCH: Final = "application/merge-patch+json"

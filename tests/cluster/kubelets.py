@@ -1,12 +1,13 @@
 """What kubelets tell the API server, without any container.
 
-A pod on a node of theirs runs and is ready at once; one that is deleted takes a moment to end.
-Nodes are kept alive by their leases, which is what the node lifecycle controller looks at.
+A pod on a node of theirs has an address, runs and is ready at once; one that is deleted takes a
+moment to end. Nodes are kept alive by their leases, which is what the node lifecycle controller looks at.
 """
 
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import threading
 import time
 from collections.abc import Iterable
@@ -35,6 +36,7 @@ class Kubelets:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._failure: Exception | None = None
+        self._addresses = ipaddress.ip_network("10.0.128.0/18").hosts()
 
     def __enter__(self) -> Kubelets:
         self._thread.start()
@@ -112,7 +114,8 @@ class Kubelets:
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(pod)
             elif pod["status"]["phase"] == "Pending":
-                self._cluster.patch(pod, {"status": _running(pod)}, status=True)
+                running = _running(pod, str(next(self._addresses)))
+                self._cluster.patch(pod, {"status": running}, status=True)
             elif pod["status"]["phase"] == "Running" and _job(pod) in self._finishing:
                 self._cluster.patch(pod, {"status": _ended("Succeeded")}, status=True)
         except ApiException as error:
@@ -131,9 +134,11 @@ class Kubelets:
         self._cluster.delete(pod, gracePeriodSeconds=0, preconditions={"uid": uid})
 
 
-def _running(pod: Manifest) -> dict[str, Any]:
+def _running(pod: Manifest, address: str) -> dict[str, Any]:
     return {
         "phase": "Running",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
         "startTime": _now(),
         "conditions": [
             {"type": kind, "status": "True", "lastTransitionTime": _now()}

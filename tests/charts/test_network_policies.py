@@ -1,0 +1,181 @@
+"""Who reaches whom, judged as the VPC CNI does: charts as they are, and broken on purpose."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from charts.names import VLLM_PORT
+from tests.network_policies import Manifest, Network, Pod, as_deployed
+from tests.reach import allowed, meant
+from tests.synthesis import Synthesised
+
+
+def test_pods_reach_what_they_need_and_nothing_else(each: Synthesised) -> None:
+    network = Network(as_deployed(manifests(each)))
+    assert len(network.pods) >= 7
+    assert allowed(network) == meant(network)
+
+
+def of(objects: list[Manifest], kind: str, name: str) -> Any:
+    (found,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def drop_component(objects: list[Manifest]) -> None:
+    del of(objects, "Service", "qwen-vllm")["spec"]["selector"]["component"]
+
+
+def headless(objects: list[Manifest]) -> None:
+    of(objects, "Service", "qwen-vllm")["spec"]["clusterIP"] = "None"
+
+
+def another_target_port(objects: list[Manifest]) -> None:
+    of(objects, "Service", "qwen-vllm")["spec"]["ports"][0]["targetPort"] = VLLM_PORT + 1
+
+
+def selects_no_pod(objects: list[Manifest]) -> None:
+    of(objects, "Service", "qwen-vllm")["spec"]["selector"]["app"] = "vllm"
+
+
+def closed_to_quality(objects: list[Manifest]) -> None:
+    del of(objects, "NetworkPolicy", "allow-clients-to-vllm")["spec"]["ingress"][0]["from"][1]
+
+
+def without(name: str) -> Callable[[list[Manifest]], None]:
+    return lambda objects: objects.remove(of(objects, "NetworkPolicy", name))
+
+
+def any_port_to_aws(objects: list[Manifest]) -> None:
+    for rule in of(objects, "NetworkPolicy", "allow-aws")["spec"]["egress"]:
+        del rule["ports"]
+
+
+def open_to_the_cluster(objects: list[Manifest]) -> None:
+    del of(objects, "NetworkPolicy", "allow-clients-to-vllm")["spec"]["ingress"][0]["from"]
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        # The Services as they once were: the policies select pods by a label they did not name.
+        drop_component,
+        headless,
+        another_target_port,
+        selects_no_pod,
+        closed_to_quality,
+        without("allow-dns"),
+        without("allow-aws"),
+        without("allow-benchmark-to-vllm"),
+    ],
+)
+def test_charts_that_cut_a_pod_off_are_caught(
+    break_it: Callable[[list[Manifest]], None], synthesised: Synthesised
+) -> None:
+    broken = copy.deepcopy(manifests(synthesised))
+    break_it(broken)
+    network = Network(as_deployed(broken))
+    assert meant(network) - allowed(network)
+
+
+@pytest.mark.parametrize(
+    "break_it", [any_port_to_aws, open_to_the_cluster, without("default-deny")]
+)
+def test_charts_that_let_too_much_through_are_caught(
+    break_it: Callable[[list[Manifest]], None], synthesised: Synthesised
+) -> None:
+    broken = copy.deepcopy(manifests(synthesised))
+    break_it(broken)
+    network = Network(as_deployed(broken))
+    assert allowed(network) - meant(network)
+
+
+# The rules themselves, on the smallest network that shows each.
+
+
+def pod(name: str, address: str, *ports: tuple[str, int], phase: str = "Running") -> Manifest:
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ours", "labels": {"app": name}},
+        "spec": {"containers": [{"ports": [{"name": n, "containerPort": p} for n, p in ports]}]},
+        "status": {"podIP": address, "phase": phase},
+    }
+
+
+def service(port: int, target: int | str) -> Manifest:
+    return {
+        "kind": "Service",
+        "metadata": {"name": "server", "namespace": "ours"},
+        "spec": {
+            "clusterIP": "172.20.0.1",
+            "selector": {"app": "server"},
+            "ports": [{"port": port, "targetPort": target}],
+        },
+    }
+
+
+def egress(**peer: Any) -> Manifest:
+    peer = peer or {"podSelector": {"matchLabels": {"app": "server"}}}
+    return {
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "egress", "namespace": "ours"},
+        "spec": {
+            "podSelector": {"matchLabels": {"app": "client"}},
+            "policyTypes": ["Egress"],
+            "egress": [{"to": [peer], "ports": [{"port": 8000, "protocol": "TCP"}]}],
+        },
+    }
+
+
+CLIENT = pod("client", "10.0.0.1")
+SERVER = pod("server", "10.0.0.2", ("http", 8000))
+
+
+def client(network: Network) -> Pod:
+    return next(pod for pod in network.pods if pod.name == "client")
+
+
+def test_the_policy_names_the_pods_port_and_the_packet_carries_the_services() -> None:
+    network = Network([CLIENT, SERVER, service(80, 8000), egress()])
+    assert network.may_open(client(network), "172.20.0.1", 80)
+    assert not network.may_open(client(network), "172.20.0.1", 8000)
+    assert network.may_open(client(network), "10.0.0.2", 8000)
+    assert not network.may_open(client(network), "10.0.0.2", 80)
+
+
+def test_a_named_port_of_a_service_is_that_of_its_pods() -> None:
+    network = Network([CLIENT, SERVER, service(80, "http"), egress()])
+    assert network.may_open(client(network), "172.20.0.1", 80)
+
+
+def test_a_name_that_is_another_port_on_another_pod_opens_nothing() -> None:
+    other = pod("server", "10.0.0.3", ("http", 22))
+    network = Network([CLIENT, SERVER, other, service(80, "http"), egress()])
+    assert not network.may_open(client(network), "172.20.0.1", 80)
+
+
+def test_a_block_of_addresses_does_not_reach_a_service_by_its_pods() -> None:
+    by_block = egress(ipBlock={"cidr": "10.0.0.0/24"})
+    network = Network([CLIENT, SERVER, service(8000, 8000), by_block])
+    assert network.may_open(client(network), "10.0.0.2", 8000)
+    assert not network.may_open(client(network), "172.20.0.1", 8000)
+
+
+def test_a_pod_that_has_ended_is_nobody() -> None:
+    ended = pod("server", "10.0.0.2", ("http", 8000), phase="Succeeded")
+    network = Network([CLIENT, ended, service(8000, 8000), egress()])
+    assert not network.may_open(client(network), "10.0.0.2", 8000)
+    assert not network.may_open(client(network), "172.20.0.1", 8000)
+
+
+def test_a_pod_that_no_policy_selects_is_free() -> None:
+    network = Network([CLIENT, SERVER, service(8000, 8000)])
+    assert network.may_open(client(network), "172.20.0.1", 8000)
+    assert network.may_open(client(network), "198.51.100.1", 22)
+
+
+def manifests(synthesised: Synthesised) -> list[Manifest]:
+    return [found for chart in synthesised.manifests.values() for found in chart]

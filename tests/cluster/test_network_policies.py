@@ -1,0 +1,32 @@
+"""Who reaches whom, by what a real API server holds: addresses, defaults and all."""
+
+from __future__ import annotations
+
+from tests.cluster.api import Cluster
+from tests.cluster.deployment import Manifests
+from tests.network_policies import Network, cluster_dns
+from tests.reach import allowed, meant
+
+SERVICES = {"qwen-vllm", "qwen-sd-vllm"}
+
+
+def test_pods_reach_what_they_need_and_nothing_else(
+    cluster: Cluster, deployment: Manifests
+) -> None:
+    assert deployment.objects()
+    network = cluster.until(lambda: _with_addresses(cluster), "an address for every pod")
+    assert {service["metadata"]["name"] for service in network.services} >= SERVICES
+    assert allowed(network) == meant(network)
+
+
+def _with_addresses(cluster: Cluster) -> Network | None:
+    """Once each service and the benchmark have a pod with an address."""
+    # Lists of the API leave out the kind of their items.
+    found = [
+        {**item, "kind": kind}
+        for kind in ("Pod", "Service", "NetworkPolicy")
+        for item in cluster.all(kind)
+    ]
+    network = Network([*found, *cluster_dns()])
+    ready = {pod.labels.get("app") for pod in network.pods}
+    return network if {*SERVICES, "qwen-llmperf"} <= ready else None
