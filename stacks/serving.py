@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from aws_cdk import Aws, CfnOutput, Stack
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from cdk8s import App as Cdk8sApp
-from constructs import Construct
+from cdk8s import Chart
+from constructs import Construct, IDependable
 
 from charts import Deployed, charts
 from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB, ServiceAccount, bucket_name
 from experiment.schema import Experiment
+
+PRUNED: Final = frozenset(
+    {
+        "ConfigMap",
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "Endpoints",
+        "Ingress",
+        "Job",
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "ReplicaSet",
+        "ReplicationController",
+        "Secret",
+        "Service",
+        "StatefulSet",
+    }
+)
+"""Kinds that ``kubectl apply --prune`` removes, which the CDK's handler runs without an allowlist
+of its own (kubernetes/kubectl v0.35.0, ``pkg/util/prune/prune.go``)."""
 
 
 class ServingStack(Stack):
@@ -46,7 +70,7 @@ class ServingStack(Stack):
         """What the manifests must know of a deployment in ``account``, a token or digits."""
         return Deployed(
             bucket=bucket_name(self._experiment, account),
-            benchmark_image=self._image.replace(Aws.ACCOUNT_ID, account),
+            benchmark_image=self._image.replace(self.account, account),
         )
 
     def _build(self, directory: str) -> str:
@@ -59,10 +83,8 @@ class ServingStack(Stack):
             exclude=["**/__pycache__"],
         )
         # The registry's host in plain text, with the account as the only token: dist/ needs it too.
-        repository = f"cdk-hnb659fds-container-assets-{Aws.ACCOUNT_ID}-{self.region}"
-        return (
-            f"{Aws.ACCOUNT_ID}.dkr.ecr.{self.region}.amazonaws.com/{repository}:{asset.image_tag}"
-        )
+        repository = f"cdk-hnb659fds-container-assets-{self.account}-{self.region}"
+        return f"{self.account}.dkr.ecr.{self.region}.amazonaws.com/{repository}:{asset.image_tag}"
 
     def _identities(
         self, cluster: eks.ICluster, roles: Mapping[ServiceAccount, iam.Role]
@@ -87,21 +109,28 @@ class ServingStack(Stack):
     def _apply(
         self, cluster: eks.ICluster, identities: list[eks.CfnPodIdentityAssociation]
     ) -> None:
-        previous: Construct | None = None
-        for chart in charts(Cdk8sApp(), self._experiment, self.deployed(Aws.ACCOUNT_ID)):
-            manifest = eks.KubernetesManifest(
-                self,
-                chart.node.id,
-                cluster=cluster,
-                manifest=chart.to_json(),
-                # Applied, not created: an object that is there already is no error.
-                overwrite=True,
-            )
-            if previous:
-                manifest.node.add_dependency(previous)
-            else:
-                manifest.node.add_dependency(*identities)
-            previous = manifest
+        """A manifest resource for what the handler prunes, and one for each other object.
+
+        An object that is taken out of a chart must go from the cluster, too: ``kubectl apply
+        --prune`` sees to its own kinds, CloudFormation deletes the resource of any other
+        (docs/decisions/0015).
+        """
+        earlier: list[IDependable] = [*identities]
+        for chart in charts(Cdk8sApp(), self._experiment, self.deployed(self.account)):
+            applied: list[IDependable] = []
+            for name, objects in _manifests(chart):
+                manifest = eks.KubernetesManifest(
+                    self,
+                    name,
+                    cluster=cluster,
+                    manifest=objects,
+                    # Applied, not created: an object that is there already is no error.
+                    overwrite=True,
+                )
+                # The namespace is the first object of the first chart.
+                manifest.node.add_dependency(*earlier, *applied[:1])
+                applied.append(manifest)
+            earlier = applied
 
     def _outputs(self, administrator: iam.Role) -> None:
         kubectl = f"kubectl --namespace {NAMESPACE}"
@@ -134,3 +163,17 @@ class ServingStack(Stack):
             ),
         ):
             CfnOutput(self, f"Command{name}", value=command, description=description)
+
+
+def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
+    """What one resource each applies: its name and its objects.
+
+    The name says the object's: one under another name is another resource, not a change of this
+    one that would leave the old object where it is.
+    """
+    objects: list[dict[str, Any]] = chart.to_json()
+    if pruned := [found for found in objects if found["kind"] in PRUNED]:
+        yield chart.node.id, pruned
+    for found in objects:
+        if found["kind"] not in PRUNED:
+            yield f"{chart.node.id}-{found['kind']}-{found['metadata']['name']}", [found]

@@ -1,37 +1,67 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stacks.serving import PRUNED
 from tests.matrix import WHOLE_NODES
 from tests.synthesis import ACCOUNT, ROOT, Synthesised
 
+APPLIED = "Custom::AWSCDK-EKS-KubernetesResource"
+
 
 def test_applies_every_chart_in_order(synthesised: Synthesised) -> None:
-    manifests = dict(synthesised.resources("Custom::AWSCDK-EKS-KubernetesResource"))
-    assert len(manifests) == len(synthesised.manifests)
+    manifests = dict(synthesised.resources(APPLIED))
     first = [m for m in manifests.values() if not set(_needs(m)) & set(manifests)]
-    assert len(first) == 1
+    assert [_kinds(m) for m in first] == [["Namespace"]]
+    chart_of = {
+        (o["kind"], o["metadata"]["name"]): number
+        for number, chart in enumerate(synthesised.manifests.values())
+        for o in chart
+    }
+    for manifest in manifests.values():
+        own = chart_of[_first(manifest)]
+        needs = [chart_of[_first(manifests[n])] for n in _needs(manifest) if n in manifests]
+        assert own == 0 or own - 1 in needs, _first(manifest)
     assert all(m["Properties"]["Overwrite"] is True for m in manifests.values())
 
 
 def test_applies_what_dist_holds(synthesised: Synthesised) -> None:
     applied = [
         _without_prune_label(manifest)
-        for _, resource in synthesised.resources("Custom::AWSCDK-EKS-KubernetesResource")
-        for manifest in json.loads(_resolved(resource["Properties"]["Manifest"]))
+        for _, resource in synthesised.resources(APPLIED)
+        for manifest in _objects(resource)
     ]
     written = [manifest for chart in synthesised.manifests.values() for manifest in chart]
-    assert applied == written
+    assert sorted(applied, key=_identity) == sorted(written, key=_identity)
+
+
+def test_what_kubectl_would_never_prune_has_a_resource_to_be_deleted_by(each: Synthesised) -> None:
+    """So that a policy taken out of the charts does not stay in force without a word."""
+    alone = {}
+    for logical_id, resource in each.resources(APPLIED):
+        kinds = set(_kinds(resource))
+        if not kinds <= PRUNED:
+            assert len(_kinds(resource)) == 1
+            alone[_first(resource)] = logical_id
+    assert {kind for kind, _ in alone} == {
+        "NetworkPolicy",
+        "ResourceClaimTemplate",
+        "ServiceAccount",
+    }
+    # A resource that kept its id under another object's name would only be updated.
+    for (kind, name), logical_id in alone.items():
+        assert re.sub(r"\W", "", f"{kind}{name}") in logical_id
 
 
 def test_identities_come_before_the_pods_that_need_them(synthesised: Synthesised) -> None:
     identities = dict(synthesised.resources("AWS::EKS::PodIdentityAssociation"))
     accounts = {i["Properties"]["ServiceAccount"] for i in identities.values()}
     assert accounts == {o["metadata"]["name"] for o in synthesised.objects("ServiceAccount")}
-    manifests = dict(synthesised.resources("Custom::AWSCDK-EKS-KubernetesResource"))
+    manifests = dict(synthesised.resources(APPLIED))
     (first,) = (m for m in manifests.values() if not set(_needs(m)) & set(manifests))
     assert set(identities) <= set(_needs(first))
 
@@ -43,7 +73,7 @@ def test_service_accounts_are_not_annotated_for_irsa(synthesised: Synthesised) -
 
 def test_waits_for_nothing_that_takes_hours(synthesised: Synthesised) -> None:
     types = {r["Type"] for r in synthesised.template("serving")["Resources"].values()}
-    assert types == {"AWS::EKS::PodIdentityAssociation", "Custom::AWSCDK-EKS-KubernetesResource"}
+    assert types == {"AWS::EKS::PodIdentityAssociation", APPLIED}
 
 
 def test_outputs_print_the_commands_a_user_needs_next(synthesised: Synthesised) -> None:
@@ -92,6 +122,24 @@ def _files(folder: Path) -> set[Path]:
 def _needs(resource: dict[str, Any]) -> list[str]:
     needs: list[str] = resource.get("DependsOn", [])
     return needs
+
+
+def _objects(resource: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a resource applies."""
+    objects: list[dict[str, Any]] = json.loads(_resolved(resource["Properties"]["Manifest"]))
+    return objects
+
+
+def _kinds(resource: dict[str, Any]) -> list[str]:
+    return [found["kind"] for found in _objects(resource)]
+
+
+def _first(resource: dict[str, Any]) -> tuple[str, str]:
+    return _identity(_objects(resource)[0])
+
+
+def _identity(manifest: dict[str, Any]) -> tuple[str, str]:
+    return manifest["kind"], manifest["metadata"]["name"]
 
 
 def _resolved(value: Any) -> str:
