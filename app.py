@@ -25,12 +25,14 @@ DEFAULT_EXPERIMENT = "experiments/article.yaml"
 ACCOUNT_PLACEHOLDER = "${AWS_ACCOUNT_ID}"
 
 
-def compose(app: cdk.App, experiment: Experiment) -> ServingStack:
+def compose(app: cdk.App, experiment: Experiment, account: str | None = None) -> ServingStack:
     """Add every stack of ``experiment`` to ``app``; returns the one that knows the manifests.
 
-    The account is whichever deploys: nothing in synthesis asks for it.
+    Without an ``account`` the stacks are for whichever deploys them. With one their names are
+    literal, which CloudFormation needs to take back what an earlier deploy left.
     """
-    name, env = experiment.name, cdk.Environment(region=experiment.aws.region)
+    name = experiment.name
+    env = cdk.Environment(account=account, region=experiment.aws.region)
     # Traces name temporary directories of the jsii runtime: no two assemblies would be alike.
     app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
     cdk.Tags.of(app).add("Experiment", name)
@@ -57,7 +59,7 @@ def compose(app: cdk.App, experiment: Experiment) -> ServingStack:
         app,
         budget_stack_name(experiment),
         experiment=experiment,
-        env=cdk.Environment(region=budget_region(experiment.aws.region)),
+        env=cdk.Environment(account=account, region=budget_region(experiment.aws.region)),
     )
     # It publishes to the alarms' topic, which it knows by name.
     budget.add_stack_dependency(observability)
@@ -76,8 +78,8 @@ def write_manifests(experiment: Experiment, deployed: charts.Deployed, directory
 def main() -> int:
     """Synthesise the experiment named by ``-c experiment=FILE``; returns the exit status."""
     app = cdk.App()
-    account = app.node.try_get_context("account") or ACCOUNT_PLACEHOLDER
-    if account != ACCOUNT_PLACEHOLDER and not re.fullmatch(r"\d{12}", account):
+    account = app.node.try_get_context("account")
+    if account is not None and not re.fullmatch(r"\d{12}", account):
         print(f"account = {account!r}: must be the 12 digits of an AWS account", file=sys.stderr)
         return 1
     try:
@@ -85,8 +87,9 @@ def main() -> int:
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1
-    serving = compose(app, experiment)
-    write_manifests(experiment, serving.deployed(account), Path(app.outdir).parent / "dist")
+    serving = compose(app, experiment, account)
+    deployed = serving.deployed(account or ACCOUNT_PLACEHOLDER)
+    write_manifests(experiment, deployed, Path(app.outdir).parent / "dist")
     app.synth()
     return 0
 

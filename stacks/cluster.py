@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from aws_cdk import ArnFormat, CfnResource, RemovalPolicies, RemovalPolicy, Stack
+from aws_cdk import CfnResource, RemovalPolicies, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
-from constructs import Construct, IDependable
+from constructs import Construct
 
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge, managed_policy
+from stacks.addons import networking_addons, node_addons
+from stacks.network import VPC_CIDR
+from stacks.roles import node_role
 
 KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27, with DRA generally available (since 1.34). The kubectl
@@ -68,9 +70,9 @@ class ClusterStack(Stack):
         self.cluster_name = experiment.name
         self.administrator = self._administrator()
         self.cluster = self._cluster(experiment, vpc)
-        networking = self._networking_addons()
+        networking = networking_addons(self, self.cluster)
         nodes = self._system_nodes(networking)
-        self._addons(nodes)
+        node_addons(self, self.cluster, self.cluster_name, after=nodes)
 
     def _administrator(self) -> iam.Role:
         """A role that whoever may assume roles in this account can use kubectl with."""
@@ -83,13 +85,14 @@ class ClusterStack(Stack):
 
     def _cluster(self, experiment: Experiment, vpc: ec2.Vpc) -> eks.ICluster:
         api_access = experiment.aws.api_access
-        # An explicit group: one that EKS creates outlives the stack and blocks the next deploy.
+        # Kept: EKS writes once more after its deletion, and a group that came back that way would
+        # block the next deploy, which takes back only what is kept.
         log_group = logs.LogGroup(
             self,
             "ControlPlaneLogs",
             log_group_name=f"/aws/eks/{self.cluster_name}/cluster",
             retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=RemovalPolicy.DESTROY,
+            removal_policy=RemovalPolicy.RETAIN,
         )
         cluster = eks.Cluster(
             self,
@@ -98,6 +101,7 @@ class ClusterStack(Stack):
             version=eks.KubernetesVersion.of(KUBERNETES_VERSION),
             vpc=vpc,
             vpc_subnets=[ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)],
+            security_group=self._api_security_group(vpc),
             endpoint_access=(
                 eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*api_access)
                 if api_access
@@ -149,143 +153,20 @@ class ClusterStack(Stack):
         # The class implements the interface, but its Python stub lacks one of the properties.
         return cast(eks.ICluster, cluster)
 
-    def _networking_addons(self) -> list[eks.CfnAddon]:
-        """What a node needs before it can become ready."""
-        cni_role = self._addon_role("VpcCniRole")
-        cni_role.add_managed_policy(
-            iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy")
-        )
-        acknowledge(
-            cni_role,
-            {managed_policy("AmazonEKS_CNI_Policy"): "Follows what each CNI version needs."},
-        )
-        return [
-            self._addon(
-                "vpc-cni",
-                configuration={"enableNetworkPolicy": "true"},
-                identity=("aws-node", cni_role),
-            ),
-            self._addon("kube-proxy"),
-            self._addon("eks-pod-identity-agent"),
-        ]
+    def _api_security_group(self, vpc: ec2.Vpc) -> ec2.SecurityGroup:
+        """Lets the VPC's own addresses reach the Kubernetes API.
 
-    def _addons(self, nodes: IDependable) -> None:
-        """What needs a node to become active.
-
-        The S3 CSI driver has no role of its own: a volume is mounted with the identity of the pod
-        that mounts it.
+        EKS's cluster security group admits nothing but itself, so a bastion or a CloudShell in the
+        VPC would wait for ever.
         """
-        for addon in (
-            self._addon("coredns"),
-            self._addon("aws-mountpoint-s3-csi-driver"),
-            self._addon("eks-node-monitoring-agent"),
-            self._observability_addon(),
-        ):
-            addon.node.add_dependency(nodes)
-
-    def _observability_addon(self) -> eks.CfnAddon:
-        """Container Insights with Neuron's metrics, and pod logs; no application tracing."""
-        role = self._addon_role("CloudWatchAgentRole")
-        prefix = f"/aws/containerinsights/{self.cluster_name}"
-        groups = [
-            logs.LogGroup(
-                self,
-                f"{kind.capitalize()}Logs",
-                log_group_name=f"{prefix}/{kind}",
-                retention=logs.RetentionDays.ONE_MONTH,
-                removal_policy=RemovalPolicy.DESTROY,
-            )
-            for kind in ("application", "dataplane", "host", "performance")
-        ]
-        # Metrics travel as log events (embedded metric format), so the agent needs no
-        # PutMetricData. CloudWatchAgentServerPolicy would allow these actions on every log group.
-        group_arn = self.format_arn(
-            service="logs",
-            resource="log-group",
-            resource_name=f"{prefix}/*",
-            arn_format=ArnFormat.COLON_RESOURCE_NAME,
-        )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                sid="WriteLogs",
-                actions=[
-                    "logs:CreateLogGroup",
-                    "logs:CreateLogStream",
-                    "logs:DescribeLogStreams",
-                    "logs:PutLogEvents",
-                    "logs:PutRetentionPolicy",
-                ],
-                resources=[group_arn],
-            )
-        )
-        role.add_to_policy(
-            iam.PolicyStatement(
-                sid="DescribeNode",
-                # None of these knows resource-level permissions.
-                actions=["ec2:DescribeTags", "ec2:DescribeVolumes", "logs:DescribeLogGroups"],
-                resources=["*"],
-            )
-        )
-        acknowledge(
-            role,
-            {
-                f"AwsSolutions-IAM5[Resource::arn:aws:logs:{self.region}:<AWS::AccountId>:"
-                f"log-group:{prefix}/*]": "The log groups of this cluster, and their streams.",
-                "AwsSolutions-IAM5[Resource::*]": "Describing knows no resources.",
-            },
-        )
-        addon = self._addon(
-            "amazon-cloudwatch-observability",
-            configuration={
-                "agent": {
-                    "config": {
-                        "logs": {
-                            "metrics_collected": {
-                                "kubernetes": {
-                                    "enhanced_container_insights": True,
-                                    "accelerated_compute_metrics": True,
-                                }
-                            }
-                        }
-                    }
-                },
-                # The agents must run on the tainted Trainium nodes above all.
-                "tolerations": [{"operator": "Exists"}],
-            },
-            identity=("cloudwatch-agent", role),
-        )
-        addon.node.add_dependency(*groups)
-        return addon
-
-    def _addon_role(self, construct_id: str) -> iam.Role:
-        return iam.Role(self, construct_id, assumed_by=pod_identity_principal())
-
-    def _addon(
-        self,
-        name: str,
-        *,
-        configuration: Mapping[str, Any] | None = None,
-        identity: tuple[str, iam.Role] | None = None,
-    ) -> eks.CfnAddon:
-        """An add-on in EKS's default version for the cluster's own version.
-
-        ``identity`` is its service account and the role that account gets.
-        """
-        return eks.CfnAddon(
+        group = ec2.SecurityGroup(
             self,
-            name,
-            addon_name=name,
-            cluster_name=self.cluster.cluster_name,
-            resolve_conflicts="OVERWRITE",
-            configuration_values=json.dumps(configuration) if configuration else None,
-            pod_identity_associations=[
-                eks.CfnAddon.PodIdentityAssociationProperty(
-                    service_account=identity[0], role_arn=identity[1].role_arn
-                )
-            ]
-            if identity
-            else None,
+            "ApiSecurityGroup",
+            vpc=vpc,
+            description="Kubernetes API, from within the VPC",
         )
+        group.add_ingress_rule(ec2.Peer.ipv4(VPC_CIDR), ec2.Port.tcp(443), "kubectl in the VPC")
+        return group
 
     def _system_nodes(self, after: list[eks.CfnAddon]) -> eks.Nodegroup:
         """CPU nodes for add-ons, downloads and the load generator."""
@@ -320,22 +201,3 @@ class ClusterStack(Stack):
         )
         group.node.add_dependency(*after)
         return group
-
-
-def pod_identity_principal() -> iam.IPrincipal:
-    """Whom a role must trust for EKS Pod Identity to hand it to a pod."""
-    return iam.SessionTagsPrincipal(iam.ServicePrincipal("pods.eks.amazonaws.com"))
-
-
-def node_role(scope: Construct, construct_id: str) -> iam.Role:
-    """A role for nodes. It lacks AmazonEKS_CNI_Policy, which the CNI gets by Pod Identity."""
-    policies = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
-    role = iam.Role(
-        scope,
-        construct_id,
-        assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
-        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(p) for p in policies],
-    )
-    reason = "What EKS requires of a node, kept current by AWS."
-    acknowledge(role, {managed_policy(policy): reason for policy in policies})
-    return role

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from aws_cdk import Aws, CfnElement, Duration, RemovalPolicy, Stack
+from aws_cdk import CfnElement, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -14,14 +14,15 @@ from benchmark.names import NAMESPACE, RESULTS_PREFIX
 from charts.names import COMPILED_PREFIX, MODELS_PREFIX, ServiceAccount, bucket_name
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
-from stacks.cluster import pod_identity_principal
+from stacks.roles import pod_identity_principal
 
 
 class ModelStoreStack(Stack):
     """A bucket with ``models/``, ``compiled/`` and ``results/``, and who may do what there.
 
     The bucket outlives the stack: it holds measurements, checkpoints and hours of compiling. Its
-    name is fixed, so the next deploy takes it back (``cdk deploy --import-existing-resources``).
+    name is fixed, so the next deploy takes it back (``cdk deploy --import-existing-resources``),
+    provided that the stack knows its account: CloudFormation takes back by a literal name.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class ModelStoreStack(Stack):
         bucket = s3.Bucket(
             self,
             "Models",
-            bucket_name=bucket_name(experiment, Aws.ACCOUNT_ID),
+            bucket_name=bucket_name(experiment, self.account),
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
             minimum_tls_version=1.2,

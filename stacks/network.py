@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from aws_cdk import CfnResource, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
@@ -11,6 +11,8 @@ from constructs import Construct
 
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
+
+VPC_CIDR: Final = "10.0.0.0/16"
 
 
 class NetworkStack(Stack):
@@ -26,11 +28,12 @@ class NetworkStack(Stack):
         self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
+        self._zones = list(experiment.aws.availability_zones)
         self.vpc = ec2.Vpc(
             self,
             "Vpc",
-            ip_addresses=ec2.IpAddresses.cidr("10.0.0.0/16"),
-            availability_zones=list(experiment.aws.availability_zones),
+            ip_addresses=ec2.IpAddresses.cidr(VPC_CIDR),
+            availability_zones=self._zones,
             nat_gateways=1,
             # Where the bulk of the traffic is: images of tens of gigabytes.
             nat_gateway_subnets=ec2.SubnetSelection(
@@ -56,6 +59,11 @@ class NetworkStack(Stack):
         self._flow_logs()
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         self._interface_endpoints(experiment.capacity.availability_zone)
+
+    @property
+    def availability_zones(self) -> list[str]:
+        """The zones the experiment names. A stack that knows its account would look them up."""
+        return self._zones
 
     def _tag_handler(self, name: str) -> None:
         """Tags the function that closes the default security group: the CDK's tags pass it over."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from aws_cdk import CfnTag, Duration, Fn, Stack
+from aws_cdk import CfnResource, CfnTag, Duration, Fn, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import NEURON_TAINT, NODE_GROUP_LABEL, TRAINIUM_NODES
 from experiment.schema import Capacity, Experiment, Purchase
-from stacks.cluster import node_role
+from stacks.roles import node_role
 
 NEURON_CHART_VERSION: Final = "1.10.0"
 """Carries DRA driver 1.2.0, which serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
@@ -184,7 +184,7 @@ class TrainiumStack(Stack):
     def _node_group(
         self, capacity: Capacity, cluster: eks.ICluster, template: ec2.CfnLaunchTemplate
     ) -> eks.Nodegroup:
-        return eks.Nodegroup(
+        nodes = eks.Nodegroup(
             self,
             "Nodes",
             cluster=cluster,
@@ -207,7 +207,13 @@ class TrainiumStack(Stack):
                 eks.TaintSpec(key=NEURON_TAINT, value="present", effect=eks.TaintEffect.NO_SCHEDULE)
             ],
             enable_node_auto_repair=True,
+            max_unavailable=1,
         )
+        # By default EKS starts the new node before it ends the old one, and so asks for a second
+        # trn2 that quota, reservation and purse do not have. The construct cannot say it.
+        group = cast(CfnResource, nodes.node.default_child)
+        group.add_property_override("UpdateConfig.UpdateStrategy", "MINIMAL")
+        return nodes
 
     def _dra_driver(self, cluster: eks.ICluster) -> None:
         """The driver alone: a device plugin beside it would hand the same devices out twice."""

@@ -7,6 +7,7 @@ from typing import Any, Final
 from tests.experiment.files import EAGLE_HEAD
 
 RESERVATION: Final = "cr-0123456789abcdef0"
+BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
 WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices"
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
@@ -23,7 +24,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "models.draft.revision": "1cfa9a7208912126459214e8b04321603b3df60c",
         "speculation.num_speculative_tokens": 15,
     },
-    "capacity block in Melbourne, EAGLE on the newer image": {
+    BLOCK_IN_MELBOURNE: {
         "name": "melbourne",
         "aws.region": "ap-southeast-4",
         "aws.availability_zones": ["ap-southeast-4a", "ap-southeast-4b", "ap-southeast-4c"],

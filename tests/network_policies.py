@@ -248,7 +248,7 @@ def _ready(found: Manifest) -> bool:
 
 def _target(port: Manifest) -> int | str:
     """Which port of the pods a Service's port leads to; by default the same."""
-    target: int | str = port.get("targetPort", port["port"])
+    target: int | str = port["targetPort"] if "targetPort" in port else port["port"]
     return target
 
 

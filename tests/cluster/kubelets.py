@@ -1,7 +1,8 @@
 """What kubelets tell the API server, without any container.
 
 A pod on a node of theirs has an address, runs and is ready at once; one that is deleted takes a
-moment to end. Nodes are kept alive by their leases, which is what the node lifecycle controller looks at.
+moment to end. Nodes are kept alive by their leases, which is what the node lifecycle controller
+looks at.
 """
 
 from __future__ import annotations

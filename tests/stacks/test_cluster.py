@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from importlib.metadata import distributions
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match
 
+from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import WHOLE_NODES
 from tests.synthesis import Synthesised
@@ -27,6 +29,18 @@ def test_api_is_reachable_from_the_vpc_only_by_default(synthesised: Synthesised)
     access = _cluster(synthesised)["ResourcesVpcConfig"]
     assert access["EndpointPrivateAccess"] is True
     assert access["EndpointPublicAccess"] is False
+
+
+def test_addresses_of_the_vpc_reach_the_api(each: Synthesised) -> None:
+    """EKS's own security group admits only itself."""
+    template = each.template("cluster")["Resources"]
+    groups = [i for i, r in template.items() if r["Type"] == "AWS::EC2::SecurityGroup"]
+    ((_, vpc),) = each.resources("AWS::EC2::VPC")
+    (group,) = _cluster(each)["ResourcesVpcConfig"]["SecurityGroupIds"]
+    assert group["Fn::GetAtt"][0] in groups
+    (rule,) = template[group["Fn::GetAtt"][0]]["Properties"]["SecurityGroupIngress"]
+    assert rule["CidrIp"] == vpc["Properties"]["CidrBlock"]
+    assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
 
 
 def test_api_opens_to_the_named_addresses_only(of_matrix: Callable[[str], Synthesised]) -> None:
@@ -87,6 +101,14 @@ def test_authenticates_by_access_entries_for_cdk_and_one_role(synthesised: Synth
 def test_has_the_add_ons_and_each_once(synthesised: Synthesised) -> None:
     names = [a["Properties"]["AddonName"] for _, a in synthesised.resources("AWS::EKS::Addon")]
     assert sorted(names) == sorted(ADDONS)
+
+
+def test_add_ons_are_pinned(synthesised: Synthesised) -> None:
+    pinned = {name: a["Properties"]["AddonVersion"] for name, a in _addons(synthesised).items()}
+    assert pinned == VERSIONS
+    assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", v) for v in pinned.values())
+    # kube-proxy follows the cluster's own version.
+    assert pinned["kube-proxy"].startswith(f"v{KUBERNETES_VERSION}.")
 
 
 def test_network_policies_are_enforced(synthesised: Synthesised) -> None:

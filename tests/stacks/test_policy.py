@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from cfnlint.decode.decode import decode_str
 from cfnlint.rules import Rules
 from cfnlint.runner import Runner, run_template_by_data
 
+from app import compose
+from experiment import Experiment
 from stacks.budget import budget_region
-from tests.synthesis import Synthesised
+from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
+from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
 
 # cfn-lint 1.58 knows trn2.48xlarge in two regions only; the rest of the warnings are about
 # dependencies that the CDK itself writes twice.
@@ -162,10 +166,45 @@ def _is_tagged(resource: dict[str, Any], name: str) -> bool:
     return f'"Key": "Experiment", "Value": "{name}"' in text or f'"Experiment": "{name}"' in text
 
 
-def test_nothing_outlives_the_stacks_but_the_bucket(each: Synthesised) -> None:
-    kept = {
-        resource["Type"]
-        for _, resource in each.resources()
-        if resource.get("DeletionPolicy", "Delete") != "Delete"
+NAMES = {"AWS::S3::Bucket": "BucketName", "AWS::Logs::LogGroup": "LogGroupName"}
+"""What outlives a stack, and by which property CloudFormation takes it back."""
+
+
+def test_what_outlives_the_stacks_is_the_bucket_and_logs_that_return(each: Synthesised) -> None:
+    logs = {
+        resource["Properties"]["LogGroupName"]
+        for resource in kept(each)
+        if resource["Type"] == "AWS::Logs::LogGroup"
     }
-    assert kept == {"AWS::S3::Bucket"}
+    # EKS and the agents make these again while a cluster is being deleted.
+    name = each.experiment.name
+    kinds = ("application", "dataplane", "host", "performance")
+    insights = {f"/aws/containerinsights/{name}/{kind}" for kind in kinds}
+    assert logs == {f"/aws/eks/{name}/cluster", *insights}
+    assert {resource["Type"] for resource in kept(each)} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", ["article", BLOCK_IN_MELBOURNE])
+def test_with_an_account_a_deploy_takes_back_all_that_an_earlier_one_left(
+    name: str, variation: Callable[[dict[str, Any]], Experiment], tmp_path: Path
+) -> None:
+    """CloudFormation does so by literal names, and only what has the deletion policy Retain."""
+    app = cdk.App(outdir=str(tmp_path), context=CONTEXT)
+    experiment = variation(MATRIX[name])
+    compose(app, experiment, ACCOUNT)
+    app.synth()
+    assert "missing" not in json.loads((tmp_path / "manifest.json").read_text())
+    deployed = Synthesised(experiment, tmp_path)
+    names = [resource["Properties"][NAMES[resource["Type"]]] for resource in kept(deployed)]
+    assert f"{experiment.name}-models-{ACCOUNT}-{experiment.aws.region}" in names
+    assert [found for found in names if not isinstance(found, str) or "$" in found] == []
+    assert {resource["DeletionPolicy"] for resource in kept(deployed)} == {"Retain"}
+
+
+def kept(synthesised: Synthesised) -> list[dict[str, Any]]:
+    """Resources that stay when their stack goes."""
+    return [
+        resource
+        for _, resource in synthesised.resources()
+        if resource.get("DeletionPolicy", "Delete") != "Delete"
+    ]

@@ -52,6 +52,10 @@ def test_ami_and_instance_type_stand_where_eks_takes_them(each: Synthesised) -> 
     assert _template(each)["InstanceType"] == "trn2.48xlarge"
 
 
+def test_an_update_ends_the_old_node_before_it_asks_for_a_new_one(synthesised: Synthesised) -> None:
+    assert _group(synthesised)["UpdateConfig"] == {"MaxUnavailable": 1, "UpdateStrategy": "MINIMAL"}
+
+
 def test_nodes_stand_in_the_one_zone_that_has_capacity(synthesised: Synthesised) -> None:
     (subnet,) = _group(synthesised)["Subnets"]
     exported = json.dumps(subnet)

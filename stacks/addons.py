@@ -1,0 +1,183 @@
+"""EKS add-ons, each at one version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import IDependable
+
+from stacks.acknowledge import acknowledge, managed_policy
+from stacks.roles import pod_identity_principal
+
+VERSIONS: Final[Mapping[str, str]] = {
+    "vpc-cni": "v1.22.4-eksbuild.3",
+    "kube-proxy": "v1.35.3-eksbuild.29",
+    "coredns": "v1.13.2-eksbuild.31",
+    "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+    "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
+    "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
+    "amazon-cloudwatch-observability": "v6.6.0-eksbuild.1",
+}
+"""What Kubernetes 1.35 gets. How these were chosen: docs/decisions/0014. ``make addons`` says what
+is newer."""
+
+
+def networking_addons(stack: Stack, cluster: eks.ICluster) -> list[eks.CfnAddon]:
+    """What a node needs before it can become ready."""
+    role = _role(stack, "VpcCniRole")
+    role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy"))
+    acknowledge(
+        role,
+        {managed_policy("AmazonEKS_CNI_Policy"): "Follows what each CNI version needs."},
+    )
+    return [
+        _addon(
+            stack,
+            "vpc-cni",
+            cluster,
+            configuration={"enableNetworkPolicy": "true"},
+            identity=("aws-node", role),
+        ),
+        _addon(stack, "kube-proxy", cluster),
+        _addon(stack, "eks-pod-identity-agent", cluster),
+    ]
+
+
+def node_addons(
+    stack: Stack, cluster: eks.ICluster, cluster_name: str, *, after: IDependable
+) -> None:
+    """What needs a node to become active; ``cluster_name`` is literal, as log groups need it.
+
+    The S3 CSI driver has no role of its own: a volume is mounted with the identity of the pod that
+    mounts it.
+    """
+    for addon in (
+        _addon(stack, "coredns", cluster),
+        _addon(stack, "aws-mountpoint-s3-csi-driver", cluster),
+        _addon(stack, "eks-node-monitoring-agent", cluster),
+        _observability(stack, cluster, cluster_name),
+    ):
+        addon.node.add_dependency(after)
+
+
+def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> eks.CfnAddon:
+    """Container Insights with Neuron's metrics, and pod logs; no application tracing."""
+    prefix = f"/aws/containerinsights/{cluster_name}"
+    groups = [
+        logs.LogGroup(
+            stack,
+            f"{kind.capitalize()}Logs",
+            log_group_name=f"{prefix}/{kind}",
+            retention=logs.RetentionDays.ONE_MONTH,
+            # Kept, as the control plane's: the agents may write while they are being removed.
+            removal_policy=RemovalPolicy.RETAIN,
+        )
+        for kind in ("application", "dataplane", "host", "performance")
+    ]
+    addon = _addon(
+        stack,
+        "amazon-cloudwatch-observability",
+        cluster,
+        configuration={
+            "agent": {
+                "config": {
+                    "logs": {
+                        "metrics_collected": {
+                            "kubernetes": {
+                                "enhanced_container_insights": True,
+                                "accelerated_compute_metrics": True,
+                            }
+                        }
+                    }
+                }
+            },
+            # The agents must run on the tainted Trainium nodes above all.
+            "tolerations": [{"operator": "Exists"}],
+        },
+        identity=("cloudwatch-agent", _agent_role(stack, prefix)),
+    )
+    addon.node.add_dependency(*groups)
+    return addon
+
+
+def _agent_role(stack: Stack, prefix: str) -> iam.Role:
+    """Writes log groups below ``prefix`` and describes its node.
+
+    Metrics travel as log events (embedded metric format), so the agent needs no PutMetricData.
+    CloudWatchAgentServerPolicy would allow these actions on every log group.
+    """
+    role = _role(stack, "CloudWatchAgentRole")
+    role.add_to_policy(
+        iam.PolicyStatement(
+            sid="WriteLogs",
+            actions=[
+                "logs:CreateLogGroup",
+                "logs:CreateLogStream",
+                "logs:DescribeLogStreams",
+                "logs:PutLogEvents",
+                "logs:PutRetentionPolicy",
+            ],
+            resources=[
+                stack.format_arn(
+                    service="logs",
+                    resource="log-group",
+                    resource_name=f"{prefix}/*",
+                    arn_format=ArnFormat.COLON_RESOURCE_NAME,
+                )
+            ],
+        )
+    )
+    role.add_to_policy(
+        iam.PolicyStatement(
+            sid="DescribeNode",
+            # None of these knows resource-level permissions.
+            actions=["ec2:DescribeTags", "ec2:DescribeVolumes", "logs:DescribeLogGroups"],
+            resources=["*"],
+        )
+    )
+    acknowledge(
+        role,
+        {
+            f"AwsSolutions-IAM5[Resource::arn:aws:logs:{stack.region}:<AWS::AccountId>:"
+            f"log-group:{prefix}/*]": "The log groups of this cluster, and their streams.",
+            "AwsSolutions-IAM5[Resource::*]": "Describing knows no resources.",
+        },
+    )
+    return role
+
+
+def _role(stack: Stack, construct_id: str) -> iam.Role:
+    return iam.Role(stack, construct_id, assumed_by=pod_identity_principal())
+
+
+def _addon(
+    stack: Stack,
+    name: str,
+    cluster: eks.ICluster,
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    identity: tuple[str, iam.Role] | None = None,
+) -> eks.CfnAddon:
+    """An add-on; ``identity`` is its service account and the role that account gets."""
+    return eks.CfnAddon(
+        stack,
+        name,
+        addon_name=name,
+        addon_version=VERSIONS[name],
+        cluster_name=cluster.cluster_name,
+        resolve_conflicts="OVERWRITE",
+        configuration_values=json.dumps(configuration) if configuration else None,
+        pod_identity_associations=[
+            eks.CfnAddon.PodIdentityAssociationProperty(
+                service_account=identity[0], role_arn=identity[1].role_arn
+            )
+        ]
+        if identity
+        else None,
+    )
