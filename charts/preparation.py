@@ -5,6 +5,7 @@ Each is idempotent: a second run finds the completion marker and does nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from cdk8s import Chart
@@ -43,6 +44,7 @@ from charts.pods import (
 )
 from charts.scripts import Scripts
 from charts.vllm import checkpoint_path
+from experiment.known_models import ModelKind
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 
@@ -52,9 +54,16 @@ DOWNLOAD_REQUIREMENTS: Final = ("boto3==1.44.3", "huggingface_hub==2.4.0")
 _DEADLINE_SECONDS: Final = 8 * 60 * 60
 _SCRIPTS: Final = {
     "download": ("download.py",),
-    "compile": ("complete.sh", "await-checkpoints.sh", "compile.sh", "upload-artifact.sh"),
+    "compile": (
+        "complete.sh",
+        "await-checkpoints.sh",
+        "prepare_draft.py",
+        "compile.sh",
+        "upload-artifact.sh",
+    ),
 }
 _ARTIFACT_PATH: Final = f"{SCRATCH_PATH}/artifact"
+_DRAFT_PATH: Final = f"{SCRATCH_PATH}/draft"
 
 
 class PreparationChart(Chart):
@@ -159,7 +168,11 @@ def _compile(variant: Variant) -> k8s.PodSpec:
         active_deadline_seconds=_DEADLINE_SECONDS,
         security_context=pod_security(),
         affinity=_one_at_a_time(),
-        init_containers=[_check(variant), _compiler(variant)],
+        init_containers=[
+            _check(variant),
+            *([_draft(variant)] if _has_head(variant) else []),
+            _compiler(variant),
+        ],
         containers=[_aws("upload", ["upload-artifact.sh", artifact_prefix(variant.artifact)])],
         volumes=[
             models_volume(),
@@ -218,29 +231,64 @@ def _aws(name: str, script: list[str]) -> k8s.Container:
 
 
 def _compiler(variant: Variant) -> k8s.Container:
-    runtime, serving = variant.experiment.serving_runtime, variant.experiment.serving
-    return k8s.Container(
-        name="compile",
-        image=runtime.image,
+    serving = variant.experiment.serving
+    return _neuron(
+        variant,
+        "compile",
         command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
         args=compile_command(variant),
-        working_dir="/tmp",
-        env=environment(
-            {
-                # No device to ask: say what to compile for.
-                "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
-                "NEURON_LOGICAL_NC_CONFIG": str(serving.logical_core_size),
-                "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/work/",
-                "HF_HUB_OFFLINE": "1",
-            }
-        ),
-        security_context=container_security(read_only_root=False),
+        variables={
+            # No device to ask: say what to compile for.
+            "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
+            "NEURON_LOGICAL_NC_CONFIG": str(serving.logical_core_size),
+            "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/work/",
+            "HF_HUB_OFFLINE": "1",
+        },
         # A request that fits beside the two services, which idle until this is done, and no limit:
         # the compiler takes what cores there are.
         resources=k8s.ResourceRequirements(
             requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),
             limits=quantities(memory="600Gi"),
         ),
+    )
+
+
+def _draft(variant: Variant) -> k8s.Container:
+    """Makes of an EAGLE head, as published, the draft that NxDI takes; the image has PyTorch."""
+    assert variant.draft is not None
+    needs_output_head = variant.draft.known.kind is ModelKind.EAGLE_HEAD
+    checkpoints = [variant.draft, *([variant.experiment.models.target] * needs_output_head)]
+    return _neuron(
+        variant,
+        "draft",
+        command=["python3", f"{SCRIPTS_PATH}/prepare_draft.py", SCRATCH_PATH],
+        args=[checkpoint_path(model) for model in checkpoints],
+        variables={},
+        resources=k8s.ResourceRequirements(
+            requests=quantities(cpu="1", memory="16Gi"), limits=quantities(memory="64Gi")
+        ),
+    )
+
+
+def _neuron(
+    variant: Variant,
+    name: str,
+    *,
+    command: list[str],
+    args: list[str],
+    variables: Mapping[str, str],
+    resources: k8s.ResourceRequirements,
+) -> k8s.Container:
+    """A container of the runtime's own image, with checkpoints and scratch."""
+    return k8s.Container(
+        name=name,
+        image=variant.experiment.serving_runtime.image,
+        command=command,
+        args=args,
+        working_dir="/tmp",
+        env=environment(variables),
+        security_context=container_security(read_only_root=False),
+        resources=resources,
         volume_mounts=[
             mount("models", MODELS_PATH, read_only=True),
             mount("scratch", SCRATCH_PATH),
@@ -250,10 +298,17 @@ def _compiler(variant: Variant) -> k8s.Container:
     )
 
 
+def _has_head(variant: Variant) -> bool:
+    return variant.draft is not None and variant.draft.known.kind is not ModelKind.CAUSAL_LM
+
+
 def compile_command(variant: Variant) -> list[str]:
     """NxDI's ``inference_demo`` with the configuration the service will run with."""
     target = variant.experiment.models.target
-    draft = ("--draft-model-path", checkpoint_path(variant.draft)) if variant.draft else ()
+    draft: tuple[str, ...] = ()
+    if variant.draft:
+        path = _DRAFT_PATH if _has_head(variant) else checkpoint_path(variant.draft)
+        draft = ("--draft-model-path", path)
     return [
         *("inference_demo", "--model-type", target.known.family, "--task-type", "causal-lm", "run"),
         *("--model-path", checkpoint_path(target), *draft),

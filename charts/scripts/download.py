@@ -19,6 +19,10 @@ from huggingface_hub.hf_api import RepoFile
 MARKER = "_COMPLETE"
 SCRATCH = Path(os.environ.get("SCRATCH", "/scratch"))
 WANTED = (".safetensors", ".json", ".txt", ".jinja", ".model")
+PICKLED = (".bin", ".pt")
+"""Weights as heads are often published; fetched only where there are none in safetensors."""
+TRAINING = ("optimizer", "rng_state", "scheduler", "training_args")
+"""What a trainer leaves beside the weights, in files of the same kind."""
 
 
 def main(arguments: list[str]) -> int:
@@ -53,7 +57,13 @@ def wanted(repository: str, revision: str) -> list[RepoFile]:
     """Weights, configuration and tokenizer; no other framework's copy of the weights."""
     tree = HfApi().list_repo_tree(repository, revision=revision, recursive=True)
     files = [entry for entry in tree if isinstance(entry, RepoFile)]
-    return [file for file in files if file.path.endswith(WANTED)]
+    safe = any(file.path.endswith(".safetensors") for file in files)
+    kinds = WANTED if safe else WANTED + PICKLED
+    return [
+        file
+        for file in files
+        if file.path.endswith(kinds) and not Path(file.path).name.startswith(TRAINING)
+    ]
 
 
 def sizes(store: Any, bucket: str, prefix: str) -> dict[str, int]:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from experiment.variants import variants
+from tests.matrix import BLOCK_IN_MELBOURNE
 from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers
 
 
@@ -67,19 +70,23 @@ def test_compiles_both_variants_with_the_same_sampling_and_parallelism(each: Syn
     }
     assert set(sd) - set(base) == speculation | modes
     assert {k: v for k, v in sd.items() if k in base} == base
-    assert {"--on-device-sampling", "--sequence-parallel-enabled"} <= set(base)
+    assert "--on-device-sampling" in base
 
 
-def test_every_neuron_key_of_the_service_was_compiled(each: Synthesised) -> None:
-    """What the service is told of its Neuron configuration, the compiler was told as well."""
-    spelled = {
-        "on_device_sampling_config": "--on-device-sampling",
-        "logical_nc_config": "--logical-nc-config",
-    }
-    for variant in variants(each.experiment):
-        flags = _compile_flags(each, variant.service)
-        for key in variant.neuron_configuration:
-            assert spelled.get(key, f"--{key.replace('_', '-')}") in flags
+def test_an_eagle_head_is_made_a_draft_before_it_is_compiled(
+    of_matrix: Callable[[str], Synthesised],
+) -> None:
+    eagle = of_matrix(BLOCK_IN_MELBOURNE)
+    models = eagle.experiment.models
+    _, job = (j for j in eagle.objects("Job") if j["metadata"]["name"].startswith("compile-"))
+    check, draft, compiler = _pod(job)["initContainers"]
+    assert (check["name"], draft["name"], compiler["name"]) == ("check", "draft", "compile")
+    assert draft["args"] == [
+        f"/models/{model.id}/{model.revision}" for model in (models.draft, models.target)
+    ]
+    assert draft["image"] == compiler["image"]
+    flags = dict(pairwise(compiler["args"]))
+    assert flags["--draft-model-path"] == "/scratch/draft"
 
 
 def test_a_changed_job_is_a_new_job_with_a_new_name(
@@ -108,7 +115,7 @@ def _job_names(synthesised: Synthesised) -> set[str]:
 
 def _compile_flags(synthesised: Synthesised, service: str) -> dict[str, str]:
     """Flags of ``inference_demo`` with their values; flags without one have an empty value."""
-    words = _pod(synthesised.object("Job", f"compile-{service}-"))["initContainers"][1]["args"]
+    words = _pod(synthesised.object("Job", f"compile-{service}-"))["initContainers"][-1]["args"]
     flags: dict[str, str] = {}
     for word, following in zip(words, [*words[1:], "--"], strict=True):
         if word.startswith("--"):

@@ -74,6 +74,7 @@ def test_all_scripts_go_into_the_cluster() -> None:
         "complete.sh",
         "download.py",
         "fetch-artifact.sh",
+        "prepare_draft.py",
         "quality.py",
         "upload-artifact.sh",
     }
@@ -175,6 +176,26 @@ def test_downloads_a_checkpoint_once_and_goes_on_where_it_stopped(
         again = _run(environment, "download.py", argument)
         assert "nothing to do" in again.stdout
         assert hub.downloads == set()
+
+
+@pytest.mark.parametrize("weights", ["pytorch_model.bin", "eagle_head.pt"])
+def test_downloads_a_head_that_is_published_pickled(
+    weights: str, store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    files = {
+        "config.json": b"{}",
+        weights: b"1" * 1000,
+        "training_args.bin": b"what it was trained with",
+        "optimizer.pt": b"how far it had come",
+        "README.md": b"words",
+    }
+    prefix = "models/example/head/1/"
+    with Hub("example/head", "1" * 40, files) as hub:
+        environment |= {"HF_ENDPOINT": hub.url, "SCRATCH": str(tmp_path / "scratch")}
+        _run(environment, "download.py", f"example/head@{'1' * 40}={prefix}")
+    assert _keys(store) == sorted(
+        f"{prefix}{name}" for name in ("_COMPLETE", "config.json", weights)
+    )
 
 
 def _command(script: str, *arguments: str) -> list[str]:
