@@ -105,16 +105,16 @@ def serve_command(variant: Variant) -> list[str]:
         *("--port", str(VLLM_PORT)),
         *("--tensor-parallel-size", str(serving.tensor_parallel)),
         *("--max-num-seqs", str(serving.batch)),
-        *("--max-model-len", str(serving.length)),
+        *("--max-model-len", str(experiment.served_length)),
         *runtime.flags,
-        *runtime.neuron_flags(variant.neuron_configuration),
     ]
     if variant.speculation and variant.draft:
+        command += runtime.override_flags(variant.speculation.mode)
         command += runtime.speculation_flags(
             variant.speculation.mode,
             checkpoint_path(variant.draft),
             variant.speculation.num_speculative_tokens,
-            serving.length,
+            experiment.served_length,
         )
     return command
 
@@ -199,7 +199,9 @@ def _server(variant: Variant) -> k8s.Container:
         liveness_probe=_probe(period=20, failures=6),
         volume_mounts=[
             mount("models", MODELS_PATH, read_only=True),
-            mount("artifact", ARTIFACT_PATH),
+            # Read-only: what the loader cannot read it would compile again, for hours and with
+            # defaults of its own, and would begin by writing here.
+            mount("artifact", ARTIFACT_PATH, read_only=True),
             mount("shared-memory", "/dev/shm"),
             mount("tmp", "/tmp"),
         ],

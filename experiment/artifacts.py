@@ -29,8 +29,6 @@ class CompileInputs:
     instance_type: str
     image: str
     family: str
-    neuron_configuration: str
-    """The Neuron configuration as JSON."""
     compile_flags: tuple[str, ...]
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from experiment.errors import Refusal, shown
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
-from experiment.runtimes import RUNTIMES, runtimes_serving
+from experiment.runtimes import RUNTIMES, runtimes_serving, serving_in_words
 from experiment.schema import Experiment, Serving, Structure
 
 LLMPERF_PREFIX_TOKENS: Final = 41
@@ -159,6 +159,18 @@ def _models_known(experiment: Experiment) -> Refusals:
                 )
 
 
+def _family(experiment: Experiment) -> Refusals:
+    runtime, mode = experiment.serving_runtime, experiment.speculation.mode
+    target = experiment.models.target
+    if target.known.family not in runtime.modes[mode].families:
+        yield Refusal(
+            "models.target",
+            target.id,
+            f"is of family {target.known.family}; mode {mode} is served by "
+            f"{serving_in_words(mode)}",
+        )
+
+
 def _kinds(experiment: Experiment) -> Refusals:
     target, draft = experiment.models.target.known, experiment.models.draft.known
     needed = experiment.serving_runtime.modes[experiment.speculation.mode].draft
@@ -184,12 +196,12 @@ def _pair(experiment: Experiment) -> Refusals:
             experiment.models.draft.id,
             f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}",
         )
-    if draft.kind is ModelKind.CAUSAL_LM and draft.family != target.family:
+    if draft.family != target.family:
         yield Refusal(
             "models.draft",
             experiment.models.draft.id,
             f"is of family {draft.family}; must be the target's, {target.family}, whose model "
-            "class NxDI builds a fused draft with",
+            "class NxDI builds the draft with",
         )
     if draft.kind is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
         yield Refusal(
@@ -309,20 +321,22 @@ def _length(experiment: Experiment) -> Refusals:
 
 
 def _load_fits(experiment: Experiment) -> Refusals:
-    load = experiment.benchmark
+    load, window = experiment.benchmark, experiment.speculation.num_speculative_tokens
     longest = (
         load.mean_input_tokens
         + load.mean_output_tokens
         # llmperf draws lengths from a normal distribution; three deviations are as good as all.
         + 3 * (load.stddev_input_tokens + load.stddev_output_tokens)
-        + experiment.speculation.num_speculative_tokens
     )
-    if longest > experiment.serving.length:
+    # Twice: the services take a window less than compiled, and vLLM 0.9.1 itself, which sets a
+    # window's slots aside beyond the last token, ends where that passes what is served.
+    most = experiment.serving.length - 2 * window
+    if longest > most:
         yield Refusal(
             "benchmark.mean_output_tokens",
             load.mean_output_tokens,
-            f"input, output, three deviations and the window come to {longest} tokens; must be "
-            f"at most serving.length, {experiment.serving.length}",
+            f"input, output and three deviations come to {longest} tokens; must be at most "
+            f"{most}: serving.length {experiment.serving.length} less two windows of {window}",
         )
     if load.mean_input_tokens <= LLMPERF_PREFIX_TOKENS:
         yield Refusal(
@@ -397,7 +411,8 @@ _RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _runtime: (),
     _mode: (_runtime,),
     _models_known: (),
-    _kinds: (_mode, _models_known),
+    _family: (_mode, _models_known),
+    _kinds: (_family,),
     _pair: (_kinds,),
     _window: (_mode,),
     _parallelism: (),

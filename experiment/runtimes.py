@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from experiment.known_models import ModelKind
+from experiment.known_models import Family, ModelKind
 
 
 class Mode(StrEnum):
@@ -33,11 +33,15 @@ class ModeSupport:
 
     draft: ModelKind
     """What the draft must be."""
+    families: frozenset[Family]
+    """Target families whose model class can do it."""
     method: str | None
     """``method`` of ``--speculative-config``; None where the loader never reads it."""
     overrides: Mapping[str, bool]
-    """Keys that switch the mode on in the Neuron configuration; NxDI's ``inference_demo`` has a
-    flag of the same name for each."""
+    """Keys that switch the mode on, both where it is compiled (``inference_demo`` has a flag of the
+    same name for each) and where it is served. Scalars only: the fork sets each of them over
+    NxDI's own configuration, which a mapping would replace by something NxDI cannot read
+    (``model_loader/neuronx_distributed.py``)."""
     minimum_tokens: int
     """NxDI verifies ``num_speculative_tokens`` positions with one draft fewer."""
     greedy_only: bool
@@ -52,16 +56,17 @@ class Runtime:
     image: str
     modes: Mapping[Mode, ModeSupport]
     config_flag: str
-    """Flag that carries the Neuron configuration as JSON."""
+    """Flag that carries the overrides as JSON."""
     config_key: str | None
     """Key under which that JSON holds it; None where it is the JSON itself."""
     flags: tuple[str, ...] = ()
     """Flags this generation needs for any model."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def neuron_flags(self, configuration: Mapping[str, Any]) -> tuple[str, ...]:
-        """The flags that pass ``configuration`` to the Neuron backend."""
-        value = {self.config_key: configuration} if self.config_key else configuration
+    def override_flags(self, mode: Mode) -> tuple[str, ...]:
+        """The flags that tell the Neuron backend at serving time which mode the artifact is of."""
+        overrides = self.modes[mode].overrides
+        value = {self.config_key: overrides} if self.config_key else overrides
         return (self.config_flag, compact(value))
 
     def speculation_flags(
@@ -87,6 +92,11 @@ def compact(value: Mapping[str, Any]) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+_ANY: Final = frozenset(Family)
+_LLAMA: Final = frozenset({Family.LLAMA})
+"""The one family here whose class in NxDI knows an EAGLE draft (0.6 to 0.9,
+``models/llama/modeling_llama.py``: ``is_eagle_draft``, ``is_eagle3``; Qwen's classes do not)."""
+
 _IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
 
 _NXDI_FORK: Final = Runtime(
@@ -96,6 +106,7 @@ _NXDI_FORK: Final = Runtime(
         {
             Mode.FUSED: ModeSupport(
                 ModelKind.CAUSAL_LM,
+                families=_ANY,
                 method=None,
                 overrides={"enable_fused_speculation": True},
                 minimum_tokens=2,
@@ -103,6 +114,7 @@ _NXDI_FORK: Final = Runtime(
             ),
             Mode.EAGLE: ModeSupport(
                 ModelKind.EAGLE_HEAD,
+                families=_LLAMA,
                 method=None,
                 overrides={"enable_eagle_speculation": True},
                 minimum_tokens=2,
@@ -115,7 +127,12 @@ _NXDI_FORK: Final = Runtime(
     # 0.9 logs every prompt unless it is told not to.
     flags=("--disable-log-requests",),
     environment=MappingProxyType(
-        {"VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference", "VLLM_USE_V1": "0"}
+        {
+            "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
+            "VLLM_USE_V1": "0",
+            # Milliseconds, as in Neuron's own tutorials; the default of 10 s is for GPUs.
+            "VLLM_RPC_TIMEOUT": "100000",
+        }
     ),
 )
 
@@ -126,6 +143,7 @@ _NXDI_PLUGIN: Final = Runtime(
         {
             Mode.EAGLE: ModeSupport(
                 ModelKind.EAGLE_HEAD,
+                families=_LLAMA,
                 method="eagle",
                 overrides={"enable_eagle_speculation": True},
                 minimum_tokens=2,
@@ -133,6 +151,7 @@ _NXDI_PLUGIN: Final = Runtime(
             ),
             Mode.EAGLE3: ModeSupport(
                 ModelKind.EAGLE3_HEAD,
+                families=_LLAMA,
                 method="eagle",
                 overrides={"enable_eagle_speculation": True, "is_eagle3": True},
                 minimum_tokens=2,
@@ -148,6 +167,14 @@ _NXDI_PLUGIN: Final = Runtime(
 )
 
 RUNTIMES: Final = MappingProxyType({r.name: r for r in (_NXDI_FORK, _NXDI_PLUGIN)})
+
+
+def serving_in_words(mode: Mode) -> str:
+    """Who serves ``mode`` for which families, e.g. ``vllm-0.9.1-nxdi (llama)``."""
+    return ", ".join(
+        f"{name} ({', '.join(sorted(RUNTIMES[name].modes[mode].families))})"
+        for name in runtimes_serving(mode)
+    )
 
 
 def runtimes_serving(mode: Mode) -> tuple[str, ...]:

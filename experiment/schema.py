@@ -146,7 +146,14 @@ class Serving(_Model):
         description="Must be devices x cores per device / logical_core_size."
     )
     batch: Annotated[int, Field(ge=1, le=256, description="Sequences decoded together.")]
-    length: Annotated[int, Field(ge=128, description="Tokens of prompt and answer together.")]
+    length: Annotated[
+        int,
+        Field(
+            ge=128,
+            description="Tokens of prompt and answer together that are compiled for; "
+            "the services take a window less.",
+        ),
+    ]
 
 
 class Structure(StrEnum):
@@ -235,6 +242,16 @@ class Experiment(_Model):
     benchmark: Benchmark
     quality: Quality
     alerts: Alerts
+
+    @property
+    def served_length(self) -> int:
+        """Tokens of prompt and answer together that both services take.
+
+        A window less than compiled: NxDI looks a window ahead of the last token, and an input that
+        leaves no room for it ends the engine (v0.6.10598, ``models/model_wrapper.py``,
+        ``get_target_bucket``).
+        """
+        return self.serving.length - self.speculation.num_speculative_tokens
 
     @property
     def serving_runtime(self) -> Runtime:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from experiment.artifacts import CompileInputs, artifact_key
-from experiment.compilation import compile_flags, neuron_configuration
-from experiment.runtimes import compact
+from experiment.compilation import compile_flags
 from experiment.schema import Experiment, Model, Speculation
 
 BASELINE_SERVICE: Final = "qwen-vllm"
@@ -28,11 +27,6 @@ class Variant:
     def draft(self) -> Model | None:
         """The draft model; None for the baseline."""
         return self.experiment.models.draft if self.speculation else None
-
-    @property
-    def neuron_configuration(self) -> dict[str, Any]:
-        """What vLLM is told for the Neuron backend."""
-        return neuron_configuration(self.experiment, self.speculation)
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
@@ -60,7 +54,6 @@ class Variant:
                 instance_type=experiment.capacity.instance_type,
                 image=experiment.serving_runtime.image,
                 family=experiment.models.target.known.family,
-                neuron_configuration=compact(self.neuron_configuration),
                 compile_flags=self.compile_flags,
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.experiment.files import EAGLE_HEAD
+from tests.experiment.files import EAGLE
 
 RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
@@ -32,8 +32,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "capacity.purchase": "capacity-block",
         "capacity.reservation_id": RESERVATION,
         "runtime": "vllm-0.16-nxdi",
-        "models.draft": EAGLE_HEAD,
-        "speculation.mode": "eagle",
+        **EAGLE,
     },
     WHOLE_NODES: {
         "aws.api_access": ["203.0.113.0/24", "198.51.100.7/32"],

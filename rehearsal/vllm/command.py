@@ -38,6 +38,7 @@ ADDED: Final[Mapping[str, str]] = {
 
 ENVIRONMENT_LEFT_OUT: Final[Mapping[str, str]] = {
     "VLLM_NEURON_FRAMEWORK": "Neuron's",
+    "VLLM_RPC_TIMEOUT": "gone from vLLM with V0",
     "VLLM_USE_V1": "gone from vLLM: there is no V0 any more",
     "NEURON_COMPILED_ARTIFACTS": "Neuron's",
     "NEURON_LOGICAL_NC_CONFIG": "Neuron's",

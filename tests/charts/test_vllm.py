@@ -42,15 +42,14 @@ def _assert_is_speculation(
     settings = {
         "model": f"/models/{draft.id}/{draft.revision}",
         "num_speculative_tokens": experiment.speculation.num_speculative_tokens,
-        "max_model_len": experiment.serving.length,
+        "max_model_len": experiment.serving.length - experiment.speculation.num_speculative_tokens,
         **({"method": support.method} if support.method else {}),
     }
-    config = f"{command}.{experiment.serving_runtime.config_flag}"
-    if experiment.serving_runtime.config_key:
-        config += f".{experiment.serving_runtime.config_key}"
-    expected: dict[str, tuple[Any, Any]] = {
-        f"{config}.{key}": (None, value) for key, value in support.overrides.items()
-    }
+    runtime = experiment.serving_runtime
+    override: dict[str, Any] = dict(support.overrides)
+    if runtime.config_key:
+        override = {runtime.config_key: override}
+    expected: dict[str, tuple[Any, Any]] = {f"{command}.{runtime.config_flag}": (None, override)}
     expected[f"{command}.--speculative-config"] = (None, settings)
     assert found == expected
 
@@ -96,9 +95,22 @@ def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
     assert flags["--served-model-name"] == "Qwen/Qwen3-32B"
     assert flags["--tensor-parallel-size"] == "32"
     assert flags["--max-num-seqs"] == "4"
-    assert flags["--max-model-len"] == "1024"
+    assert flags["--max-model-len"] == "1017"
     assert json.loads(flags["--override-neuron-config"])["enable_fused_speculation"] is True
     assert json.loads(flags["--speculative-config"])["num_speculative_tokens"] == 7
+
+
+def test_takes_a_window_less_than_is_compiled(each: Synthesised) -> None:
+    """On both sides; an input that leaves no room for a window would end the speculative one."""
+    window = each.experiment.speculation.num_speculative_tokens
+    for service in (BASE, SD):
+        flags = dict(pairwise(_container(each, service)["command"]))
+        assert int(flags["--max-model-len"]) == each.experiment.serving.length - window
+
+
+def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
+    mounts = {m["name"]: m for m in _container(synthesised, SD)["volumeMounts"]}
+    assert mounts["artifact"]["readOnly"] is True
 
 
 def test_the_draft_gets_the_targets_length(each: Synthesised) -> None:
@@ -163,10 +175,13 @@ def test_a_new_window_is_a_new_artifact_for_the_speculative_side_alone(
     synthesised: Synthesised, shorter_window: Synthesised
 ) -> None:
     before, after = synthesised.manifests, shorter_window.manifests
-    assert list(difference(before[BASE], after[BASE])) == []
+    # The lengths stay equal, so the baseline takes another window less, too.
+    ((path, lengths),) = difference(before[BASE], after[BASE])
+    assert path.endswith("]")
+    assert lengths[0] != lengths[1]
     changed = dict(difference(before[SD], after[SD]))
-    # The artifact to wait for, and the window on the command line.
-    assert len(changed) == 2
+    # The artifact to wait for; the window on the command line, and the length it leaves.
+    assert len(changed) == 3
     assert all("ontainers[0]" in path for path in changed)
 
 

@@ -21,26 +21,53 @@ ABSENT: Final = object()
 _DATA: Final = json.loads(json.dumps(YAML(typ="safe", pure=True).load(ARTICLE_TEXT), default=str))
 
 QWEN3_HEAD: Final[dict[str, Any]] = {
-    "family": "qwen3",
-    "vocabulary": 151936,
-    "layers": 1,
-    "hidden": 5120,
-    "kv_heads": 8,
-    "head_dim": 128,
-    "tied_embeddings": False,
-    "max_length": 40960,
-    "checkpoint_gib": 1.5,
+    "id": "example/qwen3-32b-eagle3",
+    "revision": "5" * 40,
+    "architecture": {
+        "kind": "eagle3-head",
+        "family": "qwen3",
+        "vocabulary": 151936,
+        "layers": 1,
+        "hidden": 5120,
+        "kv_heads": 8,
+        "head_dim": 128,
+        "tied_embeddings": False,
+        "max_length": 40960,
+        "checkpoint_gib": 1.5,
+    },
 }
+LLAMA_70B: Final[dict[str, Any]] = {
+    "id": "meta-llama/Llama-3.3-70B-Instruct",
+    "revision": "7" * 40,
+    "architecture": {
+        "family": "llama",
+        "vocabulary": 128256,
+        "layers": 80,
+        "hidden": 8192,
+        "kv_heads": 8,
+        "head_dim": 128,
+        "tied_embeddings": False,
+        "max_length": 131072,
+        "checkpoint_gib": 131.4,
+    },
+}
+_HEAD: Final[dict[str, Any]] = LLAMA_70B["architecture"] | {"layers": 1, "checkpoint_gib": 3.4}
 EAGLE_HEAD: Final[dict[str, Any]] = {
-    "id": "example/qwen3-32b-eagle",
+    "id": "example/llama-70b-eagle",
     "revision": "e" * 40,
-    "architecture": QWEN3_HEAD | {"kind": "eagle-head"},
+    "architecture": _HEAD | {"kind": "eagle-head"},
 }
 EAGLE3_HEAD: Final[dict[str, Any]] = {
-    "id": "example/qwen3-32b-eagle3",
+    "id": "example/llama-70b-eagle3",
     "revision": "3" * 40,
-    "architecture": QWEN3_HEAD | {"kind": "eagle3-head"},
+    "architecture": _HEAD | {"kind": "eagle3-head"},
 }
+EAGLE: Final[dict[str, Any]] = {
+    "models.target": LLAMA_70B,
+    "models.draft": EAGLE_HEAD,
+    "speculation.mode": "eagle",
+}
+"""The changes that make an EAGLE experiment of the article's."""
 LLAMA: Final[dict[str, Any]] = {
     "id": "meta-llama/Llama-3.2-1B",
     "revision": "4" * 40,

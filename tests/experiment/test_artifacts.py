@@ -14,7 +14,7 @@ from experiment import Experiment
 from experiment.artifacts import CompileInputs, artifact_key
 from experiment.loader import parse
 from experiment.variants import variants
-from tests.experiment.files import ABSENT, EAGLE3_HEAD, EAGLE_HEAD, edited
+from tests.experiment.files import ABSENT, EAGLE, EAGLE3_HEAD, LLAMA, LLAMA_70B, edited
 
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 """Kubernetes' syntax of a label value; S3 takes all of it in an object key."""
@@ -33,7 +33,6 @@ INPUTS = CompileInputs(
     instance_type="trn2.48xlarge",
     image="registry.example/vllm:1",
     family="qwen3",
-    neuron_configuration='{"sequence_parallel_enabled":true}',
     compile_flags=("--tp-degree", "32"),
 )
 
@@ -76,7 +75,7 @@ def test_keys_are_equal_only_for_equal_inputs(one: CompileInputs, other: Compile
 
 def test_keys_stay_what_they_were() -> None:
     """If this fails, every artifact compiled so far is lost to its experiment."""
-    assert artifact_key(INPUTS) == "qwen3-32b-fused-7-7e5b0b2579cd7737"
+    assert artifact_key(INPUTS) == "qwen3-32b-fused-7-fb86ccb4825ad59c"
 
 
 def test_the_baseline_says_so() -> None:
@@ -109,7 +108,6 @@ def _keys(changes: dict[str, Any]) -> tuple[str, str]:
     return baseline.artifact, speculative.artifact
 
 
-EAGLE = {"speculation.mode": "eagle", "models.draft": EAGLE_HEAD}
 PLUGIN = {"runtime": "vllm-0.16-nxdi"}
 
 
@@ -146,7 +144,7 @@ def test_changes_that_both_variants_are_compiled_again_for(
         pytest.param({}, {"speculation.num_speculative_tokens": 6}, id="window"),
         pytest.param({}, {"models.draft.id": "Qwen/Qwen3-0.6B"}, id="draft"),
         pytest.param({}, {"models.draft.revision": "0" * 40}, id="draft revision"),
-        pytest.param({}, EAGLE, id="mode"),
+        pytest.param({"models.target": LLAMA_70B, "models.draft": LLAMA}, EAGLE, id="mode"),
         pytest.param(
             PLUGIN | EAGLE,
             {"speculation.mode": "eagle3", "models.draft": EAGLE3_HEAD},

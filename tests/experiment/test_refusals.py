@@ -24,9 +24,11 @@ from tests.experiment.files import (
     ABSENT,
     ARTICLE,
     ARTICLE_TEXT,
+    EAGLE,
     EAGLE3_HEAD,
     EAGLE_HEAD,
     LLAMA,
+    LLAMA_70B,
     QWEN3_HEAD,
     ROOT,
     edited,
@@ -40,7 +42,6 @@ KEYS = "name, aws, capacity, runtime, models, speculation, serving, benchmark, q
 KNOWN = (
     "Qwen/Qwen3-32B, Qwen/Qwen3-14B, Qwen/Qwen3-8B, Qwen/Qwen3-4B, Qwen/Qwen3-1.7B, Qwen/Qwen3-0.6B"
 )
-EAGLE = {"speculation.mode": "eagle", "models.draft": EAGLE_HEAD}
 CASE = "benchmark.test_cases.3"
 
 
@@ -748,7 +749,10 @@ RULES = [
     ),
     _edit(
         "architecture-contradicts",
-        {"models.draft.architecture": QWEN3_HEAD | {"layers": 28}},
+        {
+            "models.draft.architecture": QWEN3_HEAD["architecture"]
+            | {"kind": "causal-lm", "layers": 28}
+        },
         "models.draft.architecture.hidden = 5120: Qwen/Qwen3-1.7B has 2048; leave architecture out",
         "models.draft.architecture.tied_embeddings = false: Qwen/Qwen3-1.7B has true; leave "
         "architecture out",
@@ -758,8 +762,8 @@ RULES = [
     _edit(
         "architecture-contradicts-yes-or-no",
         {
-            "models.draft.architecture": QWEN3_HEAD
-            | {"layers": 28, "hidden": 2048, "tied_embeddings": False, "checkpoint_gib": 3.8}
+            "models.draft.architecture": QWEN3_HEAD["architecture"]
+            | {"kind": "causal-lm", "layers": 28, "hidden": 2048, "checkpoint_gib": 3.8}
         },
         "models.draft.architecture.tied_embeddings = false: Qwen/Qwen3-1.7B has true; leave "
         "architecture out",
@@ -767,30 +771,57 @@ RULES = [
     _edit(
         "head-as-target",
         {"models.target": EAGLE_HEAD},
-        "models.target = 'example/qwen3-32b-eagle': is of kind eagle-head; must be causal-lm",
+        "models.target = 'example/llama-70b-eagle': is of kind eagle-head; must be causal-lm",
     ),
     _edit(
         "eagle-without-a-head",
-        {"speculation.mode": "eagle"},
-        "models.draft = 'Qwen/Qwen3-1.7B': is of kind causal-lm; mode eagle needs eagle-head",
+        EAGLE | {"models.draft": LLAMA},
+        "models.draft = 'meta-llama/Llama-3.2-1B': is of kind causal-lm; mode eagle needs "
+        "eagle-head",
+    ),
+    _edit(
+        "eagle-for-qwen",
+        {"speculation.mode": "eagle", "models.draft": QWEN3_HEAD},
+        "models.target = 'Qwen/Qwen3-32B': is of family qwen3; mode eagle is served by "
+        "vllm-0.9.1-nxdi (llama), vllm-0.16-nxdi (llama)",
+    ),
+    _edit(
+        "eagle3-for-qwen-on-the-plugin",
+        {
+            "runtime": "vllm-0.16-nxdi",
+            "speculation.mode": "eagle3",
+            "models.draft": QWEN3_HEAD,
+        },
+        "models.target = 'Qwen/Qwen3-32B': is of family qwen3; mode eagle3 is served by "
+        "vllm-0.16-nxdi (llama)",
+    ),
+    _edit(
+        "a-qwen-head-for-llama",
+        EAGLE
+        | {
+            "models.draft": EAGLE_HEAD
+            | {"architecture": EAGLE_HEAD["architecture"] | {"family": "qwen3"}}
+        },
+        "models.draft = 'example/llama-70b-eagle': is of family qwen3; must be the target's, "
+        "llama, whose model class NxDI builds the draft with",
     ),
     _edit(
         "fused-with-a-head",
         {"models.draft": EAGLE_HEAD},
-        "models.draft = 'example/qwen3-32b-eagle': is of kind eagle-head; mode fused needs "
+        "models.draft = 'example/llama-70b-eagle': is of kind eagle-head; mode fused needs "
         "causal-lm",
     ),
     _edit(
         "eagle3-with-an-older-head",
         EAGLE | {"runtime": "vllm-0.16-nxdi", "speculation.mode": "eagle3"},
-        "models.draft = 'example/qwen3-32b-eagle': is of kind eagle-head; mode eagle3 needs "
+        "models.draft = 'example/llama-70b-eagle': is of kind eagle-head; mode eagle3 needs "
         "eagle3-head",
     ),
     _edit(
         "families",
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
         "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
-        "qwen3, whose model class NxDI builds a fused draft with",
+        "qwen3, whose model class NxDI builds the draft with",
     ),
     _edit(
         "vocabularies",
@@ -798,17 +829,19 @@ RULES = [
         "models.draft = 'meta-llama/Llama-3.2-1B': has a vocabulary of 128256; must be the "
         "target's, 151936",
         "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
-        "qwen3, whose model class NxDI builds a fused draft with",
+        "qwen3, whose model class NxDI builds the draft with",
     ),
     _edit(
         "head-of-another-size",
-        {
+        EAGLE
+        | {
             "runtime": "vllm-0.16-nxdi",
             "speculation.mode": "eagle3",
             "models.draft": EAGLE3_HEAD,
-            "models.target.id": "Qwen/Qwen3-8B",
+            "models.target": LLAMA_70B
+            | {"architecture": LLAMA_70B["architecture"] | {"hidden": 4096}},
         },
-        "models.draft = 'example/qwen3-32b-eagle3': has hidden size 5120; a head must have the "
+        "models.draft = 'example/llama-70b-eagle3': has hidden size 8192; a head must have the "
         "target's, 4096",
     ),
     _edit(
@@ -866,22 +899,22 @@ RULES = [
         "length-beyond-the-draft",
         EAGLE | {"models.draft.architecture.max_length": 512},
         "serving.length = 1024: must be at most 512, the context of the draft "
-        "example/qwen3-32b-eagle",
+        "example/llama-70b-eagle",
     ),
     _edit(
         "length-too-short", {"serving.length": 100}, "serving.length = 100: must be at least 128"
     ),
     _edit(
         "load-beyond-length",
-        {"benchmark.mean_output_tokens": 954},
-        "benchmark.mean_output_tokens = 954: input, output, three deviations and the window come "
-        "to 1025 tokens; must be at most serving.length, 1024",
+        {"benchmark.mean_output_tokens": 947},
+        "benchmark.mean_output_tokens = 947: input, output and three deviations come to 1011 "
+        "tokens; must be at most 1010: serving.length 1024 less two windows of 7",
     ),
     _edit(
         "deviations-beyond-length",
-        {"benchmark.stddev_input_tokens": 18, "benchmark.stddev_output_tokens": 100},
-        "benchmark.mean_output_tokens = 600: input, output, three deviations and the window come "
-        "to 1025 tokens; must be at most serving.length, 1024",
+        {"benchmark.stddev_input_tokens": 16, "benchmark.stddev_output_tokens": 100},
+        "benchmark.mean_output_tokens = 600: input, output and three deviations come to 1012 "
+        "tokens; must be at most 1010: serving.length 1024 less two windows of 7",
     ),
     _edit(
         "input-too-short",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiment.known_models import ModelKind
+from experiment.known_models import Family, ModelKind
 from experiment.runtimes import RUNTIMES, Mode, runtimes_serving
 
 FORK, PLUGIN = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi"
@@ -80,14 +80,14 @@ def test_what_switches_a_mode_on(name: str, mode: Mode, overrides: dict[str, boo
     assert RUNTIMES[name].modes[mode].overrides == overrides
 
 
-def test_the_fork_takes_the_neuron_configuration_as_it_is() -> None:
-    flag, value = RUNTIMES[FORK].neuron_flags({"enable_fused_speculation": True})
+def test_the_fork_takes_overrides_as_they_are() -> None:
+    flag, value = RUNTIMES[FORK].override_flags(Mode.FUSED)
     assert flag == "--override-neuron-config"
     assert json.loads(value) == {"enable_fused_speculation": True}
 
 
-def test_the_plugin_takes_it_below_a_key_with_underscores() -> None:
-    flag, value = RUNTIMES[PLUGIN].neuron_flags({"enable_eagle_speculation": True})
+def test_the_plugin_takes_them_below_a_key_with_underscores() -> None:
+    flag, value = RUNTIMES[PLUGIN].override_flags(Mode.EAGLE)
     assert flag == "--additional-config"
     assert json.loads(value) == {"override_neuron_config": {"enable_eagle_speculation": True}}
 
@@ -95,7 +95,7 @@ def test_the_plugin_takes_it_below_a_key_with_underscores() -> None:
 @pytest.mark.parametrize(("name", "mode"), SERVED)
 def test_json_fits_on_a_command_line(name: str, mode: Mode) -> None:
     runtime = RUNTIMES[name]
-    _, configuration = runtime.neuron_flags(runtime.modes[mode].overrides)
+    _, configuration = runtime.override_flags(mode)
     _, speculation = runtime.speculation_flags(mode, DRAFT, 7, 1024)
     for value in (configuration, speculation):
         assert not set(value) & set(" \n'"), value
@@ -112,6 +112,7 @@ def test_the_environment_of_the_fork_selects_nxdi_and_the_v0_engine() -> None:
     assert RUNTIMES[FORK].environment == {
         "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
         "VLLM_USE_V1": "0",
+        "VLLM_RPC_TIMEOUT": "100000",
     }
 
 
@@ -144,3 +145,11 @@ def test_what_a_mode_drafts_with(mode: Mode, kind: ModelKind) -> None:
 def test_nxdi_samples_greedily_and_needs_a_window_of_two(name: str, mode: Mode) -> None:
     assert RUNTIMES[name].modes[mode].greedy_only
     assert RUNTIMES[name].modes[mode].minimum_tokens == 2
+
+
+def test_eagle_is_for_the_one_family_whose_class_knows_it() -> None:
+    for runtime in RUNTIMES.values():
+        for mode in (Mode.EAGLE, Mode.EAGLE3):
+            if mode in runtime.modes:
+                assert runtime.modes[mode].families == {Family.LLAMA}
+    assert set(Family) == RUNTIMES[FORK].modes[Mode.FUSED].families

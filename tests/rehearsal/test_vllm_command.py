@@ -24,6 +24,7 @@ from rehearsal.vllm.command import (
     Server,
     adapt,
 )
+from tests.experiment.files import EAGLE
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -98,7 +99,7 @@ def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, serv
         "method": "draft_model",
         "model": "/pair/draft",
         "num_speculative_tokens": 7,
-        "max_model_len": 1024,
+        "max_model_len": 1017,
     }
     assert base.environment == speculative.environment
 
@@ -137,18 +138,7 @@ def test_a_command_that_is_not_understood(
 def test_a_mode_that_the_pair_cannot_play(
     variation: Callable[..., Experiment], pod: Pod, served: Served
 ) -> None:
-    head = {
-        **{"kind": "eagle-head", "family": "qwen3", "vocabulary": 151936, "layers": 1},
-        **{"hidden": 5120, "kv_heads": 8, "head_dim": 128, "tied_embeddings": False},
-        **{"max_length": 40960, "checkpoint_gib": 2.0},
-    }
-    eagle = variation(
-        {
-            "runtime": "vllm-0.16-nxdi",
-            "speculation.mode": "eagle",
-            "models.draft": {"id": "a/b", "revision": "0" * 40, "architecture": head},
-        }
-    )
+    eagle = variation(EAGLE | {"runtime": "vllm-0.16-nxdi"})
     _, speculative = variants(eagle)
     with pytest.raises(RehearsalError, match=r"method eagle: .* only mode fused serves"):
         adapted(pod, served, *serve_command(speculative))

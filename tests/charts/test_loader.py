@@ -1,0 +1,79 @@
+"""What the services are told, held against what their artifacts were compiled with."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from charts.vllm import serve_command
+from experiment.variants import Variant, variants
+from tests.charts.loader import OnDeviceSampling, artifact, faults, overrides
+from tests.synthesis import Synthesised
+
+SCALARS = (bool, int, str)
+
+
+def test_a_service_is_the_one_that_was_compiled(each: Synthesised) -> None:
+    for variant in variants(each.experiment):
+        told = overrides(serve_command(variant))
+        assert faults(artifact(variant.compile_flags), told) == [], variant.service
+        assert all(isinstance(value, SCALARS) for value in told.values())
+
+
+def test_an_artifact_holds_what_a_fair_comparison_needs(each: Synthesised) -> None:
+    base, speculative = (artifact(v.compile_flags) for v in variants(each.experiment))
+    for compiled in (base, speculative):
+        assert compiled["on_device_sampling_config"] == OnDeviceSampling(top_k=1)
+        assert compiled["save_sharded_checkpoint"] is True
+        # The article ran without, on both sides.
+        assert compiled["sequence_parallel_enabled"] is False
+    differing = {key for key in base if base[key] != speculative[key]}
+    assert {"speculation_length", "enable_fused_speculation"} <= differing
+    assert all("specul" in key or "eagle" in key for key in differing)
+
+
+def test_the_override_says_which_mode_it_is(each: Synthesised) -> None:
+    base, speculative = variants(each.experiment)
+    assert overrides(serve_command(base)) == {}
+    told = overrides(serve_command(speculative))
+    assert told
+    assert set(told.values()) == {True}
+
+
+@pytest.mark.parametrize(
+    ("override", "fault"),
+    [
+        # Set over NxDI's object, of which the model runner then asks .global_topk.
+        (
+            {"on_device_sampling_config": {"top_k": 1, "do_sample": False}},
+            "on_device_sampling_config: dict, not OnDeviceSampling",
+        ),
+        (
+            {"sequence_parallel_enabled": True},
+            "sequence_parallel_enabled: True, compiled with False",
+        ),
+        ({"logical_nc_config": "2"}, "logical_nc_config: str, not int"),
+        ({"enable_fused_speculatoin": True}, "enable_fused_speculatoin: the artifact has no"),
+    ],
+)
+def test_an_override_that_would_end_a_service_is_found_out(
+    override: dict[str, object], fault: str, synthesised: Synthesised
+) -> None:
+    _, speculative = variants(synthesised.experiment)
+    (found,) = faults(artifact(speculative.compile_flags), override)
+    assert found.startswith(fault)
+
+
+def test_a_window_of_another_artifact_is_found_out(synthesised: Synthesised) -> None:
+    """NxDI would serve it without a word; here it is a fault as soon as a service names it."""
+    _, speculative = variants(synthesised.experiment)
+    told = {"speculation_length": 6}
+    assert faults(artifact(_with_window(speculative, 7).compile_flags), told) != []
+    assert faults(artifact(_with_window(speculative, 6).compile_flags), told) == []
+
+
+def _with_window(variant: Variant, window: int) -> Variant:
+    assert variant.speculation is not None
+    changed = variant.speculation.model_copy(update={"num_speculative_tokens": window})
+    return dataclasses.replace(variant, speculation=changed)
