@@ -114,13 +114,23 @@ check: $(READY_DEV) ## Format, lint and types
 diff: $(CLI) ## What the working tree would change against BASE (default: main)
 	@scripts/diff.py "$(BASE)" "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
 
+# What acts on an account names its experiment: another one may stand there, at 36 dollars an hour.
+NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file || \
+	{ echo "EXPERIMENT is needed: make $@ EXPERIMENT=experiments/NAME.yaml" >&2; exit 2; }
+
 .PHONY: deploy
-deploy: $(CLI) ## Deploy everything; takes back a model bucket that an earlier deploy left
-	$(CDK) deploy --all --import-existing-resources
+deploy: $(CLI) ## Deploy EXPERIMENT, all of it or STACKS; takes back what an earlier deploy left
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment deploy $(STACKS) --experiment "$(EXPERIMENT)" $(if $(YES),--yes)
 
 .PHONY: destroy
-destroy: $(CLI) ## Remove everything but the model bucket
-	$(CDK) destroy --all
+destroy: $(CLI) ## Remove EXPERIMENT from the account, but for its bucket and logs
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(YES),--yes)
+
+.PHONY: addons
+addons: $(READY) ## Which versions of the pinned add-ons EKS offers
+	@python -m deployment addons --experiment "$(EXPERIMENT)"
 
 .PHONY: schema
 schema: $(READY) ## Write the JSON Schema of experiment files

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 import cdk8s
@@ -32,15 +33,19 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
     literal, which CloudFormation needs to take back what an earlier deploy left.
     """
     name = experiment.name
-    env = cdk.Environment(account=account, region=experiment.aws.region)
+    shared: dict[str, Any] = {
+        "env": cdk.Environment(account=account, region=experiment.aws.region),
+        # The stack's own tag, by which it is found again; the CDK gives it to resources alone.
+        "tags": {"Experiment": name},
+    }
     # Traces name temporary directories of the jsii runtime: no two assemblies would be alike.
     app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
     cdk.Tags.of(app).add("Experiment", name)
-    network = NetworkStack(app, f"{name}-network", experiment=experiment, env=env)
-    cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, env=env)
-    store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, env=env)
+    network = NetworkStack(app, f"{name}-network", experiment=experiment, **shared)
+    cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, **shared)
+    store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, **shared)
     trainium = TrainiumStack(
-        app, f"{name}-trainium", experiment=experiment, cluster=cluster.cluster, env=env
+        app, f"{name}-trainium", experiment=experiment, cluster=cluster.cluster, **shared
     )
     serving = ServingStack(
         app,
@@ -50,16 +55,19 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
         administrator=cluster.administrator,
         roles=store.roles,
         benchmark_directory=str(ROOT / "benchmark"),
-        env=env,
+        **shared,
     )
     # Deleted in reverse: workloads, then the driver and its nodes, then the cluster.
     serving.add_stack_dependency(trainium)
-    observability = ObservabilityStack(app, f"{name}-observability", experiment=experiment, env=env)
+    observability = ObservabilityStack(
+        app, f"{name}-observability", experiment=experiment, **shared
+    )
     budget = BudgetStack(
         app,
         budget_stack_name(experiment),
         experiment=experiment,
-        env=cdk.Environment(account=account, region=budget_region(experiment.aws.region)),
+        **shared
+        | {"env": cdk.Environment(account=account, region=budget_region(experiment.aws.region))},
     )
     # It publishes to the alarms' topic, which it knows by name.
     budget.add_stack_dependency(observability)

@@ -1,0 +1,39 @@
+"""``python -m deployment deploy|destroy|addons FILE``: the experiment of FILE in its account."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from deployment import addons, stacks
+from deployment.errors import DeploymentError
+from experiment import ExperimentError, load
+
+
+def main() -> int:
+    """Run the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m deployment", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    deploy = commands.add_parser("deploy", help="create the stacks, or change them")
+    deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
+    destroy = commands.add_parser("destroy", help="delete the stacks that are there")
+    commands.add_parser("addons", help="say which add-on versions EKS offers")
+    for command in (deploy, destroy):
+        command.add_argument("--yes", action="store_true", help="do not ask")
+    for command in commands.choices.values():
+        command.add_argument("--experiment", required=True, metavar="FILE")
+    given = parser.parse_args()
+    try:
+        experiment = load(given.experiment)
+        if given.command == "deploy":
+            return stacks.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
+        if given.command == "destroy":
+            return stacks.destroy(experiment, given.experiment, yes=given.yes)
+        return addons.compare(experiment)
+    except (DeploymentError, ExperimentError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Whose account it is, and clients for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+from deployment.errors import DeploymentError
+
+
+def client(service: str, region: str) -> Any:
+    """A client with the credentials of the environment, as the CDK CLI finds them."""
+    with in_words():
+        return boto3.Session().client(service, region_name=region)
+
+
+def account_id(region: str) -> str:
+    """The account that the credentials belong to. Raises DeploymentError."""
+    with in_words():
+        found: str = client("sts", region).get_caller_identity()["Account"]
+    return found
+
+
+@contextlib.contextmanager
+def in_words() -> Iterator[None]:
+    """Turns what boto3 raises into one line."""
+    try:
+        yield
+    except NoCredentialsError:
+        raise DeploymentError(
+            "AWS: no credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its like"
+        ) from None
+    except (BotoCoreError, ClientError) as error:
+        raise DeploymentError(f"AWS: {error}") from None

@@ -1,0 +1,57 @@
+"""Which versions of the pinned add-ons EKS offers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from deployment.account import client, in_words
+from experiment import Experiment
+from stacks.addons import VERSIONS
+from stacks.cluster import KUBERNETES_VERSION
+
+
+def compare(experiment: Experiment) -> int:
+    """A line an add-on; returns 1 if EKS does not offer a pinned version, or else 0."""
+    region = experiment.aws.region
+    print(f"add-ons of EKS {KUBERNETES_VERSION} in {region}, against stacks/addons.py")
+    return max([_line(name, pinned, *_offered(name, region)) for name, pinned in VERSIONS.items()])
+
+
+def _line(name: str, pinned: str, offered: Sequence[str], default: str | None) -> int:
+    """Prints what there is to say of one add-on; returns what it means for the exit status."""
+    if pinned not in offered:
+        print(f"  {name}: {pinned} is not offered; {', '.join(offered) or 'none'} is")
+        return 1
+    newer = offered[: offered.index(pinned)]
+    said = f"newer: {', '.join(newer)}" if newer else "nothing newer"
+    print(f"  {name}: {pinned}, {said}; the default is {default}")
+    return 0
+
+
+def _offered(name: str, region: str) -> tuple[list[str], str | None]:
+    """The versions for the cluster's Kubernetes, newest first, and EKS's default."""
+    with in_words():
+        pages = client("eks", region).get_paginator("describe_addon_versions")
+        found = [
+            version
+            for page in pages.paginate(addonName=name, kubernetesVersion=KUBERNETES_VERSION)
+            for addon in page["addons"]
+            for version in addon["addonVersions"]
+        ]
+    default = next((v["addonVersion"] for v in found if _is_default(v)), None)
+    versions = sorted((v["addonVersion"] for v in found), key=_numbers, reverse=True)
+    return versions, default
+
+
+def _numbers(version: str) -> list[int]:
+    """``v1.9.10-eksbuild.2`` comes before ``v1.10.0-eksbuild.1``."""
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def _is_default(version: dict[str, object]) -> bool:
+    compatibilities = version.get("compatibilities")
+    return isinstance(compatibilities, list) and any(
+        c.get("clusterVersion") == KUBERNETES_VERSION and c.get("defaultVersion")
+        for c in compatibilities
+    )

@@ -1,0 +1,137 @@
+"""The stacks of one experiment in an account: made, changed, looked for, deleted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from deployment.account import account_id, client, in_words
+from deployment.errors import DeploymentError
+from experiment import Experiment
+
+ROOT: Final = Path(__file__).parents[1]
+ASSEMBLY: Final = ROOT / "cdk.out"
+TAG: Final = "Experiment"
+"""``app.py`` gives it to every stack."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack of the experiment; ``status`` is None where there is none in the account."""
+
+    name: str
+    region: str
+    status: str | None
+
+
+def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: bool) -> int:
+    """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
+
+    Synthesis is told the account, so that names are literal and CloudFormation takes back what an
+    earlier deploy left: the bucket and the logs. Raises DeploymentError.
+    """
+    account = account_id(experiment.aws.region)
+    print(f"{_headline(experiment, file, account)}: deploying {', '.join(stacks) or 'all stacks'}")
+    approval = ["--require-approval", "never"] if yes else []
+    wanted = [*stacks] or ["--all"]
+    context = _context(file, account)
+    return _cdk("deploy", *wanted, "--import-existing-resources", *approval, *context)
+
+
+def destroy(experiment: Experiment, file: str, *, yes: bool) -> int:
+    """Deletes the stacks that are there, and no others; returns the CLI's exit status.
+
+    Says first what it found and what will stay. Raises DeploymentError, also if it found nothing.
+    """
+    account = account_id(experiment.aws.region)
+    print(f"{_headline(experiment, file, account)}: looking for its stacks", flush=True)
+    if status := _cdk("synth", "--quiet", "--output", str(ASSEMBLY), *_context(file, account)):
+        return status
+    stacks = [*_found(ASSEMBLY)]
+    there = [stack.name for stack in stacks if stack.status]
+    if not there:
+        raise DeploymentError(
+            f"nothing of experiment {experiment.name} is in account {account}, "
+            f"{experiment.aws.region}: nothing was deleted. "
+            f"{_others(experiment.aws.region, experiment.name)}"
+        )
+    width = max(len(stack.name) for stack in stacks)
+    for stack in stacks:
+        what = f"will be deleted ({stack.status})" if stack.status else "not there"
+        print(f"  {stack.name:{width}}  {stack.region}  {what}")
+    for kept in _kept(ASSEMBLY, there):
+        print(f"  {kept} stays; make deploy takes it back")
+    force = ["--force"] if yes else []
+    return _cdk("destroy", "--app", str(ASSEMBLY), *there, "--exclusively", *force)
+
+
+def _headline(experiment: Experiment, file: str, account: str) -> str:
+    return f"experiment {experiment.name} ({file}), account {account}, {experiment.aws.region}"
+
+
+def _context(file: str, account: str) -> list[str]:
+    return ["--context", f"experiment={file}", "--context", f"account={account}"]
+
+
+def _cdk(command: str, *arguments: str) -> int:
+    """The CLI, which asks and reports on this terminal."""
+    options = ("--no-lookups", "--no-notices")
+    return subprocess.run(["cdk", command, *arguments, *options], cwd=ROOT, check=False).returncode
+
+
+def _found(assembly: Path) -> Iterator[Stack]:
+    """Each stack of the assembly, as it is in the account."""
+    for name, artifact in _artifacts(assembly):
+        region = artifact["environment"].rpartition("/")[2]
+        yield Stack(name, region, _status(name, region))
+
+
+def _artifacts(assembly: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
+    for name, artifact in manifest["artifacts"].items():
+        if artifact["type"] == "aws:cloudformation:stack":
+            yield name, artifact
+
+
+def _status(name: str, region: str) -> str | None:
+    cloudformation = client("cloudformation", region)
+    with in_words():
+        try:
+            (found,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
+        except ClientError as error:
+            # CloudFormation has no error of its own for a stack that does not exist.
+            if "does not exist" in str(error):
+                return None
+            raise
+    status: str = found["StackStatus"]
+    return None if status == "DELETE_COMPLETE" else status
+
+
+def _others(region: str, name: str) -> str:
+    """Which experiments do stand in the region, by their stacks' tag."""
+    with in_words():
+        pages = client("cloudformation", region).get_paginator("describe_stacks").paginate()
+        others = {
+            tag["Value"]
+            for page in pages
+            for stack in page["Stacks"]
+            for tag in stack.get("Tags", [])
+            if tag["Key"] == TAG and tag["Value"] != name
+        }
+    return f"There stand: {', '.join(sorted(others))}" if others else "No other stands there either"
+
+
+def _kept(assembly: Path, stacks: Sequence[str]) -> Iterator[str]:
+    """Names of what outlives these stacks."""
+    for stack in stacks:
+        template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
+        for resource in template["Resources"].values():
+            if resource.get("DeletionPolicy") == "Retain":
+                properties = resource["Properties"]
+                yield properties.get("BucketName") or properties["LogGroupName"]
