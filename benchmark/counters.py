@@ -1,14 +1,20 @@
 """What a server counts itself: vLLM's ``/metrics``, read before and after each load.
 
-The names are vLLM's (``vllm/v1/metrics/loggers.py``, ``vllm/v1/spec_decode/metrics.py``).
+vLLM has two engines, V0 and V1, and ``vllm:generation_tokens_total`` is not the same on both. Which
+of them serves is not asked: tokens and steps are read where both count them alike, and that counter
+is taken for what its figure shows it to be (see ``crosscheck``). Read in vLLM's source at 0.9.1,
+commit b6553be1b, which has both engines (``vllm/engine/llm_engine.py``, ``vllm/engine/metrics.py``;
+``vllm/v1/metrics/stats.py``, ``vllm/v1/metrics/loggers.py``, ``vllm/v1/spec_decode/metrics.py``),
+and V1's in later versions too.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -19,23 +25,37 @@ COUNTERS: Final = "counters.jsonl"
 
 _ONE_TRY: Final = aiohttp.ClientTimeout(total=10)
 
-# A server counts a step just after it has sent it.
+# A server may count a step just after it has sent it.
 _POLL_SECONDS: Final = 0.1
 _POLLS: Final = 20
 
+_GENERATED: Final = "vllm:generation_tokens_total"
+_FINISHED: Final = "vllm:request_generation_tokens"
+# One thing under two names: the second came with V1's 0.11 and replaced the first in 0.12.
+_GAPS: Final = ("vllm:time_per_output_token_seconds", "vllm:inter_token_latency_seconds")
 _DRAFTS: Final = "vllm:spec_decode_num_"
 _POSITION: Final = f"{_DRAFTS}accepted_tokens_per_pos_total"
 _TOKEN_TIME: Final = "vllm:request_time_per_output_token_seconds"
+_IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 
 @dataclass(frozen=True)
 class Counters:
     """Since the server's start, or between two moments.
 
+    ``generation_tokens``: tokens on V1. V0 counts what it scheduled, one for each sequence and
+    step, prefills included (``LLMEngine._get_stats``): tokens without speculation, steps with it.
+    (With prefix caching, which V0 has off by default, it leaves out prefills that were cached.)
+
+    ``finished_tokens``: tokens of the ``finished`` answers, on both engines. It is counted when an
+    answer ends, together with all else of its last step. ``gaps``: times between two outputs of an
+    answer, one for each step after the prefill, on both engines. Either is None where the server
+    does not count it, and in what was written before it was read.
+
     ``drafts`` are steps that had drafts to verify, ``draft_tokens`` all drafts in them and
     ``accepted`` those that the target agreed with, before the answer was cut at its length;
     ``per_position``: in how many steps the n-th draft was accepted. ``token_seconds`` is the sum of
-    ``timed`` requests' mean times per output token.
+    ``timed`` requests' mean times per output token. On Neuron V0 counts none of these.
     """
 
     generation_tokens: int
@@ -45,6 +65,14 @@ class Counters:
     per_position: tuple[int, ...]
     token_seconds: float
     timed: int
+    finished_tokens: int | None = None
+    finished: int = 0
+    gaps: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the answers; ``generation_tokens`` where the server counts nothing better."""
+        return self.generation_tokens if self.finished_tokens is None else self.finished_tokens
 
     def since(self, before: Counters) -> Counters:
         """What was counted after ``before``."""
@@ -60,7 +88,15 @@ class Counters:
             ),
             token_seconds=self.token_seconds - before.token_seconds,
             timed=self.timed - before.timed,
+            finished_tokens=_since(self.finished_tokens, before.finished_tokens),
+            finished=self.finished - before.finished,
+            gaps=_since(self.gaps, before.gaps),
         )
+
+
+def _since(now: int | None, before: int | None) -> int | None:
+    # V0 shows a histogram from its first value on.
+    return None if now is None else now - (before or 0)
 
 
 @dataclass(frozen=True)
@@ -79,6 +115,16 @@ _COUNT: Final = TypeAdapter(Count)
 
 def parse(text: str) -> Counters | None:
     """The counters on a page of ``/metrics``; None where it is not vLLM's."""
+    page = _parse(text)
+    return None if page is None else page.counters
+
+
+class _Page(NamedTuple):
+    counters: Counters
+    in_flight: float
+
+
+def _parse(text: str) -> _Page | None:
     totals: dict[str, float] = {}
     positions: dict[int, float] = {}
     try:
@@ -90,40 +136,57 @@ def parse(text: str) -> Counters | None:
                     positions[position] = positions.get(position, 0.0) + sample.value
     except (ValueError, KeyError):
         return None
-    if "vllm:generation_tokens_total" not in totals:
+    if _GENERATED not in totals:
         return None
+    in_flight = sum(totals.get(name, 0.0) for name in _IN_FLIGHT)
+    return _Page(_counters(totals, positions), in_flight)
+
+
+def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> Counters:
+    finished = totals.get(f"{_FINISHED}_sum")
+    # Not added up: 0.11 exports the same under both names.
+    gaps = [totals[f"{name}_count"] for name in _GAPS if f"{name}_count" in totals]
     return Counters(
-        generation_tokens=int(totals["vllm:generation_tokens_total"]),
+        generation_tokens=int(totals[_GENERATED]),
         drafts=int(totals.get(f"{_DRAFTS}drafts_total", 0)),
         draft_tokens=int(totals.get(f"{_DRAFTS}draft_tokens_total", 0)),
         accepted=int(totals.get(f"{_DRAFTS}accepted_tokens_total", 0)),
         per_position=tuple(int(positions[position]) for position in sorted(positions)),
         token_seconds=totals.get(f"{_TOKEN_TIME}_sum", 0.0),
         timed=int(totals.get(f"{_TOKEN_TIME}_count", 0)),
+        finished_tokens=None if finished is None else int(finished),
+        finished=int(totals.get(f"{_FINISHED}_count", 0)),
+        gaps=int(max(gaps)) if gaps else None,
     )
 
 
 async def scrape(endpoint: str) -> Counters | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
-    ``endpoint`` is its base URL, ``/v1`` included.
+    They rest when no request runs or waits and the page stays the same for a moment. Either alone
+    would not do: a step may take longer than that moment, and a page may be written while the last
+    step of an answer is being counted. A server that seems never to rest is taken as it is after
+    some seconds: V1 goes on showing requests that were aborted until it has another one
+    (vllm-project/vllm issue 22545). ``endpoint`` is its base URL, ``/v1`` included.
     """
     parts = urlsplit(endpoint)
     url = f"{parts.scheme}://{parts.netloc}/metrics"
-    found: Counters | None = None
+    found: _Page | None = None
     async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
         for _ in range(_POLLS):
             before, found = found, await _page(session, url)
-            if found is None or found == before:
-                return found
+            if found is None:
+                return None
+            if not found.in_flight and found == before:
+                break
             await asyncio.sleep(_POLL_SECONDS)
-    return found
+    return None if found is None else found.counters
 
 
-async def _page(session: aiohttp.ClientSession, url: str) -> Counters | None:
+async def _page(session: aiohttp.ClientSession, url: str) -> _Page | None:
     try:
         async with session.get(url) as response:
-            return parse(await response.text()) if response.status == 200 else None
+            return _parse(await response.text()) if response.status == 200 else None
     except (aiohttp.ClientError, asyncio.TimeoutError, UnicodeDecodeError):
         return None
 

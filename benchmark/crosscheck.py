@@ -1,4 +1,11 @@
-"""The ledger against the server's own counters: two counts that share nothing but the tokens."""
+"""The ledger against the server's own counters: two counts that share nothing but the tokens.
+
+- *Tokens* are those of the answers that ended.
+- *Steps* are passes of the target after the prefill, which yields an answer's first token. A server
+  may count them in several ways: times between two outputs, drafts verified, and what vLLM's V0
+  calls generation tokens. Each has to agree.
+- *Accepted drafts* are the tokens that a step yields beyond its first.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark import measures
-from benchmark.counters import Count
+from benchmark.counters import Count, Counters
 from benchmark.ledger import Record
 
 TOLERANCE: Final = 0.01
@@ -84,32 +91,47 @@ def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ..
 
 def _check(case: str, variant: str, records: list[Record], counts: list[Count]) -> Check:
     counted = [count.counters for count in counts]
-    drafts = sum(c.drafts for c in counted)
-    figures = [
-        Figure(
-            "tokens",
-            sum(r.output_tokens or 0 for r in records),
-            sum(c.generation_tokens for c in counted),
-        )
-    ]
+    tokens = Figure(
+        "tokens", sum(r.output_tokens or 0 for r in records), sum(c.tokens for c in counted)
+    )
+    figures = [tokens, *_steps(records, counted)]
     positions: tuple[tuple[float, float], ...] = ()
     # Without a draft there is nothing to compare: an image may not count them at all.
-    if drafts:
-        window = round(sum(c.draft_tokens for c in counted) / drafts)
-        figures += _speculation(records, drafts, sum(c.accepted for c in counted), window)
+    if drafts := sum(c.drafts for c in counted):
+        figures.append(_accepted(records, counted, drafts))
         by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
         positions = tuple(_positions(records, by_server, drafts))
     return Check(case, variant, tuple(figures), positions, _token_seconds(records, counts))
 
 
-def _speculation(
-    records: Sequence[Record], drafts: int, accepted: int, window: int
-) -> Iterator[Figure]:
-    steps = [tokens for record in records for _, tokens in record.chunks[1:]]
+def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
+    """One figure, or none where the server does not count steps.
+
+    Where it counts them in several ways, the count that agrees least speaks for all.
+    """
+    steps = sum(len(record.chunks[1:]) for record in records)
+    if by_server := tuple(_steps_by_server(counted)):
+        yield Figure("steps", steps, max(by_server, key=lambda count: abs(count - steps)))
+
+
+def _steps_by_server(counted: Sequence[Counters]) -> Iterator[int]:
+    gaps = [c.gaps for c in counted if c.gaps is not None]
+    if len(gaps) == len(counted):
+        yield sum(gaps)
+    generated = sum(c.generation_tokens for c in counted)
+    # Less than there were tokens: these are V0's, a prefill for each answer and the steps.
+    if generated < sum(c.tokens for c in counted):
+        yield generated - sum(c.finished for c in counted)
+    if drafts := sum(c.drafts for c in counted):
+        yield drafts
+
+
+def _accepted(records: Sequence[Record], counted: Sequence[Counters], drafts: int) -> Figure:
+    window = round(sum(c.draft_tokens for c in counted) / drafts)
     # A step yields one token more than it accepts drafts: window + 1 at most.
     cut = sum(max(0, window + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
-    yield Figure("steps", len(steps), drafts)
-    yield Figure("accepted drafts", sum(steps) - len(steps), accepted, cut)
+    arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
+    return Figure("accepted drafts", arrived, sum(c.accepted for c in counted), cut)
 
 
 def _positions(

@@ -27,6 +27,13 @@ class Mode(StrEnum):
     DFLASH = "dflash"
 
 
+class Engine(StrEnum):
+    """vLLM's two engines. They count differently: see ``benchmark.counters``."""
+
+    V0 = "v0"
+    V1 = "v1"
+
+
 @dataclass(frozen=True)
 class ModeSupport:
     """How one runtime serves one mode."""
@@ -54,6 +61,7 @@ class Runtime:
 
     name: str
     image: str
+    engine: Engine
     modes: Mapping[Mode, ModeSupport]
     config_flag: str
     """Flag that carries the overrides as JSON."""
@@ -102,6 +110,7 @@ _IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
 _NXDI_FORK: Final = Runtime(
     name="vllm-0.9.1-nxdi",
     image=f"{_IMAGES}:0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04",
+    engine=Engine.V0,
     modes=MappingProxyType(
         {
             Mode.FUSED: ModeSupport(
@@ -139,6 +148,7 @@ _NXDI_FORK: Final = Runtime(
 _NXDI_PLUGIN: Final = Runtime(
     name="vllm-0.16-nxdi",
     image=f"{_IMAGES}:0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
+    engine=Engine.V1,
     modes=MappingProxyType(
         {
             Mode.EAGLE: ModeSupport(

@@ -152,6 +152,7 @@ def _decoding(experiment: Experiment, speed: float) -> dict[str, Decoding]:
 
 def _command(experiment: Experiment, decoding: Decoding) -> list[str]:
     options = {
+        "engine": experiment.serving_runtime.engine,
         "model": experiment.models.target.id,
         "window": decoding.window,
         "speed": decoding.speed,

@@ -20,8 +20,10 @@ from typing import Any
 
 from aiohttp import web
 
-from rehearsal import wire
+from experiment.runtimes import Engine
+from rehearsal import counted, wire
 from rehearsal.schedule import Decoding, Step
+from rehearsal.sent import Sent
 
 FAULT_HEADER = "X-Golden-Fault"
 
@@ -39,34 +41,6 @@ class Fault(Enum):
     SPLIT = "split"  # three bytes at a time: events and characters cut anywhere
     PER_REQUEST = "per-request"  # continuous_usage_stats ignored
     NO_USAGE = "no-usage"  # stream_options ignored altogether
-
-
-@dataclass
-class Sent:
-    """One request: ``received``, ``first_byte_at`` and the times in ``chunks`` by the monotonic
-    clock, which all processes of a machine share. ``whole`` says that it was served to its end."""
-
-    id: str
-    received: float
-    prompt: str
-    chunks: list[tuple[float, int]] = field(default_factory=list)
-    whole: bool = False
-
-    @property
-    def tokens(self) -> int:
-        """Tokens sent so far."""
-        return sum(count for _, count in self.chunks)
-
-    @property
-    def ttft(self) -> float:
-        """Seconds from the arrival of the request to its first token."""
-        return self.chunks[0][0] - self.received
-
-    @property
-    def time_per_output_token(self) -> float:
-        """Seconds per token after the first chunk, from the times at which chunks were sent."""
-        after_first = self.tokens - self.chunks[0][1]
-        return (self.chunks[-1][0] - self.chunks[0][0]) / after_first
 
 
 Schedule = Callable[[str, int, int], list[Step]]
@@ -94,14 +68,25 @@ def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Sc
 
 
 class Golden:
-    """One endpoint. ``async with`` serves it; ``url`` then ends in ``/v1``."""
+    """One endpoint. ``async with`` serves it; ``url`` then ends in ``/v1``.
 
-    def __init__(self, schedule: Schedule, model: str = "Qwen/Qwen3-32B") -> None:
+    It counts what ``engine`` counts; ``drafts``: see ``counted.page``.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        model: str = "Qwen/Qwen3-32B",
+        *,
+        engine: Engine = Engine.V1,
+        drafts: int = 0,
+    ) -> None:
         self.model = model
         self.fault: Fault | None = None
         self.healthy = True
         self.sent: list[Sent] = []
         self._schedule = schedule
+        self._engine, self._drafts = engine, drafts
         self._prompts: Counter[str] = Counter()
         self._running = 0
         self._runner: web.AppRunner | None = None
@@ -206,10 +191,9 @@ class Golden:
 
     async def _whole(self, answer: wire.Answer, sent: Sent, steps: list[Step]) -> web.Response:
         await _until(sent.received + steps[-1].at)
-        tokens = sum(step.tokens for step in steps)
-        sent.chunks.append((time.monotonic(), tokens))
+        sent.chunks += [(sent.received + step.at, step.tokens) for step in steps]
         sent.whole = True
-        return _json(answer.whole(wire.words(0, tokens), tokens), 200)
+        return _json(answer.whole(wire.words(0, sent.tokens), sent.tokens), 200)
 
     async def _stream(
         self,
@@ -268,24 +252,8 @@ class Golden:
         return web.json_response([asdict(sent) for sent in self.sent])
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        label = f'{{model_name="{self.model}"}}'
-        whole = [sent for sent in self.sent if sent.whole]
-        values = {
-            "vllm:num_requests_running": ("gauge", self._running),
-            "vllm:num_requests_waiting": ("gauge", 0),
-            "vllm:request_success_total": ("counter", len(whole)),
-            "vllm:prompt_tokens_total": (
-                "counter",
-                sum(len(sent.prompt.split()) for sent in self.sent),
-            ),
-            "vllm:generation_tokens_total": ("counter", sum(sent.tokens for sent in self.sent)),
-        }
-        lines = [
-            line
-            for name, (kind, value) in values.items()
-            for line in (f"# TYPE {name} {kind}", f"{name}{label} {value}")
-        ]
-        return web.Response(text="\n".join(lines) + "\n")
+        page = counted.page(self._engine, self.model, self.sent, self._running, self._drafts)
+        return web.Response(text=page)
 
 
 class _Writer:
@@ -343,6 +311,13 @@ async def _until(deadline: float) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Serves one golden endpoint until it is ended.")
+    parser.add_argument(
+        "--engine",
+        type=Engine,
+        choices=tuple(Engine),
+        default=Engine.V1,
+        help="whose counters /metrics shows",
+    )
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--model", default="Qwen/Qwen3-32B")
     parser.add_argument("--window", type=int, default=1, help="k; 1: plain decoding")
@@ -369,7 +344,8 @@ async def _serve(arguments: argparse.Namespace) -> None:
         speed=arguments.speed,
     )
     acceptance = Acceptance(arguments.acceptance, arguments.otherwise)
-    endpoint = Golden(speculative(decoding, acceptance), arguments.model)
+    schedule = speculative(decoding, acceptance)
+    endpoint = Golden(schedule, arguments.model, engine=arguments.engine)
     await endpoint.start(arguments.port)
     print(endpoint.url, flush=True)
     try:

@@ -24,8 +24,18 @@ def count(**changes: Any) -> Count:
     counters: dict[str, Any] = {
         **{"generation_tokens": 21, "drafts": 3, "draft_tokens": 21, "accepted": 20},
         **{"per_position": (3, 3, 3, 3, 3, 3, 2), "token_seconds": 0.015, "timed": 1},
+        **{"finished_tokens": 21, "finished": 1, "gaps": 3},
     }
     return Count("counting", 1, "SD", ("a",), Counters(**(counters | changes)))
+
+
+# What V0 counts of ``record``: a prefill and 3 steps.
+ON_V0: dict[str, Any] = {
+    **{"generation_tokens": 4, "drafts": 0, "draft_tokens": 0, "accepted": 0},
+    **{"per_position": (), "token_seconds": 0.0, "timed": 0},
+}
+# What was kept of a server before more was read of it.
+EARLIER: dict[str, Any] = {"finished_tokens": None, "finished": 0, "gaps": None}
 
 
 def test_a_count_that_agrees() -> None:
@@ -45,9 +55,17 @@ def test_a_count_that_agrees() -> None:
 @pytest.mark.parametrize(
     ("changes", "figure"),
     [
-        ({"generation_tokens": 22}, "tokens"),
-        ({"generation_tokens": 0}, "tokens"),
+        ({"generation_tokens": 22, "finished_tokens": 22}, "tokens"),
+        ({"finished_tokens": 0}, "tokens"),
+        (EARLIER | {"generation_tokens": 22}, "tokens"),
+        (ON_V0 | {"finished_tokens": 22}, "tokens"),
+        # Each count of the steps has to agree, and not only one of them.
         ({"drafts": 4, "draft_tokens": 28}, "steps"),
+        ({"gaps": 4}, "steps"),
+        (EARLIER | {"drafts": 4, "draft_tokens": 28}, "steps"),
+        (ON_V0 | {"gaps": 4}, "steps"),
+        (ON_V0 | {"generation_tokens": 5}, "steps"),
+        (ON_V0 | {"generation_tokens": 5, "gaps": None}, "steps"),
         ({"accepted": 16}, "accepted drafts"),  # fewer than arrived
         ({"accepted": 22}, "accepted drafts"),  # more than a cut can hide
     ],
@@ -63,17 +81,34 @@ def test_the_tolerance_is_one_per_cent() -> None:
 
 
 def test_a_failure_says_both_figures() -> None:
-    (found,) = check([record()], [count(generation_tokens=42)])
+    (found,) = check([record()], [count(finished_tokens=42, generation_tokens=42)])
     assert found.failures == (
         "counting, SD: tokens: 21 in the ledger, 42 by the server's own count, 50.0% apart",
     )
 
 
-def test_a_server_without_drafts_has_no_acceptance() -> None:
-    plain = count(drafts=0, draft_tokens=0, accepted=0, per_position=())
-    (found,) = check([record()], [plain])
-    assert [figure.name for figure in found.figures] == ["tokens"]
+@pytest.mark.parametrize("generated", [4, 21], ids=["V0", "V1"])
+def test_a_server_without_drafts_has_no_acceptance(generated: int) -> None:
+    (found,) = check([record()], [count(**ON_V0 | {"generation_tokens": generated})])
+    assert [(f.name, f.ledger, f.server) for f in found.figures] == [
+        ("tokens", 21, 21),
+        ("steps", 3, 3),
+    ]
+    assert found.failures == ()
     assert found.positions == ()
+
+
+def test_a_run_of_an_earlier_version_is_compared_by_what_it_kept() -> None:
+    (found,) = check([record()], [count(**EARLIER)])
+    assert [(f.name, f.server) for f in found.figures] == [
+        ("tokens", 21),
+        ("steps", 3),
+        ("accepted drafts", 20),
+    ]
+    without_drafts = EARLIER | ON_V0 | {"generation_tokens": 21}
+    (found,) = check([record()], [count(**without_drafts)])
+    assert [(f.name, f.server) for f in found.figures] == [("tokens", 21)]
+    assert found.failures == ()
 
 
 def test_rounds_are_added_up() -> None:

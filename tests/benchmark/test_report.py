@@ -230,7 +230,10 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
         1,
         "SD",
         tuple(requests),
-        Counters(2 * tokens, steps, 7 * steps, accepted, (steps,) * 7, 0.5, len(requests)),
+        Counters(
+            *(2 * tokens, steps, 7 * steps, accepted, (steps,) * 7, 0.5, len(requests)),
+            *(2 * tokens, len(requests), steps),
+        ),
     )
     with Journal(folder / COUNTERS) as journal:
         journal.append(count)
@@ -239,5 +242,6 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     text = visible((folder / "report.html").read_text())
     assert f"tokens {tokens:,} {2 * tokens:,} 50.00%" in text
     assert f"steps {steps:,} {steps:,} 0.00%" in text
+    assert "Tokens are those of the answers that ended. Steps are passes of the model" in text
     assert "counting token 17 of 100" in text
     assert "own count, 50.0% apart" in text[: text.index("Verdict per test case")]

@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from benchmark import counters, divergence, ledger
+from benchmark import counters, crosscheck, divergence, ledger
 from benchmark.config import Config
 from benchmark.counters import COUNTERS
 from benchmark.ledger import Record
 from benchmark.run import LEDGER, Patience, Run, RunError, prepare
 from benchmark.state import PROGRESS
+from experiment.runtimes import Engine
 from rehearsal.golden import Fault, Golden
 from rehearsal.schedule import Step
 from tests.benchmark import samples
@@ -41,9 +42,9 @@ def _imports_are_frozen() -> Iterator[None]:
         yield
 
 
-def golden(gap: float = 0.001) -> Golden:
+def golden(gap: float = 0.001, engine: Engine = Engine.V1) -> Golden:
     steps = [Step(gap * (index + 1), 1 + index % 4) for index in range(8)]
-    return Golden(lambda prompt, number, length: steps)
+    return Golden(lambda prompt, number, length: steps, engine=engine)
 
 
 @pytest.fixture(autouse=True)
@@ -152,14 +153,30 @@ def test_a_complete_run_is_not_run_again(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("engine", Engine)
+def test_either_engine_of_vllm_counts_what_the_ledger_has(tmp_path: Path, engine: Engine) -> None:
+    async def scenario() -> None:
+        setup = Setup(tmp_path)
+        setup.base, setup.speculative = golden(engine=engine), golden(engine=engine)
+        async with setup:
+            assert await setup.execute() == []
+            checks = crosscheck.check(setup.records(), counters.read(setup.folder / COUNTERS))
+            assert len(checks) == 4
+            for check in checks:
+                compared = [(f.name, f.ledger, f.server) for f in check.figures]
+                assert compared == [("tokens", 80, 80), ("steps", 28, 28)]
+
+    asyncio.run(scenario())
+
+
 def test_a_server_that_counts_otherwise_fails_the_run(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Setup(tmp_path) as setup:
             assert await setup.execute() == []
             path = setup.folder / COUNTERS
-            counted = path.read_text()
-            assert counted.count('"generation_tokens":40') == 8
-            path.write_text(counted.replace('"generation_tokens":40', '"generation_tokens":41', 1))
+            first, *others = path.read_text().splitlines(keepends=True)
+            assert first.count('_tokens":40,') == 2
+            path.write_text("".join([first.replace('_tokens":40,', '_tokens":41,'), *others]))
             assert await setup.execute() == [
                 "counting, Base: tokens: 80 in the ledger, 81 by the server's own count, 1.2% apart"
             ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from experiment.known_models import Family, ModelKind
-from experiment.runtimes import RUNTIMES, Mode, runtimes_serving
+from experiment.runtimes import RUNTIMES, Engine, Mode, runtimes_serving
 
 FORK, PLUGIN = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi"
 SERVED = [(runtime, mode) for runtime in RUNTIMES for mode in RUNTIMES[runtime].modes]
@@ -114,6 +114,16 @@ def test_the_environment_of_the_fork_selects_nxdi_and_the_v0_engine() -> None:
         "VLLM_USE_V1": "0",
         "VLLM_RPC_TIMEOUT": "100000",
     }
+
+
+def test_each_runtime_s_engine_is_the_one_that_its_environment_selects() -> None:
+    assert {name: runtime.engine for name, runtime in RUNTIMES.items()} == {
+        FORK: Engine.V0,
+        PLUGIN: Engine.V1,
+    }
+    for runtime in RUNTIMES.values():
+        selected = runtime.environment.get("VLLM_USE_V1") == "0"
+        assert (runtime.engine is Engine.V0) == selected
 
 
 def test_the_plugin_needs_no_environment() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from benchmark import llmperf
+from benchmark import counters, llmperf
+from benchmark.counters import Counters
 from benchmark.load import requests_of
 from experiment import Experiment
+from experiment.runtimes import RUNTIMES, Engine
 from experiment.schema import Structure
 from rehearsal.endpoints import ACCEPTANCE, acceptance, golden_endpoints, scheduled_speedup
 from rehearsal.golden import Acceptance
@@ -56,3 +59,27 @@ def test_both_serve_while_they_are_needed(article: Experiment, tmp_path: Path) -
     for url in endpoints.values():
         with pytest.raises(OSError, match="refused"):
             urllib.request.urlopen(f"{url}/models")
+
+
+def counted(url: str, model: str) -> Counters:
+    """What an endpoint has counted when it has answered one request."""
+    body = {"model": model, "prompt": "say it", "max_tokens": 40}
+    with urllib.request.urlopen(f"{url}/completions", json.dumps(body).encode()):
+        pass
+    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/metrics") as response:
+        found = counters.parse(response.read().decode())
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_they_count_as_the_runtime_s_engine_does(
+    runtime: str, article: Experiment, tmp_path: Path
+) -> None:
+    experiment = article.model_copy(update={"runtime": runtime})
+    with golden_endpoints(experiment, 100, os.environ, tmp_path) as endpoints:
+        base, speculative = (counted(url, article.models.target.id) for url in endpoints.values())
+    assert base.generation_tokens == base.tokens == 40
+    assert speculative.tokens == 40
+    steps = RUNTIMES[runtime].engine is Engine.V0
+    assert (speculative.generation_tokens < 40) == steps

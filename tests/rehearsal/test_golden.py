@@ -152,7 +152,7 @@ def test_health_models_metrics() -> None:
             async with session.get(f"{golden.url}/models") as response:
                 assert (await response.json())["data"][0]["id"] == golden.model
             async with session.get(f"{root}/metrics") as response:
-                assert 'generation_tokens_total{model_name="Qwen/Qwen3-32B"} 5' in (
+                assert 'generation_tokens_total{engine="0",model_name="Qwen/Qwen3-32B"} 5.0' in (
                     await response.text()
                 )
             async with session.get(f"{root}/record") as response:
