@@ -57,6 +57,7 @@ synth: $(CLI) ## Write cdk.out/ and dist/ for EXPERIMENT
 	@rm -rf cdk.out dist
 	$(CDK) synth --quiet
 	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
+	@python -m experiment notes "$(EXPERIMENT)"
 
 .PHONY: manifests
 manifests: $(CLI) ## Write dist/ alone, complete with ACCOUNT if it is given

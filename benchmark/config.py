@@ -74,12 +74,22 @@ class Load(_Model):
 
 
 class Cost(_Model):
-    """What the hardware costs. ``share``: the part of it that one endpoint has, in (0, 1]."""
+    """What the hardware costs.
+
+    ``price_of``: which purchase option in which region the price is of; empty in configurations
+    from before it was said. ``share``: the part of the hardware that one endpoint has, in (0, 1].
+    """
 
     usd_per_hour: Annotated[float, Field(gt=0)]
+    price_of: str = ""
     as_of: Text
     share: Annotated[float, Field(gt=0, le=1)]
     denominator: Text
+
+    @property
+    def price(self) -> str:
+        """Whose price it is and of when, in words."""
+        return f"{self.price_of}, as of {self.as_of}" if self.price_of else f"as of {self.as_of}"
 
 
 class Config(_Model):

@@ -157,7 +157,7 @@ def _notes(run: Results, width: int) -> Iterator[str]:
         *(f"{case.name}: {note}" for case in run.summary.cases for note in case.notes),
         *_checks(run),
         "TPOT is the true time per output token; the speed-up says how many times faster SD is.",
-        f"USD: {wording.dollars(cost.usd_per_hour)} an hour (as of {cost.as_of}) "
+        f"USD: {wording.dollars(cost.usd_per_hour)} an hour ({cost.price}) "
         f"x {cost.share:g}, {cost.denominator}.",
     ]
     for note in notes:

@@ -107,6 +107,7 @@ def benchmark_config(experiment: Experiment, bucket: str) -> dict[str, Any]:
         "test_cases": [case.model_dump(mode="json") for case in load.test_cases],
         "cost": {
             "usd_per_hour": experiment.capacity.price.usd_per_hour,
+            "price_of": experiment.price_of,
             "as_of": experiment.capacity.price.as_of.isoformat(),
             "share": share,
             "denominator": f"{experiment.serving.devices} of "
@@ -136,7 +137,7 @@ def _settings(experiment: Experiment, baseline: Variant, speculative: Variant) -
         "Batch and length": f"{serving.batch} x {serving.length} tokens",
         "Region": experiment.aws.region,
         "Price": f"{experiment.capacity.price.usd_per_hour} USD per hour "
-        f"({experiment.capacity.purchase}, {experiment.capacity.price.as_of})",
+        f"({experiment.price_of}, {experiment.capacity.price.as_of})",
         "Baseline artifact": baseline.artifact,
         "Speculative artifact": speculative.artifact,
     }

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from deployment.account import account_id, client, in_words
 from deployment.errors import DeploymentError
 from experiment import Experiment
+from experiment.notes import notes
 
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
@@ -38,6 +39,8 @@ def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: boo
     """
     account = account_id(experiment.aws.region)
     print(f"{_headline(experiment, file, account)}: deploying {', '.join(stacks) or 'all stacks'}")
+    for note in notes(experiment):
+        print(f"{file}: {note}", flush=True)
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
     context = _context(file, account)

@@ -1,4 +1,5 @@
-"""``python -m experiment schema`` prints the JSON Schema; ``check FILE...`` validates files."""
+"""``python -m experiment schema`` prints the JSON Schema; ``check FILE...`` validates files, and
+says what they may surprise with; ``notes FILE`` says that alone."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import json
 import sys
 
 from experiment import Experiment, ExperimentError, load
+from experiment.notes import notes
 
 
 def json_schema() -> str:
@@ -21,20 +23,26 @@ def main() -> int:
     commands.add_parser("schema", help="print the JSON Schema")
     check = commands.add_parser("check", help="validate experiment files")
     check.add_argument("files", nargs="+", metavar="FILE")
+    notes_only = commands.add_parser("notes", help="say what a file may surprise with")
+    notes_only.add_argument("files", nargs=1, metavar="FILE")
     arguments = parser.parse_args()
     if arguments.command == "schema":
         print(json_schema(), end="")
         return 0
-    return max(_check(file) for file in arguments.files)
+    verdict = arguments.command == "check"
+    return max(_check(file, verdict=verdict) for file in arguments.files)
 
 
-def _check(file: str) -> int:
+def _check(file: str, *, verdict: bool) -> int:
     try:
         experiment = load(file)
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{file}: {experiment.name} is valid")
+    if verdict:
+        print(f"{file}: {experiment.name} is valid")
+    for note in notes(experiment):
+        print(f"{file}: {note}")
     return 0
 
 

@@ -22,6 +22,8 @@ class InstanceType:
     memory_gib: int
     network_interfaces: int
     """EFA interfaces, one per network card."""
+    sold_on_demand: bool
+    """Whether the price list has an on-demand price for it."""
 
     def logical_cores(self, devices: int, logical_core_size: int) -> int:
         """Logical NeuronCores of ``devices`` devices: the tensor-parallel degree they carry."""
@@ -36,6 +38,8 @@ TRN2_48XLARGE: Final = InstanceType(
     vcpus=192,
     memory_gib=2048,
     network_interfaces=16,
+    # Read on 2026-07-28: no on-demand SKU in any region.
+    sold_on_demand=False,
 )
 
 INSTANCE_TYPES: Final = {instance.name: instance for instance in (TRN2_48XLARGE,)}

@@ -6,6 +6,7 @@ has refused something it is not asked.
 
 from __future__ import annotations
 
+import datetime
 import ipaddress
 import math
 from collections import Counter
@@ -116,6 +117,16 @@ def _purchase(experiment: Experiment) -> Refusals:
             "capacity.reservation_id",
             capacity.reservation_id,
             "is allowed only with purchase reservation or capacity-block",
+        )
+
+
+def _price(experiment: Experiment) -> Refusals:
+    as_of = experiment.capacity.price.as_of
+    # The calendar of whoever is furthest east: nobody has read a price of tomorrow.
+    today = datetime.datetime.now(datetime.timezone(datetime.timedelta(hours=14))).date()
+    if as_of > today:
+        yield Refusal(
+            "capacity.price.as_of", as_of, "is in the future; must be the day the price was read"
         )
 
 
@@ -408,6 +419,7 @@ _RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _zones: (_region,),
     _api_access: (),
     _purchase: (),
+    _price: (),
     _runtime: (),
     _mode: (_runtime,),
     _models_known: (),

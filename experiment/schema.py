@@ -14,6 +14,7 @@ from experiment.runtimes import RUNTIMES, Mode, Runtime
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$")]
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
+Region = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")]
 Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$")]
 Email = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")]
 Cidr = Annotated[str, Field(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$")]
@@ -26,13 +27,7 @@ class _Model(BaseModel):
 class Aws(_Model):
     """Where the experiment runs."""
 
-    region: Annotated[
-        str,
-        Field(
-            pattern=r"^[a-z]{2}(-[a-z]+)+-\d$",
-            description="AWS region that offers the instance type.",
-        ),
-    ]
+    region: Region = Field(description="AWS region that offers the instance type.")
     availability_zones: Annotated[
         tuple[Zone, ...],
         Field(
@@ -63,9 +58,17 @@ class Purchase(StrEnum):
 
 
 class Price(_Model):
-    """What one node costs. Prices change, so the date is part of the figure."""
+    """What one node costs. It is one purchase option's and one region's, and it changes."""
 
     usd_per_hour: Annotated[float, Field(gt=0, description="One node, USD per hour.")]
+    purchase: Purchase = Field(
+        description="The purchase option whose price this is. Another than capacity.purchase is "
+        "named wherever a cost is shown."
+    )
+    region: Region = Field(
+        description="The region whose price this is. Another than aws.region is named wherever a "
+        "cost is shown."
+    )
     as_of: datetime.date = Field(description="When this price was read.")
     source: Text = Field(description="Where this price was read.")
 
@@ -242,6 +245,17 @@ class Experiment(_Model):
     benchmark: Benchmark
     quality: Quality
     alerts: Alerts
+
+    @property
+    def price_of(self) -> str:
+        """Whose price is reckoned with, e.g. ``capacity-block in us-east-2``.
+
+        Where the node is bought otherwise or elsewhere, that it is not this node's price.
+        """
+        price = self.capacity.price
+        bought = f"{self.capacity.purchase} in {self.aws.region}"
+        priced = f"{price.purchase} in {price.region}"
+        return priced if priced == bought else f"{priced}, in place of {bought}"
 
     @property
     def served_length(self) -> int:

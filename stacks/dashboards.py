@@ -116,8 +116,8 @@ def _introduction(experiment: Experiment) -> str:
 llmperf's figure: it divides by stream events, and a speculative server sends several tokens in \
 one, so that it can call the faster server slower.
 
-*Cost* is {experiment.capacity.price.usd_per_hour:.2f} USD per hour and node (as of \
-{experiment.capacity.price.as_of}), of which each service is charged \
+*Cost* is {experiment.capacity.price.usd_per_hour:.2f} USD per hour and node \
+({experiment.price_of}, as of {experiment.capacity.price.as_of}), of which each service is charged \
 {experiment.serving.devices} of {experiment.capacity.instance.devices} devices."""
 
 

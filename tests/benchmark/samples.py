@@ -23,6 +23,7 @@ def settings(**changes: Any) -> dict[str, Any]:
         ],
         "cost": {
             "usd_per_hour": 35.7608,
+            "price_of": "capacity-block in us-east-2",
             "as_of": "2026-05-21",
             "share": 0.5,
             "denominator": "8 of 16 devices of one trn2.48xlarge",

@@ -75,30 +75,30 @@ SYNTAX = [
     _text(
         "two-documents",
         f"{ARTICLE_TEXT}---\n{ARTICLE_TEXT}",
-        "line 103: not valid YAML: a second document begins; a file holds one experiment",
+        "line 105: not valid YAML: a second document begins; a file holds one experiment",
     ),
     _text(
         "duplicate-key",
         f"{ARTICLE_TEXT}name: other\n",
-        "line 103: not valid YAML: key 'name' is in line 6 already",
+        "line 105: not valid YAML: key 'name' is in line 6 already",
     ),
     _syntax(
         "duplicate-nested-key",
-        "region: us-east-2\n",
-        "region: us-east-2\n  region: us-west-2\n",
+        "aws:\n  region: us-east-2\n",
+        "aws:\n  region: us-east-2\n  region: us-west-2\n",
         "line 10: not valid YAML: key 'region' is in line 9 already",
     ),
     _syntax(
         "tab",
-        "  region:",
-        "\tregion:",
+        "aws:\n  region:",
+        "aws:\n\tregion:",
         "line 9: not valid YAML: there is a tab; indent with spaces",
     ),
     _syntax(
         "indentation",
         "  limit: 50",
         "  limit: 50\n   more: 5",
-        "line 97: not valid YAML: a colon cannot stand here; put text with a colon in quotes, "
+        "line 99: not valid YAML: a colon cannot stand here; put text with a colon in quotes, "
         "or check the indentation",
     ),
     _syntax(
@@ -112,7 +112,7 @@ SYNTAX = [
         "colon-in-text",
         'line: "Output valid JSON with fixed keys"',
         "line: Output: valid JSON",
-        "line 86: not valid YAML: a colon cannot stand here; put text with a colon in quotes, "
+        "line 88: not valid YAML: a colon cannot stand here; put text with a colon in quotes, "
         "or check the indentation",
     ),
     _syntax(
@@ -137,26 +137,26 @@ SYNTAX = [
         "open-brace",
         "quality:\n  limit: 50",
         "quality: {limit: 50",
-        "line 97: not valid YAML: the { of line 95 is not closed",
+        "line 99: not valid YAML: the { of line 97 is not closed",
     ),
     _syntax(
         "open-quote",
         "budget_usd_per_month: 3000",
         "budget_usd_per_month: '3000",
-        "line 103: not valid YAML: the quote opened in line 102 is never closed",
+        "line 105: not valid YAML: the quote opened in line 104 is never closed",
     ),
     _syntax(
         "quote-closed-by-the-next",
         'line: "a"',
         'line: "a',
-        "line 80: not valid YAML: this does not belong here; check indentation and quotes, here "
+        "line 82: not valid YAML: this does not belong here; check indentation and quotes, here "
         "and in the lines above",
     ),
     _syntax(
         "escape",
         'line: "a"',
         r'line: "\d"',
-        r"line 77: not valid YAML: there is no escape \d; use single quotes",
+        r"line 79: not valid YAML: there is no escape \d; use single quotes",
     ),
     _syntax(
         "template",
@@ -199,7 +199,7 @@ SYNTAX = [
         "merge-of-a-number",
         "  limit: 50",
         "  <<: 50",
-        "line 96: not valid YAML: << takes the alias of a mapping",
+        "line 98: not valid YAML: << takes the alias of a mapping",
     ),
     _syntax(
         "tag",
@@ -226,39 +226,39 @@ SYNTAX = [
         "not-what-its-tag-says",
         "limit: 50",
         "limit: !!int fifty",
-        "line 96: not valid YAML: 'fifty' is not an integer",
+        "line 98: not valid YAML: 'fifty' is not an integer",
     ),
     _syntax(
         "more-digits-than-python-takes",
         "limit: 50",
         f"limit: {'9' * 5000}",
-        f"line 96: not valid YAML: '{'9' * 76}... is not an integer",
+        f"line 98: not valid YAML: '{'9' * 76}... is not an integer",
     ),
     _syntax(
         "half-a-character",
         'line: "a"',
         r'line: "\ud800"',
-        r"line 77: not valid YAML: '\ud800' is not text",
+        r"line 79: not valid YAML: '\ud800' is not text",
     ),
     _text(
         "control-character",
         f"{ARTICLE_TEXT}# \a\n",
-        "line 103: not valid YAML: character U+0007 cannot stand in a text file",
+        "line 105: not valid YAML: character U+0007 cannot stand in a text file",
     ),
     _text(
         "number-as-key",
         f"{ARTICLE_TEXT}5: x\n",
-        "line 103: not valid YAML: a key must be text, in quotes if need be; 5 is not",
+        "line 105: not valid YAML: a key must be text, in quotes if need be; 5 is not",
     ),
     _text(
         "null-as-key",
         f"{ARTICLE_TEXT}~: x\n",
-        "line 103: not valid YAML: a key must be text, in quotes if need be; null is not",
+        "line 105: not valid YAML: a key must be text, in quotes if need be; null is not",
     ),
     _text(
         "list-as-key",
         f"{ARTICLE_TEXT}[a, true]: x\n",
-        "line 103: not valid YAML: a key must be text, in quotes if need be; ['a', true] is not",
+        "line 105: not valid YAML: a key must be text, in quotes if need be; ['a', true] is not",
     ),
     _text(
         "nested-deeper-than-the-parser-goes",
@@ -419,6 +419,22 @@ TYPES = [
         "date-word",
         {"capacity.price.as_of": "today"},
         "capacity.price.as_of = 'today': must be a date such as 2026-05-21",
+    ),
+    _edit(
+        "price-of-the-future",
+        {"capacity.price.as_of": "2126-01-01"},
+        "capacity.price.as_of = 2126-01-01: is in the future; must be the day the price was read",
+    ),
+    _edit(
+        "price-of-what",
+        {"capacity.price.purchase": "savings-plan"},
+        "capacity.price.purchase = 'savings-plan': must be 'on-demand', 'spot', 'reservation' or "
+        "'capacity-block'",
+    ),
+    _edit(
+        "price-of-where",
+        {"capacity.price.region": "Ohio"},
+        "capacity.price.region = 'Ohio': must be a region such as us-east-2",
     ),
     _edit(
         "date-number",
@@ -1101,7 +1117,9 @@ def test_the_command_refuses_one_bad_file_among_good_ones(tmp_path: Path) -> Non
         "mine.yaml: capacity.purchase = 'rent': must be 'on-demand', 'spot', 'reservation' or "
         "'capacity-block'\n"
     )
-    assert result.stdout == f"{ARTICLE}: article is valid\n"
+    verdict, *notes = result.stdout.splitlines()
+    assert verdict == f"{ARTICLE}: article is valid"
+    assert all(note.startswith(f"{ARTICLE}: capacity.") for note in notes)
     assert result.returncode == 1
 
 

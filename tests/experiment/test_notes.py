@@ -1,0 +1,53 @@
+"""Whose price a cost is reckoned with, and whether the node can be bought at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiment import Experiment
+from experiment.loader import parse
+from experiment.notes import notes
+from tests.experiment.files import edited
+
+BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
+INDIA = {
+    "aws.region": "ap-south-2",
+    "aws.availability_zones": ["ap-south-2a", "ap-south-2b"],
+    "capacity.availability_zone": "ap-south-2b",
+}
+
+
+def experiment(changes: dict[str, Any]) -> Experiment:
+    return parse(edited(changes), "mine.yaml")
+
+
+def test_of_a_block_at_its_own_price_there_is_nothing_to_say() -> None:
+    assert experiment(BLOCK).price_of == "capacity-block in us-east-2"
+    assert list(notes(experiment(BLOCK))) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "capacity-block in us-east-2, in place of on-demand in us-east-2"),
+        (BLOCK | INDIA, "capacity-block in us-east-2, in place of capacity-block in ap-south-2"),
+        (
+            {"capacity.purchase": "spot", "capacity.price.purchase": "on-demand"},
+            "on-demand in us-east-2, in place of spot in us-east-2",
+        ),
+    ],
+)
+def test_a_price_of_something_else_is_named_as_what_it_is(
+    changes: dict[str, Any], words: str
+) -> None:
+    assert experiment(changes).price_of == words
+    assert f"capacity.price: every cost is reckoned with the price of {words}" in list(
+        notes(experiment(changes))
+    )
+
+
+def test_what_may_not_be_for_sale_is_said(article: Experiment) -> None:
+    (said,) = (note for note in notes(article) if "on-demand price" in note)
+    assert said.startswith("capacity.purchase = on-demand: no on-demand price of trn2.48xlarge")
