@@ -126,6 +126,10 @@ destroy: $(CLI) ## Remove everything but the model bucket
 schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json
 
+.PHONY: locks
+locks: $(READY_DEV) ## Write the locks of what the pods install; one that is deleted first gets the newest
+	@python scripts/lock.py
+
 .PHONY: snapshots
 snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts render now
 	pytest --snapshot-update
