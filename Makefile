@@ -16,9 +16,9 @@ export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 CDK := cdk --no-lookups --no-notices --context "experiment=$(EXPERIMENT)"
 
-# On a terminal pip and npm show how far they are; a log gets the line before them alone.
+# On a terminal pip and npm show how far they are; a log gets the line before them, and errors.
 PIP_INSTALL := pip install $(if $(MAKE_TERMOUT),,--quiet) --disable-pip-version-check
-NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--silent)
+NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--loglevel=error > /dev/null)
 
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
