@@ -1,4 +1,4 @@
-# Everything runs from a checkout on a machine that has Python 3.11+ and make.
+# Everything runs from a checkout on a machine that has Python 3.11, 3.12 or 3.13, and make.
 # `make` alone lists the commands.
 
 SHELL := /bin/bash
@@ -33,6 +33,8 @@ help: ## This list
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
+		echo "Python 3.13 is the newest that was tried; $$($(PYTHON) --version) is $(PYTHON)" >&2
 	@$(PYTHON) -m venv .venv
 
 $(READY): requirements.txt constraints.txt | .venv/bin/pip

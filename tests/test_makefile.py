@@ -67,6 +67,7 @@ def test_npm_says_what_went_wrong(tmp_path: Path) -> None:
         shutil.copy(ROOT / name, tmp_path)
     environment = {
         "npm_config_registry": "http://127.0.0.1:9/",  # where nobody listens
+        "npm_config_noproxy": "127.0.0.1",
         "npm_config_cache": str(tmp_path / "cache"),
         "npm_config_fetch_retries": "0",
     }
