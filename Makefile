@@ -1,4 +1,4 @@
-# Everything runs from a checkout on a machine that has Python 3.11+ and make.
+# Everything runs from a checkout on a machine that has Python 3.11, 3.12 or 3.13, and make.
 # `make` alone lists the commands.
 
 SHELL := /bin/bash
@@ -16,9 +16,9 @@ export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 export CDK_DISABLE_CLI_TELEMETRY := true
 CDK := cdk --no-lookups --no-notices --context "experiment=$(EXPERIMENT)"
 
-# On a terminal pip and npm show how far they are; a log gets the line before them alone.
+# On a terminal pip and npm show how far they are; a log gets the line before them, and errors.
 PIP_INSTALL := pip install $(if $(MAKE_TERMOUT),,--quiet) --disable-pip-version-check
-NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--silent)
+NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--loglevel=error > /dev/null)
 
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
@@ -33,6 +33,8 @@ help: ## This list
 .venv/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
+		echo "Python 3.13 is the newest that was tried; $$($(PYTHON) --version) is $(PYTHON)" >&2
 	@$(PYTHON) -m venv .venv
 
 $(READY): requirements.txt constraints.txt | .venv/bin/pip
@@ -136,6 +138,10 @@ addons: $(READY) ## Which versions of the pinned add-ons EKS offers
 .PHONY: schema
 schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json
+
+.PHONY: locks
+locks: $(READY_DEV) ## Write the locks of what the pods install; one that is deleted first gets the newest
+	@python scripts/lock.py
 
 .PHONY: snapshots
 snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts render now

@@ -43,7 +43,7 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
             bucket=deployed.bucket,
             image=deployed.benchmark_image,
         ),
-        QualityChart(app, "quality", experiment=experiment),
+        QualityChart(app, "quality", experiment=experiment, scripts=scripts.load()),
     ]
     for earlier, later in pairwise(ordered):
         later.add_dependency(earlier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cdk8s_plus_35 import k8s
@@ -66,16 +66,18 @@ def run_id() -> k8s.EnvVar:
     )
 
 
-def python_command(script: str, requirements: Sequence[str]) -> list[str]:
-    """Runs ``script`` of ``charts/scripts`` with pinned ``requirements``; arguments follow.
+def python_command(name: str) -> list[str]:
+    """Runs ``name.py`` of ``charts/scripts`` with what ``name.lock`` pins; arguments follow.
 
     Installed at the start rather than baked into an image of its own: these pods fetch from the
     internet anyway.
     """
-    install = f"pip install --quiet --no-cache-dir --target {SCRATCH_PATH}/lib"
-    program = f"PYTHONPATH={SCRATCH_PATH}/lib exec python {SCRIPTS_PATH}/{script}"
-    shell = f'{install} {" ".join(requirements)} && {program} "$@"'
-    return ["/bin/sh", "-c", shell, script]
+    install = (
+        f"pip install --quiet --no-cache-dir --target {SCRATCH_PATH}/lib "
+        f"--no-deps --require-hashes --only-binary :all: --requirement {SCRIPTS_PATH}/{name}.lock"
+    )
+    program = f"PYTHONPATH={SCRATCH_PATH}/lib exec python {SCRIPTS_PATH}/{name}.py"
+    return ["/bin/sh", "-c", f'{install} && {program} "$@"', name]
 
 
 def model_store_environment() -> list[k8s.EnvFromSource]:

@@ -48,12 +48,10 @@ from experiment.known_models import ModelKind
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 
-DOWNLOAD_REQUIREMENTS: Final = ("boto3==1.44.3", "huggingface_hub==2.4.0")
-
 # From a pod's start, so that waiting for a node does not count.
 _DEADLINE_SECONDS: Final = 8 * 60 * 60
 _SCRIPTS: Final = {
-    "download": ("download.py",),
+    "download": ("download.py", "download.lock"),
     "compile": (
         "complete.sh",
         "await-checkpoints.sh",
@@ -122,7 +120,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
             k8s.Container(
                 name="download",
                 image=PYTHON_IMAGE,
-                command=python_command("download.py", DOWNLOAD_REQUIREMENTS),
+                command=python_command("download"),
                 args=[f"{m.id}@{m.revision}={model_prefix(m.id, m.revision)}" for m in models],
                 env=[
                     # The client keeps what it has fetched; in memory that would be the pod's end.

@@ -16,6 +16,7 @@ from charts.pods import (
     SCRATCH_PATH,
     SCRIPTS_PATH,
     container_security,
+    digest,
     empty_dir,
     environment,
     job_name,
@@ -27,26 +28,30 @@ from charts.pods import (
     run_id,
     scripts_volume,
 )
+from charts.scripts import Scripts
 from experiment.schema import Experiment
 from experiment.variants import variants
 
 MAX_ANSWER_TOKENS: Final = 512
 """What a brief solution takes, as in the published sample; a question takes less than that."""
 
-LM_EVAL_REQUIREMENTS: Final = ("lm-eval[api]==0.4.13", "boto3==1.44.3")
-
 
 class QualityChart(Chart):
     """Started by hand, since it takes the services' time: see the stack's output."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, experiment: Experiment, scripts: Scripts
+    ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
+        # With another script or lock it is another Job, under a new name.
+        annotations = {"scripts": digest([scripts["quality.py"], scripts["quality.lock"]])}
         labels = {"app": QUALITY_JOB, "component": Component.QUALITY}
         spec = k8s.JobSpec(
             suspend=True,
             backoff_limit=1,
             template=k8s.PodTemplateSpec(
-                metadata=k8s.ObjectMeta(labels=labels), spec=_pod(experiment)
+                metadata=k8s.ObjectMeta(labels=labels, annotations=annotations),
+                spec=_pod(experiment),
             ),
         )
         k8s.KubeJob(
@@ -69,7 +74,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
             k8s.Container(
                 name="lm-eval",
                 image=PYTHON_IMAGE,
-                command=python_command("quality.py", LM_EVAL_REQUIREMENTS),
+                command=python_command("quality"),
                 args=[
                     experiment.models.target.id,
                     str(experiment.quality.limit),

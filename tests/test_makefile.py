@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -13,18 +16,25 @@ INSTALLED = (".venv/ready", ".venv/ready-dev", "node_modules/.package-lock.json"
 
 def recipes(*targets: str, **environment: str) -> list[str]:
     """The lines make would run for ``targets``, were nothing there yet."""
-    # As a person calls it, though these tests may run within another make.
+    made = make(ROOT, environment, "--dry-run", "--always-make", *targets)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.splitlines()
+
+
+def make(
+    folder: Path, environment: Mapping[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """As a person calls it, though these tests may run within another make."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     outside.pop("MFLAGS", None)
-    made = subprocess.run(
-        ["make", "--dry-run", "--always-make", *targets],
-        cwd=ROOT,
-        env=outside | environment,
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        env=outside | dict(environment),
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    return made.stdout.splitlines()
 
 
 def installs(lines: list[str]) -> list[tuple[str, str]]:
@@ -47,8 +57,24 @@ def test_pip_and_npm_show_how_far_they_are_on_a_terminal_only() -> None:
     # By this name make tells that its output is a terminal.
     on_a_terminal = installs(recipes(*INSTALLED, MAKE_TERMOUT="/dev/tty"))
     assert len(on_a_terminal) == len(in_a_log)
-    assert all("--quiet" in line or "--silent" in line for _, line in in_a_log)
-    assert not any("--quiet" in line or "--silent" in line for _, line in on_a_terminal)
+    quiet = re.compile(r"--quiet|--loglevel=error > /dev/null$")
+    assert all(quiet.search(line) for _, line in in_a_log)
+    assert not any(quiet.search(line) for _, line in on_a_terminal)
+
+
+def test_npm_says_what_went_wrong(tmp_path: Path) -> None:
+    for name in ("Makefile", "package.json", "package-lock.json", ".npmrc"):
+        shutil.copy(ROOT / name, tmp_path)
+    environment = {
+        "npm_config_registry": "http://127.0.0.1:9/",  # where nobody listens
+        "npm_config_noproxy": "127.0.0.1",
+        "npm_config_cache": str(tmp_path / "cache"),
+        "npm_config_fetch_retries": "0",
+    }
+    made = make(tmp_path, environment, "--old-file=.venv/ready", "node_modules/.package-lock.json")
+    assert made.returncode != 0
+    assert "npm error code ECONNREFUSED" in made.stderr
+    assert not (tmp_path / "node_modules" / ".package-lock.json").exists()
 
 
 def test_cleaning_keeps_results() -> None:

@@ -1,4 +1,4 @@
-"""What the preparation and quality pods run, as files of their own."""
+"""What the preparation and quality pods run, and the locks of what they install."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Scripts = Mapping[str, str]
 
 
 def load() -> Scripts:
-    """All scripts, in the order of their names."""
+    """All scripts and locks, in the order of their names."""
     return {
         file.name: file.read_text(encoding="utf-8")
         for file in sorted(files(__name__).iterdir(), key=lambda file: file.name)
-        if file.name.endswith((".sh", ".py")) and file.name != "__init__.py"
+        if file.name.endswith((".sh", ".py", ".lock")) and file.name != "__init__.py"
     }

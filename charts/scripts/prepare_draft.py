@@ -9,7 +9,6 @@ NxDI finds no ``.pt`` file, and a ``.bin`` under one name only (``modules/checkp
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -60,13 +59,20 @@ def read(folder: Path) -> dict[str, Any]:
 
 def output_head(folder: Path) -> Any:
     """The target's output head; its embeddings, where the two are tied."""
-    index = folder / "model.safetensors.index.json"
-    files: dict[str, str] = json.loads(index.read_text())["weight_map"] if index.exists() else {}
     for name in (OUTPUT_HEAD, EMBEDDINGS):
-        with safe_open(folder / files.get(name, "model.safetensors"), framework="pt") as tensors:
-            if name in tensors.keys():  # noqa: SIM118 (not a mapping: it has no __contains__)
+        if file := holding(folder, name):
+            with safe_open(file, framework="pt") as tensors:
                 return tensors.get_tensor(name)
     raise LookupError(f"{folder} has neither {OUTPUT_HEAD} nor {EMBEDDINGS}")
+
+
+def holding(folder: Path, name: str) -> Path | None:
+    """The file of a checkpoint that holds the tensor ``name``."""
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as tensors:
+            if name in tensors.keys():  # noqa: SIM118 (not a mapping: it has no __contains__)
+                return file
+    return None
 
 
 if __name__ == "__main__":

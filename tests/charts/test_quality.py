@@ -14,8 +14,3 @@ def test_evaluates_both_services_and_keeps_the_results(synthesised: Synthesised)
     labels = [argument.partition("=")[0] for argument in container["args"][5:]]
     assert labels == ["Base", "SD"]
     assert pod["serviceAccountName"] == "quality"
-
-
-def test_lm_eval_is_pinned(synthesised: Synthesised) -> None:
-    pod = synthesised.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
-    assert "lm-eval[api]==0.4.13" in " ".join(pod["containers"][0]["command"])

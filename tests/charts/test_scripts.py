@@ -67,14 +67,16 @@ def store(environment: dict[str, str]) -> Iterator[Any]:
     client.delete_bucket(Bucket=BUCKET)
 
 
-def test_all_scripts_go_into_the_cluster() -> None:
+def test_all_scripts_and_locks_go_into_the_cluster() -> None:
     assert set(load()) == {
         "await-checkpoints.sh",
         "compile.sh",
         "complete.sh",
+        "download.lock",
         "download.py",
         "fetch-artifact.sh",
         "prepare_draft.py",
+        "quality.lock",
         "quality.py",
         "upload-artifact.sh",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -15,31 +15,40 @@ from tests.synthesis import ROOT
 PYTHON: Final = ROOT / ".venv-vllm" / "bin" / "python"
 SCRIPT: Final = Path(scripts.__file__).parent / "prepare_draft.py"
 
-# In the other environment, which has PyTorch: writes a head and a target, reads a draft.
+HEADS: Final = ("model.safetensors", "pytorch_model.bin", "eagle_head.pt")
+OF_THE_HEAD: Final = {
+    "embed_tokens.weight": ["torch.float32", [5, 2], 1.0],
+    "fc.weight": ["torch.float32", [2, 4], 3.0],
+}
+TARGETS: Final = {"untied": 9.0, "tied": 7.0}
+"""What the output head of each target is filled with; of the tied one, its embeddings."""
+
+# In the environment that has PyTorch.
 MAKE: Final = """
-import json, sys, torch
+import sys, torch
 from pathlib import Path
 from safetensors.torch import save_file
-scratch, name, tied = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "tied"
-head, target = scratch / "head", scratch / "target"
-head.mkdir(); target.mkdir()
-weights = {"fc.weight": torch.full((2, 4), 3.0), "embed_tokens.weight": torch.ones(5, 2)}
-save = save_file if name.endswith("safetensors") else torch.save
-save(weights, head / name)
-(head / "config.json").write_text('{"model_type": "llama"}')
-output = {"model.embed_tokens.weight": torch.full((5, 2), 7.0, dtype=torch.bfloat16)}
-if not tied:
-    output["lm_head.weight"] = torch.full((5, 2), 9.0, dtype=torch.bfloat16)
-files = {key: f"model-{i}.safetensors" for i, key in enumerate(output)}
-for key, file in files.items():
-    save_file({key: output[key]}, target / file)
-(target / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+folder = Path(sys.argv[1])
+head = {"fc.weight": torch.full((2, 4), 3.0), "embed_tokens.weight": torch.ones(5, 2)}
+for name in sys.argv[2:]:
+    (folder / name).mkdir()
+    (folder / name / "config.json").write_text('{"model_type": "llama"}')
+    save = save_file if name.endswith("safetensors") else torch.save
+    save(head, folder / name / name)
+embeddings = {"model.embed_tokens.weight": torch.full((5, 2), 7.0, dtype=torch.bfloat16)}
+output = {"lm_head.weight": torch.full((5, 2), 9.0, dtype=torch.bfloat16)}
+for name in ("tied", "untied"):
+    (folder / name).mkdir()
+    save_file(embeddings, folder / name / "model-00001-of-00002.safetensors")
+save_file(output, folder / "untied" / "model-00002-of-00002.safetensors")
 """
 READ: Final = """
 import json, sys
 from safetensors.torch import load_file
-tensors = load_file(sys.argv[1])
-print(json.dumps({k: [str(v.dtype), list(v.shape), float(v.max())] for k, v in tensors.items()}))
+print(json.dumps({
+    path: {k: [str(v.dtype), list(v.shape), float(v.max())] for k, v in load_file(path).items()}
+    for path in sys.argv[1:]
+}))
 """
 
 
@@ -51,35 +60,40 @@ def run(*arguments: str | Path, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-def draft(scratch: Path) -> dict[str, list[object]]:
-    found: dict[str, list[object]] = json.loads(
-        run("-c", READ, scratch / "draft" / "model.safetensors")
-    )
-    return found
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Heads of each kind, and two targets."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    run("-c", MAKE, folder, *HEADS)
+    return folder
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin", "eagle_head.pt"])
-def test_the_targets_output_head_is_copied_in(name: str, tmp_path: Path) -> None:
-    run("-c", MAKE, tmp_path, name, "untied")
-    run(SCRIPT, tmp_path, tmp_path / "head", tmp_path / "target")
-    assert draft(tmp_path) == {
-        "embed_tokens.weight": ["torch.float32", [5, 2], 1.0],
-        "fc.weight": ["torch.float32", [2, 4], 3.0],
-        "lm_head.weight": ["torch.bfloat16", [5, 2], 9.0],
-    }
-    assert (tmp_path / "draft" / "config.json").read_text() == '{"model_type": "llama"}'
+@pytest.fixture(scope="module")
+def drafts(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """What became of each head with a target, or with none (EAGLE3)."""
+    made = {}
+    for head, target in [*((head, "untied") for head in HEADS), (HEADS[0], "tied"), (HEADS[2], "")]:
+        scratch = folder / f"scratch-{head}-{target}"
+        run(SCRIPT, scratch, folder / head, *([folder / target] if target else []))
+        made[head, target] = scratch / "draft" / "model.safetensors"
+    tensors = json.loads(run("-c", READ, *made.values()))
+    return {key: tensors[str(path)] for key, path in made.items()}
 
 
-def test_of_a_target_whose_embeddings_are_tied_these_are_it(tmp_path: Path) -> None:
-    run("-c", MAKE, tmp_path, "model.safetensors", "tied")
-    run(SCRIPT, tmp_path, tmp_path / "head", tmp_path / "target")
-    assert draft(tmp_path)["lm_head.weight"] == ["torch.bfloat16", [5, 2], 7.0]
+@pytest.mark.parametrize(
+    ("head", "target"), [*((head, "untied") for head in HEADS), (HEADS[0], "tied")]
+)
+def test_the_targets_output_head_is_copied_in(
+    head: str, target: str, drafts: dict[tuple[str, str], dict[str, Any]], folder: Path
+) -> None:
+    output_head = {"lm_head.weight": ["torch.bfloat16", [5, 2], TARGETS[target]]}
+    assert drafts[head, target] == OF_THE_HEAD | output_head
+    config = folder / f"scratch-{head}-{target}" / "draft" / "config.json"
+    assert config.read_text() == '{"model_type": "llama"}'
 
 
-def test_an_eagle3_head_keeps_what_it_has(tmp_path: Path) -> None:
-    run("-c", MAKE, tmp_path, "eagle_head.pt", "untied")
-    run(SCRIPT, tmp_path, tmp_path / "head")
-    assert set(draft(tmp_path)) == {"fc.weight", "embed_tokens.weight"}
+def test_an_eagle3_head_keeps_what_it_has(drafts: dict[tuple[str, str], dict[str, Any]]) -> None:
+    assert drafts[HEADS[2], ""] == OF_THE_HEAD
 
 
 def test_a_head_without_weights_is_said_in_one_line(tmp_path: Path) -> None:

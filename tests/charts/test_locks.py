@@ -1,0 +1,167 @@
+"""What the pods install when they start: all of it, and all of it pinned."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+import pytest
+from cdk8s import App
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from charts.pods import PYTHON_IMAGE
+from charts.preparation import PreparationChart
+from charts.quality import QualityChart
+from charts.scripts import Scripts, load
+from experiment import Experiment
+from scripts import lock
+from tests.benchmark.test_image import modules_of
+from tests.synthesis import ROOT, Synthesised
+
+SCRIPTS = ROOT / "charts" / "scripts"
+# What decides in the pod which of its requirements a package has there.
+POD = {
+    "python_version": lock.PYTHON,
+    "python_full_version": f"{lock.PYTHON}.0",
+    "platform_machine": "x86_64",
+    "platform_system": "Linux",
+    "sys_platform": "linux",
+}
+PACKAGE = re.compile(
+    r"(?P<name>[a-z0-9-]+)==(?P<version>\S+)(?: \\\n    --hash=sha256:[0-9a-f]{64})+"
+    r"\n    # via (?P<why>.+)\n"
+)
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A line of a lock."""
+
+    version: str
+    why: frozenset[str]
+
+
+def read(name: str) -> dict[str, Locked]:
+    found = PACKAGE.finditer(load()[f"{name}.lock"])
+    return {m["name"]: Locked(m["version"], frozenset(m["why"].split(", "))) for m in found}
+
+
+def direct(name: str) -> dict[str, Requirement]:
+    lines = (SCRIPTS / f"requirements-{name}.txt").read_text().splitlines()
+    requirements = [Requirement(line) for line in lines if not line.startswith("#")]
+    return {canonicalize_name(requirement.name): requirement for requirement in requirements}
+
+
+def constraints() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [line.split("==") for line in lines if not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def needs(name: str) -> dict[str, Requirement]:
+    """What an installed package would need in the pod."""
+    environment: Mapping[str, Any] = default_environment() | POD | {"extra": ""}
+    needed = map(Requirement, metadata.requires(name) or ())
+    return {
+        canonicalize_name(requirement.name): requirement
+        for requirement in needed
+        if requirement.marker is None or requirement.marker.evaluate(dict(environment))
+    }
+
+
+each_lock = pytest.mark.parametrize("name", ["download", "quality"])
+
+
+@each_lock
+def test_every_line_is_a_version_and_its_hashes(name: str) -> None:
+    header, _, packages = load()[f"{name}.lock"].partition("make locks\n")
+    assert all(line.startswith("#") for line in header.splitlines())
+    assert PACKAGE.sub("", packages) == ""
+
+
+@each_lock
+def test_what_is_asked_for_is_locked(name: str) -> None:
+    locked = read(name)
+    for package, requirement in direct(name).items():
+        assert requirement.specifier.contains(locked[package].version)
+    asked_for = f"-r charts/scripts/requirements-{name}.txt"
+    assert {p for p, line in locked.items() if asked_for in line.why} == set(direct(name))
+
+
+@each_lock
+def test_what_the_script_imports_is_asked_for(name: str) -> None:
+    imported = set(modules_of(SCRIPTS / f"{name}.py")) - sys.stdlib_module_names
+    assert {canonicalize_name(module) for module in imported} <= set(direct(name))
+
+
+@each_lock
+def test_the_pods_run_what_the_tests_run(name: str) -> None:
+    """A changed line of constraints.txt needs ``make locks``."""
+    locked, versions = read(name), constraints()
+    here = {package: versions[package] for package in locked if package in versions}
+    assert {"boto3", "botocore", "huggingface-hub"} <= set(here)
+    assert {package: locked[package].version for package in here} == here
+
+
+@each_lock
+def test_all_that_is_needed_is_locked_and_nothing_else(name: str) -> None:
+    locked = read(name)
+    sources = {"-c constraints.txt", f"-r charts/scripts/requirements-{name}.txt"}
+    for package, line in locked.items():
+        assert line.why - {"-c constraints.txt"}
+        assert line.why - sources <= set(locked)
+        if package not in constraints():
+            continue  # not installed here: what it needs is known to `make locks` alone
+        for other, requirement in needs(package).items():
+            assert package in locked[other].why
+            assert requirement.specifier.contains(locked[other].version)
+
+
+@each_lock
+def test_the_pod_installs_its_lock_and_no_more(name: str, synthesised: Synthesised) -> None:
+    job = {"download": "download", "quality": "qwen-lmeval"}[name]
+    pod = synthesised.object("Job", job)["spec"]["template"]["spec"]
+    *_, shell, _ = pod["containers"][0]["command"]
+    install, _, program = shell.partition(" && ")
+    assert install.endswith(
+        f"--no-deps --require-hashes --only-binary :all: --requirement /scripts/{name}.lock"
+    )
+    assert f"/scripts/{name}.py" in program
+    scripts = synthesised.object("ConfigMap", "scripts")["data"]
+    assert scripts[f"{name}.lock"] == load()[f"{name}.lock"]
+
+
+@pytest.mark.parametrize("file", ["download.py", "download.lock", "quality.py", "quality.lock"])
+def test_another_script_or_lock_is_another_job(file: str, article: Experiment) -> None:
+    chart = PreparationChart if file.startswith("download") else QualityChart
+
+    def jobs(scripts: Scripts) -> set[str]:
+        objects = chart(App(), "chart", experiment=article, scripts=scripts).to_json()
+        return {o["metadata"]["name"] for o in objects if o["kind"] == "Job"}
+
+    assert len(jobs(load()) - jobs({**load(), file: "another"})) == 1
+
+
+def test_locks_are_for_the_pods_python() -> None:
+    assert f"/python:{lock.PYTHON}-" in PYTHON_IMAGE
+
+
+def test_scripts_and_locks_fit_where_kubectl_keeps_them(synthesised: Synthesised) -> None:
+    """As an annotation, which holds 256 KiB: what was applied last, beside the thing itself."""
+    applied = json.dumps(synthesised.object("ConfigMap", "scripts"))
+    assert len(json.dumps(applied)) < 64 * 2**10
+
+
+def test_hashes_of_other_platforms_are_dropped() -> None:
+    ours, theirs = "a" * 64, "b" * 64
+    for hashes in ([ours, theirs], [theirs, ours], [theirs, ours, theirs]):
+        lines = "".join(f" \\\n    --hash=sha256:{digest}" for digest in hashes)
+        of_these = lock.of_these([ours], f"x==1{lines}\n    # via y\n")
+        assert of_these == f"x==1 \\\n    --hash=sha256:{ours}\n    # via y\n"
