@@ -135,6 +135,13 @@ destroy: $(CLI) ## Remove EXPERIMENT from the account, but for its bucket and lo
 addons: $(READY) ## Which versions of the pinned add-ons EKS offers
 	@python -m deployment addons --experiment "$(EXPERIMENT)"
 
+.PHONY: smoke
+smoke: SMALL = $(basename $(EXPERIMENT))-smoke.yaml
+smoke: $(READY) ## Write a small experiment beside EXPERIMENT that tries its deployment out
+	@python -m experiment smoke "$(EXPERIMENT)" > "$(SMALL).new" || { rm -f "$(SMALL).new"; exit 1; }
+	@mv "$(SMALL).new" "$(SMALL)"
+	@echo "$(SMALL): make deploy EXPERIMENT=$(SMALL)"
+
 .PHONY: schema
 schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json

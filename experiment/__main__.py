@@ -1,14 +1,20 @@
-"""``python -m experiment schema`` prints the JSON Schema; ``check FILE...`` validates files, and
-says what they may surprise with; ``notes FILE`` says that alone."""
+"""``python -m experiment check FILE...`` validates files and says what they may surprise with;
+``notes FILE`` says that alone; ``smoke FILE`` prints a small experiment of the same shape;
+``schema`` prints the JSON Schema."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from experiment import Experiment, ExperimentError, load
 from experiment.notes import notes
+from experiment.smoke import smoke
+
+Command = Callable[[Experiment, str], Iterator[str]]
 
 
 def json_schema() -> str:
@@ -21,29 +27,44 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiment", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("schema", help="print the JSON Schema")
-    check = commands.add_parser("check", help="validate experiment files")
-    check.add_argument("files", nargs="+", metavar="FILE")
-    notes_only = commands.add_parser("notes", help="say what a file may surprise with")
-    notes_only.add_argument("files", nargs=1, metavar="FILE")
+    for name, does in _COMMANDS.items():
+        command = commands.add_parser(name, help=(does.__doc__ or "").rstrip("."))
+        command.add_argument("files", nargs="+", metavar="FILE")
     arguments = parser.parse_args()
     if arguments.command == "schema":
         print(json_schema(), end="")
         return 0
-    verdict = arguments.command == "check"
-    return max(_check(file, verdict=verdict) for file in arguments.files)
+    return max(_do(_COMMANDS[arguments.command], file) for file in arguments.files)
 
 
-def _check(file: str, *, verdict: bool) -> int:
+def _do(command: Command, file: str) -> int:
     try:
-        experiment = load(file)
+        lines = [*command(load(file), file)]
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1
-    if verdict:
-        print(f"{file}: {experiment.name} is valid")
-    for note in notes(experiment):
-        print(f"{file}: {note}")
+    for line in lines:
+        print(line)
     return 0
+
+
+def _check(experiment: Experiment, file: str) -> Iterator[str]:
+    """Validate files."""
+    yield f"{file}: {experiment.name} is valid"
+    yield from _notes(experiment, file)
+
+
+def _notes(experiment: Experiment, file: str) -> Iterator[str]:
+    """Say what a file may surprise with."""
+    yield from (f"{file}: {note}" for note in notes(experiment))
+
+
+def _smoke(experiment: Experiment, file: str) -> Iterator[str]:
+    """Print a small experiment of the same shape."""
+    yield smoke(experiment, file).rstrip("\n")
+
+
+_COMMANDS: Final[Mapping[str, Command]] = {"check": _check, "notes": _notes, "smoke": _smoke}
 
 
 if __name__ == "__main__":

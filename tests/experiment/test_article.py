@@ -20,7 +20,8 @@ def test_every_experiment_file_loads(file: Path) -> None:
 
 
 def test_experiment_names_are_unique() -> None:
-    names = [load(file).name for file in FILES]
+    # What make smoke wrote has the name of the experiment it is for.
+    names = [load(file).name for file in FILES if not file.stem.endswith("-smoke")]
     assert len(set(names)) == len(names), names
 
 

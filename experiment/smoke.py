@@ -1,0 +1,72 @@
+"""A small experiment of the same shape, which tries a deployment out in minutes."""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+
+from experiment.errors import ExperimentError, Refusal
+from experiment.runtimes import Mode
+from experiment.schema import Experiment
+
+# Both have 16 heads, as the article's draft has, which NxDI shards over 32 cores as well.
+TARGET: Final = ("Qwen/Qwen3-1.7B", "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e")
+DRAFT: Final = ("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
+LENGTH: Final = 512
+TOKENS: Final = 64
+REQUESTS: Final = 8
+
+# Names of their own: what is measured here must not stand in the experiment's own curves.
+CASES: Final = (
+    {
+        "name": "smoke-structured",
+        "line": "counting numbers from 1 ",
+        "structure": "structured",
+        "headline": True,
+    },
+    {
+        "name": "smoke-open-ended",
+        "line": "I believe the meaning of life is",
+        "structure": "open-ended",
+        "headline": True,
+    },
+)
+
+
+def smoke(experiment: Experiment, file: str) -> str:
+    """YAML of ``experiment``, which is ``file``'s, with a small pair, short and with few requests.
+
+    It has the same name, and so the same stacks and the same node. Raises ExperimentError for a
+    mode that no small pair is known for.
+    """
+    mode = experiment.speculation.mode
+    if mode is not Mode.FUSED:
+        allowed = f"must be {Mode.FUSED}, the one mode that a small pair is known for"
+        raise ExperimentError(file, Refusal("speculation.mode", str(mode), allowed))
+    data: dict[str, Any] = experiment.model_dump(mode="json")
+    data["models"] = {
+        role: {"id": name, "revision": revision}
+        for role, (name, revision) in (("target", TARGET), ("draft", DRAFT))
+    }
+    data["serving"]["length"] = LENGTH
+    data["benchmark"] |= {
+        "requests": max(REQUESTS, experiment.benchmark.concurrency),
+        "rounds": 1,
+        "mean_input_tokens": TOKENS,
+        "stddev_input_tokens": 0,
+        "mean_output_tokens": TOKENS,
+        "stddev_output_tokens": 0,
+        "test_cases": list(CASES),
+    }
+    data["quality"]["limit"] = 1
+    text = io.StringIO()
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.dump(data, text)
+    return (
+        f"# Made by make smoke from {file}: a trial of the same stacks with a small pair.\n"
+        "# Its results say nothing about speculation. Deploy it before that file.\n\n"
+        + text.getvalue()
+    )

@@ -1,0 +1,64 @@
+"""The small experiment tries out what the large one rests on, and nothing that takes hours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiment import Experiment, ExperimentError
+from experiment.loader import parse
+from experiment.smoke import smoke
+from tests.experiment.files import EAGLE, edited
+
+
+def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment]:
+    """An experiment and its small one."""
+    large = parse(edited(changes), "mine.yaml")
+    return large, parse(smoke(large, "mine.yaml"), "mine-smoke.yaml")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"speculation.num_speculative_tokens": 15, "serving.batch": 16},
+        {"capacity.nodes": 2, "serving.devices": 16, "serving.tensor_parallel": 64},
+        {"benchmark.test_cases.0.name": "jamais-vu", "alerts.emails": ["team@example.org"]},
+        {"serving.batch": 64, "benchmark.concurrency": 64, "benchmark.requests": 64},
+    ],
+)
+def test_it_has_the_same_stacks_node_claims_and_mode(changes: dict[str, Any]) -> None:
+    large, little = small(changes)
+    assert little.name == large.name
+    for part in ("aws", "capacity", "runtime", "speculation", "alerts"):
+        assert getattr(little, part) == getattr(large, part)
+    unchanged = large.serving.model_copy(update={"length": little.serving.length})
+    assert little.serving == unchanged
+    assert little.benchmark.concurrency == large.benchmark.concurrency
+
+
+def test_it_is_small() -> None:
+    large, little = small({})
+    assert little.models.target.known.checkpoint_gib < large.models.target.known.checkpoint_gib / 10
+    assert little.serving.length < large.serving.length
+    requests = [
+        e.benchmark.requests * e.benchmark.rounds * len(e.benchmark.test_cases)
+        for e in (large, little)
+    ]
+    assert requests[1] * 10 < requests[0]
+
+
+def test_what_it_measures_stands_in_no_curve_of_the_experiment() -> None:
+    large, little = small({})
+    names = [{case.name for case in e.benchmark.test_cases} for e in (large, little)]
+    assert not names[0] & names[1]
+
+
+def test_a_mode_without_a_small_pair_is_refused_in_one_line() -> None:
+    with pytest.raises(ExperimentError) as refused:
+        smoke(parse(edited(EAGLE), "mine.yaml"), "mine.yaml")
+    assert str(refused.value) == (
+        "mine.yaml: speculation.mode = 'eagle': must be fused, the one mode that a small pair is "
+        "known for"
+    )
