@@ -168,6 +168,40 @@ class ClusterStack(Stack):
         group.add_ingress_rule(ec2.Peer.ipv4(VPC_CIDR), ec2.Port.tcp(443), "kubectl in the VPC")
         return group
 
+    def _system_node_role(self) -> iam.Role:
+        """A node's role, and what Session Manager needs to forward a port to the private API.
+
+        AmazonSSMManagedInstanceCore would also read every parameter of the account.
+        """
+        role = node_role(self, "SystemNodeRole")
+        instances = self.format_arn(service="ec2", resource="instance", resource_name="*")
+        role.add_to_policy(
+            iam.PolicyStatement(
+                sid="Register", actions=["ssm:UpdateInstanceInformation"], resources=[instances]
+            )
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                sid="Sessions",
+                actions=[
+                    f"ssmmessages:{action}{channel}Channel"
+                    for action in ("Create", "Open")
+                    for channel in ("Control", "Data")
+                ],
+                # None of these knows resource-level permissions.
+                resources=["*"],
+            )
+        )
+        acknowledge(
+            role,
+            {
+                f"AwsSolutions-IAM5[Resource::arn:aws:ec2:{self.region}:<AWS::AccountId>:"
+                "instance/*]": "A node does not know its own name beforehand.",
+                "AwsSolutions-IAM5[Resource::*]": "Session Manager's channels know no resources.",
+            },
+        )
+        return role
+
     def _system_nodes(self, after: list[eks.CfnAddon]) -> eks.Nodegroup:
         """CPU nodes for add-ons, downloads and the load generator."""
         template = ec2.LaunchTemplate(
@@ -193,7 +227,7 @@ class ClusterStack(Stack):
             min_size=SYSTEM_NODES,
             max_size=SYSTEM_NODES + 1,
             subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
-            node_role=node_role(self, "SystemNodeRole"),
+            node_role=self._system_node_role(),
             launch_template_spec=eks.LaunchTemplateSpec(
                 id=str(template.launch_template_id), version=template.latest_version_number
             ),

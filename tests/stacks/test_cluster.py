@@ -43,6 +43,20 @@ def test_addresses_of_the_vpc_reach_the_api(each: Synthesised) -> None:
     assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
 
 
+def test_a_laptop_can_reach_the_api_through_a_system_node(synthesised: Synthesised) -> None:
+    """By Session Manager, and with no more rights than that takes."""
+    statements = [
+        statement
+        for _, policy in synthesised.resources("AWS::IAM::Policy")
+        if "SystemNodeRole" in json.dumps(policy["Properties"]["Roles"])
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    register, sessions = statements
+    assert register["Action"] == "ssm:UpdateInstanceInformation"
+    assert json.dumps(register["Resource"]).endswith(':instance/*"]]}')
+    assert {a.partition(":")[0] for a in sessions["Action"]} == {"ssmmessages"}
+
+
 def test_api_opens_to_the_named_addresses_only(of_matrix: Callable[[str], Synthesised]) -> None:
     access = _cluster(of_matrix(WHOLE_NODES))["ResourcesVpcConfig"]
     assert access["EndpointPublicAccess"] is True

@@ -117,6 +117,10 @@ WITHOUT_RESOURCES = {
     "ec2:DescribeTags",
     "ec2:DescribeVolumes",
     "logs:DescribeLogGroups",
+    "ssmmessages:CreateControlChannel",
+    "ssmmessages:CreateDataChannel",
+    "ssmmessages:OpenControlChannel",
+    "ssmmessages:OpenDataChannel",
 }
 
 
