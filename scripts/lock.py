@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
@@ -26,19 +27,16 @@ PLATFORM: Final = "x86_64-manylinux_2_28"
 def main() -> None:
     """Write all locks."""
     for requirements in sorted((ROOT / FOLDER).glob("requirements-*.txt")):
-        lock = f"{requirements.stem.removeprefix('requirements-')}.lock"
+        lock = FOLDER / f"{requirements.stem.removeprefix('requirements-')}.lock"
         _uv(
             *(FOLDER / requirements.name, "--constraint=constraints.txt"),
             *(f"--excludes={FOLDER / 'left-out.txt'}", "--generate-hashes"),
             *("--custom-compile-command=make locks", "--annotation-style=line"),
-            f"--output-file={FOLDER / lock}",
+            f"--output-file={lock}",
         )
-        path = ROOT / FOLDER / lock
-        wheels = re.findall(
-            r'sha256 = "(\w+)"', _uv(FOLDER / lock, "--no-deps", "--format=pylock.toml")
-        )
-        path.write_text(of_these(wheels, path.read_text()))
-        print(f"{FOLDER / lock}: {len(wheels)} wheels")
+        wheels = re.findall(r'sha256 = "(\w+)"', _uv(lock, "--no-deps", "--format=pylock.toml"))
+        (ROOT / lock).write_text(of_these(wheels, (ROOT / lock).read_text()))
+        print(f"{lock}: {len(wheels)} wheels")
 
 
 def of_these(wheels: Collection[str], lock: str) -> str:
@@ -56,4 +54,7 @@ def _uv(*arguments: str | Path) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except subprocess.CalledProcessError as failed:  # uv has said why
+        sys.exit(failed.returncode)
