@@ -27,6 +27,20 @@ KEY = {
     }
 }
 
+SUBSCRIPTION = {
+    "Resources": {
+        "Topic": {"Type": "AWS::SNS::Topic"},
+        "Subscription": {
+            "Type": "AWS::SNS::Subscription",
+            "Properties": {
+                "TopicArn": {"Ref": "Topic"},
+                "Protocol": "email",
+                "Endpoint": "team@example.com",
+            },
+        },
+    }
+}
+
 
 def put(cloudwatch: Any, name: str, values: list[float], namespace: str = "Qwen/LLMPerf") -> None:
     datum = {
@@ -76,6 +90,14 @@ def test_moto_knows_no_percentiles_no_mathematics_and_no_namespaces(unmended: An
 def test_moto_cannot_tag_a_key_of_cloudformation(unmended: Any) -> None:
     with pytest.raises(KeyError, match="TagKey"):
         unmended("cloudformation").create_stack(StackName="keys", TemplateBody=json.dumps(KEY))
+
+
+def test_moto_cannot_subscribe_for_cloudformation(unmended: Any) -> None:
+    with pytest.warns(UserWarning, match="AWS::SNS::Subscription but it's not supported"):
+        unmended("cloudformation").create_stack(
+            StackName="topics", TemplateBody=json.dumps(SUBSCRIPTION)
+        )
+    assert unmended("sns").list_subscriptions()["Subscriptions"] == []
 
 
 def test_percentiles_mathematics_and_namespaces(aws: Aws) -> None:
