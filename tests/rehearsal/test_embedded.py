@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from rehearsal.aws import Aws
-from tests.rehearsal.conftest import Deployed
 
 NOW = datetime.now(UTC).replace(second=0, microsecond=0)
 KEY = {
@@ -119,8 +118,8 @@ def test_what_cloudwatch_refuses_is_refused(aws: Aws) -> None:
         ask(aws.client("cloudwatch"), {"Id": "e", "Expression": "1 / nobody"})
 
 
-def test_a_key_of_cloudformation_has_its_tags(deployed: Deployed) -> None:
-    stacks, keys = deployed.aws.client("cloudformation"), deployed.aws.client("kms")
+def test_a_key_of_cloudformation_has_its_tags(deployed: Aws) -> None:
+    stacks, keys = deployed.client("cloudformation"), deployed.client("kms")
     stacks.create_stack(StackName="keys", TemplateBody=json.dumps(KEY))
     made = stacks.describe_stack_resources(StackName="keys")["StackResources"]
     tags = keys.list_resource_tags(KeyId=made[0]["PhysicalResourceId"])["Tags"]
