@@ -48,6 +48,10 @@ _JSON_TAGS: Final = {
     }.items()
 }
 
+# What YAML calls so. A file can hold it by its number only; a template, which is read as YAML too,
+# would hold it as it is. Halves of surrogate pairs are among it.
+_NOT_PRINTABLE: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
 
 class _Constructor(SafeConstructor):
     """Builds what JSON can say. A date stays text; the schema knows where one belongs."""
@@ -62,8 +66,8 @@ class _Constructor(SafeConstructor):
         """Refuses, with its line, a value that Python cannot build."""
         try:
             value = super().construct_object(node, deep)
-            if isinstance(value, str):
-                value.encode()  # half of a surrogate pair can be written, and is no text
+            if isinstance(value, str) and _NOT_PRINTABLE.search(value):
+                raise ValueError
         except (ValueError, LookupError):
             raise ConstructorError(
                 problem=f"{shown(node.value)} is not {_JSON_TAGS[str(node.tag)]}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -64,8 +65,13 @@ def environment(url: str, region: str) -> dict[str, str]:
     }
 
 
+@functools.cache  # each new one reads the services' descriptions again
+def _session() -> boto3.Session:
+    return boto3.Session()
+
+
 def _client(url: str, region: str, service: str) -> Any:
-    return boto3.Session().client(
+    return _session().client(
         service,
         endpoint_url=url,
         region_name=region,

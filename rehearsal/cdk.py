@@ -37,17 +37,19 @@ class Cdk:
         self._run("synth", [*arguments, "--quiet"], environment)
 
     def bootstrap(self, aws: Aws) -> None:
-        """Makes what the CLI needs in an account. Raises RehearsalError."""
-        self._run("bootstrap", [*self._app(), f"aws://{aws.account}/{aws.region}"], aws.environment)
+        """Makes what the CLI needs in each region of the assembly. Raises RehearsalError."""
+        self._run("bootstrap", self._app(), aws.environment)
 
-    def deploy(self, aws: Aws, stacks: Sequence[str]) -> Counter[str]:
-        """Deploys stacks of the assembly, and no others.
-
-        Returns the types of the resources that moto cannot make, and how many there are of each.
-        Raises RehearsalError, also if anything else is missing.
-        """
+    def deploy(self, aws: Aws, stacks: Sequence[str]) -> None:
+        """Deploys stacks of the assembly, and no others. Raises RehearsalError."""
         options = ["--require-approval", "never", "--exclusively"]
         self._run("deploy", [*self._app(), *stacks, *options], aws.environment)
+
+    def left_out(self, aws: Aws, stacks: Sequence[str]) -> Counter[str]:
+        """What moto cannot make of deployed stacks: types of resources, and how many of each.
+
+        Raises RehearsalError if anything else is not there.
+        """
         missing = Counter[str]()
         for stack in stacks:
             missing += self._not_made(aws, stack)

@@ -3,8 +3,9 @@
 ``python -m rehearsal.embedded`` serves on loopback until it is ended; its first line is its URL.
 
 Mended, each a bug or a gap of moto 5.2.5 that ``tests/rehearsal/test_embedded.py`` shows to be
-there still: GetMetricData (see ``rehearsal.metric_data``), and CloudFormation's tags of a KMS key,
-which moto hands on under names that its own KMS does not know, so that the stack ends half made.
+there still: GetMetricData (see ``rehearsal.metric_data``); CloudFormation's tags of a KMS key,
+which moto hands on under names that its own KMS does not know, so that the stack ends half made;
+CloudFormation's subscriptions to an SNS topic, which moto passes over.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
+from moto.cloudformation.parsing import get_model_map
 from moto.cloudwatch.exceptions import ValidationError
 from moto.cloudwatch.models import CloudWatchBackend, MetricDatum
 from moto.kms.models import Key
@@ -22,6 +24,7 @@ from moto.moto_server.werkzeug_app import (
     MotoRequestHandler,
     create_backend_app,
 )
+from moto.sns.models import sns_backends
 from werkzeug.serving import make_server
 
 from rehearsal.metric_data import Datum, MetricDataError, answer, seconds
@@ -45,6 +48,7 @@ def mend() -> None:
         Key.create_from_cloudformation_json
     )
     CloudWatchBackend.get_metric_data = _get_metric_data  # type: ignore[method-assign]
+    get_model_map()["AWS::SNS::Subscription"] = _Subscription  # type: ignore[assignment]
 
 
 def _with_names_of_kms(create: Callable[..., Key]) -> Callable[..., Key]:
@@ -56,6 +60,26 @@ def _with_names_of_kms(create: Callable[..., Key]) -> Callable[..., Key]:
         return create(name, resource | {"Properties": properties}, *args, **kwargs)
 
     return create_key
+
+
+class _Subscription:
+    """A subscription that CloudFormation made: what moto asks of one, and no more."""
+
+    def __init__(self, arn: str) -> None:
+        self.physical_resource_id = arn
+
+    @classmethod
+    def create_from_cloudformation_json(
+        cls, name: str, resource: dict[str, Any], account: str, region: str, **kwargs: Any
+    ) -> _Subscription:
+        """Subscribes, in moto's own SNS."""
+        told = resource["Properties"]
+        sns = sns_backends[account][region]
+        return cls(sns.subscribe(told["TopicArn"], told["Endpoint"], told["Protocol"]).arn)
+
+    def is_created(self) -> bool:
+        """Whether the stack need not wait for it."""
+        return True
 
 
 def _get_metric_data(

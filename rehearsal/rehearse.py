@@ -8,7 +8,7 @@ import subprocess
 from datetime import UTC, datetime
 from typing import Final
 
-from experiment import load
+from experiment import Experiment, load
 from rehearsal import checks
 from rehearsal.aws import embedded_aws
 from rehearsal.cdk import Cdk
@@ -26,7 +26,10 @@ STEPS: Final = 6
 """Besides those of the endpoints."""
 BENCHMARK_SECONDS: Final = 900.0
 
-_STACKS: Final = ("model-store", "observability")
+
+def stacks(experiment: Experiment) -> list[str]:
+    """What is deployed of an experiment: its bucket and roles, its dashboards and topic."""
+    return [f"{experiment.name}-{stack}" for stack in ("model-store", "observability")]
 
 
 def rehearse(file: str, layout: Layout, endpoints: Endpoints, steps: Steps) -> Outcome:
@@ -41,10 +44,10 @@ def rehearse(file: str, layout: Layout, endpoints: Endpoints, steps: Steps) -> O
         with steps.step(f"synthesise {file}"):
             cdk.synthesise(file, aws.environment)
         with steps.step("bootstrap and deploy") as step:
-            stacks = [f"{experiment.name}-{stack}" for stack in _STACKS]
             cdk.bootstrap(aws)
-            left_out = cdk.deploy(aws, stacks)
-            step.found = ", ".join(stacks)
+            cdk.deploy(aws, stacks(experiment))
+            left_out = cdk.left_out(aws, stacks(experiment))
+            step.found = ", ".join(stacks(experiment))
         serving = stack.enter_context(endpoints.serving(experiment, layout, aws.environment, steps))
         benchmark = adapt(
             read_pod(layout.manifests, POD),

@@ -19,6 +19,7 @@ from constructs import Construct
 
 from experiment.schema import Experiment, Structure
 from stacks import metrics
+from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
 from stacks.dashboards import comparison_dashboard, nodes_dashboard
 
 IDLE_PERIOD_MINUTES: Final = 5
@@ -37,6 +38,7 @@ class ObservabilityStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
         comparison = comparison_dashboard(self, experiment)
+        acknowledge(comparison, HOLDS_PROMPTS)
         nodes = nodes_dashboard(self, experiment)
         self._topic = self._alarm_topic(experiment)
         self._alarm_if_idle(experiment)

@@ -16,6 +16,7 @@ from constructs import Construct, IDependable
 from charts import Deployed, charts
 from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB, ServiceAccount, bucket_name
 from experiment.schema import Experiment
+from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
 
 PRUNED: Final = frozenset(
     {
@@ -127,6 +128,7 @@ class ServingStack(Stack):
                     # Applied, not created: an object that is there already is no error.
                     overwrite=True,
                 )
+                acknowledge(manifest, HOLDS_PROMPTS)
                 # The namespace is the first object of the first chart.
                 manifest.node.add_dependency(*earlier, *applied[:1])
                 applied.append(manifest)

@@ -1,4 +1,5 @@
-"""Experiments that must synthesise: each purchase option, several drafts, regions, runtimes."""
+"""Experiments that must synthesise and rehearse their deploy: what a valid file may say that
+changes the stacks, and the longest and shortest of it. Their names differ, as in one account."""
 
 from __future__ import annotations
 
@@ -8,21 +9,47 @@ from tests.experiment.files import EAGLE
 
 RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
-WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices"
+WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices, two subscribers"
+
+_LINES: Final = (
+    "Répète 五十 fois 🙂\n",
+    'Write a template with "${AWS::Region}" <b>&</b> \\',
+    None,
+)
+
+
+def _test_cases(count: int) -> list[dict[str, Any]]:
+    """One structured headline, one open-ended, and ``count`` in all."""
+    return [
+        {
+            "name": f"case-{index:02}-{'x' * 32}",
+            "line": _LINES[index % len(_LINES)],
+            "structure": ("structured", "open-ended")[index % 2],
+            "headline": index < 2,
+        }
+        for index in range(count)
+    ]
+
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "article": {},
-    "spot, smaller draft": {
+    "spot in Virginia, smaller draft, shortest name": {
+        "name": "ab",
+        "aws.region": "us-east-1",
+        "aws.availability_zones": ["us-east-1a", "us-east-1b"],
+        "capacity.availability_zone": "us-east-1b",
         "capacity.purchase": "spot",
         "models.draft.id": "Qwen/Qwen3-0.6B",
         "models.draft.revision": "c1899de289a04d12100db370d81485cdf75e47ca",
     },
-    "reservation, larger draft, window of 15": {
+    "reservation, larger draft, window of 15, longest name, most test cases": {
+        "name": "a-name-of-20-letters",
         "capacity.purchase": "reservation",
         "capacity.reservation_id": RESERVATION,
         "models.draft.id": "Qwen/Qwen3-4B",
         "models.draft.revision": "1cfa9a7208912126459214e8b04321603b3df60c",
         "speculation.num_speculative_tokens": 15,
+        "benchmark.test_cases": _test_cases(50),
     },
     BLOCK_IN_MELBOURNE: {
         "name": "melbourne",
@@ -35,11 +62,12 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         **EAGLE,
     },
     WHOLE_NODES: {
+        "name": "whole-nodes",
         "aws.api_access": ["203.0.113.0/24", "198.51.100.7/32"],
         "capacity.nodes": 2,
         "serving.devices": 16,
         "serving.tensor_parallel": 64,
-        "alerts.emails": ["team@example.com"],
+        "alerts.emails": ["team@example.com", "On.Call+trn2@example.com"],
         "benchmark.image": "registry.example.com/benchmark:1",
     },
 }

@@ -240,6 +240,12 @@ SYNTAX = [
         r'line: "\ud800"',
         r"line 79: not valid YAML: '\ud800' is not text",
     ),
+    _syntax(
+        "written-control-character",
+        'line: "a"',
+        r'line: "a\e[2J"',
+        r"line 77: not valid YAML: 'a\x1b[2J' is not text",
+    ),
     _text(
         "control-character",
         f"{ARTICLE_TEXT}# \a\n",

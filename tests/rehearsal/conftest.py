@@ -1,24 +1,22 @@
-"""An embedded AWS, empty and with the article's stacks, started once for all tests."""
+"""An embedded AWS, empty, and one with the stacks of the matrix, each started once."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import NamedTuple
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rehearsal.aws import Aws, embedded_aws
 from rehearsal.cdk import Cdk
+from rehearsal.rehearse import stacks
+from tests.matrix import MATRIX
 from tests.synthesis import ROOT, Synthesised
 
 REGION = "us-east-2"
-STACKS = ("article-model-store", "article-observability")
-
-
-class Deployed(NamedTuple):
-    aws: Aws
-    left_out: Counter[str]
 
 
 @pytest.fixture(scope="session")
@@ -30,11 +28,26 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
 
 @pytest.fixture(scope="session")
 def deployed(
-    synthesised: Synthesised, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Deployed]:
-    """Another one, with the article's bucket, roles and dashboards."""
+    of_matrix: Callable[[str], Synthesised], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Aws]:
+    """Another one, with the bucket, the roles and the dashboards of each experiment."""
+    matrix = [of_matrix(name) for name in MATRIX]
+    assert len({one.experiment.name for one in matrix}) == len(matrix)
     logs = tmp_path_factory.mktemp("deployed")
-    cdk = Cdk(ROOT, synthesised.directory, logs)
+    cdk = Cdk(ROOT, assembly_of_all(matrix, logs), logs)
     with embedded_aws(REGION, logs / "aws.log") as aws:
         cdk.bootstrap(aws)
-        yield Deployed(aws, cdk.deploy(aws, STACKS))
+        cdk.deploy(aws, [stack for one in matrix for stack in stacks(one.experiment)])
+        yield aws
+
+
+def assembly_of_all(matrix: Iterable[Synthesised], directory: Path) -> Path:
+    """A cloud assembly with the stacks of all: the CLI takes longer to start than to deploy."""
+    artifacts: dict[str, Any] = {}
+    for synthesised in matrix:
+        for path in synthesised.directory.glob("*.json"):
+            shutil.copy(path, directory)
+        manifest = json.loads((directory / "manifest.json").read_text())
+        artifacts |= manifest["artifacts"]
+    (directory / "manifest.json").write_text(json.dumps(manifest | {"artifacts": artifacts}))
+    return directory

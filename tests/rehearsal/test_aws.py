@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,7 +13,8 @@ import pytest
 from rehearsal.aws import Aws, embedded_aws, environment
 from rehearsal.cdk import Cdk
 from rehearsal.errors import RehearsalError
-from tests.rehearsal.conftest import REGION, Deployed
+from rehearsal.rehearse import stacks
+from tests.rehearsal.conftest import REGION
 from tests.synthesis import ROOT, Synthesised
 
 BUCKET = "article-models-123456789012-us-east-2"
@@ -51,37 +54,48 @@ def test_nothing_of_the_machine_s_own_aws_is_handed_on(monkeypatch: pytest.Monke
     assert handed_on["AWS_SHARED_CREDENTIALS_FILE"] == "/dev/null"
 
 
-def test_the_bucket_is_deployed(deployed: Deployed) -> None:
-    s3 = deployed.aws.client("s3")
+def test_each_experiment_is_deployed(each: Synthesised, deployed: Aws, tmp_path: Path) -> None:
+    experiment = each.experiment
+    aws = replace(deployed, region=experiment.aws.region)
+    assert Cdk(ROOT, each.directory, tmp_path).left_out(aws, stacks(experiment)) == {
+        "AWS::CloudWatch::Alarm": 3,
+        "AWS::S3::BucketPolicy": 1,
+        "AWS::SNS::TopicPolicy": 1,
+    }
+    roles = [role["RoleName"] for role in aws.client("iam").list_roles()["Roles"]]
+    assert sum(role.startswith(f"{experiment.name}-model-store-") for role in roles) == 4
+    dashboards = aws.client("cloudwatch").list_dashboards(DashboardNamePrefix=f"{experiment.name}-")
+    assert [entry["DashboardName"] for entry in dashboards["DashboardEntries"]] == [
+        f"{experiment.name}-comparison",
+        f"{experiment.name}-nodes",
+    ]
+    topic = f"arn:aws:sns:{aws.region}:{aws.account}:{experiment.name}-alarms"
+    found = aws.client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+    assert [(one["Protocol"], one["Endpoint"]) for one in found] == [
+        ("email", email) for email in experiment.alerts.emails
+    ]
+
+
+def test_the_bucket_is_deployed(deployed: Aws) -> None:
+    s3 = deployed.client("s3")
     # moto's CloudFormation gives a bucket its name, its encryption and its tags, and no more.
     encryption = s3.get_bucket_encryption(Bucket=BUCKET)["ServerSideEncryptionConfiguration"]
     (rule,) = encryption["Rules"]
     assert rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
 
 
-def test_the_roles_the_dashboards_and_the_topic_are_deployed(deployed: Deployed) -> None:
-    roles = deployed.aws.client("iam").list_roles()["Roles"]
-    assert sum(role["RoleName"].startswith("article-model-store-") for role in roles) == 4
-    dashboards = deployed.aws.client("cloudwatch").list_dashboards()["DashboardEntries"]
-    assert [entry["DashboardName"] for entry in dashboards] == [
-        "article-comparison",
-        "article-nodes",
-    ]
-    (topic,) = deployed.aws.client("sns").list_topics()["Topics"]
-    assert topic["TopicArn"].endswith(":article-alarms")
-
-
-def test_what_moto_cannot_make_is_said(deployed: Deployed) -> None:
-    assert deployed.left_out == {
-        "AWS::CloudWatch::Alarm": 3,
-        "AWS::S3::BucketPolicy": 1,
-        "AWS::SNS::TopicPolicy": 1,
-    }
+def test_what_is_not_there_is_said(deployed: Aws, synthesised: Synthesised, tmp_path: Path) -> None:
+    (stack, _) = stacks(synthesised.experiment)
+    template = synthesised.template("model-store")
+    template["Resources"]["Another"] = {"Type": "AWS::S3::Bucket"}
+    (tmp_path / f"{stack}.template.json").write_text(json.dumps(template))
+    with pytest.raises(RehearsalError, match=r"^deployed, but not there: AWS::S3::Bucket$"):
+        Cdk(ROOT, tmp_path, tmp_path).left_out(deployed, [stack])
 
 
 def test_a_stack_that_does_not_exist_is_one_line(
-    deployed: Deployed, synthesised: Synthesised, tmp_path: Path
+    deployed: Aws, synthesised: Synthesised, tmp_path: Path
 ) -> None:
     cdk = Cdk(ROOT, synthesised.directory, tmp_path)
     with pytest.raises(RehearsalError, match=r"^ended with status 1: No stacks match.*nobody"):
-        cdk.deploy(deployed.aws, ["nobody"])
+        cdk.deploy(deployed, ["nobody"])

@@ -14,7 +14,6 @@ from experiment import Experiment
 from rehearsal import checks, dashboards
 from rehearsal.aws import Aws
 from rehearsal.errors import RehearsalError
-from tests.rehearsal.conftest import Deployed
 
 START = datetime.now(UTC) - timedelta(minutes=1)
 
@@ -104,23 +103,23 @@ def test_what_cannot_be_read_is_not_passed_over(
 
 
 def test_every_curve_has_to_show_something(
-    deployed: Deployed, article: Experiment, tmp_path: Path
+    deployed: Aws, article: Experiment, tmp_path: Path
 ) -> None:
     log = tmp_path / "dashboards.txt"
     with pytest.raises(RehearsalError, match=r"shows nothing: .*Figure 3.* and 169 more"):
-        checks.dashboards_show(deployed.aws, "article", START, log)
+        checks.dashboards_show(deployed, "article", START, log)
 
-    publish(deployed.aws, article, ("counting", "SD", TIME_PER_OUTPUT_TOKEN.name))
+    publish(deployed, article, ("counting", "SD", TIME_PER_OUTPUT_TOKEN.name))
     with pytest.raises(RehearsalError) as caught:
-        checks.dashboards_show(deployed.aws, "article", START, log)
+        checks.dashboards_show(deployed, "article", START, log)
     assert str(caught.value).startswith(
         "shows nothing: article-comparison: Speed-up of every test case: time per output token, "
         "Base over SD: counting; counting (structured): Time per output token: SD p50; "
         "counting (structured): Speed-up (Base over SD): counting; see "
     )
 
-    publish(deployed.aws, article)
-    found = checks.dashboards_show(deployed.aws, "article", START, log)
+    publish(deployed, article)
+    found = checks.dashboards_show(deployed, "article", START, log)
     assert found.startswith("172 curves in 84 widgets all show values (6 widgets of node")
     lines = log.read_text().splitlines()
     assert "counting (structured): Speed-up (Base over SD) | counting | 4" in lines
@@ -132,20 +131,20 @@ def test_without_dashboards_there_is_nothing_to_see(aws: Aws, tmp_path: Path) ->
         checks.dashboards_show(aws, "nobody", START, tmp_path / "dashboards.txt")
 
 
-def test_the_bucket_has_to_hold_the_run(deployed: Deployed, tmp_path: Path) -> None:
-    s3, bucket = deployed.aws.client("s3"), "article-models-123456789012-us-east-2"
+def test_the_bucket_has_to_hold_the_run(deployed: Aws, tmp_path: Path) -> None:
+    s3, bucket = deployed.client("s3"), "article-models-123456789012-us-east-2"
     run = tmp_path / "run-1"
     (run / "llmperf").mkdir(parents=True)
     for name in ("ledger.jsonl", "llmperf/a b.json"):
         (run / name).write_text(name)
         s3.put_object(Bucket=bucket, Key=f"results/run-1/{name}", Body=name)
-    assert checks.bucket_holds(deployed.aws, bucket, run).startswith("2 files, all the same")
+    assert checks.bucket_holds(deployed, bucket, run).startswith("2 files, all the same")
 
     (run / "ledger.jsonl").write_text("longer by now")
     (run / "report.html").write_text("new")
     s3.put_object(Bucket=bucket, Key="results/run-1/stale", Body="")
     with pytest.raises(RehearsalError) as caught:
-        checks.bucket_holds(deployed.aws, bucket, run)
+        checks.bucket_holds(deployed, bucket, run)
     assert str(caught.value) == (
         f"s3://{bucket}: report.html is missing; stale is in the bucket alone; ledger.jsonl differs"
     )

@@ -12,7 +12,6 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from rehearsal.aws import Aws
-from tests.rehearsal.conftest import Deployed
 
 NOW = datetime.now(UTC).replace(second=0, microsecond=0)
 KEY = {
@@ -24,6 +23,20 @@ KEY = {
                 "Tags": [{"Key": "Experiment", "Value": "article"}],
             },
         }
+    }
+}
+
+SUBSCRIPTION = {
+    "Resources": {
+        "Topic": {"Type": "AWS::SNS::Topic"},
+        "Subscription": {
+            "Type": "AWS::SNS::Subscription",
+            "Properties": {
+                "TopicArn": {"Ref": "Topic"},
+                "Protocol": "email",
+                "Endpoint": "team@example.com",
+            },
+        },
     }
 }
 
@@ -78,6 +91,14 @@ def test_moto_cannot_tag_a_key_of_cloudformation(unmended: Any) -> None:
         unmended("cloudformation").create_stack(StackName="keys", TemplateBody=json.dumps(KEY))
 
 
+def test_moto_cannot_subscribe_for_cloudformation(unmended: Any) -> None:
+    with pytest.warns(UserWarning, match="AWS::SNS::Subscription but it's not supported"):
+        unmended("cloudformation").create_stack(
+            StackName="topics", TemplateBody=json.dumps(SUBSCRIPTION)
+        )
+    assert unmended("sns").list_subscriptions()["Subscriptions"] == []
+
+
 def test_percentiles_mathematics_and_namespaces(aws: Aws) -> None:
     cloudwatch = aws.client("cloudwatch")
     put(cloudwatch, "A", [1.0, 2.0, 9.0])
@@ -97,8 +118,8 @@ def test_what_cloudwatch_refuses_is_refused(aws: Aws) -> None:
         ask(aws.client("cloudwatch"), {"Id": "e", "Expression": "1 / nobody"})
 
 
-def test_a_key_of_cloudformation_has_its_tags(deployed: Deployed) -> None:
-    stacks, keys = deployed.aws.client("cloudformation"), deployed.aws.client("kms")
+def test_a_key_of_cloudformation_has_its_tags(deployed: Aws) -> None:
+    stacks, keys = deployed.client("cloudformation"), deployed.client("kms")
     stacks.create_stack(StackName="keys", TemplateBody=json.dumps(KEY))
     made = stacks.describe_stack_resources(StackName="keys")["StackResources"]
     tags = keys.list_resource_tags(KeyId=made[0]["PhysicalResourceId"])["Tags"]

@@ -92,7 +92,7 @@ def test_a_ready_image_is_used_as_it_is(of_matrix: Callable[[str], Synthesised])
     image = "registry.example.com/benchmark:1"
     result = of_matrix(WHOLE_NODES)
     assert result.object("Pod", "qwen-llmperf")["spec"]["containers"][0]["image"] == image
-    assets = json.loads((result.directory / "article-serving.assets.json").read_text())
+    assets = json.loads((result.directory / "whole-nodes-serving.assets.json").read_text())
     assert not assets.get("dockerImages")
 
 
