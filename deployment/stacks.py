@@ -15,6 +15,7 @@ from deployment.account import account_id, client, in_words
 from deployment.errors import DeploymentError
 from experiment import Experiment
 from experiment.notes import notes
+from stacks.budget import budget_region
 
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
@@ -54,16 +55,15 @@ def destroy(experiment: Experiment, file: str, *, yes: bool) -> int:
     """
     account = account_id(experiment.aws.region)
     print(f"{_headline(experiment, file, account)}: looking for its stacks", flush=True)
+    regions = {experiment.aws.region, budget_region(experiment.aws.region)}
+    if not any(_begins_with(f"{experiment.name}-", region) for region in regions):
+        raise _nothing(experiment, account)
     if status := _cdk("synth", "--quiet", "--output", str(ASSEMBLY), *_context(file, account)):
         return status
     stacks = [*_found(ASSEMBLY)]
     there = [stack.name for stack in stacks if stack.status]
     if not there:
-        raise DeploymentError(
-            f"nothing of experiment {experiment.name} is in account {account}, "
-            f"{experiment.aws.region}: nothing was deleted. "
-            f"{_others(experiment.aws.region, experiment.name)}"
-        )
+        raise _nothing(experiment, account)
     width = max(len(stack.name) for stack in stacks)
     for stack in stacks:
         what = f"will be deleted ({stack.status})" if stack.status else "not there"
@@ -72,6 +72,15 @@ def destroy(experiment: Experiment, file: str, *, yes: bool) -> int:
         print(f"  {kept} stays; make deploy takes it back")
     force = ["--force"] if yes else []
     return _cdk("destroy", "--app", str(ASSEMBLY), *there, "--exclusively", *force)
+
+
+def _nothing(experiment: Experiment, account: str) -> DeploymentError:
+    region = experiment.aws.region
+    others = ", ".join(sorted(_experiments(region) - {experiment.name}))
+    return DeploymentError(
+        f"nothing of experiment {experiment.name} is in account {account}, {region}: nothing was "
+        f"deleted. {f'There stand: {others}' if others else 'No other stands there either'}"
+    )
 
 
 def _headline(experiment: Experiment, file: str, account: str) -> str:
@@ -116,18 +125,22 @@ def _status(name: str, region: str) -> str | None:
     return None if status == "DELETE_COMPLETE" else status
 
 
-def _others(region: str, name: str) -> str:
-    """Which experiments do stand in the region, by their stacks' tag."""
+def _begins_with(prefix: str, region: str) -> bool:
+    """Whether a stack's name begins so: to ask is quicker than to synthesise."""
+    return any(stack["StackName"].startswith(prefix) for stack in _all(region))
+
+
+def _experiments(region: str) -> set[str]:
+    """Names of the experiments that stand in ``region``, by their stacks' tag."""
+    return {
+        tag["Value"] for stack in _all(region) for tag in stack.get("Tags", []) if tag["Key"] == TAG
+    }
+
+
+def _all(region: str) -> list[dict[str, Any]]:
     with in_words():
         pages = client("cloudformation", region).get_paginator("describe_stacks").paginate()
-        others = {
-            tag["Value"]
-            for page in pages
-            for stack in page["Stacks"]
-            for tag in stack.get("Tags", [])
-            if tag["Key"] == TAG and tag["Value"] != name
-        }
-    return f"There stand: {', '.join(sorted(others))}" if others else "No other stands there either"
+        return [stack for page in pages for stack in page["Stacks"]]
 
 
 def _kept(assembly: Path, stacks: Sequence[str]) -> Iterator[str]:

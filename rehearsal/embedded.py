@@ -5,7 +5,8 @@
 Mended, each a bug or a gap of moto 5.2.5 that ``tests/rehearsal/test_embedded.py`` shows to be
 there still: GetMetricData (see ``rehearsal.metric_data``); CloudFormation's tags of a KMS key,
 which moto hands on under names that its own KMS does not know, so that the stack ends half made;
-CloudFormation's subscriptions to an SNS topic, which moto passes over.
+CloudFormation's subscriptions to an SNS topic, which moto passes over; and the import of buckets
+that an earlier stack left, of which moto knows nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
+from moto.cloudformation import parsing
 from moto.cloudformation.parsing import get_model_map
+from moto.cloudformation.responses import CloudFormationResponse
 from moto.cloudwatch.exceptions import ValidationError
 from moto.cloudwatch.models import CloudWatchBackend, MetricDatum
 from moto.kms.models import Key
@@ -24,7 +27,9 @@ from moto.moto_server.werkzeug_app import (
     MotoRequestHandler,
     create_backend_app,
 )
+from moto.s3.models import s3_backends
 from moto.sns.models import sns_backends
+from moto.utilities.utils import get_partition
 from werkzeug.serving import make_server
 
 from rehearsal.metric_data import Datum, MetricDataError, answer, seconds
@@ -49,6 +54,12 @@ def mend() -> None:
     )
     CloudWatchBackend.get_metric_data = _get_metric_data  # type: ignore[method-assign]
     get_model_map()["AWS::SNS::Subscription"] = _Subscription  # type: ignore[assignment]
+    CloudFormationResponse.create_change_set = _noting_imports(  # type: ignore[method-assign]
+        CloudFormationResponse.create_change_set
+    )
+    parsing.parse_and_create_resource = _taking_back(  # type: ignore[assignment]
+        parsing.parse_and_create_resource
+    )
 
 
 def _with_names_of_kms(create: Callable[..., Key]) -> Callable[..., Key]:
@@ -60,6 +71,49 @@ def _with_names_of_kms(create: Callable[..., Key]) -> Callable[..., Key]:
         return create(name, resource | {"Properties": properties}, *args, **kwargs)
 
     return create_key
+
+
+_importing: Final[set[str]] = set()
+"""Names of stacks whose change set asks for ImportExistingResources."""
+
+
+def _noting_imports(
+    create: Callable[[CloudFormationResponse], Any],
+) -> Callable[[CloudFormationResponse], Any]:
+    @functools.wraps(create)
+    def create_change_set(self: CloudFormationResponse) -> Any:
+        asked = self._get_bool_param("ImportExistingResources", False)
+        (_importing.add if asked else _importing.discard)(self._get_param("StackName"))
+        return create(self)
+
+    return create_change_set
+
+
+def _taking_back(create: Callable[..., Any]) -> Callable[..., Any]:
+    """CloudFormation's rules: asked for, the deletion policy Retain, and a literal name.
+
+    AWS CloudFormation User Guide, "Import resources automatically".
+    """
+
+    @functools.wraps(create)
+    def create_or_take_back(
+        logical_id: str, resource: dict[str, Any], stack: Any, account_id: str, region_name: str
+    ) -> Any:
+        name = resource.get("Properties", {}).get("BucketName")
+        found: Any = None
+        if (
+            resource["Type"] == "AWS::S3::Bucket"
+            and stack.stack_id.split("/")[1] in _importing
+            and resource.get("DeletionPolicy") == "Retain"
+            and isinstance(name, str)
+        ):
+            found = s3_backends[account_id][get_partition(region_name)].buckets.get(name)
+        if found is None:
+            return create(logical_id, resource, stack, account_id, region_name)
+        found.cf_resource_type, found.logical_resource_id = resource["Type"], logical_id
+        return found
+
+    return create_or_take_back
 
 
 class _Subscription:

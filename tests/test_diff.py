@@ -88,9 +88,11 @@ def test_names_exactly_what_a_shorter_window_changes(shorter_window: tuple[Run, 
         ("~", "llmperf/Resource"),
         ("~", "preparation/Resource"),
         ("~", "qwen-sd-vllm/Resource"),
+        # Both services take a window less than is compiled.
+        ("~", "qwen-vllm/Resource"),
     ]
     manifests = re.findall(r"^\+\+\+ head/\d+-(\S+)\.k8s\.yaml", result.stdout, re.MULTILINE)
-    assert sorted(manifests) == ["llmperf", "preparation", "qwen-sd-vllm"]
+    assert sorted(manifests) == ["llmperf", "preparation", "qwen-sd-vllm", "qwen-vllm"]
 
 
 def test_shows_a_number_inside_a_manifest_as_one_line(shorter_window: tuple[Run, str]) -> None:
@@ -110,8 +112,8 @@ def test_unchanged_stacks_take_a_line(shorter_window: tuple[Run, str]) -> None:
 def test_comment_sums_up_and_folds(shorter_window: tuple[Run, str]) -> None:
     result, comment = shorter_window
     assert comment.startswith("### main (")
-    assert "| article-serving |  | 3 |  |  |" in comment
-    assert "| Kubernetes manifests |  | 3 |  |  |" in comment
+    assert "| article-serving |  | 4 |  |  |" in comment
+    assert "| Kubernetes manifests |  | 4 |  |  |" in comment
     summaries = re.findall("<details><summary>(.*)</summary>", comment)
     assert summaries == ["article-serving", "article-observability", "Kubernetes manifests"]
     assert ":warning:" not in comment

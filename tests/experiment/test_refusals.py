@@ -244,7 +244,7 @@ SYNTAX = [
         "written-control-character",
         'line: "a"',
         r'line: "a\e[2J"',
-        r"line 77: not valid YAML: 'a\x1b[2J' is not text",
+        r"line 79: not valid YAML: 'a\x1b[2J' is not text",
     ),
     _text(
         "control-character",

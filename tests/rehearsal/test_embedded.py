@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -124,3 +125,45 @@ def test_a_key_of_cloudformation_has_its_tags(deployed: Aws) -> None:
     made = stacks.describe_stack_resources(StackName="keys")["StackResources"]
     tags = keys.list_resource_tags(KeyId=made[0]["PhysicalResourceId"])["Tags"]
     assert tags == [{"TagKey": "Experiment", "TagValue": "article"}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "policy", "name", "taken_back"),
+    [
+        (True, "Retain", "left", True),
+        (False, "Retain", "left", False),
+        (True, "Delete", "left", False),
+        (True, "Retain", {"Fn::Join": ["", ["le", "ft"]]}, False),
+    ],
+)
+def test_a_bucket_is_taken_back_by_cloudformations_rules(
+    aws: Aws, asked: bool, policy: str, name: Any, taken_back: bool
+) -> None:
+    store, stacks = aws.client("s3"), aws.client("cloudformation")
+    where = {"LocationConstraint": aws.region}
+    with contextlib.suppress(store.exceptions.BucketAlreadyOwnedByYou):
+        store.create_bucket(Bucket="left", CreateBucketConfiguration=where)
+    bucket = {
+        "Type": "AWS::S3::Bucket",
+        "DeletionPolicy": policy,
+        "Properties": {"BucketName": name},
+    }
+    stack = f"stack-{asked}-{policy}-{isinstance(name, str)}"
+
+    def deploy() -> None:
+        stacks.create_change_set(
+            StackName=stack,
+            ChangeSetName="changes",
+            ChangeSetType="CREATE",
+            ImportExistingResources=asked,
+            TemplateBody=json.dumps({"Resources": {"Bucket": bucket}}),
+        )
+        stacks.execute_change_set(StackName=stack, ChangeSetName="changes")
+
+    if taken_back:
+        deploy()
+        (made,) = stacks.describe_stack_resources(StackName=stack)["StackResources"]
+        assert made["PhysicalResourceId"] == "left"
+    else:
+        with pytest.raises(ClientError, match="BucketAlreadyExists"):
+            deploy()
