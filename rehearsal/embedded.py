@@ -54,12 +54,10 @@ def mend() -> None:
     )
     CloudWatchBackend.get_metric_data = _get_metric_data  # type: ignore[method-assign]
     get_model_map()["AWS::SNS::Subscription"] = _Subscription  # type: ignore[assignment]
-    CloudFormationResponse.create_change_set = _noting_imports(  # type: ignore[method-assign]
+    CloudFormationResponse.create_change_set = _noting_imports(  # type: ignore[assignment,method-assign]
         CloudFormationResponse.create_change_set
     )
-    parsing.parse_and_create_resource = _taking_back(  # type: ignore[assignment]
-        parsing.parse_and_create_resource
-    )
+    parsing.parse_and_create_resource = _taking_back(parsing.parse_and_create_resource)
 
 
 def _with_names_of_kms(create: Callable[..., Key]) -> Callable[..., Key]:
