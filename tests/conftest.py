@@ -41,6 +41,7 @@ def pytest_collection() -> Generator[None, object, object]:
 SHARING: Final = ("tests/charts/", "tests/stacks/", "tests/rehearsal/")
 # Then these, which take longest: one begun last would leave the other worker with nothing to do.
 LONG: Final = (
+    "tests/test_deployment.py",
     "tests/test_diff.py",
     "tests/test_app.py",
     "tests/benchmark/test_main.py",
