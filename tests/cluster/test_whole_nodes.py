@@ -22,7 +22,8 @@ def test_each_service_gets_all_devices_of_a_node(
     variation: Callable[..., Experiment],
     rendered: Callable[[Experiment], Manifests],
 ) -> None:
-    experiment = variation(MATRIX[WHOLE_NODES])
+    # Under the name that the cluster's volume has: a claim cannot change its volume.
+    experiment = variation(MATRIX[WHOLE_NODES] | {"name": synthesised.experiment.name})
     second = add_trainium(cluster, kubelets, synthesised, 2)
     try:
         with deployed(cluster, rendered(experiment)):
