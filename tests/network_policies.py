@@ -57,7 +57,8 @@ class Network:
             by_kind.setdefault(found["kind"], []).append(found)
         self.pods = [_pod(found) for found in by_kind.get("Pod", []) if _ready(found)]
         self.services = by_kind.get("Service", [])
-        self._policies = by_kind.get("NetworkPolicy", [])
+        self.policies = by_kind.get("NetworkPolicy", [])
+        self._all_pods = [_pod(found) for found in by_kind.get("Pod", [])]
         self._namespaces = {
             found["metadata"]["name"]: {
                 NAME_LABEL: found["metadata"]["name"],
@@ -65,18 +66,20 @@ class Network:
             }
             for found in by_kind.get("Namespace", [])
         }
+        if unknown := {pod.namespace for pod in self.pods} - self._namespaces.keys():
+            raise ValueError(f"pods of namespaces that are not there: {', '.join(unknown)}")
 
     def may_open(self, source: Pod, address: str, port: int, protocol: str = "TCP") -> bool:
         """Whether ``source`` reaches ``port`` at a pod's address, a ClusterIP or any other."""
         if not self._leaves(source, address, port, protocol):
             return False
         service = next((s for s in self.services if s["spec"].get("clusterIP") == address), None)
-        behind = (
-            [*self._behind(service, port, protocol)]
-            if service
-            else [(pod, port) for pod in self.pods if pod.address == address]
-        )
-        if service and not behind:
+        if service is None:
+            behind = [(pod, port) for pod in self.pods if pod.address == address]
+        elif not service["spec"].get("selector"):
+            # Its endpoints are somebody's handiwork, not pods: as good as an address outside.
+            behind = []
+        elif not (behind := [*self._behind(service, port, protocol)]):
             return False
         return all(self._enters(source, pod, number, protocol) for pod, number in behind)
 
@@ -107,10 +110,10 @@ class Network:
         Controller, ``computePodSelectorEndpoints``. Their rules add up: agent,
         ``ComputeMapEntriesFromEndpointRules``, gives a narrower block the ports of a wider one.
         """
-        for policy in self._policies:
+        for policy in self.policies:
             if (
                 policy["metadata"]["namespace"] == pod.namespace
-                and direction in policy["spec"]["policyTypes"]
+                and direction in _types(policy["spec"])
                 and _selects(policy["spec"].get("podSelector"), pod.labels)
             ):
                 yield policy
@@ -135,7 +138,7 @@ class Network:
     def _egress(self, policy: Manifest, rule: Manifest) -> Iterator[tuple[str, Ports]]:
         """Controller, ``computeEgressEndpoints``: blocks of addresses, each with its ports."""
         wanted: Ports = rule.get("ports", [])
-        by_number = [port for port in wanted if not isinstance(port.get("port"), str)]
+        by_number = _by_number(wanted)
         for peer in rule.get("to") or [{"ipBlock": {"cidr": "0.0.0.0/0"}}]:
             if "ipBlock" in peer:
                 # A block has no containers to look a name up in.
@@ -182,32 +185,29 @@ class Network:
         for candidate in candidates:
             if _target(candidate) == port.get("port"):
                 return int(candidate["port"])
-        for pod in self._backends(service):
+        backends = [*_selected(service, self._all_pods)]
+        for pod in backends:
             for candidate in candidates:
-                if pod.number(_target(candidate), protocol) == _number(pod, port):
-                    # Controller, ``hasTargetPortBypass``: a name can be another port on another
-                    # pod, which the policy does not allow.
-                    numbers = {
-                        p.number(_target(candidate), protocol) for p in self._backends(service)
-                    }
-                    allowed = all(n is None or _matches(wanted, n, protocol) for n in numbers)
-                    return int(candidate["port"]) if allowed else None
+                found = pod.number(_target(candidate), protocol)
+                if found is None or found != _number(pod, port):
+                    continue
+                numbers = {pod.number(_target(candidate), protocol) for pod in backends}
+                bypassed = isinstance(port["port"], int) and not all(
+                    n is None or _matches(_by_number(wanted), n, protocol) for n in numbers
+                )
+                # Controller, ``hasTargetPortBypass``: a name can be another port on another pod,
+                # which a policy that goes by numbers does not allow.
+                return None if bypassed else int(candidate["port"])
         return None
 
     def _behind(self, service: Manifest, port: int, protocol: str) -> Iterator[tuple[Pod, int]]:
         """Where kube-proxy may send what is addressed to ``port`` of ``service``."""
         for candidate in service["spec"]["ports"]:
             if (candidate["port"], candidate.get("protocol", "TCP")) == (port, protocol):
-                for pod in self._backends(service):
+                for pod in _selected(service, self.pods):
                     number = pod.number(_target(candidate), protocol)
                     if number is not None:
                         yield pod, number
-
-    def _backends(self, service: Manifest) -> Iterator[Pod]:
-        namespace, selector = service["metadata"]["namespace"], service["spec"].get("selector")
-        for pod in self.pods:
-            if selector and pod.namespace == namespace and selector.items() <= pod.labels.items():
-                yield pod
 
     def _peers(self, policy: Manifest, peer: Manifest) -> Iterator[Pod]:
         for pod in self.pods:
@@ -229,7 +229,7 @@ def _pod(found: Manifest) -> Pod:
         name=found["metadata"]["name"],
         namespace=found["metadata"]["namespace"],
         labels=found["metadata"].get("labels", {}),
-        address=found["status"]["podIP"],
+        address=found.get("status", {}).get("podIP", ""),
         ports=tuple(
             (port.get("name", ""), port["containerPort"], port.get("protocol", "TCP"))
             for container in found["spec"]["containers"]
@@ -250,6 +250,23 @@ def _target(port: Manifest) -> int | str:
     """Which port of the pods a Service's port leads to; by default the same."""
     target: int | str = port["targetPort"] if "targetPort" in port else port["port"]
     return target
+
+
+def _selected(service: Manifest, pods: Iterable[Pod]) -> Iterator[Pod]:
+    namespace, selector = service["metadata"]["namespace"], service["spec"].get("selector")
+    for pod in pods:
+        if selector and pod.namespace == namespace and selector.items() <= pod.labels.items():
+            yield pod
+
+
+def _types(spec: Manifest) -> list[str]:
+    """By default, as the API server fills it in: ingress, and egress if there are rules for it."""
+    types: list[str] = spec.get("policyTypes") or ["Ingress", *["Egress"] * ("egress" in spec)]
+    return types
+
+
+def _by_number(ports: Ports) -> Ports:
+    return [port for port in ports if not isinstance(port.get("port"), str)]
 
 
 def _number(pod: Pod, port: Manifest) -> int | None:
@@ -280,43 +297,21 @@ def _covers(block: str, address: str) -> bool:
 def _matches(ports: Ports, port: int, protocol: str) -> bool:
     """Agent, ``evaluateNamespacePolicyByLookUp``: no ports are all ports."""
     return not ports or any(
-        p.get("protocol", "TCP") == protocol and int(p["port"]) <= port <= _end(p) for p in ports
+        p.get("protocol", "TCP") == protocol
+        and (port == p["port"] or p["port"] < port <= (p.get("endPort") or 0))
+        for p in ports
     )
 
 
-def _end(port: Manifest) -> int:
-    return int(port.get("endPort") or port["port"])
-
-
 def as_deployed(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """``manifests`` as a cluster would hold them: pods made, addresses given, DNS beside them."""
+    """``manifests`` as a cluster would hold them: pods made, addresses given."""
     held = copy.deepcopy([pod for manifest in manifests for pod in _made_from(manifest)])
     for number, found in enumerate(held, start=1):
         if found["kind"] == "Pod":
             found["status"] = {"podIP": f"10.0.0.{number}", "phase": "Running"}
         elif found["kind"] == "Service":
-            found["spec"].setdefault("clusterIP", f"172.20.0.{number}")
-    return [*held, *cluster_dns()]
-
-
-def cluster_dns() -> list[Manifest]:
-    """CoreDNS as EKS installs it."""
-    labels = {"k8s-app": "kube-dns"}
-    ports = [{"port": 53, "targetPort": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
-    return [
-        {"kind": "Namespace", "metadata": {"name": "kube-system"}},
-        {
-            "kind": "Service",
-            "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
-            "spec": {"selector": labels, "clusterIP": "172.20.0.10", "ports": ports},
-        },
-        {
-            "kind": "Pod",
-            "metadata": {"name": "coredns", "namespace": "kube-system", "labels": labels},
-            "spec": {"containers": [{}]},
-            "status": {"podIP": "10.0.2.1", "phase": "Running"},
-        },
-    ]
+            found["spec"].setdefault("clusterIP", f"172.20.0.{number + 100}")
+    return held
 
 
 def _made_from(manifest: Manifest) -> Iterator[Manifest]:

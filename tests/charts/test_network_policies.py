@@ -10,13 +10,13 @@ import pytest
 
 from charts.names import VLLM_PORT
 from tests.network_policies import Manifest, Network, Pod, as_deployed
-from tests.reach import allowed, meant
+from tests.reach import allowed, meant, surroundings
 from tests.synthesis import Synthesised
 
 
 def test_pods_reach_what_they_need_and_nothing_else(each: Synthesised) -> None:
-    network = Network(as_deployed(manifests(each)))
-    assert len(network.pods) >= 7
+    network = deployed(manifests(each))
+    assert len(network.pods) >= 12
     assert allowed(network) == meant(network)
 
 
@@ -54,8 +54,36 @@ def any_port_to_aws(objects: list[Manifest]) -> None:
         del rule["ports"]
 
 
+def ingress(objects: list[Manifest]) -> Any:
+    (rule,) = of(objects, "NetworkPolicy", "allow-clients-to-vllm")["spec"]["ingress"]
+    return rule
+
+
+def open_to_everybody(objects: list[Manifest]) -> None:
+    del ingress(objects)["from"]
+
+
 def open_to_the_cluster(objects: list[Manifest]) -> None:
-    del of(objects, "NetworkPolicy", "allow-clients-to-vllm")["spec"]["ingress"][0]["from"]
+    ingress(objects)["from"] = [{"namespaceSelector": {}}]
+
+
+def open_to_clients_of_any_namespace(objects: list[Manifest]) -> None:
+    ingress(objects)["from"][0]["namespaceSelector"] = {}
+
+
+def another_port_to_aws(objects: list[Manifest]) -> None:
+    https = of(objects, "NetworkPolicy", "allow-aws")["spec"]["egress"][0]
+    https["ports"].append({"port": 8080, "protocol": "TCP"})
+
+
+def a_range_of_ports_to_aws(objects: list[Manifest]) -> None:
+    https = of(objects, "NetworkPolicy", "allow-aws")["spec"]["egress"][0]
+    https["ports"][0]["endPort"] = 7000
+
+
+def dns_to_all_of_kube_system(objects: list[Manifest]) -> None:
+    (rule,) = of(objects, "NetworkPolicy", "allow-dns")["spec"]["egress"]
+    del rule["to"][0]["podSelector"]
 
 
 @pytest.mark.parametrize(
@@ -77,19 +105,29 @@ def test_charts_that_cut_a_pod_off_are_caught(
 ) -> None:
     broken = copy.deepcopy(manifests(synthesised))
     break_it(broken)
-    network = Network(as_deployed(broken))
+    network = deployed(broken)
     assert meant(network) - allowed(network)
 
 
 @pytest.mark.parametrize(
-    "break_it", [any_port_to_aws, open_to_the_cluster, without("default-deny")]
+    "break_it",
+    [
+        any_port_to_aws,
+        another_port_to_aws,
+        a_range_of_ports_to_aws,
+        dns_to_all_of_kube_system,
+        open_to_everybody,
+        open_to_the_cluster,
+        open_to_clients_of_any_namespace,
+        without("default-deny"),
+    ],
 )
 def test_charts_that_let_too_much_through_are_caught(
     break_it: Callable[[list[Manifest]], None], synthesised: Synthesised
 ) -> None:
     broken = copy.deepcopy(manifests(synthesised))
     break_it(broken)
-    network = Network(as_deployed(broken))
+    network = deployed(broken)
     assert allowed(network) - meant(network)
 
 
@@ -130,6 +168,8 @@ def egress(**peer: Any) -> Manifest:
     }
 
 
+OURS: Manifest = {"kind": "Namespace", "metadata": {"name": "ours"}}
+THEIRS: Manifest = {"kind": "Namespace", "metadata": {"name": "theirs"}}
 CLIENT = pod("client", "10.0.0.1")
 SERVER = pod("server", "10.0.0.2", ("http", 8000))
 
@@ -139,7 +179,7 @@ def client(network: Network) -> Pod:
 
 
 def test_the_policy_names_the_pods_port_and_the_packet_carries_the_services() -> None:
-    network = Network([CLIENT, SERVER, service(80, 8000), egress()])
+    network = Network([OURS, CLIENT, SERVER, service(80, 8000), egress()])
     assert network.may_open(client(network), "172.20.0.1", 80)
     assert not network.may_open(client(network), "172.20.0.1", 8000)
     assert network.may_open(client(network), "10.0.0.2", 8000)
@@ -147,34 +187,83 @@ def test_the_policy_names_the_pods_port_and_the_packet_carries_the_services() ->
 
 
 def test_a_named_port_of_a_service_is_that_of_its_pods() -> None:
-    network = Network([CLIENT, SERVER, service(80, "http"), egress()])
+    network = Network([OURS, CLIENT, SERVER, service(80, "http"), egress()])
     assert network.may_open(client(network), "172.20.0.1", 80)
 
 
 def test_a_name_that_is_another_port_on_another_pod_opens_nothing() -> None:
     other = pod("server", "10.0.0.3", ("http", 22))
-    network = Network([CLIENT, SERVER, other, service(80, "http"), egress()])
+    network = Network([OURS, CLIENT, SERVER, other, service(80, "http"), egress()])
     assert not network.may_open(client(network), "172.20.0.1", 80)
 
 
 def test_a_block_of_addresses_does_not_reach_a_service_by_its_pods() -> None:
     by_block = egress(ipBlock={"cidr": "10.0.0.0/24"})
-    network = Network([CLIENT, SERVER, service(8000, 8000), by_block])
+    network = Network([OURS, CLIENT, SERVER, service(8000, 8000), by_block])
     assert network.may_open(client(network), "10.0.0.2", 8000)
     assert not network.may_open(client(network), "172.20.0.1", 8000)
 
 
 def test_a_pod_that_has_ended_is_nobody() -> None:
     ended = pod("server", "10.0.0.2", ("http", 8000), phase="Succeeded")
-    network = Network([CLIENT, ended, service(8000, 8000), egress()])
+    network = Network([OURS, CLIENT, ended, service(8000, 8000), egress()])
     assert not network.may_open(client(network), "10.0.0.2", 8000)
     assert not network.may_open(client(network), "172.20.0.1", 8000)
 
 
 def test_a_pod_that_no_policy_selects_is_free() -> None:
-    network = Network([CLIENT, SERVER, service(8000, 8000)])
+    network = Network([OURS, CLIENT, SERVER, service(8000, 8000)])
     assert network.may_open(client(network), "172.20.0.1", 8000)
     assert network.may_open(client(network), "198.51.100.1", 22)
+
+
+def test_a_service_of_another_namespace_is_another_service() -> None:
+    theirs = service(8000, 8000)
+    theirs["metadata"] = {"name": "server", "namespace": "theirs"}
+    there = pod("server", "10.0.0.9", ("http", 8000))
+    there["metadata"] = there["metadata"] | {"namespace": "theirs"}
+    network = Network([OURS, THEIRS, CLIENT, there, theirs, egress()])
+    assert not network.may_open(client(network), "172.20.0.1", 8000)
+    assert not network.may_open(client(network), "10.0.0.9", 8000)
+
+
+def test_a_named_port_is_looked_up_in_pods_and_not_in_a_block() -> None:
+    named = egress()
+    named["spec"]["egress"][0]["ports"] = [{"port": "http"}]
+    network = Network([OURS, CLIENT, SERVER, service(80, 8000), named])
+    assert network.may_open(client(network), "10.0.0.2", 8000)
+    assert network.may_open(client(network), "172.20.0.1", 80)
+    by_block = egress(ipBlock={"cidr": "10.0.0.0/24"})
+    by_block["spec"]["egress"][0]["ports"] = [{"port": "http"}]
+    network = Network([OURS, CLIENT, SERVER, by_block])
+    assert not network.may_open(client(network), "10.0.0.2", 8000)
+
+
+def test_a_range_of_ports_ends_where_it_says() -> None:
+    ranged = egress()
+    ranged["spec"]["egress"][0]["ports"][0]["endPort"] = 8002
+    network = Network([OURS, CLIENT, SERVER, ranged])
+    reached = [
+        port for port in range(7999, 8005) if network.may_open(client(network), "10.0.0.2", port)
+    ]
+    assert reached == [8000, 8001, 8002]
+
+
+def test_a_policy_without_types_isolates_as_the_api_server_says() -> None:
+    untyped = egress()
+    del untyped["spec"]["policyTypes"]
+    network = Network([OURS, CLIENT, SERVER, untyped])
+    assert network.may_open(client(network), "10.0.0.2", 8000)
+    assert not network.may_open(client(network), "10.0.0.2", 22)
+
+
+def test_pods_of_a_namespace_that_is_not_there_are_an_error() -> None:
+    with pytest.raises(ValueError, match="namespaces that are not there: ours"):
+        Network([CLIENT])
+
+
+def deployed(found: list[Manifest]) -> Network:
+    return Network([*as_deployed(found), *surroundings()])
 
 
 def manifests(synthesised: Synthesised) -> list[Manifest]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from charts.names import NAMESPACE
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests
-from tests.network_policies import Network, cluster_dns
-from tests.reach import allowed, meant
+from tests.network_policies import Network
+from tests.reach import allowed, meant, surroundings
 
 SERVICES = {"qwen-vllm", "qwen-sd-vllm"}
 
@@ -27,6 +28,7 @@ def _with_addresses(cluster: Cluster) -> Network | None:
         for kind in ("Pod", "Service", "NetworkPolicy")
         for item in cluster.all(kind)
     ]
-    network = Network([*found, *cluster_dns()])
+    (namespace,) = (n for n in cluster.all("Namespace", None) if n["metadata"]["name"] == NAMESPACE)
+    network = Network([*found, {**namespace, "kind": "Namespace"}, *surroundings()])
     ready = {pod.labels.get("app") for pod in network.pods}
     return network if {*SERVICES, "qwen-llmperf"} <= ready else None
