@@ -62,7 +62,7 @@ synth: $(CLI) ## Write cdk.out/ and dist/ for EXPERIMENT
 	@python -m experiment notes "$(EXPERIMENT)"
 
 .PHONY: manifests
-manifests: $(CLI) ## Write dist/ alone, complete with ACCOUNT if it is given
+manifests: $(CLI) ## Write cdk.out/ and dist/, complete with ACCOUNT if it is given, and list dist/
 	$(CDK) synth --quiet $(if $(ACCOUNT),--context account=$(ACCOUNT))
 	@ls dist
 
@@ -118,18 +118,23 @@ diff: $(CLI) ## What the working tree would change against BASE (default: main)
 	@scripts/diff.py "$(BASE)" "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
 
 # What acts on an account names its experiment: another one may stand there, at 36 dollars an hour.
-NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file || \
+NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file -a -n "$(EXPERIMENT)" || \
 	{ echo "EXPERIMENT is needed: make $@ EXPERIMENT=experiments/NAME.yaml" >&2; exit 2; }
+
+.PHONY: bootstrap
+bootstrap: $(CLI) ## Prepare the account's regions of EXPERIMENT for the CDK, once
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment bootstrap --experiment "$(EXPERIMENT)"
 
 .PHONY: deploy
 deploy: $(CLI) ## Deploy EXPERIMENT, all of it or STACKS; takes back what an earlier deploy left
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment deploy $(STACKS) --experiment "$(EXPERIMENT)" $(if $(YES),--yes)
+	@python -m deployment deploy $(STACKS) --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
 
 .PHONY: destroy
 destroy: $(CLI) ## Remove EXPERIMENT from the account, but for its bucket and logs
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(YES),--yes)
+	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
 
 .PHONY: addons
 addons: $(READY) ## Which versions of the pinned add-ons EKS offers

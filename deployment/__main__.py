@@ -1,4 +1,4 @@
-"""``python -m deployment deploy|destroy|addons FILE``: the experiment of FILE in its account."""
+"""``python -m deployment bootstrap|deploy|destroy|addons``: an experiment in an account."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def main() -> int:
     deploy = commands.add_parser("deploy", help="create the stacks, or change them")
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
     destroy = commands.add_parser("destroy", help="delete the stacks that are there")
+    commands.add_parser("bootstrap", help="prepare the account's regions for the CDK")
     commands.add_parser("addons", help="say which add-on versions EKS offers")
     for command in (deploy, destroy):
         command.add_argument("--yes", action="store_true", help="do not ask")
@@ -29,7 +30,11 @@ def main() -> int:
             return stacks.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
         if given.command == "destroy":
             return stacks.destroy(experiment, given.experiment, yes=given.yes)
+        if given.command == "bootstrap":
+            return stacks.bootstrap(experiment, given.experiment)
         return addons.compare(experiment)
+    except KeyboardInterrupt:  # the CLI has said what it leaves
+        return 130
     except (DeploymentError, ExperimentError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -14,7 +14,7 @@ from stacks.cluster import KUBERNETES_VERSION
 def compare(experiment: Experiment) -> int:
     """A line an add-on; returns 1 if EKS does not offer a pinned version, or else 0."""
     region = experiment.aws.region
-    print(f"add-ons of EKS {KUBERNETES_VERSION} in {region}, against stacks/addons.py")
+    print(f"add-ons of EKS {KUBERNETES_VERSION} in {region}, against stacks/addons.py", flush=True)
     return max([_line(name, pinned, *_offered(name, region)) for name, pinned in VERSIONS.items()])
 
 

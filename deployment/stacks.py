@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,9 +40,9 @@ def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: boo
     earlier deploy left: the bucket and the logs. Raises DeploymentError.
     """
     account = account_id(experiment.aws.region)
-    print(f"{_headline(experiment, file, account)}: deploying {', '.join(stacks) or 'all stacks'}")
+    _say(f"{_headline(experiment, file, account)}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(experiment):
-        print(f"{file}: {note}", flush=True)
+        _say(f"{file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
     context = _context(file, account)
@@ -54,12 +55,12 @@ def destroy(experiment: Experiment, file: str, *, yes: bool) -> int:
     Says first what it found and what will stay. Raises DeploymentError, also if it found nothing.
     """
     account = account_id(experiment.aws.region)
-    print(f"{_headline(experiment, file, account)}: looking for its stacks", flush=True)
-    regions = {experiment.aws.region, budget_region(experiment.aws.region)}
-    if not any(_begins_with(f"{experiment.name}-", region) for region in regions):
+    _say(f"{_headline(experiment, file, account)}: looking for its stacks")
+    if not any(_begins_with(f"{experiment.name}-", region) for region in _regions(experiment)):
         raise _nothing(experiment, account)
-    if status := _cdk("synth", "--quiet", "--output", str(ASSEMBLY), *_context(file, account)):
-        return status
+    if not (yes or sys.stdin.isatty()):
+        raise DeploymentError("there is no terminal to ask on; YES=1 deletes without asking")
+    _synthesise(file, account)
     stacks = [*_found(ASSEMBLY)]
     there = [stack.name for stack in stacks if stack.status]
     if not there:
@@ -67,19 +68,36 @@ def destroy(experiment: Experiment, file: str, *, yes: bool) -> int:
     width = max(len(stack.name) for stack in stacks)
     for stack in stacks:
         what = f"will be deleted ({stack.status})" if stack.status else "not there"
-        print(f"  {stack.name:{width}}  {stack.region}  {what}")
+        _say(f"  {stack.name:{width}}  {stack.region}  {what}")
     for kept in _kept(ASSEMBLY, there):
-        print(f"  {kept} stays; make deploy takes it back")
+        _say(f"  {kept} stays; make deploy takes it back")
     force = ["--force"] if yes else []
     return _cdk("destroy", "--app", str(ASSEMBLY), *there, "--exclusively", *force)
 
 
+def bootstrap(experiment: Experiment, file: str) -> int:
+    """Prepares the account's regions for the CDK; returns the CLI's exit status.
+
+    Raises DeploymentError.
+    """
+    account = account_id(experiment.aws.region)
+    places = [f"aws://{account}/{region}" for region in sorted(_regions(experiment))]
+    _say(f"{_headline(experiment, file, account)}: preparing {', '.join(places)}")
+    return _cdk("bootstrap", *places, *_context(file, account))
+
+
+def _regions(experiment: Experiment) -> set[str]:
+    """The experiment's own, and that of its budget."""
+    return {experiment.aws.region, budget_region(experiment.aws.region)}
+
+
 def _nothing(experiment: Experiment, account: str) -> DeploymentError:
-    region = experiment.aws.region
-    others = ", ".join(sorted(_experiments(region) - {experiment.name}))
+    found = {name for region in _regions(experiment) for name in _experiments(region)}
+    others = ", ".join(sorted(found - {experiment.name}))
     return DeploymentError(
-        f"nothing of experiment {experiment.name} is in account {account}, {region}: nothing was "
-        f"deleted. {f'There stand: {others}' if others else 'No other stands there either'}"
+        f"nothing of experiment {experiment.name} is in account {account}, "
+        f"{experiment.aws.region}: nothing was deleted. "
+        + (f"There are stacks of: {others}" if others else "No experiment has stacks there")
     )
 
 
@@ -87,14 +105,34 @@ def _headline(experiment: Experiment, file: str, account: str) -> str:
     return f"experiment {experiment.name} ({file}), account {account}, {experiment.aws.region}"
 
 
+def _say(line: str) -> None:
+    """At once: the CLI writes to the same place, past this process's buffer."""
+    print(line, flush=True)
+
+
 def _context(file: str, account: str) -> list[str]:
-    return ["--context", f"experiment={file}", "--context", f"account={account}"]
+    return ["--context", f"experiment={Path(file).resolve()}", "--context", f"account={account}"]
 
 
-def _cdk(command: str, *arguments: str) -> int:
+def _synthesise(file: str, account: str) -> None:
+    """Writes the assembly; what the CLI says of it is shown only if it fails."""
+    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *_context(file, account))
+    done = _run(arguments, capture=True)
+    if done.returncode:
+        raise DeploymentError((done.stderr or done.stdout).strip())
+
+
+def _cdk(*arguments: str) -> int:
     """The CLI, which asks and reports on this terminal."""
-    options = ("--no-lookups", "--no-notices")
-    return subprocess.run(["cdk", command, *arguments, *options], cwd=ROOT, check=False).returncode
+    return _run(arguments, capture=False).returncode
+
+
+def _run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProcess[str]:
+    command = ["cdk", *arguments, "--no-lookups", "--no-notices"]
+    try:
+        return subprocess.run(command, cwd=ROOT, check=False, capture_output=capture, text=True)
+    except FileNotFoundError:
+        raise DeploymentError("no cdk on the PATH: make brings it") from None
 
 
 def _found(assembly: Path) -> Iterator[Stack]:
@@ -150,4 +188,4 @@ def _kept(assembly: Path, stacks: Sequence[str]) -> Iterator[str]:
         for resource in template["Resources"].values():
             if resource.get("DeletionPolicy") == "Retain":
                 properties = resource["Properties"]
-                yield properties.get("BucketName") or properties["LogGroupName"]
+                yield properties.get("BucketName") or properties.get("LogGroupName") or "a resource"

@@ -10,8 +10,8 @@ from experiment.schema import Experiment, Purchase
 def notes(experiment: Experiment) -> Iterator[str]:
     """Said after synthesis and before a deploy."""
     capacity = experiment.capacity
-    if " in place of " in experiment.price_of:
-        yield f"capacity.price: every cost is reckoned with the price of {experiment.price_of}"
+    if not experiment.priced_as_bought:
+        yield f"capacity.price: costs are reckoned with that of {experiment.price_of}"
     if capacity.purchase is Purchase.ON_DEMAND and not capacity.instance.sold_on_demand:
         yield (
             f"capacity.purchase = on-demand: no on-demand price of {capacity.instance_type} was "

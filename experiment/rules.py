@@ -15,7 +15,7 @@ from typing import Final
 
 from experiment.errors import Refusal, shown
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
-from experiment.runtimes import RUNTIMES, runtimes_serving, serving_in_words
+from experiment.runtimes import RUNTIMES, serving_in_words
 from experiment.schema import Experiment, Serving, Structure
 
 LLMPERF_PREFIX_TOKENS: Final = 41
@@ -139,8 +139,8 @@ def _mode(experiment: Experiment) -> Refusals:
     runtime, mode = experiment.serving_runtime, experiment.speculation.mode
     if mode in runtime.modes:
         return
-    able = runtimes_serving(mode)
-    elsewhere = f"{mode} is served by {', '.join(able)}" if able else f"no runtime serves {mode}"
+    able = serving_in_words(mode)
+    elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
     yield Refusal(
         "speculation.mode",
         str(mode),

@@ -250,12 +250,17 @@ class Experiment(_Model):
     def price_of(self) -> str:
         """Whose price is reckoned with, e.g. ``capacity-block in us-east-2``.
 
-        Where the node is bought otherwise or elsewhere, that it is not this node's price.
+        Where the node is bought otherwise or elsewhere, that no price of that is given.
         """
+        price, bought = self.capacity.price, f"{self.capacity.purchase} in {self.aws.region}"
+        missing = "" if self.priced_as_bought else f"; no price of {bought} is given"
+        return f"{price.purchase} in {price.region}{missing}"
+
+    @property
+    def priced_as_bought(self) -> bool:
+        """Whether the price is that of the purchase option and the region."""
         price = self.capacity.price
-        bought = f"{self.capacity.purchase} in {self.aws.region}"
-        priced = f"{price.purchase} in {price.region}"
-        return priced if priced == bought else f"{priced}, in place of {bought}"
+        return (price.purchase, price.region) == (self.capacity.purchase, self.aws.region)
 
     @property
     def served_length(self) -> int:

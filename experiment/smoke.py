@@ -38,14 +38,14 @@ CASES: Final = (
 def smoke(experiment: Experiment, file: str) -> str:
     """YAML of ``experiment``, which is ``file``'s, with a small pair, short and with few requests.
 
-    It has the same name, and so the same stacks and the same node. Raises ExperimentError for a
-    mode that no small pair is known for.
+    It has the same name, and so the same stacks and the same node. Small heads are not known, so
+    it speculates by a fused draft model. Raises ExperimentError for a runtime that serves none.
     """
-    mode = experiment.speculation.mode
-    if mode is not Mode.FUSED:
-        allowed = f"must be {Mode.FUSED}, the one mode that a small pair is known for"
-        raise ExperimentError(file, Refusal("speculation.mode", str(mode), allowed))
+    if Mode.FUSED not in experiment.serving_runtime.modes:
+        allowed = f"serves no {Mode.FUSED}, the one mode that a small pair is known for"
+        raise ExperimentError(file, Refusal("runtime", experiment.runtime, allowed))
     data: dict[str, Any] = experiment.model_dump(mode="json")
+    data["speculation"]["mode"] = str(Mode.FUSED)
     data["models"] = {
         role: {"id": name, "revision": revision}
         for role, (name, revision) in (("target", TARGET), ("draft", DRAFT))
@@ -66,7 +66,7 @@ def smoke(experiment: Experiment, file: str) -> str:
     yaml.default_flow_style = False
     yaml.dump(data, text)
     return (
-        f"# Made by make smoke from {file}: a trial of the same stacks with a small pair.\n"
-        "# Its results say nothing about speculation. Deploy it before that file.\n\n"
+        f"# Made by make smoke from {file}: the same stacks, tried with a small pair.\n"
+        f"# Deploy it before {file}. Its results say nothing about speculation.\n\n"
         + text.getvalue()
     )

@@ -55,6 +55,10 @@ class NetworkStack(Stack):
                 ),
             ],
         )
+        acknowledge(
+            self.vpc,
+            {"CloudFormation-Validate::W3010": "The experiment names the zones that have trn2."},
+        )
         self._tag_handler(experiment.name)
         self._flow_logs()
         self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)

@@ -116,9 +116,9 @@ class ServingStack(Stack):
         --prune`` sees to its own kinds, CloudFormation deletes the resource of any other
         (docs/decisions/0015).
         """
+        # One after the other: each takes two functions, and an account may run no more than ten.
         earlier: list[IDependable] = [*identities]
         for chart in charts(Cdk8sApp(), self._experiment, self.deployed(self.account)):
-            applied: list[IDependable] = []
             for name, objects in _manifests(chart):
                 manifest = eks.KubernetesManifest(
                     self,
@@ -129,10 +129,8 @@ class ServingStack(Stack):
                     overwrite=True,
                 )
                 acknowledge(manifest, HOLDS_PROMPTS)
-                # The namespace is the first object of the first chart.
-                manifest.node.add_dependency(*earlier, *applied[:1])
-                applied.append(manifest)
-            earlier = applied
+                manifest.node.add_dependency(*earlier)
+                earlier = [manifest]
 
     def _outputs(self, administrator: iam.Role) -> None:
         kubectl = f"kubectl --namespace {NAMESPACE}"

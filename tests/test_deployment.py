@@ -32,23 +32,14 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
     """Bootstrapped, and with a stack of the experiment ``standing``."""
     logs = tmp_path_factory.mktemp("deployment")
     with embedded_aws(REGION, logs / "aws.log") as aws:
-        bootstrap(aws, logs)
+        done = deployment("bootstrap", "--experiment", "experiments/article.yaml", aws=aws)
+        assert done.returncode == 0, done.stderr
         aws.client("cloudformation").create_stack(
             StackName=STANDING,
             TemplateBody=json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}),
             Tags=[{"Key": "Experiment", "Value": "standing"}],
         )
         yield aws
-
-
-def bootstrap(aws: Aws, folder: Path) -> None:
-    """From a folder that has no app."""
-    cli = ROOT / "node_modules" / ".bin" / "cdk"
-    command = [str(cli), "bootstrap", "--no-notices", f"aws://{aws.account}/{REGION}"]
-    quiet = {"CDK_DISABLE_CLI_TELEMETRY": "true"}
-    subprocess.run(
-        command, cwd=folder, env={**aws.environment, **quiet}, capture_output=True, check=True
-    )
 
 
 def deployment(
@@ -80,7 +71,7 @@ def test_destroying_what_is_not_there_fails_and_touches_nothing(aws: Aws, tmp_pa
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         f"nothing of experiment forgotten is in account {aws.account}, {REGION}: nothing was "
-        "deleted. There stand: standing"
+        "deleted. There are stacks of: standing"
     )
     assert standing(aws) == before
 
@@ -110,12 +101,27 @@ def test_a_destroyed_experiment_can_be_deployed_again(aws: Aws, tmp_path: Path) 
     assert kept == b"hours of compiling"
 
 
-@pytest.mark.parametrize("command", ["deploy", "destroy"])
-def test_make_wants_the_experiment_named(command: str) -> None:
+def test_without_a_terminal_nothing_is_deleted_unasked(aws: Aws, tmp_path: Path) -> None:
+    file = edited(tmp_path, {"name": "standing"})
+    done = deployment("destroy", "--experiment", str(file), aws=aws)
+    assert done.returncode == 1
+    assert done.stderr == "there is no terminal to ask on; YES=1 deletes without asking\n"
+    assert STANDING in standing(aws)
+
+
+@pytest.mark.parametrize("experiment", [None, ""])
+@pytest.mark.parametrize("command", ["bootstrap", "deploy", "destroy"])
+def test_make_wants_the_experiment_named(command: str, experiment: str | None) -> None:
     outside = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     outside.pop("EXPERIMENT", None)
+    named = [] if experiment is None else [f"EXPERIMENT={experiment}"]
     done = subprocess.run(
-        ["make", command], cwd=ROOT, env=outside, capture_output=True, text=True, check=False
+        ["make", command, *named],
+        cwd=ROOT,
+        env=outside,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode != 0
     assert f"EXPERIMENT is needed: make {command} EXPERIMENT=" in done.stderr

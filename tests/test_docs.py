@@ -49,7 +49,7 @@ def _anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-COMMANDS: Final = ("deploy", "destroy", "addons", "smoke")
+COMMANDS: Final = ("bootstrap", "deploy", "destroy", "addons", "smoke")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -59,5 +59,6 @@ def test_a_command_to_copy_that_acts_on_an_account_names_its_experiment(document
         r"^ *```\w*\n(.*?)^ *```", document.read_text(encoding="utf-8"), re.M | re.S
     )
     for line in "\n".join(blocks).splitlines():
-        if re.search(rf"\bmake ({'|'.join(COMMANDS)})\b", line):
+        acts = re.search(rf"\bmake ({'|'.join(COMMANDS)})\b|\bkubectl apply\b.*\bdist/", line)
+        if acts:
             assert "EXPERIMENT=" in line, line

@@ -9,7 +9,9 @@ NxDI finds no ``.pt`` file, and a ``.bin`` under one name only (``modules/checkp
 
 from __future__ import annotations
 
+import pickle
 import shutil
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,14 +35,15 @@ def main(arguments: list[str]) -> int:
         weights = read(head)
         if target:
             weights[OUTPUT_HEAD] = output_head(target[0])
-    except (LookupError, OSError) as error:
-        print(f"prepare_draft: {error}", file=sys.stderr)
+    except (LookupError, OSError, RuntimeError, pickle.UnpicklingError, struct.error) as error:
+        print(f"prepare_draft: {head}: {error or 'is no checkpoint'}", file=sys.stderr)
         return 1
     output.mkdir(parents=True, exist_ok=True)
     for file in head.glob("*.json"):
         if not file.name.endswith(".index.json"):
             shutil.copy(file, output)
-    own = {name: tensor.contiguous() for name, tensor in weights.items()}
+    # Copies: safetensors refuses tensors that share memory, as tied ones do.
+    own = {name: tensor.clone().contiguous() for name, tensor in weights.items()}
     save_file(own, output / "model.safetensors", metadata={"format": "pt"})
     print(f"{output}: {len(own)} tensors" + (f", {OUTPUT_HEAD} of the target" if target else ""))
     return 0

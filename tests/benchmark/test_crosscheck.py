@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -50,6 +51,14 @@ def test_a_count_that_agrees() -> None:
     assert found.token_seconds[0] == pytest.approx(0.015)
     assert found.token_seconds[1] == 0.015
     assert found.positions == ((1, 1),) * 3 + ((2 / 3, 1),) * 3 + ((2 / 3, 2 / 3),)
+
+
+def test_a_count_that_one_of_two_loads_lacks_is_not_held_against_both() -> None:
+    """A run that a newer benchmark went on with: its first loads have no times between outputs."""
+    second = dataclasses.replace(count(), requests=("b",))
+    (found,) = check([record(), record(request="b")], [count(gaps=None), second])
+    assert [(f.name, f.ledger, f.server) for f in found.figures][1] == ("steps", 6, 6)
+    assert found.failures == ()
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def _config(synthesised: Synthesised) -> dict[str, Any]:
 def test_the_price_is_named_as_what_it_is(synthesised: Synthesised) -> None:
     """The node is bought on demand, and no such price was seen."""
     config = json.loads(synthesised.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
-    words = "capacity-block in us-east-2, in place of on-demand in us-east-2"
+    words = "capacity-block in us-east-2; no price of on-demand in us-east-2 is given"
     assert config["cost"]["price_of"] == words
     assert words in config["settings"]["Price"]
     dashboards = json.dumps(synthesised.template("observability"))

@@ -31,11 +31,14 @@ def test_of_a_block_at_its_own_price_there_is_nothing_to_say() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "capacity-block in us-east-2, in place of on-demand in us-east-2"),
-        (BLOCK | INDIA, "capacity-block in us-east-2, in place of capacity-block in ap-south-2"),
+        ({}, "capacity-block in us-east-2; no price of on-demand in us-east-2 is given"),
+        (
+            BLOCK | INDIA,
+            "capacity-block in us-east-2; no price of capacity-block in ap-south-2 is given",
+        ),
         (
             {"capacity.purchase": "spot", "capacity.price.purchase": "on-demand"},
-            "on-demand in us-east-2, in place of spot in us-east-2",
+            "on-demand in us-east-2; no price of spot in us-east-2 is given",
         ),
     ],
 )
@@ -43,7 +46,7 @@ def test_a_price_of_something_else_is_named_as_what_it_is(
     changes: dict[str, Any], words: str
 ) -> None:
     assert experiment(changes).price_of == words
-    assert f"capacity.price: every cost is reckoned with the price of {words}" in list(
+    assert f"capacity.price: costs are reckoned with that of {words}" in list(
         notes(experiment(changes))
     )
 

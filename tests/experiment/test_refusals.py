@@ -749,13 +749,13 @@ RULES = [
         "mode-of-the-other-runtime",
         {"speculation.mode": "eagle3"},
         "speculation.mode = 'eagle3': runtime vllm-0.9.1-nxdi serves fused, eagle; eagle3 is "
-        "served by vllm-0.16-nxdi",
+        "served by vllm-0.16-nxdi (llama)",
     ),
     _edit(
         "fused-on-the-plugin",
         {"runtime": "vllm-0.16-nxdi"},
         "speculation.mode = 'fused': runtime vllm-0.16-nxdi serves eagle, eagle3; fused is "
-        "served by vllm-0.9.1-nxdi",
+        "served by vllm-0.9.1-nxdi (llama, qwen2, qwen3)",
     ),
     _edit(
         "target-unknown",

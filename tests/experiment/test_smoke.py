@@ -55,10 +55,16 @@ def test_what_it_measures_stands_in_no_curve_of_the_experiment() -> None:
     assert not names[0] & names[1]
 
 
-def test_a_mode_without_a_small_pair_is_refused_in_one_line() -> None:
+def test_a_head_is_tried_out_with_a_fused_draft() -> None:
+    large, little = small(EAGLE)
+    assert (large.speculation.mode, little.speculation.mode) == ("eagle", "fused")
+    assert little.runtime == large.runtime
+
+
+def test_a_runtime_without_a_small_pair_is_refused_in_one_line() -> None:
     with pytest.raises(ExperimentError) as refused:
-        smoke(parse(edited(EAGLE), "mine.yaml"), "mine.yaml")
+        smoke(parse(edited(EAGLE | {"runtime": "vllm-0.16-nxdi"}), "mine.yaml"), "mine.yaml")
     assert str(refused.value) == (
-        "mine.yaml: speculation.mode = 'eagle': must be fused, the one mode that a small pair is "
+        "mine.yaml: runtime = 'vllm-0.16-nxdi': serves no fused, the one mode that a small pair is "
         "known for"
     )

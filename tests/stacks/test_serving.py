@@ -17,15 +17,21 @@ def test_applies_every_chart_in_order(synthesised: Synthesised) -> None:
     manifests = dict(synthesised.resources(APPLIED))
     first = [m for m in manifests.values() if not set(_needs(m)) & set(manifests)]
     assert [_kinds(m) for m in first] == [["Namespace"]]
+    # One after the other, in the order of the charts.
+    order, done = [], set(_needs(first[0]))
+    while following := [
+        (i, m) for i, m in manifests.items() if i not in done and done.issuperset(_needs(m))
+    ]:
+        ((logical_id, manifest),) = following
+        order.append(_first(manifest))
+        done.add(logical_id)
     chart_of = {
-        (o["kind"], o["metadata"]["name"]): number
+        _identity(found): number
         for number, chart in enumerate(synthesised.manifests.values())
-        for o in chart
+        for found in chart
     }
-    for manifest in manifests.values():
-        own = chart_of[_first(manifest)]
-        needs = [chart_of[_first(manifests[n])] for n in _needs(manifest) if n in manifests]
-        assert own == 0 or own - 1 in needs, _first(manifest)
+    assert len(order) == len(manifests)
+    assert [chart_of[identity] for identity in order] == sorted(chart_of[i] for i in order)
     assert all(m["Properties"]["Overwrite"] is True for m in manifests.values())
 
 

@@ -20,6 +20,7 @@ OF_THE_HEAD: Final = {
     "embed_tokens.weight": ["torch.float32", [5, 2], 1.0],
     "fc.weight": ["torch.float32", [2, 4], 3.0],
 }
+TIED: Final = {"tied.weight": ["torch.float32", [5, 2], 1.0]}
 TARGETS: Final = {"untied": 9.0, "tied": 7.0}
 """What the output head of each target is filled with; of the tied one, its embeddings."""
 
@@ -29,12 +30,15 @@ import sys, torch
 from pathlib import Path
 from safetensors.torch import save_file
 folder = Path(sys.argv[1])
-head = {"fc.weight": torch.full((2, 4), 3.0), "embed_tokens.weight": torch.ones(5, 2)}
+shared = torch.ones(5, 2)
+head = {"fc.weight": torch.full((2, 4), 3.0), "embed_tokens.weight": shared}
 for name in sys.argv[2:]:
     (folder / name).mkdir()
     (folder / name / "config.json").write_text('{"model_type": "llama"}')
     save = save_file if name.endswith("safetensors") else torch.save
-    save(head, folder / name / name)
+    # safetensors cannot say that two names share their memory; a pickle can.
+    tied = {} if name.endswith("safetensors") else {"tied.weight": shared}
+    save(head | tied, folder / name / name)
 embeddings = {"model.embed_tokens.weight": torch.full((5, 2), 7.0, dtype=torch.bfloat16)}
 output = {"lm_head.weight": torch.full((5, 2), 9.0, dtype=torch.bfloat16)}
 for name in ("tied", "untied"):
@@ -87,19 +91,25 @@ def test_the_targets_output_head_is_copied_in(
     head: str, target: str, drafts: dict[tuple[str, str], dict[str, Any]], folder: Path
 ) -> None:
     output_head = {"lm_head.weight": ["torch.bfloat16", [5, 2], TARGETS[target]]}
-    assert drafts[head, target] == OF_THE_HEAD | output_head
+    tied = {} if head.endswith("safetensors") else TIED
+    assert drafts[head, target] == OF_THE_HEAD | tied | output_head
     config = folder / f"scratch-{head}-{target}" / "draft" / "config.json"
     assert config.read_text() == '{"model_type": "llama"}'
 
 
 def test_an_eagle3_head_keeps_what_it_has(drafts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    assert drafts[HEADS[2], ""] == OF_THE_HEAD
+    assert drafts[HEADS[2], ""] == OF_THE_HEAD | TIED
 
 
 def test_a_head_without_weights_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "head").mkdir()
     said = run(SCRIPT, tmp_path, tmp_path / "head", status=1)
-    assert said == f"prepare_draft: {tmp_path}/head has no .safetensors, .bin or .pt file\n"
+    head = tmp_path / "head"
+    assert said == f"prepare_draft: {head}: {head} has no .safetensors, .bin or .pt file\n"
+    (head / "pytorch_model.bin").write_bytes(b"half of it")
+    said = run(SCRIPT, tmp_path, head, status=1)
+    assert said.startswith(f"prepare_draft: {head}: ")
+    assert "Traceback" not in said
 
 
 def test_nothing_is_prepared_for_an_artifact_that_is_there(tmp_path: Path) -> None:
