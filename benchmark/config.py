@@ -89,7 +89,7 @@ class Cost(_Model):
     @property
     def price(self) -> str:
         """Whose price it is and of when, in words."""
-        return f"{self.price_of}, as of {self.as_of}" if self.price_of else f"as of {self.as_of}"
+        return f"as of {self.as_of}" + (f", {self.price_of}" if self.price_of else "")
 
 
 class Config(_Model):

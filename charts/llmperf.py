@@ -137,7 +137,7 @@ def _settings(experiment: Experiment, baseline: Variant, speculative: Variant) -
         "Batch and length": f"{serving.batch} x {serving.length} tokens",
         "Region": experiment.aws.region,
         "Price": f"{experiment.capacity.price.usd_per_hour} USD per hour "
-        f"({experiment.price_of}, {experiment.capacity.price.as_of})",
+        f"(as of {experiment.capacity.price.as_of}, {experiment.price_of})",
         "Baseline artifact": baseline.artifact,
         "Speculative artifact": speculative.artifact,
     }

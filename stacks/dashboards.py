@@ -117,7 +117,7 @@ llmperf's figure: it divides by stream events, and a speculative server sends se
 one, so that it can call the faster server slower.
 
 *Cost* is {experiment.capacity.price.usd_per_hour:.2f} USD per hour and node \
-({experiment.price_of}, as of {experiment.capacity.price.as_of}), of which each service is charged \
+(as of {experiment.capacity.price.as_of}, {experiment.price_of}), of which each service is charged \
 {experiment.serving.devices} of {experiment.capacity.instance.devices} devices."""
 
 
