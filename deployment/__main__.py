@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from deployment import addons, stacks
+from deployment import addon_versions, lifecycle
 from deployment.errors import DeploymentError
 from experiment import ExperimentError, load
 
@@ -27,12 +27,12 @@ def main() -> int:
     try:
         experiment = load(given.experiment)
         if given.command == "deploy":
-            return stacks.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
+            return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
         if given.command == "destroy":
-            return stacks.destroy(experiment, given.experiment, yes=given.yes)
+            return lifecycle.destroy(experiment, given.experiment, yes=given.yes)
         if given.command == "bootstrap":
-            return stacks.bootstrap(experiment, given.experiment)
-        return addons.compare(experiment)
+            return lifecycle.bootstrap(experiment, given.experiment)
+        return addon_versions.compare(experiment)
     except KeyboardInterrupt:  # the CLI has said what it leaves
         return 130
     except (DeploymentError, ExperimentError) as error:

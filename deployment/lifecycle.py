@@ -185,7 +185,7 @@ def _kept(assembly: Path, stacks: Sequence[str]) -> Iterator[str]:
     """Names of what outlives these stacks."""
     for stack in stacks:
         template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
-        for resource in template["Resources"].values():
+        for logical_id, resource in template["Resources"].items():
             if resource.get("DeletionPolicy") == "Retain":
                 properties = resource["Properties"]
-                yield properties.get("BucketName") or properties.get("LogGroupName") or "a resource"
+                yield properties.get("BucketName") or properties.get("LogGroupName") or logical_id
