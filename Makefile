@@ -102,7 +102,7 @@ test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and hold
 
 .PHONY: test-cluster
 test-cluster: $(READY_DEV) ## Judge the charts by a real control plane; needs Go 1.25+
-	@python -m rehearsal.control_plane
+	@python -m control_plane
 	pytest tests/cluster
 
 .PHONY: check

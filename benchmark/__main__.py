@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmark import config as configuration
-from benchmark.config import Config, ConfigError
-from benchmark.drive import Driver
-from benchmark.ledger import LedgerError
-from benchmark.run import CONFIG, Run, RunError
+from benchmark.config import Config
+from benchmark.errors import BenchmarkError, BucketError, RunError
+from benchmark.load.driver import Driver
+from benchmark.run.run import CONFIG, Run
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -41,7 +41,7 @@ def main() -> int:
         if arguments.command == "report":
             return _report(arguments.run_dir)
         return _run(os.environ)
-    except (ConfigError, LedgerError, RunError) as error:
+    except BenchmarkError as error:
         for line in str(error).splitlines():
             print(f"benchmark: {line}", file=sys.stderr)
         return 2
@@ -53,11 +53,11 @@ def _run(environment: Mapping[str, str]) -> int:
     )
     folder = Path(environment.get("RESULTS_DIR", "/results")) / _run_id(environment)
     # Only here: a report can be drawn where there is no AWS SDK.
-    from benchmark.publish import Publisher, PublishError
-    from benchmark.store import Store, StoreError
+    from benchmark.aws.bucket import Bucket
+    from benchmark.aws.cloudwatch import Publisher
 
     pause = _Pause()
-    store = Store(config.bucket, config.region, pause)
+    store = Bucket(config.bucket, config.region, pause)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         run = Run(
             config,
@@ -65,7 +65,6 @@ def _run(environment: Mapping[str, str]) -> int:
             driver=Driver.choose(environment, Path(scratch)),
             store=store,
             publisher=Publisher(config.region, folder, pause),
-            failures=(StoreError, PublishError),
         )
         failed, by = asyncio.run(_until_ended(run, pause))
     if by is not None:
@@ -75,7 +74,7 @@ def _run(environment: Mapping[str, str]) -> int:
     _report(folder)
     try:
         store.upload(folder)
-    except StoreError as error:
+    except BucketError as error:
         failed = [*failed, str(error)]
     return _conclude(config, folder, failed)
 
@@ -125,10 +124,11 @@ def _report(folder: Path) -> int:
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is no run's folder: has no {CONFIG}")
     # Only here: they bring matplotlib, and an error needs no figures.
-    from benchmark import report, table
+    from benchmark.report import terminal
+    from benchmark.report.page import write_report
 
-    print(table.render(folder, table.terminal_width()))
-    print(f"report: {report.write(folder)}")
+    print(terminal.render(folder, terminal.terminal_width()))
+    print(f"report: {write_report(folder)}")
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
+from benchmark.errors import ConfigError
 from benchmark.names import VARIANTS
 
 # llmperf draws prompt lengths until one is at least as long as its own instruction: with a mean
@@ -23,10 +24,6 @@ MINIMUM_INPUT_TOKENS: Final = 41
 MOST_SHOWN: Final = 20
 
 Text = Annotated[str, Field(min_length=1)]
-
-
-class ConfigError(ValueError):
-    """The configuration cannot be used. A line each: the file, the field, what is allowed."""
 
 
 class _Model(BaseModel):

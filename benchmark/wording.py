@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Final
 
-from benchmark.bootstrap import Interval
+from benchmark.analysis.intervals import Interval
 
 MISSING: Final = "-"
 NAME_WIDTH: Final = 20

@@ -14,12 +14,12 @@ from typing import Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from experiment import ExperimentError
+from rehearsal.console import Steps
 from rehearsal.endpoints import Endpoints, GoldenEndpoints
 from rehearsal.errors import RehearsalError
-from rehearsal.interruption import Interrupted, interruptible
 from rehearsal.layout import Layout
+from rehearsal.process.interruption import Interrupted, interruptible
 from rehearsal.rehearse import STEPS, rehearse
-from rehearsal.steps import Steps
 from rehearsal.vllm.endpoints import VllmEndpoints
 
 ROOT: Final = Path(__file__).resolve().parents[1]

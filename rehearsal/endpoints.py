@@ -14,10 +14,10 @@ from typing import Final, Protocol
 from benchmark.names import BASE, SPECULATIVE
 from experiment import Experiment
 from experiment.schema import Structure
+from rehearsal.console import Steps
+from rehearsal.golden.schedule import Decoding
 from rehearsal.layout import Layout
-from rehearsal.processes import await_line, running
-from rehearsal.schedule import Decoding
-from rehearsal.steps import Steps
+from rehearsal.process.processes import await_line, running
 
 START_SECONDS: Final = 30.0
 
@@ -160,4 +160,4 @@ def _command(experiment: Experiment, decoding: Decoding) -> list[str]:
         "otherwise": ACCEPTANCE[Structure.OPEN_ENDED],
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
-    return [sys.executable, "-m", "rehearsal.golden", *arguments]
+    return [sys.executable, "-m", "rehearsal.golden.server", *arguments]

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark import llmperf, table
-from rehearsal.steps import Steps
+from benchmark.load import llmperf
+from benchmark.report import terminal
+from rehearsal.console import Steps
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Outcome:
 
     def summary(self, steps: Steps) -> str:
         """What is printed at the end."""
-        results = table.render(self.run_dir, table.terminal_width())
+        results = terminal.render(self.run_dir, terminal.terminal_width())
         return "\n".join([results, *self._circumstances(), *self._ends(steps)])
 
     def _circumstances(self) -> Iterator[str]:

@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from typing import Final
 
 from experiment import Experiment, load
-from rehearsal import checks
-from rehearsal.aws import embedded_aws
-from rehearsal.cdk import Cdk
-from rehearsal.differences import Benchmark, Place, adapt
+from rehearsal.aws import checks
+from rehearsal.aws.cdk import Cdk
+from rehearsal.aws.client import embedded_aws
+from rehearsal.console import Steps
 from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
-from rehearsal.manifest import entry_point, read_pod
 from rehearsal.outcome import Outcome
-from rehearsal.processes import running
-from rehearsal.steps import Steps
+from rehearsal.pod.as_process import Benchmark, Place, adapt
+from rehearsal.pod.manifest import entry_point, read_pod
+from rehearsal.process.processes import running
 
 POD: Final = "qwen-llmperf"
 STEPS: Final = 6

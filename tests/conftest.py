@@ -45,7 +45,7 @@ LONG: Final = (
     "tests/test_diff.py",
     "tests/test_app.py",
     "tests/benchmark/test_main.py",
-    "tests/benchmark/test_run.py",
+    "tests/benchmark/run/test_run.py",
 )
 
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from rehearsal.aws import Aws, embedded_aws, environment
+from rehearsal.aws.client import Aws, embedded_aws, environment
 from stacks.addons import VERSIONS
 from tests.conftest import edited
 from tests.synthesis import ROOT

@@ -15,14 +15,14 @@ from typing import Final
 from benchmark.names import VARIANTS
 from experiment import Experiment
 from experiment.variants import variants
+from rehearsal.console import Steps
 from rehearsal.endpoints import Serving
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
-from rehearsal.manifest import read_deployment
-from rehearsal.processes import Process, reason, running, text
-from rehearsal.steps import Steps
-from rehearsal.vllm import pair
-from rehearsal.vllm.command import Served, Server, adapt
+from rehearsal.pod.manifest import read_deployment
+from rehearsal.process.processes import Process, reason, running, text
+from rehearsal.vllm import model_pair
+from rehearsal.vllm.server_command import Served, Server, adapt
 
 START_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
@@ -47,9 +47,9 @@ class VllmEndpoints:
         """Starts both, shows it as two of ``steps``, and ends them. Raises RehearsalError."""
         if not layout.vllm.exists():
             raise RehearsalError(f"{layout.vllm}: is missing; make rehearse-vllm sets it up")
-        known = pair.find(experiment, layout)
+        known = model_pair.find(experiment, layout)
         with steps.step("make the model pair", shows_itself=known is None) as step:
-            folder = known or pair.make(experiment, layout)
+            folder = known or model_pair.make(experiment, layout)
             step.found = os.path.relpath(folder, layout.root)
         servers = _servers(experiment, layout, folder)
         with contextlib.ExitStack() as stack:

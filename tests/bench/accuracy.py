@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmark import ledger, measures
-from benchmark.ledger import Record
+from benchmark import metrics
+from benchmark.record import Record, read_ledger
 from tests.bench.processes import Sent, golden, record, staggered, streams, tapped
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -40,7 +40,7 @@ def main() -> None:
                 names = [f"{time.monotonic_ns()}-{index}" for index in range(count)]
                 streams(tap_url, names, delays, chunks)
             sent = list(record(golden_url).values())
-            records = ledger.read(Path(folder) / "ledger.jsonl")
+            records = read_ledger(Path(folder) / "ledger.jsonl")
             _line(count, records[count:], sent[count:])
 
 
@@ -49,8 +49,8 @@ def _line(count: int, records: list[Record], sent: list[Sent]) -> None:
     pairs = list(zip(sorted(records, key=lambda r: r.sent), sent, strict=True))
     exact = all([n for _, n in r.chunks] == [n for _, n in s["chunks"]] for r, s in pairs)
     errors = np.array([_tpot(r) / _true_tpot(s) - 1 for r, s in pairs])
-    late = np.array([(measures.ttft(r) or 0) - _true_ttft(s) for r, s in pairs])
-    published = [(measures.llmperf_inter_token_latency(r) or 0) / _true_tpot(s) for r, s in pairs]
+    late = np.array([(metrics.ttft(r) or 0) - _true_ttft(s) for r, s in pairs])
+    published = [(metrics.llmperf_inter_token_latency(r) or 0) / _true_tpot(s) for r, s in pairs]
     tpot = np.percentile(100 * abs(errors), [50, 99])
     ttft = np.percentile(1000 * abs(late), [50, 99])
     print(
@@ -61,7 +61,7 @@ def _line(count: int, records: list[Record], sent: list[Sent]) -> None:
 
 
 def _tpot(record: Record) -> float:
-    return measures.time_per_output_token(record) or 0.0
+    return metrics.time_per_output_token(record) or 0.0
 
 
 def _true_tpot(sent: Sent) -> float:

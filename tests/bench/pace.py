@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from urllib.parse import urlsplit
 
-from rehearsal.wire import DONE, Answer, words
+from rehearsal.golden.wire import DONE, Answer, words
 
 TOKENS = 4
 _HEAD = (

@@ -13,10 +13,10 @@ from typing import Any
 
 import aiohttp
 
-from benchmark.ledger import Ledger
-from benchmark.tap import Tap, settle
-from rehearsal.golden import Golden
-from rehearsal.schedule import Step
+from benchmark.journal import Journal
+from benchmark.tap.tap import Tap, settle
+from rehearsal.golden.schedule import Step
+from rehearsal.golden.server import Golden
 from tests.bench import pace
 
 Sent = dict[str, Any]
@@ -96,7 +96,7 @@ def _serve_golden(pipe: Connection, rate: int, sizes: Sequence[int]) -> None:
 
 def _serve_tap(pipe: Connection, endpoint: str, path: Path) -> None:
     async def serve() -> None:
-        with Ledger(path) as ledger:
+        with Journal(path) as ledger:
             async with Tap(endpoint, run="bench", variant="Base", ledger=ledger) as tap:
                 settle()
                 await _forever(pipe, tap.url)

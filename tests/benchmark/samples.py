@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmark.config import Config
-from benchmark.ledger import Record
+from benchmark.record import Record
 
 
 def settings(**changes: Any) -> dict[str, Any]:

@@ -17,19 +17,17 @@ from pathlib import Path
 
 import aiohttp
 
-from benchmark import config, run
+from benchmark import config
 from benchmark.config import Load, TestCase
-from benchmark.drive import Driver, DriverError
-from benchmark.ledger import Record
+from benchmark.errors import BucketError, LoadError, PublishError
+from benchmark.load.driver import Driver
+from benchmark.record import Record
+from benchmark.run import run
 
 QUICK = run.Patience(start=10, recovery=0.3, stall=2, poll=0.02, grace=20)
 
 
-class ShippingError(Exception):
-    """What the stand-ins raise when they are told to fail."""
-
-
-class Store:
+class Bucket:
     """Copies the folder. Fails while ``failing``; ``events`` is shared with the publisher."""
 
     def __init__(self, target: Path, events: list[str]) -> None:
@@ -39,7 +37,7 @@ class Store:
     def upload(self, run_dir: Path) -> None:
         if self.failing:
             self.events.append("upload failed")
-            raise ShippingError("the bucket cannot be reached")
+            raise BucketError("the bucket cannot be reached")
         shutil.copytree(run_dir, self.target, dirs_exist_ok=True)
         self.events.append("upload")
 
@@ -59,7 +57,7 @@ class Publisher:
         llmperf_itl: Mapping[str, Sequence[float]],
     ) -> None:
         if self.failing:
-            raise ShippingError("throttled for too long")
+            raise PublishError("throttled for too long")
         if [case, round] in (entry[:2] for entry in self.published()):
             return
         line = [case, round, [record.request for record in records], dict(llmperf_itl)]
@@ -96,7 +94,7 @@ class InProcess(Driver):
         name, variant, round_ = results.parts[-3:]
         self.ran.append((name, variant, round_))
         if (name, variant) in self.fail:
-            raise DriverError("llmperf ended with status 1: out of memory")
+            raise LoadError("llmperf ended with status 1: out of memory")
         body = {
             "model": model,
             "messages": [{"role": "user", "content": case.line or "sonnet"}],
@@ -125,10 +123,9 @@ async def _main(path: Path, folder: Path) -> list[str]:
         config.load(path),
         folder,
         driver=InProcess(None, folder),
-        store=Store(folder.parent / "bucket", events),
+        store=Bucket(folder.parent / "bucket", events),
         publisher=Publisher(folder.parent / "published.jsonl", events),
         patience=QUICK,
-        failures=(ShippingError,),
     ).execute()
 
 

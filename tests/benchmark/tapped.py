@@ -12,11 +12,11 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from benchmark import ledger
-from benchmark.ledger import Ledger, Record
-from benchmark.tap import Tap
-from rehearsal.golden import Golden
-from rehearsal.schedule import Step
+from benchmark.journal import Journal
+from benchmark.record import Record, read_ledger
+from benchmark.tap.tap import Tap
+from rehearsal.golden.schedule import Step
+from rehearsal.golden.server import Golden
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -47,7 +47,7 @@ class Bench:
             return response.status, await response.read()
 
     def records(self) -> list[Record]:
-        return ledger.read(self.path)
+        return read_ledger(self.path)
 
     def only(self) -> Record:
         (record,) = self.records()
@@ -57,7 +57,7 @@ class Bench:
 @asynccontextmanager
 async def bench(endpoint: str, path: Path, stall_seconds: float = 5) -> AsyncIterator[Bench]:
     file = path / "ledger.jsonl"
-    with Ledger(file) as open_ledger:
+    with Journal(file) as open_ledger:
         tap = Tap(endpoint, run="r", variant="SD", ledger=open_ledger, stall_seconds=stall_seconds)
         async with tap, aiohttp.ClientSession() as client:
             tap.label("counting", 1)

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from benchmark import config
+from benchmark.errors import ConfigError
 from tests.benchmark import samples
 
 CASE = {"name": "x", "line": None, "structure": "structured"}
@@ -57,7 +58,7 @@ def test_is_frozen() -> None:
     ],
 )
 def test_refuses_in_one_line(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(config.ConfigError, match=message) as refusal:
+    with pytest.raises(ConfigError, match=message) as refusal:
         config.load(write(tmp_path, samples.settings(**change)))
     assert "\n" not in str(refusal.value)
     assert "config.json: " in str(refusal.value)
@@ -65,7 +66,7 @@ def test_refuses_in_one_line(tmp_path: Path, change: dict[str, Any], message: st
 
 def test_refuses_with_a_line_for_each_error(tmp_path: Path) -> None:
     path = write(tmp_path, samples.settings(cost={}, bucket=""))
-    with pytest.raises(config.ConfigError) as refusal:
+    with pytest.raises(ConfigError) as refusal:
         config.load(path)
     assert str(refusal.value).splitlines() == [
         f"{path}: bucket = '': String should have at least 1 character",
@@ -78,7 +79,7 @@ def test_refuses_with_a_line_for_each_error(tmp_path: Path) -> None:
 
 def test_counts_what_would_be_scrolled_past(tmp_path: Path) -> None:
     path = write(tmp_path, samples.settings(test_cases=[CASE | {"name": "../x"}] * 40))
-    with pytest.raises(config.ConfigError) as refusal:
+    with pytest.raises(ConfigError) as refusal:
         config.load(path)
     lines = str(refusal.value).splitlines()
     assert len(lines) == config.MOST_SHOWN + 1
@@ -86,8 +87,8 @@ def test_counts_what_would_be_scrolled_past(tmp_path: Path) -> None:
 
 
 def test_names_a_file_that_is_not_there_or_not_json(tmp_path: Path) -> None:
-    with pytest.raises(config.ConfigError, match=r"none.json: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"none.json: cannot be read: No such file"):
         config.load(tmp_path / "none.json")
     (tmp_path / "half.json").write_text('{"model":', encoding="utf-8")
-    with pytest.raises(config.ConfigError, match=r"half.json: is not JSON"):
+    with pytest.raises(ConfigError, match=r"half.json: is not JSON"):
         config.load(tmp_path / "half.json")

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from benchmark import llmperf
+import benchmark
+from benchmark.load import llmperf
 
-FOLDER = Path(llmperf.__file__).parent
+FOLDER = Path(benchmark.__file__).parent
 DOCKERFILE = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
 
 

@@ -20,8 +20,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from benchmark import __main__ as command
-from benchmark import ledger, measures, names
-from benchmark.run import RunError
+from benchmark import metrics, names
+from benchmark.errors import RunError
+from benchmark.record import read_ledger
 from tests.benchmark import samples, standins
 
 README = Path(__file__).parents[2] / "README.md"
@@ -72,15 +73,13 @@ def shipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Stands in for the modules that talk to AWS; returns what they did."""
     events: list[str] = []
     store = SimpleNamespace(
-        Store=lambda bucket, region, sleep: standins.Store(tmp_path / "bucket", events),
-        StoreError=standins.ShippingError,
+        Bucket=lambda bucket, region, sleep: standins.Bucket(tmp_path / "bucket", events),
     )
     publish = SimpleNamespace(
         Publisher=lambda region, folder, sleep: standins.Publisher(tmp_path / "published", events),
-        PublishError=standins.ShippingError,
     )
-    monkeypatch.setitem(sys.modules, "benchmark.store", store)
-    monkeypatch.setitem(sys.modules, "benchmark.publish", publish)
+    monkeypatch.setitem(sys.modules, "benchmark.aws.bucket", store)
+    monkeypatch.setitem(sys.modules, "benchmark.aws.cloudwatch", publish)
     return events
 
 
@@ -153,7 +152,9 @@ def endpoints() -> Iterator[dict[str, str]]:
         options = [*("--window", str(window)), *("--speed", "20")]
         options += ["--acceptance", '{"counting": 0.97}']
         process = subprocess.Popen(
-            [sys.executable, "-m", "rehearsal.golden", *options], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "rehearsal.golden.server", *options],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         processes.append(process)
         assert process.stdout is not None
@@ -199,12 +200,12 @@ def test_the_command_from_end_to_end(
     folder = tmp_path / "results" / "run-1"
     assert f"report: {folder}" in ended.stdout
 
-    records = [record for record in ledger.read(folder / "ledger.jsonl") if record.round > 0]
+    records = [record for record in read_ledger(folder / "ledger.jsonl") if record.round > 0]
     assert len(records) == 24
     assert all(record.succeeded and record.per_chunk for record in records)
     times = {
         variant: statistics.median(
-            measures.time_per_output_token(record) or 0
+            metrics.time_per_output_token(record) or 0
             for record in records
             if (record.variant, record.case) == (variant, "counting")
         )
@@ -228,11 +229,11 @@ def test_the_command_from_end_to_end(
     cloudwatch = boto3.client(
         "cloudwatch", endpoint_url=url, region_name="us-east-2", **CREDENTIALS
     )
-    metrics = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
-    assert {metric["MetricName"] for metric in metrics} == {m.name for m in names.METRICS}
+    listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
+    assert {metric["MetricName"] for metric in listed} == {m.name for m in names.METRICS}
 
     again = call("run", **environment)
     assert again.returncode == 0, again.stderr
     assert "every case is complete" in again.stderr
-    assert len(ledger.read(folder / "ledger.jsonl")) == 24 + 2 * 3
+    assert len(read_ledger(folder / "ledger.jsonl")) == 24 + 2 * 3
     assert call("report", str(folder)).stdout.count("report: ") == 1

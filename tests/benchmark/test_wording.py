@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmark import wording
-from benchmark.bootstrap import Interval
+from benchmark.analysis.intervals import Interval
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from charts.names import NAMESPACE
+from control_plane.choice import chosen, prepare
+from control_plane.programs import NoPrograms
+from control_plane.servers import ControlPlane
 from experiment import Experiment
-from rehearsal.control_plane.choice import chosen, prepare
-from rehearsal.control_plane.programs import NoPrograms
-from rehearsal.control_plane.servers import ControlPlane
 from rehearsal.errors import RehearsalError
-from rehearsal.interruption import interruptible
+from rehearsal.process.interruption import interruptible
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, render
 from tests.cluster.hardware import (

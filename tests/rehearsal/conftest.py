@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal.aws import Aws, embedded_aws
-from rehearsal.cdk import Cdk
+from rehearsal.aws.cdk import Cdk
+from rehearsal.aws.client import Aws, embedded_aws
 from rehearsal.rehearse import stacks
 from tests.matrix import MATRIX
 from tests.synthesis import ROOT, Synthesised

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmark import results
-from benchmark.results import Results
-from benchmark.summary import Case
-from rehearsal.interruption import interruptible
+from benchmark.analysis.summary import Case
+from benchmark.report import results
+from benchmark.report.results import Results
+from rehearsal.process.interruption import interruptible
 from tests.synthesis import ROOT
 
 EXPERIMENT = ROOT / "experiments" / "two-cores.yaml"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import statistics
 
+from benchmark.analysis.summary import Arm, Case, Percentiles
 from benchmark.names import VARIANTS
-from benchmark.summary import Arm, Case, Percentiles
 from tests.vllm.conftest import Rehearsed
 
 

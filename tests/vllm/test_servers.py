@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.errors import RehearsalError
-from rehearsal.processes import running
+from rehearsal.process.processes import running
 from rehearsal.vllm.endpoints import await_health
 from tests.rehearsal.left import left_in_group
 from tests.synthesis import ROOT

@@ -1,0 +1,152 @@
+"""The ledger against the server's own counters: two counts that share nothing but the tokens.
+
+- *Tokens* are those of the answers that ended.
+- *Steps* are passes of the target after the prefill, which yields an answer's first token. A server
+  may count them in several ways: times between two outputs, drafts verified, and what vLLM's V0
+  calls generation tokens. Each has to agree.
+- *Accepted drafts* are the tokens that a step yields beyond its first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmark import metrics
+from benchmark.endpoint.counters import Count, Counters
+from benchmark.record import Record
+
+TOLERANCE: Final = 0.01
+"""Part of the server's figure that the ledger's may differ from it."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One quantity, counted twice.
+
+    ``cut``: by how much the server's may exceed the ledger's, because the last step of an answer is
+    cut at the answer's length: the server counts what it accepted, the ledger what arrived.
+    """
+
+    name: str
+    ledger: float
+    server: float
+    cut: int = 0
+
+    @property
+    def disagreement(self) -> float:
+        """How far the server's is from what the ledger allows, as a part of it."""
+        excess = max(self.ledger - self.server, self.server - self.ledger - self.cut, 0)
+        return excess / self.server if self.server else float(excess > 0)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two are within the tolerance."""
+        return self.disagreement <= TOLERANCE
+
+
+@dataclass(frozen=True)
+class Check:
+    """One variant of a test case.
+
+    ``figures`` must agree. ``positions``: for the n-th draft, the part of the steps in which the
+    ledger saw it accepted, and the server did. ``token_seconds``: mean time per output token by the
+    ledger and by the server, which differ by the way between them. Both are there to be seen.
+    """
+
+    case: str
+    variant: str
+    figures: tuple[Figure, ...]
+    positions: tuple[tuple[float, float], ...]
+    token_seconds: tuple[float, float] | None
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """A line for each figure that does not agree."""
+        return tuple(
+            f"{self.case}, {self.variant}: {figure.name}: {figure.ledger:,.0f} in the ledger, "
+            f"{figure.server:,.0f} by the server's own count, {figure.disagreement:.1%} apart"
+            for figure in self.figures
+            if not figure.agrees
+        )
+
+
+def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
+    """A check for each variant of a test case that the server has counters for.
+
+    A load of which a request failed is left out: the server may have counted what never arrived.
+    """
+    by_id = {record.request: record for record in records}
+    pairs: dict[tuple[str, str], tuple[list[Record], list[Count]]] = {}
+    for count in counts:
+        own = [by_id[name] for name in count.requests if name in by_id]
+        if len(own) < len(count.requests) or not all(r.succeeded and r.per_chunk for r in own):
+            continue
+        found = pairs.setdefault((count.case, count.variant), ([], []))
+        found[0].extend(own)
+        found[1].append(count)
+    return tuple(_check(*key, *pair) for key, pair in pairs.items())
+
+
+def _check(case: str, variant: str, records: list[Record], counts: list[Count]) -> Check:
+    counted = [count.counters for count in counts]
+    tokens = Figure(
+        "tokens", sum(r.output_tokens or 0 for r in records), sum(c.tokens for c in counted)
+    )
+    figures = [tokens, *_steps(records, counted)]
+    positions: tuple[tuple[float, float], ...] = ()
+    # Without a draft there is nothing to compare: an image may not count them at all.
+    if drafts := sum(c.drafts for c in counted):
+        figures.append(_accepted(records, counted, drafts))
+        by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
+        positions = tuple(_positions(records, by_server, drafts))
+    return Check(case, variant, tuple(figures), positions, _token_seconds(records, counts))
+
+
+def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
+    """One figure, or none where the server does not count steps.
+
+    Where it counts them in several ways, the count that agrees least speaks for all.
+    """
+    steps = sum(len(record.chunks[1:]) for record in records)
+    if by_server := tuple(_steps_by_server(counted)):
+        yield Figure("steps", steps, max(by_server, key=lambda count: abs(count - steps)))
+
+
+def _steps_by_server(counted: Sequence[Counters]) -> Iterator[int]:
+    gaps = [c.gaps for c in counted if c.gaps is not None]
+    if len(gaps) == len(counted):
+        yield sum(gaps)
+    generated = sum(c.generation_tokens for c in counted)
+    # Less than there were tokens: these are V0's, a prefill for each answer and the steps.
+    if generated < sum(c.tokens for c in counted):
+        yield generated - sum(c.finished for c in counted)
+    if drafts := sum(c.drafts for c in counted):
+        yield drafts
+
+
+def _accepted(records: Sequence[Record], counted: Sequence[Counters], drafts: int) -> Figure:
+    window = round(sum(c.draft_tokens for c in counted) / drafts)
+    # A step yields one token more than it accepts drafts: window + 1 at most.
+    cut = sum(max(0, window + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
+    arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
+    return Figure("accepted drafts", arrived, sum(c.accepted for c in counted), cut)
+
+
+def _positions(
+    records: Sequence[Record], by_server: Sequence[int], drafts: int
+) -> Iterator[tuple[float, float]]:
+    steps = [tokens for record in records for _, tokens in record.chunks[1:]]
+    for position, count in enumerate(by_server, start=1):
+        yield sum(tokens > position for tokens in steps) / max(1, len(steps)), count / drafts
+
+
+def _token_seconds(
+    records: Sequence[Record], counts: Sequence[Count]
+) -> tuple[float, float] | None:
+    values = [value for r in records if (value := metrics.time_per_output_token(r)) is not None]
+    timed = sum(count.counters.timed for count in counts)
+    if not values or not timed:
+        return None
+    return sum(values) / len(values), sum(c.counters.token_seconds for c in counts) / timed

@@ -1,0 +1,38 @@
+"""Every error the benchmark reports to its user: one tree, so that callers catch a family.
+
+The text of each is one line, or a line for each thing that is wrong.
+"""
+
+from __future__ import annotations
+
+
+class BenchmarkError(Exception):
+    """The benchmark cannot do what it was asked to."""
+
+
+class ConfigError(BenchmarkError):
+    """The configuration cannot be used. It names the file, the field and what is allowed."""
+
+
+class LedgerError(BenchmarkError):
+    """A line of a ledger cannot be read. It names the file, the line number and the reason."""
+
+
+class RunError(BenchmarkError):
+    """The run cannot start or continue."""
+
+
+class LoadError(BenchmarkError):
+    """The load generator could not be run to its end, or left no results."""
+
+
+class ShippingError(BenchmarkError):
+    """Results could not leave this machine. They are kept, and can be sent later."""
+
+
+class BucketError(ShippingError):
+    """The bucket cannot be written to. It names the bucket, the reason and what to check."""
+
+
+class PublishError(ShippingError):
+    """CloudWatch takes no metrics now."""

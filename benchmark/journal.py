@@ -1,0 +1,115 @@
+"""A file that only grows, one JSON object a line: safe against a kill at any moment."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+import orjson
+from typing_extensions import Self
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The whole lines of a journal, each with its number from 1; none if there is no file.
+
+    A torn last line, which a kill in mid-write leaves, counts as not written. Raises OSError.
+    """
+    if path.exists():
+        yield from enumerate(path.read_bytes().split(b"\n")[:-1], start=1)
+
+
+class Journal:
+    """A journal, open for writing.
+
+    ``append`` hands the line to the operating system at once, so that killing this process loses
+    nothing, and leaves the flush to the disk to a thread, since it takes milliseconds in which no
+    stream could be served. ``flush`` waits for it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Opens or creates the file and cuts off a torn last line. Raises OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        _cut_torn_line(self._file)
+        self._written = self._synced = 0
+        self._changed = threading.Condition()
+        self._closed = False
+        self._failure: OSError | None = None
+        self._thread = threading.Thread(target=self._sync, name=f"sync {path.name}", daemon=True)
+        self._thread.start()
+
+    def append(self, line: object) -> None:
+        """Writes one object. Raises OSError, for instance when the disk is full."""
+        # Quickly: while a line of a thousand chunks is written, no stream is served.
+        data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        written = os.write(self._file, data)
+        if written != len(data):
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+            raise OSError(f"the disk took {written} of {len(data)} bytes of a line")
+        with self._changed:
+            self._written += 1
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Returns when everything appended so far is on the disk. Raises OSError."""
+        with self._changed:
+            target = self._written
+            self._changed.wait_for(lambda: self._synced >= target)
+            if self._failure is not None:
+                raise self._failure
+
+    def close(self) -> None:
+        """Flushes and closes the file; a second call does nothing."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join()
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _sync(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._written > self._synced)
+                target = self._written
+                if target == self._synced:
+                    return
+            failure: OSError | None = None
+            try:
+                os.fsync(self._file)
+            except OSError as error:
+                failure = error
+            with self._changed:
+                self._synced = target
+                self._failure = self._failure or failure
+                self._changed.notify_all()
+
+
+def _cut_torn_line(file: int) -> None:
+    # Otherwise the next line would be glued to it, and both would be lost.
+    size = os.fstat(file).st_size
+    position, block = size, 65536
+    while position > 0:
+        start = max(0, position - block)
+        found = os.pread(file, position - start, start).rfind(b"\n")
+        if found >= 0:
+            position = start + found + 1
+            break
+        position = start
+    if position < size:
+        os.ftruncate(file, position)

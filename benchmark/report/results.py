@@ -1,0 +1,145 @@
+"""A run's folder, read: everything the table, the figures and the report are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmark import config as configuration
+from benchmark import metrics
+from benchmark.analysis import crosscheck, summarise
+from benchmark.analysis.crosscheck import Check
+from benchmark.analysis.summary import Summary
+from benchmark.config import Config
+from benchmark.endpoint import counters, greedy
+from benchmark.endpoint.counters import COUNTERS
+from benchmark.endpoint.greedy import Divergence
+from benchmark.names import VARIANTS
+from benchmark.record import Record, read_ledger
+
+CONFIG: Final = "config.json"
+LEDGER: Final = "ledger.jsonl"
+LLMPERF: Final = "llmperf"
+
+_RESPONSES: Final = "round-*/**/*_individual_responses.json"
+_WARM_UP: Final = "round-0"
+
+
+@dataclass(frozen=True)
+class Published:
+    """llmperf's inter-token latency: the median over requests in seconds, by case and variant.
+
+    ``original``: read from llmperf's own files. Otherwise its formula was applied to the ledger.
+    """
+
+    medians: dict[tuple[str, str], float]
+    original: bool
+
+    @property
+    def origin(self) -> str:
+        """Where the figures come from, for a caption."""
+        return "as published" if self.original else "by its formula on the same streams"
+
+
+@dataclass(frozen=True)
+class Results:
+    """One run."""
+
+    folder: Path
+    config: Config
+    records: tuple[Record, ...]
+    summary: Summary
+    published: Published
+    checks: tuple[Check, ...]
+    divergences: tuple[Divergence, ...]
+
+    @property
+    def driver(self) -> str:
+        """The program that made the load, as far as the files it left tell."""
+        if self.published.original:
+            return "llmperf"
+        built_in = "the built-in closed-loop driver (llmperf is not installed here)"
+        return built_in if self.records else "nobody yet"
+
+
+def read(folder: Path) -> Results:
+    """Reads a run from ``config.json``, ``ledger.jsonl`` and, where they are, the other files.
+
+    A ledger that is not there counts as empty, a torn last line as not written; both are noted in
+    the summary. Raises what ``config.load`` and ``ledger.read`` raise.
+    """
+    config = configuration.load(folder / CONFIG)
+    path = folder / LEDGER
+    records = tuple(read_ledger(path))
+    summary = summarise.summarise(config, records)
+    checks = crosscheck.check(records, counters.read(folder / COUNTERS))
+    disagreements = (failure for check in checks for failure in check.failures)
+    notes = (*summary.notes, *_file_notes(path), *disagreements)
+    return Results(
+        folder=folder,
+        config=config,
+        records=records,
+        summary=dataclasses.replace(summary, notes=notes),
+        published=_published(folder / LLMPERF, config, records),
+        checks=checks,
+        divergences=greedy.read(folder),
+    )
+
+
+def _file_notes(path: Path) -> Iterator[str]:
+    if not path.exists():
+        yield f"There is no {LEDGER} in this folder."
+    elif path.read_bytes()[-1:] not in (b"", b"\n"):
+        yield f"The last line of {LEDGER} is torn: the benchmark was stopped while writing it."
+
+
+def _published(folder: Path, config: Config, records: Sequence[Record]) -> Published:
+    own, computed = {}, {}
+    for case in config.test_cases:
+        for variant in VARIANTS:
+            if values := list(_inter_token_latencies(folder / case.name / variant)):
+                own[case.name, variant] = float(np.median(values))
+            if values := list(_by_formula(records, case.name, variant)):
+                computed[case.name, variant] = float(np.median(values))
+    return Published(own or computed, original=bool(own))
+
+
+def _by_formula(records: Sequence[Record], case: str, variant: str) -> Iterator[float]:
+    for record in records:
+        if (record.case, record.variant) == (case, variant) and record.round > 0:
+            latency = metrics.llmperf_inter_token_latency(record)
+            if latency is not None and record.succeeded:
+                yield latency
+
+
+def _made_by_llmperf(responses: Path) -> bool:
+    """Whether llmperf wrote these and not the small driver, whose files look the same.
+
+    The summary beside them tells, in the metadata that llmperf passes through.
+    """
+    name = responses.name.replace("_individual_responses.json", "_summary.json")
+    try:
+        summary = json.loads(responses.with_name(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True  # a run that died before its summary, or files of llmperf's alone
+    return bool(summary.get("driver", LLMPERF) == LLMPERF)
+
+
+def _inter_token_latencies(folder: Path) -> Iterator[float]:
+    for path in sorted(folder.glob(_RESPONSES)):
+        if _WARM_UP in path.parts or not _made_by_llmperf(path):
+            continue
+        try:
+            responses = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # a run that died leaves half a file; the ledger has its requests
+        for response in responses:
+            latency = response.get("inter_token_latency_s")
+            if latency and not response.get("error_code"):
+                yield float(latency)

@@ -1,0 +1,170 @@
+"""A completion on its way through the tap: what is asked for besides, and what is written down."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import orjson
+from typing_extensions import override
+
+from benchmark.record import Record
+from benchmark.tap.proxy import http1
+from benchmark.tap.proxy.exchange import Exchange
+from benchmark.tap.proxy.http1 import Headers, Request
+from benchmark.tap.token_meter import Meter, clean, message
+
+
+class Label(NamedTuple):
+    """What a request belongs to."""
+
+    run: str
+    variant: str
+    case: str
+    round: int
+
+
+class Completion(Exchange):
+    """A request to ``/chat/completions`` or ``/completions``.
+
+    ``on_record`` is told its line once, when all is known and before the client can know that the
+    answer is complete.
+    """
+
+    def __init__(self, request: Request, label: Label, on_record: Callable[[Record], None]) -> None:
+        body, self._asked_stream, self._meter = _prepare(request)
+        super().__init__(request)
+        request.body = body
+        self._label = label
+        self._on_record = on_record
+        self._id = uuid.uuid4().hex
+        self._sent, self._start = time.time(), time.monotonic()
+        self._status: int | None = None
+        self._streamed = self._recorded = False
+        self._answer = bytearray()
+        request.headers = http1.without(request.headers, b"accept-encoding")
+        request.headers.append((b"Accept-Encoding", b"identity"))
+        if http1.value(request.headers, b"x-request-id") is None:
+            # Finds the request in the server's log.
+            request.headers.append((b"X-Request-Id", self._id.encode()))
+
+    @override
+    def sent(self, at: float) -> None:
+        self._sent, self._start = time.time(), at
+
+    @override
+    def answered(self, status: int, headers: Headers) -> bool:
+        self._status = status
+        kind = (http1.value(headers, b"content-type") or b"").partition(b";")[0]
+        self._streamed = kind.strip().lower() == b"text/event-stream"
+        return self._streamed
+
+    @override
+    def passes(self, body: bytes, at: float) -> bytes:
+        if not self._streamed:
+            self._answer += body
+            return body
+        out = self._meter.feed(body, at - self._start)
+        if self._meter.done:
+            self._record(None, at)
+        return out
+
+    @override
+    def ended(self, at: float) -> bytes:
+        if self._streamed:
+            rest = self._meter.close(at - self._start)
+            self._record(None, at)
+            return rest
+        self._record(self._read_answer(), at)
+        return b""
+
+    @override
+    def broke(self, reason: str, at: float) -> None:
+        self._record(clean(reason), at)
+
+    def _read_answer(self) -> str | None:
+        """Notes the usage of an answer that was not streamed; returns what is wrong with it."""
+        body = bytes(self._answer)
+        answer = _json(body)
+        if self._status != 200:
+            said = message(answer) if answer is not None else body[:1000].decode("utf-8", "replace")
+            return clean(f"HTTP {self._status}: {said}").removesuffix(": ")
+        if not isinstance(answer, dict):
+            return clean(f"malformed answer: {body[:1000]!r}")
+        usage = answer.get("usage")
+        if isinstance(usage, dict):
+            self._meter.count_whole(usage)
+        return "the answer is not a stream" if self._asked_stream else None
+
+    def _record(self, error: str | None, at: float) -> None:
+        if self._recorded:
+            return
+        self._recorded = True
+        meter = self._meter
+        self._on_record(
+            Record(
+                run=self._label.run,
+                variant=self._label.variant,
+                case=self._label.case,
+                round=self._label.round,
+                request=self._id,
+                sent=self._sent,
+                status=self._status,
+                # A client that reads a malformed event hangs up: what came first is the cause.
+                error=meter.error or error,
+                prompt_tokens=meter.prompt_tokens,
+                output_tokens=meter.output_tokens,
+                stream=self._asked_stream,
+                per_chunk=meter.per_chunk,
+                chunks=tuple((round(offset, 6), tokens) for offset, tokens in meter.chunks),
+                end=round(at - self._start, 6),
+            )
+        )
+
+
+def _prepare(request: Request) -> tuple[bytes, bool, Meter]:
+    """The body to send on, whether it asks for a stream, and the meter for the answer."""
+    null_usage = not request.target.partition(b"?")[0].endswith(b"/chat/completions")
+    body = request.body
+    asked = _json(body)
+    stream = isinstance(asked, dict) and bool(asked.get("stream"))
+    as_it_is = body, stream, Meter(strip=False, usage_only=True, null_usage=null_usage)
+    if not stream:
+        return as_it_is
+    own = asked.get("stream_options")
+    if own is None:
+        own = {}
+    elif not isinstance(own, dict):
+        return as_it_is
+    # The client's own settings win, whatever they are.
+    options = {"include_usage": True, "continuous_usage_stats": True} | own
+    try:
+        changed = _with_options(body, asked, options)
+    except RecursionError:  # nested more deeply than Python's own parser goes
+        return as_it_is
+    meter = Meter(
+        strip="continuous_usage_stats" not in own or "include_usage" not in own,
+        usage_only=bool(own.get("include_usage")),
+        null_usage=null_usage,
+    )
+    return changed, stream, meter
+
+
+def _with_options(body: bytes, asked: dict[str, Any], options: dict[str, Any]) -> bytes:
+    """The body with other ``stream_options``, its other bytes left as they are where they can be.
+
+    Written anew, a number of many digits would come out as another.
+    """
+    if "stream_options" in asked:
+        return json.dumps(json.loads(body) | {"stream_options": options}).encode()
+    return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None

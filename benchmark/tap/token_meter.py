@@ -1,0 +1,159 @@
+"""Counts the tokens of one streamed answer, and takes out what the client did not ask for."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from benchmark.tap.sse import Event, Parser
+
+_DONE: Final = b"[DONE]"
+_USAGE: Final = b'"usage":'
+_LONGEST_ERROR: Final = 200
+
+
+class Meter:
+    """Reads a stream as it passes.
+
+    ``strip``: the tap, not the client, asked for usage in every event. ``usage_only``: the client
+    wants the event that carries nothing else. ``null_usage``: events say ``"usage":null`` where
+    there is none, as vLLM's completions do and its chats do not.
+    """
+
+    def __init__(self, *, strip: bool, usage_only: bool, null_usage: bool) -> None:
+        self.chunks: list[tuple[float, int]] = []
+        self.prompt_tokens: int | None = None
+        self.output_tokens: int | None = None
+        self.error: str | None = None
+        self.done = False
+        self._strip = strip
+        self._usage_only = usage_only
+        self._null_usage = null_usage
+        self._counts: dict[int, int] = {}
+        self._uncounted = False
+        self._parser = Parser()
+
+    @property
+    def per_chunk(self) -> bool:
+        """Whether the server said of every chunk how many tokens it carries, and they add up."""
+        if self._uncounted or not self.chunks:
+            return False
+        return sum(tokens for _, tokens in self.chunks) == self.output_tokens
+
+    def feed(self, data: bytes, at: float) -> bytes:
+        """Takes what was read ``at`` seconds after the request was sent; returns what to pass on.
+
+        An event that is not complete yet is kept back: no client can read half of one, and whether
+        it is to be passed on shows only at its end. With nothing to strip, all is passed on.
+        """
+        passed = [self._take(event, at) for event in self._parser.feed(data)]
+        return b"".join(passed) if self._strip else data
+
+    def close(self, at: float) -> bytes:
+        """Ends the stream; returns what had been kept back."""
+        rest = self._parser.pending
+        for event in self._parser.close():
+            self._take(event, at)
+        if not self.done and self.error is None:
+            self.error = "truncated: the stream ended without [DONE]"
+        return rest if self._strip else b""
+
+    def count_whole(self, usage: dict[str, Any]) -> None:
+        """Takes the usage of an answer that was not streamed."""
+        self._count(usage, None, 0.0)
+
+    def _take(self, event: Event, at: float) -> bytes:
+        if event.data is None:
+            return event.raw
+        if event.data.strip() == _DONE:
+            self.done = True
+            return event.raw
+        try:
+            body = orjson.loads(event.data)
+        except orjson.JSONDecodeError:
+            self._fail(f"malformed event: {event.data!r}")
+            return event.raw
+        return self._take_json(event, body, at)
+
+    def _take_json(self, event: Event, body: Any, at: float) -> bytes:
+        if not isinstance(body, dict):
+            self._fail(f"malformed event: {event.data!r}")
+            return event.raw
+        if body.get("error"):
+            self._fail(f"error in the stream: {message(body)}")
+        choices, usage = body.get("choices"), body.get("usage")
+        if isinstance(usage, dict):
+            self._count(usage, choices, at)
+        elif isinstance(choices, list) and any(map(_has_content, choices)):
+            self._uncounted = True
+            self.chunks.append((at, 0))
+        if not self._strip or not isinstance(usage, dict):
+            return event.raw
+        if choices == []:
+            return event.raw if self._usage_only else b""
+        return without_usage(event.raw, self._null_usage)
+
+    def _count(self, usage: dict[str, Any], choices: Any, at: float) -> None:
+        total, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
+        if isinstance(prompt, int):
+            self.prompt_tokens = prompt
+        if not isinstance(total, int):
+            return
+        if not choices or not isinstance(choices, list):
+            self.output_tokens = total
+            return
+        # With several choices each event counts the tokens of its own choice.
+        index = choices[0].get("index") if isinstance(choices[0], dict) else None
+        if not isinstance(index, int):
+            index = 0
+        new = total - self._counts.get(index, 0)
+        self._counts[index] = total
+        self.output_tokens = sum(self._counts.values())
+        if new > 0:
+            self.chunks.append((at, new))
+
+    def _fail(self, reason: str) -> None:
+        if self.error is None:
+            self.error = clean(reason)
+
+
+def without_usage(raw: bytes, null: bool) -> bytes:
+    """Cuts the usage out of an event, or makes it ``null``, where it is the last field.
+
+    Bytes are cut rather than the event written anew, so that what is left is exactly the server's.
+    An event of another shape is returned as it is: a field too many disturbs nobody.
+    """
+    start, end = raw.rfind(_USAGE), raw.rfind(b"}")
+    if start < 0 or raw[end + 1 :].strip():
+        return raw
+    try:
+        usage = orjson.loads(raw[start + len(_USAGE) : end])
+    except orjson.JSONDecodeError:
+        return raw
+    if not isinstance(usage, dict):
+        return raw
+    if null:
+        return raw[: start + len(_USAGE)] + b"null" + raw[end:]
+    return raw[:start].rstrip().removesuffix(b",") + raw[end:]
+
+
+def message(body: Any) -> str:
+    """What an OpenAI-style error body says, or the body itself."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    return str(error.get("message", error) if isinstance(error, dict) else error)
+
+
+def clean(text: str) -> str:
+    """One line, not too long, that any file can hold."""
+    line = " ".join(text.split()).encode("utf-8", "replace").decode()
+    return line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + "…"
+
+
+def _has_content(choice: Any) -> bool:
+    if not isinstance(choice, dict):
+        return False
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        return bool(choice.get("text"))
+    return any(value for key, value in delta.items() if key != "role")

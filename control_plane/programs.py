@@ -1,0 +1,199 @@
+"""The control plane's programs: found ready, or built from their Go modules.
+
+``go/go.mod`` names their version. What is built lies outside the tree, in a folder named by
+everything it was made of, so that a second run builds nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Never, TextIO
+
+from tqdm import tqdm
+
+from rehearsal.errors import RehearsalError
+from rehearsal.process.processes import reason, running, text
+
+PROGRAMS: Final = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+)
+MODULE: Final = Path(__file__).parent / "go"
+INSTALLED: Final = "/usr/local/go/bin"
+"""Where Go's own instructions put it; a non-interactive PATH often lacks it."""
+
+# The module that is etcd names its program after its folder.
+_BUILT_AS: Final = {"server": "etcd"}
+_VERSION_PACKAGE: Final = "k8s.io/component-base/version"
+_TIMEOUT_SECONDS: Final = 45 * 60.0
+_LOG_SECONDS: Final = 60.0
+_POLL_SECONDS: Final = 0.5
+
+
+class NoPrograms(RehearsalError):
+    """There are none, and nothing to build them with."""
+
+
+def kubernetes_version(module: Path = MODULE) -> str:
+    """What ``go.mod`` requires, e.g. ``"1.35.4"``."""
+    match = re.search(r"^\tk8s\.io/kubernetes v(\S+)", (module / "go.mod").read_text(), re.M)
+    if match is None:
+        raise RehearsalError(f"{module}/go.mod: requires no k8s.io/kubernetes")
+    return match[1]
+
+
+def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Path:
+    """The folder that holds ``PROGRAMS``; builds them if it must. Raises RehearsalError.
+
+    ``KUBEBUILDER_ASSETS``, envtest's convention, names one that is ready.
+    """
+    if assets := environment.get("KUBEBUILDER_ASSETS"):
+        return _ready(Path(assets))
+    go = shutil.which("go", path=environment.get("PATH")) or shutil.which("go", path=INSTALLED)
+    if go is None:
+        raise NoPrograms(
+            "no control plane: neither Go to build it with, nor KUBEBUILDER_ASSETS, "
+            "nor KUBECONFIG of a kind cluster"
+        )
+    found = _output([go, "env", "GOVERSION"], environment)
+    # From 1.21 on, go says itself what is missing, or fetches it.
+    if (minor := re.match(r"go1\.(\d+)", found)) and int(minor[1]) < 21:
+        raise RehearsalError(f"{go} is {found}; must be go1.25 or newer")
+    in_module = [go, "-C", str(MODULE)]
+    # Asked in the module: go may take the version that is named there instead of its own.
+    go_version = _output([*in_module, "env", "GOVERSION", "GOOS", "GOARCH"], environment)
+    folder = _cache(environment) / _key(go_version)
+    if not folder.exists():
+        _build(in_module, environment, folder, stream or sys.stderr)
+    return folder
+
+
+def _ready(assets: Path) -> Path:
+    missing = [program for program in PROGRAMS if not os.access(assets / program, os.X_OK)]
+    if missing:
+        raise RehearsalError(f"KUBEBUILDER_ASSETS={assets}: has no {', '.join(missing)}")
+    said = _output([str(assets / "kube-apiserver"), "--version"], os.environ)
+    minor = kubernetes_version().rpartition(".")[0]
+    if not said.startswith(f"Kubernetes v{minor}."):
+        raise RehearsalError(f"KUBEBUILDER_ASSETS={assets}: is {said}; must be v{minor}")
+    return assets
+
+
+def _cache(environment: Mapping[str, str]) -> Path:
+    root = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache")
+    return Path(root, "speculative-decoding", "control-plane").expanduser()
+
+
+def _key(go_version: str) -> str:
+    """Sixteen hex digits of all that the programs are made of."""
+    parts = [(MODULE / name).read_bytes() for name in ("go.mod", "go.sum")]
+    return hashlib.sha256(b"\0".join([*parts, go_version.encode()])).hexdigest()[:16]
+
+
+def _build(
+    in_module: list[str], environment: Mapping[str, str], folder: Path, stream: TextIO
+) -> None:
+    version = kubernetes_version()
+    print(
+        f"control plane: building Kubernetes {version} in {folder}, once: 5 to 15 minutes",
+        file=stream,
+        flush=True,
+    )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
+        print("control plane: fetching modules", file=stream, flush=True)
+        environment = {**environment, "CGO_ENABLED": "0"}
+        packages = _output([*in_module, "list", "-deps", "tool"], environment).split()
+        built, log = Path(scratch, "bin"), folder.with_suffix(".log")
+        flags = ["-v", "-trimpath", "-ldflags", _link_flags(version), "-o", f"{built}{os.sep}"]
+        _compile([*in_module, "build", *flags, "tool"], environment, log, len(packages), stream)
+        for name, program in _BUILT_AS.items():
+            (built / name).rename(built / program)
+        # At once, so that no other run finds half of them.
+        if not folder.exists():
+            built.rename(folder)
+
+
+def _link_flags(version: str) -> str:
+    """No symbols; the version that the API server tells, which a plain build leaves at v0.0.0."""
+    major, minor, _ = version.split(".")
+    told = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
+    return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{k}={v}" for k, v in told.items())])
+
+
+def _compile(
+    command: list[str], environment: Mapping[str, str], log: Path, packages: int, stream: TextIO
+) -> None:
+    """Runs go, which names each package that it has compiled on a line of its own."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    progress = _Progress(packages, stream)
+    with running(command, environment, log) as process, contextlib.closing(progress):
+        while process.poll() is None:
+            if time.monotonic() > deadline:
+                raise RehearsalError(f"go build: not over in {_TIMEOUT_SECONDS:.0f} s; see {log}")
+            progress.show(text(log).count("\n"))
+            time.sleep(_POLL_SECONDS)
+        if process.returncode == 0:
+            # What go found in its own cache it does not name.
+            progress.show(packages)
+    if process.returncode != 0:
+        raise RehearsalError(f"go build: {reason(text(log)).removeprefix('go: ')}; see {log}")
+
+
+class _Progress:
+    """A bar on a terminal, a line now and then in a log."""
+
+    def __init__(self, packages: int, stream: TextIO) -> None:
+        self._packages, self._stream = packages, stream
+        self._bar: tqdm[Never] | None = None
+        if stream.isatty():
+            self._bar = tqdm(
+                total=packages,
+                desc="control plane: compiling",
+                unit=" packages",
+                file=stream,
+                dynamic_ncols=True,
+            )
+        self._said = time.monotonic()
+
+    def show(self, compiled: int) -> None:
+        if self._bar is not None:
+            self._bar.update(compiled - self._bar.n)
+        elif compiled == self._packages or time.monotonic() - self._said > _LOG_SECONDS:
+            self._said = time.monotonic()
+            line = f"control plane: compiled {compiled} of {self._packages} packages"
+            print(line, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _output(command: list[str], environment: Mapping[str, str]) -> str:
+    """What a short command prints. Raises RehearsalError with the line that says why not."""
+    done = subprocess.run(
+        command,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        name = Path(command[0]).name
+        raise RehearsalError(f"{name}: {reason(done.stderr).removeprefix(f'{name}: ')}")
+    return done.stdout.strip()

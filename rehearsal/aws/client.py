@@ -1,0 +1,80 @@
+"""An embedded AWS in a process of its own, and the way to it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+
+from rehearsal.process.processes import await_line, running
+
+START_SECONDS: Final = 30.0
+
+_KEY: Final = "rehearsal"
+
+
+@dataclass(frozen=True)
+class Aws:
+    """Where it answers, and as which account."""
+
+    url: str
+    region: str
+    account: str
+    environment: Mapping[str, str]
+    """For processes: its address, credentials that are good for nothing else, no way elsewhere."""
+
+    def client(self, service: str) -> Any:
+        """A boto3 client. The environment of this process plays no part."""
+        return _client(self.url, self.region, service)
+
+
+@contextlib.contextmanager
+def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
+    """Starts it, waits until it answers, and ends it. Raises RehearsalError."""
+    command = [sys.executable, "-m", "rehearsal.aws.server"]
+    with running(command, environment("http://localhost", region), log) as process:
+        url = await_line(process, log, r"http://localhost:\d+", START_SECONDS)
+        account = _client(url, region, "sts").get_caller_identity()["Account"]
+        yield Aws(url, region, account, environment(url, region))
+
+
+def environment(url: str, region: str) -> dict[str, str]:
+    """This process's environment, with ``url`` in place of AWS."""
+    # Neither a profile nor a proxy of the machine may lead to anything real.
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("AWS_") and not name.lower().endswith("_proxy")
+    }
+    return kept | {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_ACCESS_KEY_ID": _KEY,
+        "AWS_SECRET_ACCESS_KEY": _KEY,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+@functools.cache  # each new one reads the services' descriptions again
+def _session() -> boto3.Session:
+    return boto3.Session()
+
+
+def _client(url: str, region: str, service: str) -> Any:
+    return _session().client(
+        service,
+        endpoint_url=url,
+        region_name=region,
+        aws_access_key_id=_KEY,
+        aws_secret_access_key=_KEY,
+    )

@@ -1,0 +1,119 @@
+"""What vLLM's two engines say on ``/metrics`` of the same answers.
+
+Of vLLM's series there are those that the benchmark reads and a few that a user looks for, and of a
+histogram its last bucket. Names, labels and what each counts are vLLM's: V0's at commit b6553be1b,
+0.9.1 (``vllm/engine/metrics.py``, and ``LLMEngine._get_stats`` in ``vllm/engine/llm_engine.py``),
+V1's of 0.12 and later (``vllm/v1/metrics/loggers.py``, ``vllm/v1/metrics/stats.py``,
+``vllm/v1/spec_decode/metrics.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from experiment.runtimes import Engine
+from rehearsal.golden.sent import Sent
+
+
+def page(
+    engine: Engine, model: str, sent: Sequence[Sent], running: int = 0, drafts: int = 0
+) -> str:
+    """The page after ``sent``, while ``running`` requests are still being served.
+
+    ``drafts``: how many a step verifies, where V1 counts them. With NxDI it counts none, nor does
+    V0 on Neuron: 0.
+    """
+    labels = {"model_name": model}
+    if engine is Engine.V0:
+        series = (*_both(labels, sent, running), *_v0(labels, sent))
+    else:
+        labels |= {"engine": "0"}
+        series = (*_both(labels, sent, running), *_v1(labels, sent), *_drafts(labels, sent, drafts))
+    return "\n".join(series) + "\n"
+
+
+def _both(labels: Mapping[str, str], sent: Sequence[Sent], running: int) -> Iterator[str]:
+    whole = [request for request in sent if request.whole]
+    yield from _single("gauge", "vllm:num_requests_running", labels, running)
+    yield from _single("gauge", "vllm:num_requests_waiting", labels, 0)
+    yield from _single(
+        "counter", "vllm:prompt_tokens_total", labels, sum(len(s.prompt.split()) for s in sent)
+    )
+    reason = {**labels, "finished_reason": "length"}
+    yield from _single("counter", "vllm:request_success_total", reason, len(whole))
+
+
+def _v0(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
+    # What its scheduler scheduled: one a step, however many tokens the step yields.
+    scheduled = sum(len(request.chunks) for request in sent)
+    yield from _single("counter", "vllm:generation_tokens_total", labels, scheduled)
+    histograms = {
+        "vllm:time_per_output_token_seconds": _gaps(sent),
+        "vllm:request_generation_tokens": _lengths(sent),
+    }
+    for name, values in histograms.items():
+        # V0 makes a series of a histogram when it has the first value for it.
+        if values:
+            yield from _histogram(name, labels, values)
+
+
+def _v1(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
+    tokens = sum(request.tokens for request in sent)
+    yield from _single("counter", "vllm:generation_tokens_total", labels, tokens)
+    yield from _histogram("vllm:inter_token_latency_seconds", labels, _gaps(sent))
+    yield from _histogram("vllm:request_generation_tokens", labels, _lengths(sent))
+    times = [_mean_time(request) for request in sent if request.whole]
+    yield from _histogram("vllm:request_time_per_output_token_seconds", labels, times)
+
+
+def _drafts(labels: Mapping[str, str], sent: Sequence[Sent], drafts: int) -> Iterator[str]:
+    if not drafts:
+        return
+    accepted = [tokens - 1 for request in sent for _, tokens in request.chunks[1:]]
+    counts = {
+        "drafts": len(accepted),
+        "draft_tokens": drafts * len(accepted),
+        "accepted_tokens": sum(accepted),
+    }
+    for name, count in counts.items():
+        yield from _single("counter", f"vllm:spec_decode_num_{name}_total", labels, count)
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    yield f"# TYPE {name} counter"
+    for position in range(drafts):
+        count = sum(number > position for number in accepted)
+        yield _sample(name, {**labels, "position": str(position)}, count)
+
+
+def _gaps(sent: Iterable[Sent]) -> list[float]:
+    """Seconds between two steps of an answer, for each but the prefill."""
+    return [
+        later - earlier for request in sent for (earlier, _), (later, _) in pairwise(request.chunks)
+    ]
+
+
+def _lengths(sent: Iterable[Sent]) -> list[float]:
+    return [request.tokens for request in sent if request.whole]
+
+
+def _mean_time(request: Sent) -> float:
+    """As V1 takes it: over all tokens but one, and 0 if there is no other."""
+    (first, _), (last, _) = request.chunks[0], request.chunks[-1]
+    return (last - first) / max(1, request.tokens - 1)
+
+
+def _single(kind: str, name: str, labels: Mapping[str, str], value: float) -> Iterator[str]:
+    yield f"# TYPE {name} {kind}"
+    yield _sample(name, labels, value)
+
+
+def _histogram(name: str, labels: Mapping[str, str], values: Sequence[float]) -> Iterator[str]:
+    yield f"# TYPE {name} histogram"
+    yield _sample(f"{name}_bucket", {**labels, "le": "+Inf"}, len(values))
+    yield _sample(f"{name}_count", labels, len(values))
+    yield _sample(f"{name}_sum", labels, sum(values))
+
+
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    pairs = ",".join(f'{label}="{labels[label]}"' for label in sorted(labels))
+    return f"{name}{{{pairs}}} {float(value)}"

@@ -1,0 +1,131 @@
+"""Processes that end with what started them, and all that they started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from rehearsal.errors import RehearsalError
+from rehearsal.process.interruption import held
+
+GRACE_SECONDS: Final = 15.0
+_POLL_SECONDS: Final = 0.05
+
+_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+Process = subprocess.Popen[bytes]
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    *,
+    errors_on_terminal: bool = False,
+    end_by: signal.Signals = signal.SIGTERM,
+) -> Iterator[Process]:
+    """Runs ``command``; on leaving, it and its whole process group are gone.
+
+    What it says goes to ``log``, its standard error to this process's if ``errors_on_terminal``.
+    ``end_by`` asks it to end; after ``GRACE_SECONDS`` it is not asked any more.
+    """
+    process: Process | None = None
+    log.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with held(), log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=None if errors_on_terminal else subprocess.STDOUT,
+                # A group of its own: it can be ended with all it starts, and Ctrl-C reaches it
+                # only through here, in the right order.
+                start_new_session=True,
+            )
+        yield process
+    finally:
+        if process is not None:
+            with held():
+                _end(process, end_by)
+
+
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    timeout: float,
+    *,
+    errors_on_terminal: bool = False,
+    end_by: signal.Signals = signal.SIGINT,
+) -> None:
+    """Runs ``command`` to its end. Raises RehearsalError."""
+    # SIGINT as a terminal does it: node, as its wheel brings it, is started by a script, which
+    # waits for it on SIGINT only. Otherwise the CLI's lock can outlive it.
+    with running(
+        command,
+        environment,
+        log,
+        errors_on_terminal=errors_on_terminal,
+        end_by=end_by,
+    ) as process:
+        try:
+            status = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise RehearsalError(f"did not end within {timeout:.0f} s; see {log}") from None
+    if status != 0:
+        raise RehearsalError(f"ended with status {status}: {reason(text(log))}; see {log}")
+
+
+def await_line(process: Process, log: Path, pattern: str, seconds: float) -> str:
+    """The first line of ``log`` that matches ``pattern``. Raises RehearsalError."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ended = process.poll() is not None
+        for line in text(log).splitlines():
+            if re.fullmatch(pattern, line):
+                return line
+        if ended:
+            raise RehearsalError(f"ended with status {process.returncode}: {reason(text(log))}")
+        time.sleep(_POLL_SECONDS)
+    raise RehearsalError(f"did not start within {seconds:.0f} s; see {log}")
+
+
+def text(log: Path) -> str:
+    """What a log holds, without colours."""
+    return _ESCAPES.sub("", log.read_text(encoding="utf-8", errors="replace"))
+
+
+def reason(said: str) -> str:
+    """The line that says best what went wrong.
+
+    The CDK CLI's verdict (marked with a cross) if there is one, else the last line, apart from the
+    one in which the CLI says that the app has failed, which the app has explained itself.
+    """
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line for line in lines if "Subprocess exited" not in line]
+    verdicts = [line for line in lines if line.startswith("❌")]
+    return (verdicts or lines[-1:] or ["it said nothing"])[0].removeprefix("❌").strip()
+
+
+def _end(process: Process, by: signal.Signals) -> None:
+    _signal(process, by)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE_SECONDS)
+    # The group, even if its leader has ended: what it started may have stayed.
+    _signal(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    # macOS says EPERM of a group that holds only zombies.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)

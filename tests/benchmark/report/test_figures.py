@@ -1,0 +1,171 @@
+"""The figures: all drawn, legible on either page, saying why where they cannot be drawn."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.text import Text
+
+from benchmark.report import figures, results
+from benchmark.report.figures import Drawing
+from benchmark.report.plots import canvas, per_step
+from tests.benchmark import generated_runs as generated
+
+CONFIG = generated.config()
+LINES = generated.ledger(CONFIG)
+NAMES = (
+    "end-to-end",
+    "inter-token",
+    "ttft",
+    "tokens-per-step",
+    "llmperf",
+    "speed-up",
+    "throughput",
+    "cost",
+)
+
+
+@pytest.fixture(scope="module")
+def drawings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawing]:
+    folder = generated.write(tmp_path_factory.mktemp("run"), CONFIG, LINES)
+    generated.write_llmperf(folder, LINES)
+    return {drawing.name: drawing for drawing in figures.draw(results.read(folder))}
+
+
+def texts(svg: str) -> list[str]:
+    return ["".join(node.itertext()).strip() for node in ElementTree.fromstring(svg).iter()]
+
+
+def missing(folder: Path, lines: list[generated.Line]) -> dict[str, str]:
+    run = results.read(generated.write(folder, CONFIG, lines))
+    return {drawing.name: drawing.missing for drawing in figures.draw(run) if drawing.missing}
+
+
+def test_all_are_drawn(drawings: dict[str, Drawing]) -> None:
+    assert tuple(drawings) == NAMES
+    assert not any(drawing.missing for drawing in drawings.values())
+    assert all(drawing.png.startswith(b"\x89PNG") for drawing in drawings.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_svg_takes_every_colour_from_the_page(drawings: dict[str, Drawing], name: str) -> None:
+    svg = drawings[name].svg
+    ElementTree.fromstring(svg)
+    fixed = re.sub(r"var\([^)]*\)", "", svg)
+    assert not re.search(r"(?:fill|stroke): *(?:#|rgb|black|white)", fixed)
+
+
+def test_svg_identifiers_are_unique_on_the_page(drawings: dict[str, Drawing]) -> None:
+    found = [
+        identifier
+        for drawing in drawings.values()
+        for identifier in set(re.findall(r'\bid="([^"]+)"', drawing.svg))
+    ]
+    assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_svg_needs_nothing_from_outside(drawings: dict[str, Drawing], name: str) -> None:
+    svg = drawings[name].svg
+    assert not re.search(r'(?:href|src)="(?!#)|url\((?!#)|@import|<style', svg)
+
+
+@pytest.mark.parametrize("name", ["end-to-end", "inter-token", "ttft"])
+def test_curves_over_time_are_named_and_have_units(drawings: dict[str, Drawing], name: str) -> None:
+    found = texts(drawings[name].svg)
+    ticks = {"end-to-end": {"4", "5"}, "inter-token": {"20", "40"}, "ttft": {"100", "200"}}
+    for variant in ("Base", "SD"):
+        assert f"━━ {variant}, structured" in found
+        assert f"┅┅ {variant}, open-ended" in found
+    assert any(text.endswith((", s", ", ms")) for text in found)
+    assert "seconds since the first request" in found
+    assert ticks[name] <= set(found)
+    assert "at concurrency 4" in drawings[name].title
+
+
+def test_llmperf_is_contradicted_where_it_calls_sd_slower(drawings: dict[str, Drawing]) -> None:
+    found = texts(drawings["llmperf"].svg)
+    assert found.count("3.0x faster") >= 1
+    svg = ElementTree.fromstring(drawings["llmperf"].svg)
+    claims = [node for node in svg.iter() if (node.text or "").strip().endswith("slower")]
+    assert len(claims) == 3
+    assert all(re.search(r"\b(700|bold)\b", node.get("style", "")) for node in claims)
+    assert "as published" in drawings["llmperf"].caption
+
+
+def test_llmperf_formula_is_labelled_where_llmperf_did_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The words alone: turning figures into files is what takes the time.
+    monkeypatch.setattr(canvas, "to_svg", lambda *_: "")
+    monkeypatch.setattr(canvas, "to_png", lambda *_: b"")
+    run = results.read(generated.write(tmp_path, CONFIG, LINES))
+    caption = next(d.caption for d in figures.draw(run) if d.name == "llmperf")
+    assert "by its formula on the same streams" in caption
+    assert "as published" not in caption
+
+
+def test_cost_names_its_denominator(drawings: dict[str, Drawing]) -> None:
+    assert "8 of 16 devices of one trn2.48xlarge" in drawings["cost"].caption
+
+
+@pytest.mark.parametrize("name", ["throughput", "cost"])
+def test_throughput_and_cost_have_intervals(drawings: dict[str, Drawing], name: str) -> None:
+    assert "95 % bootstrap intervals" in drawings[name].caption
+    # One for Base and one for SD of each of three cases.
+    assert drawings[name].svg.count(f'id="{name}-LineCollection_') == 6
+
+
+def test_one_variant_only(tmp_path: Path) -> None:
+    found = missing(tmp_path, [line for line in LINES if line["variant"] == "Base"])
+    assert set(found) == {"tokens-per-step", "llmperf", "speed-up"}
+
+
+def test_nothing_recorded(tmp_path: Path) -> None:
+    assert set(missing(tmp_path, [])) == set(NAMES)
+
+
+@pytest.mark.parametrize("sizes", [(7, 1), (1, 15)])
+def test_no_label_of_the_histograms_meets_another(tmp_path: Path, sizes: tuple[int, int]) -> None:
+    """Whatever bar is the highest: the caption stands over the right ones."""
+    of_case = dict(zip(("repetition", "open-ended"), sizes, strict=True))
+    lines = [
+        {**line, "chunks": [[offset, of_case[line["case"]]] for offset, _ in line["chunks"]]}
+        for line in LINES
+        if line["case"] in of_case
+    ]
+    run = results.read(generated.write(tmp_path, CONFIG, lines))
+    with canvas.style():
+        figure = per_step.paint(run)
+        figure.draw_without_rendering()
+        boxes = {
+            text: text.get_window_extent()
+            for text in figure.findobj(Text)
+            if isinstance(text, Text) and text.get_visible() and text.get_text()
+        }
+    assert sum("tokens a step" in text.get_text() for text in boxes) == 2
+    for (one, box), (other, beside) in itertools.combinations(boxes.items(), 2):
+        assert not box.overlaps(beside), (one.get_text(), other.get_text())
+
+
+HEIGHTS = st.lists(st.floats(-100, 100), max_size=6)
+
+
+@given(HEIGHTS, st.floats(0.1, 10))
+def test_labels_are_moved_apart_and_keep_their_order(heights: list[float], gap: float) -> None:
+    moved = canvas.apart(heights, gap)
+    in_order = [moved[index] for index in sorted(range(len(heights)), key=heights.__getitem__)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(in_order)]
+    assert all(step >= gap * (1 - 1e-6) for step in steps)
+
+
+@given(HEIGHTS, st.floats(0.1, 10))
+def test_labels_far_enough_apart_stay(heights: list[float], gap: float) -> None:
+    spread = [index * gap * 1.01 for index in range(len(heights))]
+    assert canvas.apart(spread, gap) == pytest.approx(spread)

@@ -1,0 +1,249 @@
+"""The report: self-contained, verdicts first, honest about what is not there."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from benchmark.endpoint import greedy
+from benchmark.endpoint.counters import COUNTERS, Count, Counters
+from benchmark.endpoint.greedy import Divergence
+from benchmark.journal import Journal
+from benchmark.report import figures
+from benchmark.report.page import write_report
+from tests.benchmark import generated_runs as generated
+
+CONFIG = generated.config()
+LINES = generated.ledger(CONFIG)
+VOID = {"meta", "br", "hr", "img", "input", "link", "use", "path"}
+
+
+class Structure(HTMLParser):
+    """Checks that every element is closed where it should be, and collects the attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = generated.write(tmp_path_factory.mktemp("run"), CONFIG, LINES)
+    generated.write_llmperf(folder, LINES)
+    write_report(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(run: Path) -> str:
+    return (run / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of the words alone: drawing is what takes the time."""
+    monkeypatch.setattr(figures, "draw", lambda run: ())
+
+
+def visible(page: str) -> str:
+    """The text of a page as it is read: without markup, white space folded."""
+    text = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)
+    return " ".join(text.split())
+
+
+def drawn(folder: Path, lines: list[generated.Line], torn: bool = False) -> str:
+    path = write_report(generated.write(folder, CONFIG, lines, torn=torn))
+    return visible(path.read_text(encoding="utf-8"))
+
+
+def test_it_writes_the_report_the_figures_and_the_summary(run: Path) -> None:
+    assert len(list(run.glob("*.png"))) == 8
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    assert summary["run"] == "article-20260521-0940"
+
+
+def test_it_is_well_formed(page: str) -> None:
+    structure = Structure()
+    structure.feed(page)
+    assert structure.open == []
+
+
+def test_it_needs_no_network(page: str) -> None:
+    structure = Structure()
+    structure.feed(page)
+    for tag, name, value in structure.attributes:
+        assert tag not in {"script", "link", "img", "iframe", "object"}
+        if name in {"src", "href", "xlink:href"}:
+            assert value.startswith("#")
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+
+
+def test_identifiers_are_unique(page: str) -> None:
+    structure = Structure()
+    structure.feed(page)
+    found = [value for _, name, value in structure.attributes if name == "id"]
+    doubled = {value for value in found if found.count(value) > 1}
+    assert not doubled
+
+
+def test_it_follows_the_colour_scheme_of_the_page(page: str) -> None:
+    assert "@media (prefers-color-scheme: dark)" in page
+    for role in ("paper", "ink", "muted", "rule", "base", "sd"):
+        assert page.count(f"--{role}: #") == 2
+
+
+def test_verdicts_come_first_then_figures_then_tables(page: str) -> None:
+    text = visible(page)
+    assert "SD is faster in 2, no difference can be told in 1 of 3 test cases" in text
+    order = [
+        "keep it on.",
+        "End-to-end latency at concurrency 4",
+        "Tokens per decoding step",
+        "TPOT, ms",
+        "Definitions",
+        "Qwen/Qwen3-1.7B",
+        "as of 2026-05-21",
+        "make report RUN=article-20260521-0940",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_a_case_in_which_sd_is_slower(tmp_path: Path) -> None:
+    swap = {"Base": "SD", "SD": "Base"}
+    lines = [
+        {**line, "variant": swap[line["variant"]]} if line["case"] == "counting" else line
+        for line in LINES
+    ]
+    text = drawn(tmp_path, lines)
+    assert "SD is faster in 1, slower in 1, no difference can be told in 1 of 3 test cases" in text
+    assert "x slower here" in text
+    assert "turn it off" in text
+
+
+def test_it_gives_percentiles_definitions_settings_and_the_basis_of_the_cost(page: str) -> None:
+    text = visible(page)
+    for part in ("p50 p90 p99", "fused, 7 tokens", "$35.76 an hour", "$17.88 an hour"):
+        assert part in text
+    assert "8 of 16 devices of one trn2.48xlarge" in text
+    assert "load by llmperf" in text
+    assert "request rate" not in text
+
+
+def test_throughput_and_cost_have_intervals(run: Path, page: str) -> None:
+    text = visible(page)
+    assert "Together, 95 % interval" in text
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    for case in summary["cases"]:
+        for arm in (case["base"], case["speculative"]):
+            speed, usd = (
+                arm[f"{name}_interval"]
+                for name in ("tokens_per_second", "usd_per_million_output_tokens")
+            )
+            said = "{point:.1f} ({low:.1f}-{high:.1f})".format(**speed)
+            assert f"{said} " + "${point:.2f} (${low:.2f}-${high:.2f})".format(**usd) in text
+
+
+def test_what_a_user_wrote_is_escaped(tmp_path: Path) -> None:
+    configuration = generated.config()
+    configuration["settings"]["Note"] = "<script>alert(1)</script>"
+    configuration["cost"]["denominator"] = r'half a $node & "more" <b> \1 $'
+    path = write_report(generated.write(tmp_path, configuration, LINES))
+    page = path.read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "<b>" not in page
+    structure = Structure()
+    structure.feed(page)
+    assert structure.open == []
+
+
+def test_one_variant_missing(tmp_path: Path) -> None:
+    text = drawn(tmp_path, [line for line in LINES if line["variant"] == "SD"])
+    assert "There is no verdict for 3 of 3 test cases" in text
+    assert "Base was not measured at all" in text
+    assert "Not drawn: Speed-up at concurrency 4" in text
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_incomplete_cases_and_a_torn_line(tmp_path: Path) -> None:
+    text = drawn(tmp_path, LINES[:-5], torn=True)
+    assert "The run is not complete: requests are missing in 1 case (open-ended)" in text
+    assert "The last line of ledger.jsonl is torn" in text
+    assert "18 of 24 requests were recorded" in text
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_a_case_that_failed(tmp_path: Path) -> None:
+    lines = [
+        generated.fail(line) if (line["case"], line["variant"]) == ("counting", "SD") else line
+        for line in LINES
+    ]
+    text = drawn(tmp_path, lines)
+    assert "every SD request failed (the server reset the connection)" in text
+
+
+def test_nothing_recorded_and_no_ledger(tmp_path: Path) -> None:
+    generated.write(tmp_path, CONFIG, [])
+    (tmp_path / "ledger.jsonl").unlink()
+    text = visible(write_report(tmp_path).read_text(encoding="utf-8"))
+    assert "There is no ledger.jsonl in this folder" in text
+
+
+def test_drawing_again_gives_the_same_bytes(run: Path, page: str) -> None:
+    before = {path.name: path.read_bytes() for path in run.glob("*.png")}
+    assert write_report(run).read_text(encoding="utf-8") == page
+    assert {path.name: path.read_bytes() for path in run.glob("*.png")} == before
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> None:
+    folder = generated.write(tmp_path, CONFIG, LINES)
+    write_report(folder)
+    assert "own counters" not in visible((folder / "report.html").read_text())
+
+    requests, tokens, steps = [], 0, 0
+    for line in LINES:
+        if (line["variant"], line["case"]) == ("SD", "counting") and line["round"] == 1:
+            requests.append(line["request"])
+            tokens += line["output_tokens"]
+            steps += len(line["chunks"]) - 1
+    accepted = tokens - len(requests) - steps
+    count = Count(
+        "counting",
+        1,
+        "SD",
+        tuple(requests),
+        Counters(
+            *(2 * tokens, steps, 7 * steps, accepted, (steps,) * 7, 0.5, len(requests)),
+            *(2 * tokens, len(requests), steps),
+        ),
+    )
+    with Journal(folder / COUNTERS) as journal:
+        journal.append(count)
+    greedy.write(folder, [Divergence("counting", "token", 100, 17)])
+    write_report(folder)
+    text = visible((folder / "report.html").read_text())
+    assert f"tokens {tokens:,} {2 * tokens:,} 50.00%" in text
+    assert f"steps {steps:,} {steps:,} 0.00%" in text
+    assert "Tokens are those of the answers that ended. Steps are passes of the model" in text
+    assert "counting token 17 of 100" in text
+    assert "own count, 50.0% apart" in text[: text.index("Verdict per test case")]

@@ -1,0 +1,78 @@
+"""A run's folder, read: what llmperf published, who made the load, what is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from benchmark.errors import LedgerError
+from benchmark.report import results
+from tests.benchmark import generated_runs as generated
+
+CONFIG = generated.config()
+LINES = generated.ledger(CONFIG)
+COUNTED = [line for line in LINES if line["round"] > 0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    generated.write(tmp_path, CONFIG, LINES)
+    generated.write_llmperf(tmp_path, COUNTED)
+    return tmp_path
+
+
+def llmperf_file(folder: Path, name: str) -> Path:
+    place = folder / "llmperf" / "repetition" / "SD" / name
+    place.mkdir(exist_ok=True)
+    return next(place.glob("*.json"), place / "x_individual_responses.json")
+
+
+def of_repetition(variant: str) -> list[float]:
+    """llmperf's figure of each request, in its own arithmetic."""
+    mine = [line for line in COUNTED if (line["case"], line["variant"]) == ("repetition", variant)]
+    return [line["chunks"][-1][0] / (len(line["chunks"]) + 1) for line in mine]
+
+
+@pytest.mark.parametrize("variant", ["Base", "SD"])
+def test_llmperf_medians_are_those_of_its_files(folder: Path, variant: str) -> None:
+    published = results.read(folder).published
+    assert published.original
+    assert published.medians["repetition", variant] == pytest.approx(median(of_repetition(variant)))
+
+
+def test_llmperf_requests_of_the_warm_up_and_failed_ones_are_left_out(folder: Path) -> None:
+    before = results.read(folder).published
+    warm_up = [{"inter_token_latency_s": 99, "error_code": None}] * 100
+    llmperf_file(folder, "round-0").write_text(json.dumps(warm_up), encoding="utf-8")
+    path = llmperf_file(folder, "round-1")
+    failed = [{"inter_token_latency_s": 99, "error_code": 500}] * 100
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(whole + failed), encoding="utf-8")
+    assert results.read(folder).published == before
+
+
+def test_half_written_llmperf_files_are_passed_over(folder: Path) -> None:
+    llmperf_file(folder, "round-1").write_text('[{"inter_token_la', encoding="utf-8")
+    assert results.read(folder).published.original
+
+
+def test_without_llmperf_its_formula_is_applied(tmp_path: Path) -> None:
+    published = results.read(generated.write(tmp_path, CONFIG, LINES)).published
+    assert not published.original
+    assert published.medians["repetition", "SD"] == pytest.approx(median(of_repetition("SD")))
+
+
+def test_a_torn_line_is_noted_and_not_counted(tmp_path: Path) -> None:
+    run = results.read(generated.write(tmp_path, CONFIG, LINES, torn=True))
+    assert len(run.records) == len(LINES) - 1
+    assert any("is torn" in note for note in run.summary.notes)
+
+
+def test_a_broken_line_in_the_middle_is_an_error(folder: Path) -> None:
+    path = folder / "ledger.jsonl"
+    path.write_text("{}\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(LedgerError, match=r"ledger\.jsonl:1"):
+        results.read(folder)

@@ -1,0 +1,434 @@
+"""A run from end to end, with golden endpoints: what is measured, kept, and done only once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.analysis import crosscheck
+from benchmark.config import Config
+from benchmark.endpoint import counters, greedy
+from benchmark.endpoint.counters import COUNTERS
+from benchmark.errors import RunError
+from benchmark.journal import Journal
+from benchmark.record import Record, read_ledger
+from benchmark.run.attempts import PROGRESS
+from benchmark.run.run import LEDGER, Patience, Run, prepare
+from experiment.runtimes import Engine
+from rehearsal.golden.schedule import Step
+from rehearsal.golden.server import Fault, Golden
+from tests.benchmark import samples
+from tests.benchmark.standins import QUICK, Bucket, InProcess, Publisher
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _imports_are_frozen() -> Iterator[None]:
+    """Collecting garbage before each load goes over what the run has made, as in the pod.
+
+    All that the tests have imported would make it ten times as long.
+    """
+    gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
+
+
+def golden(gap: float = 0.001, engine: Engine = Engine.V1) -> Golden:
+    steps = [Step(gap * (index + 1), 1 + index % 4) for index in range(8)]
+    return Golden(lambda prompt, number, length: steps, engine=engine)
+
+
+@pytest.fixture(autouse=True)
+def _counters_rest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A golden endpoint has counted a token when it sends it: there is nothing to wait for."""
+    monkeypatch.setattr(counters, "_POLL_SECONDS", 0.01)
+
+
+class Setup:
+    """Two endpoints and a run's folder."""
+
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        self.base, self.speculative = golden(), golden()
+        self.folder = folder / "run-1"
+        self.events: list[str] = []
+        self.store = Bucket(folder / "bucket", self.events)
+        self.publisher = Publisher(folder / "published.jsonl", self.events)
+        self.driver = InProcess(None, folder)
+        self._changes = changes
+
+    async def __aenter__(self) -> Setup:
+        await self.base.start()
+        await self.speculative.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.base.stop()
+        await self.speculative.stop()
+
+    def config(self) -> Config:
+        endpoints = {"Base": self.base.url, "SD": self.speculative.url}
+        return samples.config(**({"endpoints": endpoints} | self._changes))
+
+    def run(self, patience: Patience = QUICK) -> Run:
+        return Run(
+            self.config(),
+            self.folder,
+            driver=self.driver,
+            store=self.store,
+            publisher=self.publisher,
+            patience=patience,
+        )
+
+    async def execute(self) -> list[str]:
+        return await self.run().execute()
+
+    def records(self) -> list[Record]:
+        return read_ledger(self.folder / LEDGER)
+
+    def published(self) -> list[str]:
+        return [event for event in self.events if event.startswith("publish")]
+
+
+def test_each_round_runs_each_case_on_both_endpoints(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            assert await setup.execute() == []
+            counts = Counter((r.variant, r.case, r.round) for r in setup.records())
+            expected = {
+                (variant, case, number): 2
+                for variant in ("Base", "SD")
+                for case in ("counting", "sonnets")
+                for number in (1, 2)
+            } | {(variant, "counting", 0): 2 for variant in ("Base", "SD")}
+            assert counts == expected
+            assert {r.run for r in setup.records()} == {"run-1"}
+            assert all(r.succeeded and r.per_chunk for r in setup.records())
+            assert setup.driver.ran[:2] == [
+                ("counting", "Base", "round-0"),
+                ("counting", "SD", "round-0"),
+            ]
+
+    asyncio.run(scenario())
+
+
+def test_raw_results_are_stored_before_their_metrics(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            await setup.execute()
+            assert setup.events == [
+                *("upload", "publish counting 1", "upload", "publish sonnets 1"),
+                *("upload", "publish counting 2", "upload", "publish sonnets 2", "upload"),
+            ]
+            stored = read_ledger(setup.store.target / LEDGER)
+            assert stored == setup.records()
+            for case, number, requests, latencies in setup.publisher.published():
+                of_pair = {r.request for r in stored if (r.case, r.round) == (case, number)}
+                assert isinstance(requests, list)
+                assert set(requests) == of_pair
+                assert latencies == {"Base": [0.05, 0.05], "SD": [0.05, 0.05]}
+
+    asyncio.run(scenario())
+
+
+def test_a_complete_run_is_not_run_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            await setup.execute()
+            before, ran = setup.records(), len(setup.driver.ran)
+            assert await setup.execute() == []
+            assert setup.records() == before
+            assert len(setup.driver.ran) == ran
+            assert len(setup.published()) == 4
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_either_engine_of_vllm_counts_what_the_ledger_has(tmp_path: Path, engine: Engine) -> None:
+    async def scenario() -> None:
+        setup = Setup(tmp_path)
+        setup.base, setup.speculative = golden(engine=engine), golden(engine=engine)
+        async with setup:
+            assert await setup.execute() == []
+            checks = crosscheck.check(setup.records(), counters.read(setup.folder / COUNTERS))
+            assert len(checks) == 4
+            for check in checks:
+                compared = [(f.name, f.ledger, f.server) for f in check.figures]
+                assert compared == [("tokens", 80, 80), ("steps", 28, 28)]
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_counts_otherwise_fails_the_run(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            assert await setup.execute() == []
+            path = setup.folder / COUNTERS
+            first, *others = path.read_text().splitlines(keepends=True)
+            assert first.count('_tokens":40,') == 2
+            path.write_text("".join([first.replace('_tokens":40,', '_tokens":41,'), *others]))
+            assert await setup.execute() == [
+                "counting, Base: tokens: 80 in the ledger, 81 by the server's own count, 1.2% apart"
+            ]
+
+    asyncio.run(scenario())
+
+
+def test_answers_are_compared_once_all_is_measured(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            await setup.execute()
+            found = greedy.read(setup.store.target)
+            assert [(d.case, d.first) for d in found] == [("counting", None), ("sonnets", None)]
+            assert len(setup.base.sent) == len(setup.records()) / 2 + 2
+
+    asyncio.run(scenario())
+
+
+def test_waits_for_both_endpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            setup.speculative.healthy = False
+            running = asyncio.create_task(setup.execute())
+            await asyncio.sleep(0.2)
+            assert setup.base.sent == []
+            setup.speculative.healthy = True
+            assert await running == []
+
+    asyncio.run(scenario())
+    assert "waiting for SD" in capsys.readouterr().err
+
+
+def test_an_endpoint_that_never_serves(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            setup.speculative.healthy = False
+            failed = await setup.run(Patience(start=0.1, poll=0.02)).execute()
+            assert failed == [
+                f"not serving after 0 s: SD ({setup.speculative.url}), at the last try: HTTP 503; "
+                "4 of 4 cases were not run"
+            ]
+
+    asyncio.run(scenario())
+
+
+def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
+    """What it sent is kept, the case is named, and the next start does what is missing."""
+
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            port = setup.speculative.port
+
+            def dies(prompt: str, number: int, length: int) -> list[Step]:
+                if len(setup.speculative.sent) > 6:  # after warm-up and the first two cases
+                    asyncio.get_running_loop().create_task(setup.speculative.stop())
+                return [Step(0.01 * (index + 1), 2) for index in range(40)]
+
+            setup.speculative._schedule = dies
+            failed = await setup.execute()
+            assert len(failed) == 2
+            assert failed[0].startswith("counting, round 2: SD: 0 of 2 requests succeeded: ")
+            assert "2 of 4 cases" in failed[1] or "1 of 4 cases" in failed[1]
+            lost = [r for r in setup.records() if not r.succeeded]
+            assert {(r.variant, r.case, r.round) for r in lost} == {("SD", "counting", 2)}
+            assert all(r.chunks for r in lost), "what came before it died is kept"
+            assert len(setup.published()) == 2
+
+            setup.speculative._schedule = golden()._schedule
+            await setup.speculative.start(port)
+            kept = setup.records()
+            assert await setup.execute() == []
+            assert setup.records()[: len(kept)] == kept
+            assert len(setup.published()) == 4
+            assert len(set(setup.published())) == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_driver_that_fails_on_one_case_does_not_stop_the_others(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            setup.driver.fail.add(("counting", "SD"))
+            reason = "SD: llmperf ended with status 1: out of memory"
+            expected = [f"counting, round {number}: {reason}" for number in (1, 2)]
+            assert await setup.execute() == expected
+            assert setup.published() == ["publish sonnets 1", "publish sonnets 2"]
+            for _ in range(2):
+                assert await setup.execute() == expected
+            # Given up by now: what there is of it is published, and it is not run any more.
+            ran = len(setup.driver.ran)
+            assert await setup.execute() == expected
+            assert len(setup.driver.ran) == ran
+            assert len(setup.published()) == 4
+
+    asyncio.run(scenario())
+
+
+def test_requests_that_fail_fail_their_case(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            setup.base.fault = Fault.TOO_MANY
+            failed = await setup.execute()
+            assert len(failed) == 4
+            assert failed[0] == (
+                "counting, round 1: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
+            )
+
+    asyncio.run(scenario())
+
+
+def test_a_store_that_fails_for_a_while_delays_metrics_and_loses_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            setup.store.failing = True
+            assert await setup.execute() == ["the bucket cannot be reached"]
+            # Tried once in mid-run and once at the end: a node must not idle for a bucket.
+            assert setup.events == ["upload failed"] * 2
+            setup.store.failing = False
+            assert await setup.execute() == []
+            assert setup.events[2] == "upload"
+            assert len(setup.published()) == 4
+            assert len([r for r in setup.records() if r.round > 0]) == 16
+
+    asyncio.run(scenario())
+
+
+def test_metrics_that_cannot_be_published_are_published_later(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            setup.publisher.failing = True
+            assert await setup.execute() == ["throttled for too long"]
+            assert read_ledger(setup.store.target / LEDGER) == setup.records()
+            setup.publisher.failing = False
+            assert await setup.execute() == []
+            assert len(setup.published()) == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_ledger_that_cannot_be_written_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: object, record: Record) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            monkeypatch.setattr(Journal, "append", full)
+            with pytest.raises(RunError, match=r"cannot be written: .*No space left"):
+                await setup.execute()
+
+    asyncio.run(scenario())
+
+
+def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
+    prepare(tmp_path / "run", samples.config())
+    prepare(tmp_path / "run", samples.config())
+    with pytest.raises(RunError, match="another configuration"):
+        prepare(tmp_path / "run", samples.config(model="another"))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be written"):
+        prepare(tmp_path / "file", samples.config())
+
+
+def test_a_folder_with_a_broken_ledger_is_refused_in_one_line(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path) as setup:
+            prepare(setup.folder, setup.config())
+            (setup.folder / LEDGER).write_text("{}\n", encoding="utf-8")
+            with pytest.raises(RunError, match=r"ledger.jsonl:1: ") as refusal:
+                setup.run()
+            assert "\n" not in str(refusal.value)
+
+    asyncio.run(scenario())
+
+
+@pytest.fixture
+def endpoints() -> Iterator[Callable[[], list[str]]]:
+    """Starts golden endpoints in processes of their own; ends them."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start() -> list[str]:
+        urls = []
+        for window in (1, 7):
+            options = ["--window", str(window), "--speed", "4"]
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rehearsal.golden.server", *options],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            processes.append(process)
+            assert process.stdout is not None
+            urls.append(process.stdout.readline().strip())
+        return urls
+
+    yield start
+    for process in processes:
+        process.terminate()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_kill_9_in_the_middle_and_again(tmp_path: Path, endpoints: Callable[[], list[str]]) -> None:
+    """Complete cases are not run again, nothing recorded is lost, nothing is published twice."""
+    base, speculative = endpoints()
+    settings = samples.settings(endpoints={"Base": base, "SD": speculative})
+    (tmp_path / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    folder = tmp_path / "run-1"
+    command = [
+        *(sys.executable, "-m", "tests.benchmark.standins"),
+        *(str(tmp_path / "config.json"), str(folder)),
+    ]
+    seen: list[str] = []
+    complete: list[bytes] = []
+    for attempts in (1, 2):
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        _wait_until(lambda: _lines(folder / PROGRESS) >= attempts, process)  # noqa: B023 (called within the loop)
+        time.sleep(0.15)  # into the next case
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        after = [record.request for record in read_ledger(folder / LEDGER)]
+        assert after[: len(seen)] == seen
+        assert len(after) > len(seen)
+        seen = after
+        lines = (folder / PROGRESS).read_bytes().splitlines()
+        assert lines[: len(complete)] == complete
+        complete = lines
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+    records = read_ledger(folder / LEDGER)
+    assert [record.request for record in records][: len(seen)] == seen
+    entries = [json.loads(line) for line in (folder / PROGRESS).read_bytes().splitlines()]
+    pairs = [(entry["round"], entry["case"]) for entry in entries]
+    assert sorted(pairs) == [(1, "counting"), (1, "sonnets"), (2, "counting"), (2, "sonnets")]
+    published = Publisher(tmp_path / "published.jsonl", []).published()
+    assert len(published) == 4
+    requests = [name for entry in published for name in entry[2]]  # type: ignore[attr-defined]  # JSON, read back
+    assert len(requests) == len(set(requests))
+    good = {record.request for record in records if record.succeeded and record.round > 0}
+    assert set(requests) == good
+
+
+def _wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0

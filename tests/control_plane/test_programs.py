@@ -1,0 +1,206 @@
+"""Finding or building the control plane's programs, and what is said if that cannot be."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from control_plane.__main__ import main
+from control_plane.programs import (
+    MODULE,
+    PROGRAMS,
+    NoPrograms,
+    kubernetes_version,
+    programs,
+)
+from rehearsal.errors import RehearsalError
+from stacks.cluster import KUBERNETES_VERSION
+
+GO_MOD = (MODULE / "go.mod").read_text()
+
+# Stands in for go: counts its builds, compiles two packages, links five programs.
+GO = """#!/bin/sh
+test "$1" = env && { echo "$VERSION"; exit; }
+test "$1" = -C || exit 9
+case $3 in
+  env) echo "$VERSION"; echo linux; echo amd64 ;;
+  list) echo one; echo two ;;
+  build)
+    echo built >> "$COUNT"
+    echo one >&2
+    test -z "$BROKEN" || { echo "go: $BROKEN" >&2; exit 1; }
+    echo two >&2
+    while test "$1" != -o; do shift; done
+    mkdir -p "$2"
+    for name in server kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+      echo > "$2$name"
+    done ;;
+esac
+"""
+
+
+def script(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def with_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment whose go is the stand-in; it builds in no time."""
+    monkeypatch.setattr("control_plane.programs._POLL_SECONDS", 0.01)
+    script(tmp_path / "bin" / "go", GO)
+    return {
+        "PATH": f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(tmp_path / "home"),
+        "VERSION": "go1.26.8",
+        "COUNT": str(tmp_path / "count"),
+    }
+
+
+@pytest.fixture
+def assets(tmp_path: Path) -> Callable[[str], dict[str, str]]:
+    """Makes an environment with ready programs of a version."""
+
+    def ready(version: str) -> dict[str, str]:
+        for name in PROGRAMS:
+            script(tmp_path / "assets" / name, f"#!/bin/sh\necho Kubernetes {version}\n")
+        return {"KUBEBUILDER_ASSETS": str(tmp_path / "assets")}
+
+    return ready
+
+
+def test_version_is_the_clusters() -> None:
+    assert kubernetes_version().rpartition(".")[0] == KUBERNETES_VERSION
+
+
+def test_staging_modules_are_of_the_same_release() -> None:
+    """What go.mod of k8s.io/kubernetes replaces by folders of its own, released as v0."""
+    release = kubernetes_version().partition(".")[2]
+    replaced = re.findall(r"^\t(k8s\.io/\S+) => (\S+) (\S+)$", GO_MOD, re.M)
+    assert len(replaced) > 20
+    assert {(name, version) for name, _, version in replaced} == {
+        (target, f"v0.{release}") for _, target, _ in replaced
+    }
+    required = re.findall(r"^\t(k8s\.io/\S+) v0\.\d+\.\d+(?: // indirect)?$", GO_MOD, re.M)
+    ours = {name for name, _, _ in replaced}
+    # These two are released on their own.
+    assert not set(required) - ours - {"k8s.io/klog/v2", "k8s.io/kube-openapi"}
+
+
+def test_builds_once(with_go: dict[str, str]) -> None:
+    first, second = io.StringIO(), io.StringIO()
+    folder = programs(with_go, first)
+    assert programs(with_go, second) == folder
+    assert {path.name for path in folder.iterdir()} == set(PROGRAMS)
+    assert Path(with_go["COUNT"]).read_text() == "built\n"
+    assert f"building Kubernetes {kubernetes_version()}" in first.getvalue()
+    assert second.getvalue() == ""
+
+
+def test_builds_outside_the_tree(with_go: dict[str, str], tmp_path: Path) -> None:
+    assert programs(with_go, io.StringIO()).is_relative_to(tmp_path / "home" / ".cache")
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert programs(with_go | cache, io.StringIO()).is_relative_to(tmp_path / "cache")
+
+
+def test_builds_again_with_another_go(with_go: dict[str, str]) -> None:
+    folder = programs(with_go, io.StringIO())
+    assert programs(with_go | {"VERSION": "go1.27.0"}, io.StringIO()) != folder
+
+
+def test_a_failed_build_says_why_and_is_not_kept(with_go: dict[str, str]) -> None:
+    with pytest.raises(RehearsalError, match=r"^go build: no space left; see .*\.log$"):
+        programs(with_go | {"BROKEN": "no space left"}, io.StringIO())
+    assert programs(with_go, io.StringIO()).exists()
+    assert Path(with_go["COUNT"]).read_text() == "built\n" * 2
+
+
+def test_gos_own_words_when_it_is_too_old(with_go: dict[str, str], tmp_path: Path) -> None:
+    said = "go: go.mod requires go >= 1.25.0 (running go 1.22.2; GOTOOLCHAIN=local)"
+    script(tmp_path / "bin" / "go", f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    with pytest.raises(RehearsalError) as refusal:
+        programs(with_go, io.StringIO())
+    assert str(refusal.value) == said
+
+
+def test_a_go_that_has_no_such_words(with_go: dict[str, str]) -> None:
+    with pytest.raises(RehearsalError, match=r"is go1\.19\.8; must be go1\.25 or newer$"):
+        programs(with_go | {"VERSION": "go1.19.8"}, io.StringIO())
+
+
+def test_ready_programs_are_taken(assets: Callable[[str], dict[str, str]]) -> None:
+    environment = assets(f"v{KUBERNETES_VERSION}.99")
+    assert programs(environment) == Path(environment["KUBEBUILDER_ASSETS"])
+
+
+def test_ready_programs_of_another_version_are_not(
+    assets: Callable[[str], dict[str, str]],
+) -> None:
+    with pytest.raises(RehearsalError, match=rf"v1\.34\.2; must be v{KUBERNETES_VERSION}$"):
+        programs(assets("v1.34.2"))
+
+
+def test_missing_programs_are_named(assets: Callable[[str], dict[str, str]]) -> None:
+    """As in envtest's archives, which hold neither controllers nor scheduler."""
+    environment = assets("v1.35.4")
+    for name in ("kube-controller-manager", "kube-scheduler"):
+        Path(environment["KUBEBUILDER_ASSETS"], name).unlink()
+    with pytest.raises(RehearsalError, match="has no kube-controller-manager, kube-scheduler"):
+        programs(environment)
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment without Go; ``os.environ`` too."""
+    environment = {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path)}
+    monkeypatch.setattr("control_plane.programs.INSTALLED", environment["PATH"])
+    for name in ("KUBEBUILDER_ASSETS", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return environment
+
+
+def test_go_is_found_where_it_is_installed(
+    with_go: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell alone, which is what the stand-in needs, is on the PATH."""
+    monkeypatch.setattr("control_plane.programs.INSTALLED", str(tmp_path / "bin"))
+    shell = with_go | {"PATH": "/usr/bin:/bin"}
+    if shutil.which("go", path=shell["PATH"]):
+        pytest.skip("Go is there as well")
+    assert programs(shell, io.StringIO()).exists()
+
+
+def test_without_go_there_is_none(nowhere: dict[str, str]) -> None:
+    with pytest.raises(NoPrograms, match="neither Go to build it with, nor KUBEBUILDER_ASSETS"):
+        programs(nowhere)
+
+
+def test_preparing_says_nothing_when_there_is_nothing_to_prepare(
+    nowhere: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The tests say why they are skipped."""
+    assert nowhere
+    assert main() == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_preparing_says_in_one_line_what_is_wrong(
+    nowhere: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert nowhere
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nowhere")
+    assert main() == 1
+    said = capsys.readouterr().err
+    assert said.startswith("control plane: KUBEBUILDER_ASSETS=/nowhere: has no etcd, ")
+    assert said.count("\n") == 1

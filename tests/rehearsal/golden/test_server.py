@@ -1,0 +1,172 @@
+"""The golden endpoint: its schedule is speculative decoding's, its bytes are vLLM's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+from typing import Any
+
+import aiohttp
+import pytest
+
+from rehearsal.golden.schedule import Decoding, Step
+from rehearsal.golden.server import FAULT_HEADER, Acceptance, Fault, Golden, speculative
+
+USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+
+
+def in_steps(*tokens: int, gap: float = 0.002) -> Golden:
+    """An endpoint that sends these chunks whatever it is asked for."""
+    steps = [Step(gap * (index + 1), count) for index, count in enumerate(tokens)]
+    return Golden(lambda prompt, number, length: steps)
+
+
+async def post(golden: Golden, path: str, body: dict[str, Any], fault: Fault | None = None) -> Any:
+    headers = {FAULT_HEADER: fault.value} if fault else {}
+    messages = {"messages": [{"role": "user", "content": "say it"}], "prompt": "say it"}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(
+            f"{golden.url}/{path}", json={"model": golden.model} | messages | body, headers=headers
+        ) as response,
+    ):
+        return response.status, await response.read()
+
+
+def ask(golden: Golden, path: str, body: dict[str, Any], fault: Fault | None = None) -> Any:
+    async def scenario() -> Any:
+        async with golden:
+            return await post(golden, path, body, fault)
+
+    return asyncio.run(scenario())
+
+
+def events(stream: bytes) -> list[Any]:
+    parts = stream.split(b"\n\n")
+    assert parts[-2:] == [b"data: [DONE]", b""]
+    return [json.loads(part.removeprefix(b"data: ")) for part in parts[:-2]]
+
+
+def test_a_step_yields_what_the_theory_expects() -> None:
+    decoding = Decoding(window=7)
+    for acceptance in (0.0, 0.52, 0.97):
+        steps = list(decoding.steps(40_000, acceptance, seed=1))
+        counts = [step.tokens for step in steps[1:-1]]
+        assert min(counts) >= 1
+        assert max(counts) <= 7
+        assert sum(step.tokens for step in steps) == 40_000
+        expected = decoding.tokens_per_step(acceptance)
+        assert statistics.fmean(counts) == pytest.approx(expected, rel=0.02)
+
+
+def test_the_article_s_shape() -> None:
+    baseline, fused = Decoding(window=1), Decoding(window=7)
+    assert baseline.step_seconds == pytest.approx(0.045)
+
+    def speedup(acceptance: float) -> float:
+        return 0.045 / (fused.step_seconds / fused.tokens_per_step(acceptance))
+
+    assert speedup(0.97) == pytest.approx(3, abs=0.1)
+    assert speedup(Acceptance().otherwise) == pytest.approx(1, abs=0.05)
+
+
+def test_a_schedule_has_absolute_deadlines_and_depends_on_its_seed_alone() -> None:
+    decoding = Decoding(window=4, speed=10)
+    steps = list(decoding.steps(100, 0.7, seed="x"))
+    assert steps == list(decoding.steps(100, 0.7, seed="x"))
+    assert steps != list(decoding.steps(100, 0.7, seed="y"))
+    assert steps[0].tokens == 1
+    assert steps[0].at == pytest.approx(0.02)
+    assert steps[-1].at == pytest.approx(0.02 + (len(steps) - 1) * decoding.step_seconds)
+
+
+def test_the_n_th_request_of_a_prompt_gets_the_same_answer_again() -> None:
+    schedule = speculative(Decoding(window=7), Acceptance({"count": 0.9}))
+    assert schedule("count", 0, 50) == schedule("count", 0, 50)
+    assert schedule("count", 0, 50) != schedule("count", 1, 50)
+    assert len(schedule("count", 0, 500)) < len(schedule("wander", 0, 500))
+
+
+def test_a_chat_stream_with_usage_is_vllm_s() -> None:
+    golden = in_steps(1, 4, 2)
+    status, stream = ask(golden, "chat/completions", {"stream": True} | USAGE)
+    assert status == 200
+    role, *chunks, usage_only = events(stream)
+    assert list(role) == ["id", "object", "created", "model", "choices", "usage"]
+    assert role["object"] == "chat.completion.chunk"
+    assert role["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert role["usage"]["completion_tokens"] == 0
+    assert [chunk["usage"]["completion_tokens"] for chunk in chunks] == [1, 5, 7]
+    reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks]
+    assert reasons == [None, None, "length"]
+    assert all(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
+    assert usage_only["choices"] == []
+    assert usage_only["usage"] == {"prompt_tokens": 2, "total_tokens": 9, "completion_tokens": 7}
+
+
+def test_usage_only_comes_when_it_is_asked_for() -> None:
+    status, stream = ask(in_steps(1, 4), "chat/completions", {"stream": True})
+    assert status == 200
+    assert all("usage" not in event for event in events(stream))
+    asked = {"stream": True, "stream_options": {"include_usage": True}}
+    _, stream = ask(in_steps(1, 4), "chat/completions", asked)
+    *chunks, usage_only = events(stream)
+    assert all("usage" not in event for event in chunks)
+    assert usage_only["usage"]["completion_tokens"] == 5
+
+
+def test_a_completion_stream_says_usage_null_where_a_chat_says_nothing() -> None:
+    _, stream = ask(in_steps(1, 4), "completions", {"stream": True})
+    assert [event["usage"] for event in events(stream)] == [None, None]
+    assert events(stream)[0]["object"] == "text_completion"
+    assert events(stream)[0]["choices"][0]["text"]
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+def test_an_answer_that_is_not_streamed(path: str) -> None:
+    golden = in_steps(1, 4)
+    status, body = ask(golden, path, {})
+    assert status == 200
+    assert json.loads(body)["usage"]["completion_tokens"] == 5
+    assert golden.sent[0].tokens == 5
+
+
+def test_its_record_says_when_it_sent_what() -> None:
+    golden = in_steps(1, 3, 8, gap=0.01)
+    ask(golden, "chat/completions", {"stream": True} | USAGE)
+    (sent,) = golden.sent
+    assert [count for _, count in sent.chunks] == [1, 3, 8]
+    assert sent.whole
+    offsets = [moment - sent.received for moment, _ in sent.chunks]
+    # Never early; how late depends on the machine.
+    assert all(offset >= due for offset, due in zip(offsets, [0.01, 0.02, 0.03], strict=True))
+    assert sent.time_per_output_token == pytest.approx((offsets[2] - offsets[0]) / 11)
+
+
+def test_health_models_metrics() -> None:
+    async def scenario() -> None:
+        async with in_steps(1, 4) as golden, aiohttp.ClientSession() as session:
+            root = golden.url.removesuffix("/v1")
+            await post(golden, "chat/completions", {"stream": True})
+            async with session.get(f"{golden.url}/models") as response:
+                assert (await response.json())["data"][0]["id"] == golden.model
+            async with session.get(f"{root}/metrics") as response:
+                assert 'generation_tokens_total{engine="0",model_name="Qwen/Qwen3-32B"} 5.0' in (
+                    await response.text()
+                )
+            async with session.get(f"{root}/record") as response:
+                assert (await response.json())[0]["whole"]
+            golden.healthy = False
+            async with session.get(f"{root}/health") as response:
+                assert response.status == 503
+
+    asyncio.run(scenario())
+
+
+def test_refusals() -> None:
+    golden = in_steps(1)
+    assert ask(golden, "completions", {}, Fault.TOO_MANY)[0] == 429
+    assert ask(golden, "completions", {}, Fault.BROKEN)[0] == 500
+    assert ask(golden, "completions", {"model": "another"})[0] == 404
+    assert golden.sent == []

@@ -1,0 +1,155 @@
+"""The rehearsal runs what the pod runs, but for what it says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from benchmark import config as configuration
+from rehearsal.endpoints import GoldenEndpoints
+from rehearsal.errors import RehearsalError
+from rehearsal.pod.as_process import Benchmark, Place, adapt
+from rehearsal.pod.manifest import Pod, entry_point, read_pod
+from tests.synthesis import ROOT, Synthesised
+
+ENDPOINTS = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
+CONFIG = "/etc/benchmark/config.json"
+
+
+@pytest.fixture(scope="module")
+def pod(synthesised: Synthesised) -> Pod:
+    return read_pod(synthesised.directory.parent / "dist", "qwen-llmperf")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    mounts = {path: tmp_path / path.strip("/") for path in ("/etc/benchmark", "/results", "/tmp")}
+    environment = {"AWS_ENDPOINT_URL": "http://localhost:3", "PATH": "/bin", "SECRET": "x"}
+    return Place(
+        run_id="rehearsal-1",
+        account="123456789012",
+        endpoints=ENDPOINTS,
+        mounts=mounts,
+        environment=environment,
+        load=GoldenEndpoints.load,
+        stand_in=GoldenEndpoints.name,
+    )
+
+
+def adapted(pod: Pod, place: Place) -> Benchmark:
+    return adapt(pod, ["python", "-m", "benchmark"], place)
+
+
+def write(directory: Path, *objects: dict[str, Any]) -> Path:
+    with (directory / "0000-test.k8s.yaml").open("w") as file:
+        YAML(typ="safe", pure=True).dump_all(objects, file)
+    return directory
+
+
+def a_pod(**container: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "i", "volumeMounts": []} | container]}
+    return {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec | {"volumes": []}}
+
+
+def test_the_pod_is_read_as_it_is(pod: Pod) -> None:
+    assert pod.command is None
+    assert pod.arguments == ("run",)
+    assert pod.environment["BENCHMARK_CONFIG"] == CONFIG
+    assert pod.fields == {"RUN_ID": "metadata.uid"}
+    assert set(pod.mounts) == {"/etc/benchmark", "/results", "/tmp", "/dev/shm"}
+    assert json.loads(pod.files[CONFIG])["experiment"] == "article"
+
+
+def test_the_image_has_an_entry_point() -> None:
+    assert entry_point(ROOT / "benchmark" / "Dockerfile") == ("python", "-m", "benchmark")
+
+
+def test_no_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    with pytest.raises(RehearsalError, match="no ENTRYPOINT in exec form"):
+        entry_point(tmp_path / "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("objects", "problem"),
+    [
+        ([], "no Pod p"),
+        ([a_pod(envFrom=[])], "envFrom is not understood"),
+        ([a_pod(env=[{"name": "A", "valueFrom": {"secretKeyRef": {}}}])], "A comes from what"),
+    ],
+)
+def test_what_is_not_understood_is_not_passed_over(
+    tmp_path: Path, objects: list[dict[str, Any]], problem: str
+) -> None:
+    with pytest.raises(RehearsalError, match=problem):
+        read_pod(write(tmp_path, *objects), "p")
+
+
+def test_the_command_is_the_pod_s(pod: Pod, place: Place) -> None:
+    assert adapted(pod, place).command == (sys.executable, "-m", "benchmark", "run")
+
+
+def test_the_environment_is_the_pod_s_and_the_way_to_aws(pod: Pod, place: Place) -> None:
+    assert adapted(pod, place).environment == {
+        "AWS_ENDPOINT_URL": "http://localhost:3",
+        "PATH": "/bin",
+        "HOME": str(place.mounts["/tmp"]),
+        "USER": "nonroot",
+        "BENCHMARK_CONFIG": str(place.mounts["/etc/benchmark"] / "config.json"),
+        "RESULTS_DIR": str(place.mounts["/results"]),
+        "RUN_ID": "rehearsal-1",
+    }
+
+
+def test_the_configuration_differs_in_what_is_said_and_nothing_else(
+    pod: Pod, place: Place, tmp_path: Path
+) -> None:
+    benchmark = adapted(pod, place)
+    ((path, text),) = benchmark.files.items()
+    assert path == place.mounts["/etc/benchmark"] / "config.json"
+    before, after = json.loads(pod.files[CONFIG]), json.loads(text)
+    assert after["endpoints"] == ENDPOINTS
+    assert after.pop("stand_in") == GoldenEndpoints.name
+    assert {key for key in before["load"] if before["load"][key] != after["load"][key]} == set(
+        GoldenEndpoints.load
+    )
+    for key in ("endpoints", "load"):
+        after[key] = before[key]
+    assert after == before
+    (tmp_path / "config.json").write_text(text)
+    assert configuration.load(tmp_path / "config.json").bucket == benchmark.bucket
+
+
+def test_the_account_is_filled_in(pod: Pod, place: Place) -> None:
+    text = pod.files[CONFIG].replace("111122223333", "${AWS_ACCOUNT_ID}")
+    unknown = Pod(None, pod.arguments, pod.environment, pod.fields, pod.mounts, {CONFIG: text})
+    assert adapted(unknown, place).bucket == "article-models-123456789012-us-east-2"
+
+
+def test_every_difference_is_said(pod: Pod, place: Place) -> None:
+    said = "\n".join(adapted(pod, place).differences)
+    for expected in (
+        "RUN_ID: rehearsal-1 in place of metadata.uid",
+        f"folder: /results is {place.mounts['/results']}",
+        "AWS: http://localhost:3 in place of AWS",
+        "endpoints.SD: http://127.0.0.1:2/v1 in place of http://qwen-sd-vllm.",
+        "load.mean_output_tokens: 120 in place of 600",
+        "load.rounds: 2 in place of 3",
+    ):
+        assert expected in said
+
+
+def test_a_load_that_is_smaller_already_stays(pod: Pod, place: Place) -> None:
+    config = json.loads(pod.files[CONFIG])
+    config["load"]["rounds"] = 1
+    files = {CONFIG: json.dumps(config)}
+    small = Pod(None, pod.arguments, pod.environment, pod.fields, pod.mounts, files)
+    benchmark = adapted(small, place)
+    (text,) = benchmark.files.values()
+    assert json.loads(text)["load"]["rounds"] == 1
+    assert not any(difference.startswith("load.rounds") for difference in benchmark.differences)

@@ -1,0 +1,114 @@
+"""Whatever ends a rehearsal, nothing that it started is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from rehearsal.errors import RehearsalError
+from rehearsal.process.interruption import Interrupted, held, interruptible
+from rehearsal.process.processes import await_line, reason, run, running
+from tests.rehearsal.left import in_group, left_in_group
+
+FAMILY = """\
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+def test_children_of_a_process_end_with_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with running(python(FAMILY), os.environ, log) as process:
+        await_line(process, log, "ready", 10)
+        assert in_group(process.pid)
+    assert not left_in_group(process.pid)
+
+
+def test_children_end_though_their_parent_has_ended_before(tmp_path: Path) -> None:
+    program = FAMILY.replace("time.sleep(60)\n", "") + "sys.exit(0)"
+    with running(python(program), os.environ, tmp_path / "log") as process:
+        process.wait(10)
+        assert in_group(process.pid)
+    assert not left_in_group(process.pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_what_runs(tmp_path: Path, number: signal.Signals) -> None:
+    log = tmp_path / "log"
+    groups = []
+
+    def be_interrupted() -> None:
+        with running(python(FAMILY), os.environ, log) as process:
+            groups.append(process.pid)
+            await_line(process, log, "ready", 10)
+            os.kill(os.getpid(), number)
+            process.wait(10)
+
+    with interruptible(), pytest.raises(Interrupted) as caught:
+        be_interrupted()
+    assert caught.value.by is number
+    assert not left_in_group(groups[0])
+
+
+def test_a_second_signal_does_not_stop_the_stopping() -> None:
+    steps = []
+
+    def stop() -> None:
+        with held():
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append("done")
+
+    with interruptible(), pytest.raises(Interrupted):
+        stop()
+    assert steps == ["done"]
+
+
+def test_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with interruptible():
+        assert signal.getsignal(signal.SIGINT) is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_failure_is_one_line(tmp_path: Path) -> None:
+    program = "import sys; print('first'); print('the reason'); sys.exit(3)"
+    with pytest.raises(RehearsalError, match=r"^ended with status 3: the reason; see .*log$"):
+        run(python(program), os.environ, tmp_path / "log", 10)
+
+
+def test_a_process_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(RehearsalError, match="did not end within 0 s"):
+        run(python(FAMILY), os.environ, tmp_path / "log", 0.3)
+
+
+def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with (
+        running(python("raise SystemExit('no port')"), os.environ, log) as process,
+        pytest.raises(RehearsalError, match="ended with status 1: no port"),
+    ):
+        await_line(process, log, "ready", 10)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("", "it said nothing"),
+        ("one\ntwo\n\n", "two"),
+        ("\n ❌  article-model-store failed: no bucket\n\nat Deployer\n", "article-model-store"),
+        ("mine.yaml: name: is missing\nSubprocess exited with error 1\n", "mine.yaml: name"),
+    ],
+)
+def test_the_line_that_says_best_what_went_wrong(said: str, expected: str) -> None:
+    assert reason(said).startswith(expected)

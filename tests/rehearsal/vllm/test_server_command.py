@@ -1,0 +1,144 @@
+"""What is started on the CPU is the chart's command, but for what is listed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from charts.vllm import serve_command
+from experiment import Experiment
+from experiment.variants import variants
+from rehearsal.errors import RehearsalError
+from rehearsal.pod.manifest import Pod, read_deployment
+from rehearsal.vllm.server_command import (
+    ADDED,
+    ENVIRONMENT_ADDED,
+    ENVIRONMENT_LEFT_OUT,
+    LEFT_OUT,
+    REPLACED,
+    Served,
+    Server,
+    adapt,
+)
+from tests.experiment.files import EAGLE
+from tests.synthesis import Synthesised
+
+SERVICES = ("qwen-vllm", "qwen-sd-vllm")
+
+
+@pytest.fixture
+def served() -> Served:
+    return Served(
+        python=Path("/venv/python"),
+        target=Path("/pair/target"),
+        draft=Path("/pair/draft"),
+        port=4000,
+        core=1,
+        home=Path("/home"),
+    )
+
+
+@pytest.fixture(scope="module", params=SERVICES)
+def pod(request: pytest.FixtureRequest, synthesised: Synthesised) -> Pod:
+    return read_deployment(synthesised.directory.parent / "dist", request.param)
+
+
+def flags(command: tuple[str, ...]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for index, part in enumerate(command):
+        if part.startswith("--"):
+            following = command[index + 1] if index + 1 < len(command) else "--"
+            found[part] = None if following.startswith("--") else following
+    return found
+
+
+def test_each_flag_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served) -> None:
+    assert pod.command is not None
+    here = flags(adapt(pod, served).command)
+    changed = {*LEFT_OUT, *REPLACED, "--speculative-config"}
+    for flag, value in flags(pod.command).items():
+        assert (flag in here) != (flag in LEFT_OUT), flag
+        if flag not in changed:
+            assert here[flag] == value, flag
+    added = here.keys() - flags(pod.command).keys()
+    assert added == {"--model", "--cpu-list", *ADDED}
+
+
+def test_each_variable_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served) -> None:
+    here = adapt(pod, served).environment
+    for name, value in pod.environment.items():
+        assert (name in here) != (name in ENVIRONMENT_LEFT_OUT), name
+        if name in here and name != "HOME":
+            assert here[name] == value, name
+    added = here.keys() - pod.environment.keys()
+    assert added == {"VLLM_CPU_OMP_THREADS_BIND", *ENVIRONMENT_ADDED}
+
+
+def test_every_change_is_said(pod: Pod, served: Served) -> None:
+    assert pod.command is not None
+    server = adapt(pod, served)
+    said = "\n".join(server.differences)
+    gone = {*LEFT_OUT, *REPLACED} & flags(pod.command).keys()
+    for name in gone | {*ADDED, *ENVIRONMENT_ADDED}:
+        assert f"{name}: " in said
+
+
+def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, served: Served) -> None:
+    manifests = synthesised.directory.parent / "dist"
+    base, speculative = (adapt(read_deployment(manifests, name), served) for name in SERVICES)
+    settings = json.loads(flags(speculative.command)["--speculative-config"] or "")
+    assert [part for part in speculative.command if part not in base.command] == [
+        "--speculative-config",
+        json.dumps(settings, separators=(",", ":")),
+    ]
+    assert settings == {
+        "method": "draft_model",
+        "model": "/pair/draft",
+        "num_speculative_tokens": 7,
+        "max_model_len": 1017,
+    }
+    assert base.environment == speculative.environment
+
+
+def adapted(pod: Pod, served: Served, *command: str) -> Server:
+    return adapt(dataclasses.replace(pod, command=command), served)
+
+
+def test_a_flag_that_nobody_listed_is_passed_on(pod: Pod, served: Served) -> None:
+    assert pod.command is not None
+    command = adapted(pod, served, *pod.command, "--no-such-flag", "1").command
+    assert flags(command)["--no-such-flag"] == "1"
+
+
+def test_what_the_chart_has_already_is_not_added(pod: Pod, served: Served) -> None:
+    assert pod.command is not None
+    server = adapted(pod, served, *pod.command, "--no-enable-prefix-caching")
+    assert server.command.count("--no-enable-prefix-caching") == 1
+    assert not [line for line in server.differences if "prefix-caching: added" in line]
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (("python", "serve.py", "--port"), "is not vllm serve MODEL"),
+        (("vllm", "serve", "/models/x", "stray"), "stray belongs to no flag"),
+    ],
+)
+def test_a_command_that_is_not_understood(
+    pod: Pod, served: Served, command: tuple[str, ...], problem: str
+) -> None:
+    with pytest.raises(RehearsalError, match=problem):
+        adapted(pod, served, *command)
+
+
+def test_a_mode_that_the_pair_cannot_play(
+    variation: Callable[..., Experiment], pod: Pod, served: Served
+) -> None:
+    eagle = variation(EAGLE | {"runtime": "vllm-0.16-nxdi"})
+    _, speculative = variants(eagle)
+    with pytest.raises(RehearsalError, match=r"method eagle: .* only mode fused serves"):
+        adapted(pod, served, *serve_command(speculative))
