@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _run(environment: Mapping[str, str]) -> int:
-    config = configuration.load(
+    config = configuration.read(
         Path(environment.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
     )
     folder = Path(environment.get("RESULTS_DIR", "/results")) / _run_id(environment)

@@ -1,27 +1,19 @@
-"""What the benchmark is told to do: one JSON file, checked before anything is started."""
+"""What the benchmark is told to do: one model, which the charts fill and the benchmark reads."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from benchmark.errors import ConfigError
-from benchmark.names import VARIANTS
 
-# llmperf draws prompt lengths until one is at least as long as its own instruction: with a mean
-# below that it draws for ever. The instruction takes 25 to 28 Llama tokens, as long as the answer's
-# length in it has digits; 41 is the minimum llmperf states (token_benchmark_ray.py @f1d6bed).
 MINIMUM_INPUT_TOKENS: Final = 41
-
-# Errors of one file; more would be scrolled past.
-MOST_SHOWN: Final = 20
+"""The shortest mean prompt, in llmperf's tokens."""
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -40,24 +32,54 @@ class Structure(str, Enum):
         return self.value
 
 
+class Variant(_Model):
+    """One way of decoding under test, served at one endpoint.
+
+    What is None is not known, as with a server that someone else set up.
+    """
+
+    # A folder, a part of an object key and a CloudWatch dimension are made of it.
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]+(/[^?#]*)?$")] = Field(
+        description="Base URL, /v1 included."
+    )
+    baseline: str | None = Field(
+        None, description="The variant it is compared with; None for a baseline."
+    )
+    runtime: Text | None = None
+    mode: Text | None = Field(None, description="Speculation mode; None for a baseline.")
+    draft: Text | None = Field(None, description="Draft model and revision.")
+    window: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="num_speculative_tokens; None for a baseline."
+    )
+    batch: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Sequences decoded together."
+    )
+    artifact: Text | None = Field(None, description="Key of the compiled artifact.")
+
+
 class TestCase(_Model):
-    """One prompt to compare the endpoints on. ``line`` None stands for llmperf's own text."""
+    """One prompt to compare the variants on."""
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
     # A folder, a part of an object key and a CloudWatch dimension are made of it.
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    line: Text | None
+    line: Text | None = Field(
+        description="The line that the prompt repeats; None for llmperf's own text."
+    )
     structure: Structure
-    headline: bool = False
+    headline: bool = Field(False, description="Drawn in the report's latency figures.")
+
+
+class LoadPoint(_Model):
+    """How hard the variants are driven."""
+
+    concurrency: Annotated[int, Field(ge=1, description="Requests in flight: a closed loop.")]
 
 
 class Load(_Model):
-    """The load in llmperf's terms: closed-loop, ``requests`` per case, round and endpoint.
-
-    Lengths are in tokens; ``timeout_seconds`` is for one case and round; ``sampling`` is sent
-    with each request as it is.
-    """
+    """The load in llmperf's terms: closed-loop, ``requests`` per test case, round and variant."""
 
     mean_input_tokens: Annotated[int, Field(ge=MINIMUM_INPUT_TOKENS)]
     stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
@@ -66,96 +88,115 @@ class Load(_Model):
     concurrency: Annotated[int, Field(ge=1)]
     requests: Annotated[int, Field(ge=1)]
     rounds: Annotated[int, Field(ge=1)]
-    timeout_seconds: Annotated[int, Field(ge=1)]
-    sampling: Mapping[str, Any] = Field(default_factory=dict)
+    timeout_seconds: Annotated[int, Field(ge=1, description="For one test case and round.")]
+    sampling: Mapping[str, Any] = Field(
+        default_factory=dict, description="Sent with each request as it is."
+    )
+
+    @property
+    def point(self) -> LoadPoint:
+        """The load point that everything is measured at."""
+        return LoadPoint(concurrency=self.concurrency)
 
 
 class Cost(_Model):
-    """What the hardware costs.
+    """What the hardware costs."""
 
-    ``price_of``: which purchase option in which region the price is of; empty in configurations
-    from before it was said. ``share``: the part of the hardware that one endpoint has, in (0, 1].
-    """
-
-    usd_per_hour: Annotated[float, Field(gt=0)]
-    price_of: str = ""
-    as_of: Text
-    share: Annotated[float, Field(gt=0, le=1)]
-    denominator: Text
+    usd_per_hour: Annotated[float, Field(gt=0, description="One node.")]
+    price_of: str = Field(
+        "",
+        description="Which purchase option in which region the price is of; empty in "
+        "configurations from before it was recorded.",
+    )
+    as_of: Text = Field(description="When the price was read.")
+    share: Annotated[float, Field(gt=0, le=1, description="The part of a node one variant has.")]
+    denominator: Text = Field(description="That part in words.")
 
     @property
     def price(self) -> str:
         """Whose price it is and of when, in words."""
         return f"as of {self.as_of}" + (f", {self.price_of}" if self.price_of else "")
 
+    @property
+    def usd_per_million_seconds(self) -> float:
+        """One variant's part of a node for a million seconds.
+
+        Divided by tokens a second, it is USD per million tokens.
+        """
+        return self.usd_per_hour * self.share / 3600 * 1_000_000
+
 
 class Config(_Model):
-    """One run's input. ``stand_in``: what serves in place of the services on Trainium, if any."""
+    """One run's input."""
 
     experiment: Text
-    model: Text
-    endpoints: Mapping[str, Annotated[str, Field(pattern=r"^https?://[^/?#]+(/[^?#]*)?$")]]
-    region: Text
-    bucket: Text
+    model: Text = Field(description="Name the endpoints serve the target under.")
+    variants: tuple[Variant, ...] = Field(
+        description="In the order they are shown in; the first is a baseline."
+    )
+    region: Text | None = Field(None, description="AWS region; None keeps everything here.")
+    bucket: Text | None = Field(None, description="Takes the results; None keeps them here.")
     load: Load
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
-    cost: Cost
-    settings: Mapping[str, str] = Field(default_factory=dict)
-    stand_in: Text | None = None
+    cost: Cost | None = Field(None, description="None where no price is known.")
+    settings: Mapping[str, str] = Field(
+        default_factory=dict, description="What else the report prints about the experiment."
+    )
+    stand_in: Text | None = Field(
+        None, description="What serves in place of Trainium, if anything does."
+    )
 
-    @field_validator("endpoints")
+    @model_validator(mode="before")
     @classmethod
-    def _one_of_each(cls, endpoints: Mapping[str, str]) -> Mapping[str, str]:
-        if set(endpoints) != set(VARIANTS):
-            raise ValueError(f"must name {' and '.join(VARIANTS)}, no more and no less")
-        return endpoints
+    def _from_earlier(cls, data: Any) -> Any:
+        """Configurations from before variants had fields name two endpoints, Base and SD."""
+        if not isinstance(data, Mapping) or "endpoints" not in data:
+            return data
+        endpoints = data["endpoints"]
+        variants = [
+            {"name": name, "endpoint": url, "baseline": None if name == "Base" else "Base"}
+            for name, url in sorted(endpoints.items())
+        ]
+        return {key: data[key] for key in data if key != "endpoints"} | {"variants": variants}
 
     @model_validator(mode="after")
-    def _names_are_unique(self) -> Config:
-        counts = Counter(case.name for case in self.test_cases)
-        twice = [name for name, count in counts.items() if count > 1]
-        if twice:
-            raise ValueError(f"test_cases: {', '.join(twice)} is there twice; names must be unique")
+    def _consistent(self) -> Config:
+        for field in ("variants", "test_cases"):
+            counts = Counter(item.name for item in getattr(self, field))
+            if repeated := [name for name, count in counts.items() if count > 1]:
+                raise ValueError(f"{field}: {', '.join(repeated)} is duplicated")
+        baselines = {variant.name for variant in self.variants if variant.baseline is None}
+        for variant in self.variants:
+            if variant.baseline is not None and variant.baseline not in baselines:
+                raise ValueError(f"variants: {variant.name}: {variant.baseline} is no baseline")
+        if not self.variants or self.variants[0].baseline is not None:
+            raise ValueError("variants: the first must be a baseline")
+        if (self.bucket is None) != (self.region is None):
+            raise ValueError("bucket and region: both or neither")
         return self
 
+    @property
+    def endpoints(self) -> dict[str, str]:
+        """Base URLs by the name of the variant, in the order of the variants."""
+        return {variant.name: variant.endpoint for variant in self.variants}
 
-def load(path: Path) -> Config:
+
+def read(path: Path) -> Config:
     """Reads a configuration. Raises ConfigError, whose text is a line for each error."""
     try:
-        return Config.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return Config.model_validate_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         raise ConfigError("\n".join(f"{path}: {line}" for line in _lines(error))) from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: is not JSON: {error}") from None
 
 
 def dump(config: Config) -> str:
-    """The configuration as JSON; ``load`` reads it back."""
+    """The configuration as JSON; ``read`` reads it back."""
     return config.model_dump_json(indent=2) + "\n"
 
 
-def _lines(error: ValidationError) -> list[str]:
-    problems = error.errors(include_url=False)
-    lines = [_line(problem) for problem in problems if not _follows(problem)]
-    if len(lines) > MOST_SHOWN:
-        lines[MOST_SHOWN:] = [f"and {len(lines) - MOST_SHOWN} more"]
-    return lines
-
-
-def _follows(problem: ErrorDetails) -> bool:
-    # A list is too short as well once its bad items are not counted.
-    return problem["type"] == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"]
-
-
-def _line(problem: ErrorDetails) -> str:
-    field = _field(problem["loc"])
-    value = "" if problem["type"] in ("missing", "value_error") else f" = {problem['input']!r:.80}"
-    allowed = problem["msg"].removeprefix("Value error, ")
-    return f"{field}{value}: {allowed}".removeprefix(": ")
-
-
-def _field(location: Iterable[int | str]) -> str:
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return "".join(parts).removeprefix(".")
+def _lines(error: ValidationError) -> Iterator[str]:
+    for problem in error.errors(include_url=False):
+        field = ".".join(map(str, problem["loc"]))
+        yield f"{field}: {problem['msg']}".removeprefix(": ")

@@ -13,6 +13,7 @@ from typing import Final
 
 NAMESPACE: Final = "Qwen/LLMPerf"
 
+EXPERIMENT_DIMENSION: Final = "Experiment"
 VARIANT_DIMENSION: Final = "Variant"
 TEST_CASE_DIMENSION: Final = "TestCase"
 
@@ -55,6 +56,14 @@ METRICS: Final = (
     INTER_CHUNK_LATENCY,
     TOKENS_PER_STEP,
 )
+
+WARM_UP: Final = 0
+"""The round whose requests are left out of every figure."""
+
+# A run's folder.
+CONFIG: Final = "config.json"
+LEDGER: Final = "ledger.jsonl"
+LLMPERF: Final = "llmperf"
 
 RESULTS_PREFIX: Final = "results/"
 

@@ -1,15 +1,8 @@
-"""The ledger: one JSON line per request, on file before the client can know that it ended."""
+"""One request, as the tap saw it: a line of the ledger."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
-
-from pydantic import TypeAdapter, ValidationError
-
-from benchmark import journal
-from benchmark.errors import LedgerError
 
 
 @dataclass(frozen=True)
@@ -42,23 +35,3 @@ class Record:
     def succeeded(self) -> bool:
         """Whether the answer came whole, with status 200."""
         return self.error is None and self.status == 200
-
-
-_RECORD: Final = TypeAdapter(Record)
-
-
-def read_ledger(path: Path) -> list[Record]:
-    """All records of a ledger, in the order they were written; none if there is no file.
-
-    Raises LedgerError on a line that is no record, unless it is a torn last one.
-    """
-    return [_parse(path, number, line) for number, line in journal.lines(path)]
-
-
-def _parse(path: Path, number: int, line: bytes) -> Record:
-    try:
-        return _RECORD.validate_json(line)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        field = ".".join(map(str, problem["loc"]))
-        raise LedgerError(f"{path}:{number}: {field}: {problem['msg']}") from None

@@ -20,8 +20,9 @@ from benchmark.config import Config
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.endpoint.greedy import Divergence
+from benchmark.ledger import read_ledger
 from benchmark.names import VARIANTS
-from benchmark.record import Record, read_ledger
+from benchmark.record import Record
 
 CONFIG: Final = "config.json"
 LEDGER: Final = "ledger.jsonl"
@@ -74,7 +75,7 @@ def read(folder: Path) -> Results:
     A ledger that is not there counts as empty, a torn last line as not written; both are noted in
     the summary. Raises what ``config.load`` and ``ledger.read`` raise.
     """
-    config = configuration.load(folder / CONFIG)
+    config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
     records = tuple(read_ledger(path))
     summary = summarise.summarise(config, records)

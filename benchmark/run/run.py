@@ -18,10 +18,11 @@ from benchmark.endpoint import counters, greedy, health
 from benchmark.endpoint.counters import COUNTERS, Count, Counters
 from benchmark.errors import ConfigError, LedgerError, LoadError, RunError, ShippingError
 from benchmark.journal import Journal
+from benchmark.ledger import read_ledger
 from benchmark.load import llmperf
 from benchmark.load.driver import Driver
 from benchmark.names import VARIANTS
-from benchmark.record import Record, read_ledger
+from benchmark.record import Record
 from benchmark.run.attempts import Pair, State
 from benchmark.run.console import Progress
 from benchmark.tap.tap import STALL_SECONDS, Tap, settle
@@ -72,7 +73,7 @@ def prepare(folder: Path, config: Config) -> None:
             draft = path.with_suffix(".draft")
             draft.write_text(configuration.dump(config), encoding="utf-8")
             draft.replace(path)
-        elif configuration.load(path) != config:
+        elif configuration.read(path) != config:
             raise RunError(f"{path}: this run was begun with another configuration: new RUN_ID")
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from None

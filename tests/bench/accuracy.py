@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmark import metrics
-from benchmark.record import Record, read_ledger
+from benchmark.ledger import read_ledger
+from benchmark.record import Record
 from tests.bench.processes import Sent, golden, record, staggered, streams, tapped
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8)

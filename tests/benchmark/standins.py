@@ -120,7 +120,7 @@ class InProcess(Driver):
 async def _main(path: Path, folder: Path) -> list[str]:
     events: list[str] = []
     return await run.Run(
-        config.load(path),
+        config.read(path),
         folder,
         driver=InProcess(None, folder),
         store=Bucket(folder.parent / "bucket", events),

@@ -13,7 +13,8 @@ import aiohttp
 from aiohttp import web
 
 from benchmark.journal import Journal
-from benchmark.record import Record, read_ledger
+from benchmark.ledger import read_ledger
+from benchmark.record import Record
 from benchmark.tap.tap import Tap
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden

@@ -22,7 +22,7 @@ from moto.server import ThreadedMotoServer
 from benchmark import __main__ as command
 from benchmark import metrics, names
 from benchmark.errors import RunError
-from benchmark.record import read_ledger
+from benchmark.ledger import read_ledger
 from tests.benchmark import samples, standins
 
 README = Path(__file__).parents[2] / "README.md"
@@ -63,7 +63,7 @@ def test_each_error_of_a_configuration_has_its_line(tmp_path: Path) -> None:
     ended = call("run", BENCHMARK_CONFIG=path)
     assert ended.returncode == 2
     assert ended.stderr.splitlines() == [
-        f"benchmark: {path}: {field} = '': String should have at least 1 character"
+        f"benchmark: {path}: {field}: String should have at least 1 character"
         for field in ("model", "bucket")
     ]
 

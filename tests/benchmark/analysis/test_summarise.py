@@ -19,7 +19,8 @@ from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Case, Summary
 from benchmark.analysis.verdict import Finding, Tally, judge
 from benchmark.config import Config
-from benchmark.record import Record, read_ledger
+from benchmark.ledger import read_ledger
+from benchmark.record import Record
 from tests.benchmark import generated_runs as generated
 
 CONFIG = Config.model_validate(generated.config())

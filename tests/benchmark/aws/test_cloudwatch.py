@@ -352,7 +352,7 @@ _CHILD = f"""
 import sys
 from pathlib import Path
 from benchmark.aws import cloudwatch
-from benchmark.record import read_ledger
+from benchmark.ledger import read_ledger
 cloudwatch.DATA_PER_CALL = 5
 run_dir = Path(sys.argv[1])
 cloudwatch.Publisher("{REGION}", run_dir).publish(

@@ -23,7 +23,8 @@ from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.errors import RunError
 from benchmark.journal import Journal
-from benchmark.record import Record, read_ledger
+from benchmark.ledger import read_ledger
+from benchmark.record import Record
 from benchmark.run.attempts import PROGRESS
 from benchmark.run.run import LEDGER, Patience, Run, prepare
 from experiment.runtimes import Engine

@@ -122,7 +122,7 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(
         after[key] = before[key]
     assert after == before
     (tmp_path / "config.json").write_text(text)
-    assert configuration.load(tmp_path / "config.json").bucket == benchmark.bucket
+    assert configuration.read(tmp_path / "config.json").bucket == benchmark.bucket
 
 
 def test_the_account_is_filled_in(pod: Pod, place: Place) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from benchmark.errors import LedgerError
 from benchmark.journal import Journal
-from benchmark.record import Record, read_ledger
+from benchmark.ledger import read_ledger
+from benchmark.record import Record
 from tests.benchmark import samples
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
