@@ -1,14 +1,13 @@
 """Names that the benchmark writes and the dashboards, alarms and policies read.
 
 Defined here once: the benchmark runs alone in its image, so it cannot import them from
-anywhere else, while everything else can import them from here. The metric names TTFT to
-OutputTokens, the namespace and the two dimensions are the published sample's
+anywhere else, while everything else can import them from here. The namespace and the dimensions
+Variant and TestCase are the published sample's
 (aws-neuron-eks-samples, ``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 NAMESPACE: Final = "Qwen/LLMPerf"
@@ -21,41 +20,6 @@ BASE: Final = "Base"
 SPECULATIVE: Final = "SD"
 VARIANTS: Final = (BASE, SPECULATIVE)
 
-
-@dataclass(frozen=True)
-class Metric:
-    """One CloudWatch metric; ``unit`` is a CloudWatch ``StandardUnit``."""
-
-    name: str
-    unit: str
-    title: str
-
-
-TTFT: Final = Metric("TTFT", "Seconds", "Time to first token")
-INTER_TOKEN_LATENCY: Final = Metric(
-    "InterTokenLatency", "Seconds", "Inter-token latency as llmperf publishes it"
-)
-END_TO_END_LATENCY: Final = Metric("EndToEndLatency", "Seconds", "End-to-end latency")
-REQUEST_OUTPUT_THROUGHPUT: Final = Metric(
-    "RequestOutputThroughput", "Count/Second", "Output tokens per second of a request"
-)
-INPUT_TOKENS: Final = Metric("InputTokens", "Count", "Input tokens")
-OUTPUT_TOKENS: Final = Metric("OutputTokens", "Count", "Output tokens")
-TIME_PER_OUTPUT_TOKEN: Final = Metric("TimePerOutputToken", "Seconds", "Time per output token")
-INTER_CHUNK_LATENCY: Final = Metric("InterChunkLatency", "Seconds", "Inter-chunk latency")
-TOKENS_PER_STEP: Final = Metric("TokensPerStep", "Count", "Tokens per decoding step")
-
-METRICS: Final = (
-    TTFT,
-    INTER_TOKEN_LATENCY,
-    END_TO_END_LATENCY,
-    REQUEST_OUTPUT_THROUGHPUT,
-    INPUT_TOKENS,
-    OUTPUT_TOKENS,
-    TIME_PER_OUTPUT_TOKEN,
-    INTER_CHUNK_LATENCY,
-    TOKENS_PER_STEP,
-)
 
 WARM_UP: Final = 0
 """The round whose requests are left out of every figure."""

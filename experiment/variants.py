@@ -1,27 +1,58 @@
-"""The two sides of the comparison. They differ in speculation and in nothing else."""
+"""The variants of an experiment: what is compared, and what each differs in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from enum import StrEnum
 
 from experiment.artifacts import CompileInputs, artifact_key
 from experiment.compilation import compile_flags
+from experiment.runtimes import Mode, Runtime
 from experiment.schema import Experiment, Model, Speculation
 
-BASELINE_SERVICE: Final = "qwen-vllm"
-SPECULATIVE_SERVICE: Final = "qwen-sd-vllm"
+
+class Workload(StrEnum):
+    """How a variant lives in Kubernetes."""
+
+    SERVICE = "service"
+    """A Deployment and a Service."""
+    JOB = "job"
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One vLLM service of an experiment."""
+    """One way of decoding under test."""
 
+    name: str
+    """Value of the CloudWatch dimension Variant."""
     service: str
     """Name of the Kubernetes Service and Deployment."""
     experiment: Experiment
     speculation: Speculation | None
-    """None for the baseline."""
+    """None for a baseline."""
+    baseline: str | None
+    """Name of the variant it is compared with: the baseline of its batch; None for a baseline."""
+    workload: Workload = Workload.SERVICE
+
+    @property
+    def runtime(self) -> Runtime:
+        """The image generation that serves it."""
+        return self.experiment.serving_runtime
+
+    @property
+    def mode(self) -> Mode | None:
+        """Speculation mode; None for a baseline."""
+        return self.speculation.mode if self.speculation else None
+
+    @property
+    def window(self) -> int | None:
+        """``num_speculative_tokens``; None for a baseline."""
+        return self.speculation.num_speculative_tokens if self.speculation else None
+
+    @property
+    def batch(self) -> int:
+        """Sequences decoded together."""
+        return self.experiment.serving.batch
 
     @property
     def draft(self) -> Model | None:
@@ -43,13 +74,11 @@ class Variant:
                 target_revision=experiment.models.target.revision,
                 draft=self.draft.id if self.draft else None,
                 draft_revision=self.draft.revision if self.draft else None,
-                mode=self.speculation.mode if self.speculation else None,
-                num_speculative_tokens=(
-                    self.speculation.num_speculative_tokens if self.speculation else None
-                ),
+                mode=self.mode,
+                num_speculative_tokens=self.window,
                 tensor_parallel=serving.tensor_parallel,
                 logical_core_size=serving.logical_core_size,
-                batch=serving.batch,
+                batch=self.batch,
                 length=serving.length,
                 instance_type=experiment.capacity.instance_type,
                 image=experiment.serving_runtime.image,
@@ -59,9 +88,9 @@ class Variant:
         )
 
 
-def variants(experiment: Experiment) -> tuple[Variant, Variant]:
-    """The baseline and the speculative variant of ``experiment``."""
+def variants(experiment: Experiment) -> tuple[Variant, ...]:
+    """The variants of ``experiment``, in the order they are shown in; the first is a baseline."""
     return (
-        Variant(BASELINE_SERVICE, experiment, None),
-        Variant(SPECULATIVE_SERVICE, experiment, experiment.speculation),
+        Variant("Base", "qwen-vllm", experiment, None, None),
+        Variant("SD", "qwen-sd-vllm", experiment, experiment.speculation, "Base"),
     )

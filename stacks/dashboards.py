@@ -8,8 +8,9 @@ from typing import Final
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from benchmark import names
-from benchmark.names import VARIANTS, Metric
+from benchmark import metrics as catalogue
+from benchmark.metrics import Metric
+from benchmark.names import VARIANTS
 from experiment.schema import Experiment, TestCase
 from stacks import metrics
 
@@ -20,12 +21,12 @@ _FULL: Final = 24
 _HEIGHT: Final = 6
 
 _PER_CASE: Final = (
-    names.END_TO_END_LATENCY,
-    names.TIME_PER_OUTPUT_TOKEN,
-    names.INTER_TOKEN_LATENCY,
-    names.TTFT,
-    names.REQUEST_OUTPUT_THROUGHPUT,
-    names.TOKENS_PER_STEP,
+    catalogue.END_TO_END_LATENCY,
+    catalogue.TIME_PER_OUTPUT_TOKEN,
+    catalogue.INTER_TOKEN_LATENCY,
+    catalogue.TTFT,
+    catalogue.REQUEST_OUTPUT_THROUGHPUT,
+    catalogue.TOKENS_PER_STEP,
 )
 _AXES: Final = {"Seconds": "seconds", "Count/Second": "tokens per second", "Count": "tokens"}
 
@@ -63,9 +64,9 @@ def comparison_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch
     cases = experiment.benchmark.test_cases
     headlines = [case for case in cases if case.headline]
     figures = (
-        (3, names.END_TO_END_LATENCY),
-        (4, names.TIME_PER_OUTPUT_TOKEN),
-        (5, names.TTFT),
+        (3, catalogue.END_TO_END_LATENCY),
+        (4, catalogue.TIME_PER_OUTPUT_TOKEN),
+        (5, catalogue.TTFT),
     )
     return cloudwatch.Dashboard(
         scope,

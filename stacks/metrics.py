@@ -7,8 +7,10 @@ from typing import Final
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from benchmark import metrics as catalogue
 from benchmark import names
-from benchmark.names import BASE, SPECULATIVE, Metric
+from benchmark.metrics import Metric
+from benchmark.names import BASE, SPECULATIVE
 from experiment.schema import Experiment, TestCase
 
 MINUTE: Final = 1
@@ -49,8 +51,8 @@ def speed_up(case: TestCase, *, period: Duration | None = None) -> cloudwatch.Ma
     return cloudwatch.MathExpression(
         expression=f"{base} / {sd}",
         using_metrics={
-            base: measured(names.TIME_PER_OUTPUT_TOKEN, BASE, case, period=period),
-            sd: measured(names.TIME_PER_OUTPUT_TOKEN, SPECULATIVE, case, period=period),
+            base: measured(catalogue.TIME_PER_OUTPUT_TOKEN, BASE, case, period=period),
+            sd: measured(catalogue.TIME_PER_OUTPUT_TOKEN, SPECULATIVE, case, period=period),
         },
         label=case.name,
         period=period,
@@ -72,7 +74,7 @@ def cost_per_million_tokens(
     throughput = _identifier(f"throughput_{variant}", case)
     return cloudwatch.MathExpression(
         expression=f"{usd_per_million_seconds:.6g} / ({throughput} * {concurrency})",
-        using_metrics={throughput: measured(names.REQUEST_OUTPUT_THROUGHPUT, variant, case)},
+        using_metrics={throughput: measured(catalogue.REQUEST_OUTPUT_THROUGHPUT, variant, case)},
         label=variant,
         color=COLOURS[variant],
         period=Duration.minutes(MINUTE),

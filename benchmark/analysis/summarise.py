@@ -41,7 +41,7 @@ def summarise(config: Config, records: Iterable[Record]) -> Summary:
         concurrency=config.load.concurrency,
         started=min((record.sent for record in own), default=None),
         ended=max((record.sent + record.end for record in own), default=None),
-        cost_denominator=config.cost.denominator,
+        cost_denominator=config.cost.denominator if config.cost else "",
         cases=cases,
         notes=tuple(caveats.of_run(config, cases, strangers)),
     )
@@ -167,4 +167,5 @@ def _busy_seconds(records: Iterable[Record]) -> float:
 
 
 def _usd_per_million_seconds(config: Config) -> float:
-    return config.cost.usd_per_hour * config.cost.share / 3600 * 1_000_000
+    assert config.cost is not None
+    return config.cost.usd_per_million_seconds

@@ -31,22 +31,20 @@ from benchmark import metrics
 from benchmark.aws.retry import AWS_ERRORS, NO_ANSWER, ONE_ATTEMPT, Sleep, explain, persist
 from benchmark.errors import PublishError
 from benchmark.journal import Journal
-from benchmark.names import (
+from benchmark.metrics import (
     END_TO_END_LATENCY,
     INPUT_TOKENS,
     INTER_CHUNK_LATENCY,
     INTER_TOKEN_LATENCY,
     METRICS,
-    NAMESPACE,
     OUTPUT_TOKENS,
     REQUEST_OUTPUT_THROUGHPUT,
-    TEST_CASE_DIMENSION,
     TIME_PER_OUTPUT_TOKEN,
     TOKENS_PER_STEP,
     TTFT,
-    VARIANT_DIMENSION,
     Metric,
 )
+from benchmark.names import NAMESPACE, TEST_CASE_DIMENSION, VARIANT_DIMENSION
 from benchmark.record import Record
 
 JOURNAL: Final = "published.jsonl"

@@ -33,7 +33,7 @@ def test_is_frozen() -> None:
         setattr(samples.config(), "model", "another")  # noqa: B010 (mypy knows it is read-only)
 
 
-VARIANTS = [
+VARIANTS: list[dict[str, Any]] = [
     {"name": "Base", "endpoint": "http://h:1/v1"},
     {"name": "k7", "endpoint": "http://h:2/v1", "baseline": "Base", "window": 7},
     {"name": "k3", "endpoint": "http://h:3/v1", "baseline": "Base", "window": 3},
@@ -77,7 +77,10 @@ def test_reads_what_named_two_endpoints() -> None:
         (variants({}, {"name": "Base"}), "variants: Base is duplicated"),
         (variants({}, {"baseline": "k9"}), "variants: k7: k9 is no baseline"),
         (variants({"baseline": "k7"}, {}), "variants: Base: k7 is no baseline"),
-        (variants({"baseline": "k7"}, {"baseline": None}), "variants: the first must be a baseline"),
+        (
+            variants({"baseline": "k7"}, {"baseline": None}),
+            "variants: the first must be a baseline",
+        ),
         (variants({"endpoint": "h"}), r"variants.0.endpoint: .* pattern"),
     ],
 )

@@ -21,6 +21,7 @@ from moto.server import ThreadedMotoServer
 
 from benchmark import __main__ as command
 from benchmark import metrics, names
+from benchmark import metrics as catalogue
 from benchmark.errors import RunError
 from benchmark.ledger import read_ledger
 from tests.benchmark import samples, standins
@@ -230,7 +231,7 @@ def test_the_command_from_end_to_end(
         "cloudwatch", endpoint_url=url, region_name="us-east-2", **CREDENTIALS
     )
     listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
-    assert {metric["MetricName"] for metric in listed} == {m.name for m in names.METRICS}
+    assert {metric["MetricName"] for metric in listed} == {m.name for m in catalogue.METRICS}
 
     again = call("run", **environment)
     assert again.returncode == 0, again.stderr

@@ -27,6 +27,7 @@ from moto.cloudwatch.models import cloudwatch_backends
 from werkzeug.wrappers import Response
 
 from benchmark import metrics, names
+from benchmark import metrics as catalogue
 from benchmark.aws import cloudwatch
 from benchmark.aws.cloudwatch import Call, Publisher, plan
 from benchmark.errors import PublishError
@@ -125,7 +126,7 @@ def expected(records: Sequence[Record]) -> Published:
             "TokensPerStep": [metrics.tokens_per_step(one)],
         }
         ended = (one.sent + one.end) // 60 * 60
-        for metric in names.METRICS:
+        for metric in catalogue.METRICS:
             for value in values[metric.name]:
                 if one.succeeded and one.round and value is not None:
                     key = (ended, one.variant, metric.name, metric.unit, round(float(value), 9))
@@ -147,7 +148,7 @@ def journal(run_dir: Path) -> list[str]:
     return [json.loads(line)["fate"] for line in lines]
 
 
-def values_of(metric: names.Metric) -> list[float]:
+def values_of(metric: catalogue.Metric) -> list[float]:
     return sorted(
         value
         for (_, _, name, _, value), count in published().items()
@@ -166,7 +167,9 @@ def test_every_value_of_every_request_is_published(tmp_path: Path) -> None:
     Publisher(REGION, tmp_path).publish(CASE, 1, records, {})
 
     assert published() == expected(records)
-    assert {name for _, _, name, _, _ in published()} == {metric.name for metric in names.METRICS}
+    assert {name for _, _, name, _, _ in published()} == {
+        metric.name for metric in catalogue.METRICS
+    }
 
 
 @pytest.mark.usefixtures("aws")
@@ -220,8 +223,8 @@ def test_without_counts_per_chunk_what_is_defined_is_published(tmp_path: Path) -
     Publisher(REGION, tmp_path).publish(CASE, 1, [uncounted], {})
 
     assert published() == expected([uncounted])
-    assert values_of(names.TOKENS_PER_STEP) == values_of(names.INPUT_TOKENS) == []
-    assert values_of(names.TIME_PER_OUTPUT_TOKEN) == [pytest.approx(0.2 / 7)]
+    assert values_of(catalogue.TOKENS_PER_STEP) == values_of(catalogue.INPUT_TOKENS) == []
+    assert values_of(catalogue.TIME_PER_OUTPUT_TOKEN) == [pytest.approx(0.2 / 7)]
 
 
 @pytest.mark.usefixtures("aws")
@@ -230,7 +233,7 @@ def test_llmperf_s_own_latency_is_published_as_it_says(tmp_path: Path) -> None:
     Publisher(REGION, tmp_path).publish(CASE, 1, records, {"SD": [0.5, 0.25], "Base": []})
 
     own = metrics.llmperf_inter_token_latency(records[0])
-    assert values_of(names.INTER_TOKEN_LATENCY) == [pytest.approx(own), 0.25, 0.5]
+    assert values_of(catalogue.INTER_TOKEN_LATENCY) == [pytest.approx(own), 0.25, 0.5]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmark.names import BASE, METRICS, NAMESPACE, TIME_PER_OUTPUT_TOKEN, TTFT, VARIANTS
+from benchmark.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TTFT
+from benchmark.names import BASE, NAMESPACE, VARIANTS
 from experiment import Experiment
 from rehearsal.aws import checks, dashboards
 from rehearsal.aws.client import Aws
