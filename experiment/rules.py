@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from experiment.errors import Refusal, shown
+from experiment.errors import ABSENT, Refusal, shown
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
 from experiment.runtimes import RUNTIMES, serving_in_words
 from experiment.schema import Experiment, Serving, Structure
@@ -400,16 +400,19 @@ def _test_cases(experiment: Experiment) -> Refusals:
                 f"benchmark.test_cases[{index}].name", case.name, "is there twice; must be unique"
             )
     for structure in Structure:
-        field = "benchmark.test_cases[{}].headline"
         headlines = [i for i, c in enumerate(cases) if c.headline and c.structure is structure]
         if not headlines:
             yield Refusal(
-                field.format("*"), False, f"one {structure} case must have true; none has"
+                "benchmark.test_cases",
+                ABSENT,
+                f"one {structure} case must have headline: true; none has",
             )
         for index in headlines[1:]:
             first = cases[headlines[0]].name
             yield Refusal(
-                field.format(index), True, f"only one {structure} case may have it, {first} does"
+                f"benchmark.test_cases[{index}].headline",
+                True,
+                f"only one {structure} case may have it, {first} does",
             )
 
 

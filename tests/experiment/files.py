@@ -114,6 +114,17 @@ def edited(changes: Mapping[str, Any]) -> str:
     return json.dumps(edited_data(changes), indent=2, allow_nan=False)
 
 
+def lines_of(data: Any, field: str = "", line: int = 1) -> dict[str, int]:
+    """The line of each field, such as ``test_cases[0].name``, in the text ``edited`` makes."""
+    places = {field: line}
+    line += 1
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        name = f"{field}.{key}".removeprefix(".") if isinstance(data, dict) else f"{field}[{key}]"
+        places |= lines_of(value, name, line) if isinstance(value, dict | list) else {name: line}
+        line += 1 + json.dumps(value, indent=2).count("\n")
+    return places
+
+
 def replaced(old: str, new: str) -> str:
     """The text of the article's file with ``old``, which is there once, replaced."""
     assert ARTICLE_TEXT.count(old) == 1, f"{old!r} is there {ARTICLE_TEXT.count(old)} times"
