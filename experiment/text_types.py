@@ -25,6 +25,13 @@ Name = Annotated[
         "2 to 20 of a-z, 0-9 and -, beginning with a letter and not ending with -",
     ),
 ]
+VariantName = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9]([A-Za-z0-9-]{0,18}[A-Za-z0-9])?$",
+        "1 to 20 of A-Z, a-z, 0-9 and -, with no - at either end",
+    ),
+]
 TestCaseName = Annotated[
     str,
     matching(

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from tests.experiment.files import (
     ROOT,
     edited,
     edited_data,
+    field_of_error,
+    line_of_error,
     lines_of,
     replaced,
 )
@@ -69,21 +71,10 @@ def _syntax(name: str, old: str, new: str, line: int, words: str) -> Bad:
 
 
 def _edit(name: str, changes: dict[str, Any], *errors: str) -> Bad:
-    """Names lines by an independent count of where each field of a JSON file is."""
     places = lines_of(edited_data(changes))
-    return Bad(name, edited(changes), tuple((_nearest(places, error), error) for error in errors))
-
-
-def _nearest(places: Mapping[str, int], error: str) -> int | None:
-    """The line of the field that ``error`` begins with, or of what should hold it."""
-    if error.startswith("and "):
-        return None
-    field = _field(error)
-    return places.get(field) or places[re.sub(r"\.?[\w-]+$", "", field)]
-
-
-def _field(error: str) -> str:
-    return re.split(" = |: ", error)[0]
+    return Bad(
+        name, edited(changes), tuple((line_of_error(places, error), error) for error in errors)
+    )
 
 
 SYNTAX = [
@@ -1167,7 +1158,7 @@ SEVERAL = [
         "not ending with -",
         "capacity.nodes = '1': must be an integer, without quotes",
         "speculation.num_speculative_token = 7: unknown key; did you mean num_speculative_tokens? "
-        "allowed: mode, num_speculative_tokens",
+        "allowed: name, mode, num_speculative_tokens, draft, batch",
         "serving.batch = 0: must be at least 1",
         "serving.colour = 'green': unknown key; allowed: devices, logical_core_size, "
         "tensor_parallel, batch, length",
@@ -1375,7 +1366,7 @@ odd_values = st.recursive(
 def test_no_value_anywhere_gets_more_than_its_lines(field: str, value: Any) -> None:
     places = lines_of(edited_data({field: value}))
     for line, error in _taken_or_refused_in_lines(edited({field: value})):
-        assert line == places.get(_field(error), line)
+        assert line == places.get(field_of_error(error), line)
 
 
 @settings(max_examples=50, deadline=None)
