@@ -143,7 +143,7 @@ def acceptance(experiment: Experiment) -> dict[str, float]:
 
 
 def _decoding(experiment: Experiment, speed: float) -> dict[str, Decoding]:
-    window = experiment.speculation.num_speculative_tokens
+    window = experiment.speculation[0].num_speculative_tokens
     return {
         BASE: Decoding(window=1, speed=speed),
         SPECULATIVE: Decoding(window=window, speed=speed),

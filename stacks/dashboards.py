@@ -107,9 +107,11 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
 
 
 def _introduction(experiment: Experiment) -> str:
-    models, speculation = experiment.models, experiment.speculation
+    models, speculation = experiment.models, experiment.speculation[0]
+    draft = speculation.draft or models.draft
+    assert draft
     return f"""# {experiment.name}: does speculative decoding pay?
-**{models.target.id}**, plain (Base) and with **{models.draft.id}** as draft (SD: \
+**{models.target.id}**, plain (Base) and with **{draft.id}** as draft (SD: \
 {speculation.mode}, {speculation.num_speculative_tokens} tokens), at concurrency \
 {experiment.benchmark.concurrency}. Every figure is the median of single requests.
 
