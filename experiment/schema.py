@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from experiment.hardware import INSTANCE_TYPES, InstanceType
@@ -152,20 +151,19 @@ class Speculation(_Model):
     )
 
 
-def _one_or_several(value: Any, several: ValidatorFunctionWrapHandler) -> Any:
-    """A tuple of one for a mapping, whose errors keep the file's path: ``speculation.mode``."""
+def _listed(value: Any) -> Any:
+    """A tuple: of one for a mapping, of the items of a list. ``Document.locate`` undoes this."""
     if isinstance(value, Mapping):
-        # By way of JSON, as the file itself: strict validation then takes text for an enumeration.
-        return (Speculation.model_validate_json(json.dumps(value)),)
-    if not isinstance(value, list):
-        raise PydanticCustomError("mapping_or_list", "must be a mapping, or a list of mappings")
-    return several(tuple(value))
+        return (value,)
+    if isinstance(value, list):
+        return tuple(value)
+    raise PydanticCustomError("mapping_or_list", "must be a mapping, or a list of mappings")
 
 
 _Several = Annotated[tuple[Speculation, ...], Field(min_length=1)]
 Speculations = Annotated[
     _Several,
-    WrapValidator(_one_or_several, json_schema_input_type=Speculation | _Several),
+    BeforeValidator(_listed, json_schema_input_type=Speculation | _Several),
     Field(description="One variant, or a list of them, each with a name."),
 ]
 

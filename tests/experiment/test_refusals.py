@@ -466,6 +466,36 @@ PLACES = [
         98,
         "quality.limit = 5000: must be at most 1319",
     ),
+    _syntax(
+        "one-speculation",
+        "num_speculative_tokens: 7",
+        "num_speculative_tokens: 1",
+        43,
+        "speculation.num_speculative_tokens = 1: must be at least 2: NxDI verifies a window of k "
+        "positions with k - 1 draft tokens",
+    ),
+    _syntax(
+        "a-list-of-one-speculation",
+        "  mode: fused\n  num_speculative_tokens: 7",
+        "  - mode: fused\n    num_speculative_tokens: 1",
+        43,
+        "speculation[0].num_speculative_tokens = 1: must be at least 2: NxDI verifies a window of "
+        "k positions with k - 1 draft tokens",
+    ),
+    _syntax(
+        "missing-from-one-speculation",
+        "  mode: fused\n  num_speculative_tokens: 7",
+        "  num_speculative_tokens: 7",
+        41,
+        "speculation.mode: is required",
+    ),
+    _syntax(
+        "missing-from-a-list-of-one-speculation",
+        "  mode: fused\n  num_speculative_tokens: 7",
+        "  - num_speculative_tokens: 7",
+        42,
+        "speculation[0].mode: is required",
+    ),
     # Nobody wrote the default, null.
     _syntax(
         "default",
@@ -746,7 +776,7 @@ TYPES = [
     _edit(
         "private-access",
         {"aws.api_access": ["10.1.0.0/16"]},
-        "aws.api_access[0] = '10.1.0.0/16': is private; EKS takes the public address you come from",
+        "aws.api_access[0] = '10.1.0.0/16': is private; EKS sees your public address",
     ),
     _edit(
         "another-partition",
@@ -756,15 +786,15 @@ TYPES = [
     _edit(
         "idle-nodes",
         {"capacity.nodes": 3},
-        "capacity.nodes = 3: must be 1: 2 claims of 8 devices need no more, and each node is "
-        "paid for",
+        "capacity.nodes = 3: must be 1, which is enough for 2 claims of 8 devices; every node is "
+        "billed",
     ),
     _edit(
         "cache-too-large",
         {"serving.batch": 256, "serving.length": 40960},
-        "serving.batch = 256: 256 sequences of 40960 tokens have a KV cache of 14720 GiB, with "
-        "64.8 GiB of weights more than 80% of 768 GiB device memory; ask for a smaller batch or "
-        "length",
+        "serving.batch = 256: 256 sequences of 40960 tokens need a KV cache of 14720 GiB; with "
+        "64.8 GiB of weights that exceeds 80% of the 768 GiB of device memory; use a smaller "
+        "batch or length",
     ),
     _edit(
         "family-nobody-compiles",
@@ -774,7 +804,7 @@ TYPES = [
     _edit(
         "email-twice",
         {"alerts.emails": ["a@example.org", "a@example.org"]},
-        "alerts.emails[1] = 'a@example.org': is there twice; each address once",
+        "alerts.emails[1] = 'a@example.org': is duplicated; list each address once",
     ),
     _edit(
         "image-without-tag",
@@ -795,8 +825,8 @@ TYPES = [
     _edit(
         "half-the-internet",
         {"aws.api_access": ["0.0.0.0/1", "128.0.0.0/1"]},
-        "aws.api_access[0] = '0.0.0.0/1': must be /8 or narrower; name your own addresses",
-        "aws.api_access[1] = '128.0.0.0/1': must be /8 or narrower; name your own addresses",
+        "aws.api_access[0] = '0.0.0.0/1': must be /8 or narrower; list your own addresses",
+        "aws.api_access[1] = '128.0.0.0/1': must be /8 or narrower; list your own addresses",
     ),
     _edit(
         "model",
@@ -837,7 +867,7 @@ RULES = [
     _edit(
         "zone-twice",
         {"aws.availability_zones": ["us-east-2c", "us-east-2c"]},
-        "aws.availability_zones[1] = 'us-east-2c': is there twice; each zone once",
+        "aws.availability_zones[1] = 'us-east-2c': is duplicated; list each zone once",
     ),
     _edit(
         "zone-not-listed",
@@ -848,7 +878,7 @@ RULES = [
     _edit(
         "whole-internet",
         {"aws.api_access": ["203.0.113.0/24", "0.0.0.0/0"]},
-        "aws.api_access[1] = '0.0.0.0/0': must be /8 or narrower; name your own addresses",
+        "aws.api_access[1] = '0.0.0.0/0': must be /8 or narrower; list your own addresses",
     ),
     _edit(
         "host-bits",
@@ -928,11 +958,12 @@ RULES = [
             "models.draft.architecture": QWEN3_HEAD["architecture"]
             | {"kind": "causal-lm", "layers": 28}
         },
-        "models.draft.architecture.hidden = 5120: Qwen/Qwen3-1.7B has 2048; leave architecture out",
-        "models.draft.architecture.tied_embeddings = false: Qwen/Qwen3-1.7B has true; leave "
-        "architecture out",
-        "models.draft.architecture.checkpoint_gib = 1.5: Qwen/Qwen3-1.7B has 3.8; leave "
-        "architecture out",
+        "models.draft.architecture.hidden = 5120: must be 2048, as in Qwen/Qwen3-1.7B; "
+        "architecture can be left out",
+        "models.draft.architecture.tied_embeddings = false: must be true, as in Qwen/Qwen3-1.7B; "
+        "architecture can be left out",
+        "models.draft.architecture.checkpoint_gib = 1.5: must be 3.8, as in Qwen/Qwen3-1.7B; "
+        "architecture can be left out",
     ),
     _edit(
         "architecture-contradicts-yes-or-no",
@@ -940,8 +971,8 @@ RULES = [
             "models.draft.architecture": QWEN3_HEAD["architecture"]
             | {"kind": "causal-lm", "layers": 28, "hidden": 2048, "checkpoint_gib": 3.8}
         },
-        "models.draft.architecture.tied_embeddings = false: Qwen/Qwen3-1.7B has true; leave "
-        "architecture out",
+        "models.draft.architecture.tied_embeddings = false: must be true, as in Qwen/Qwen3-1.7B; "
+        "architecture can be left out",
     ),
     _edit(
         "head-as-target",
@@ -978,7 +1009,7 @@ RULES = [
             | {"architecture": EAGLE_HEAD["architecture"] | {"family": "qwen3"}}
         },
         "models.draft = 'example/llama-70b-eagle': is of family qwen3; must be the target's, "
-        "llama, whose model class NxDI builds the draft with",
+        "llama: NxDI builds the draft with the target's model class",
     ),
     _edit(
         "fused-with-a-head",
@@ -996,7 +1027,7 @@ RULES = [
         "families",
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
         "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
-        "qwen3, whose model class NxDI builds the draft with",
+        "qwen3: NxDI builds the draft with the target's model class",
     ),
     _edit(
         "vocabularies",
@@ -1004,7 +1035,7 @@ RULES = [
         "models.draft = 'meta-llama/Llama-3.2-1B': has a vocabulary of 128256; must be the "
         "target's, 151936",
         "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
-        "qwen3, whose model class NxDI builds the draft with",
+        "qwen3: NxDI builds the draft with the target's model class",
     ),
     _edit(
         "head-of-another-size",
@@ -1028,8 +1059,8 @@ RULES = [
     _edit(
         "window-of-one",
         {"speculation.num_speculative_tokens": 1},
-        "speculation.num_speculative_tokens = 1: must be at least 2: NxDI verifies that many "
-        "positions with one draft fewer",
+        "speculation.num_speculative_tokens = 1: must be at least 2: NxDI verifies a window of k "
+        "positions with k - 1 draft tokens",
     ),
     _edit(
         "TP",
@@ -1044,16 +1075,16 @@ RULES = [
     _edit(
         "TP-beyond-the-largest",
         {"serving.devices": 16, "serving.logical_core_size": 1, "serving.tensor_parallel": 64},
-        "serving.logical_core_size = 1: 16 devices x 8 cores / logical_core_size 1 come to "
-        "tensor_parallel 128; NxDI's largest is 64",
+        "serving.logical_core_size = 1: 16 devices x 8 cores / logical_core_size 1 give "
+        "tensor_parallel 128; NxDI supports at most 64",
         "serving.devices = 16: 2 claims of 16 devices need more than 1 x trn2.48xlarge with 16 "
-        "devices; ask for fewer, or for more capacity.nodes",
+        "devices; use fewer devices or more capacity.nodes",
     ),
     _edit(
         "claims",
         {"serving.devices": 16, "serving.tensor_parallel": 64},
         "serving.devices = 16: 2 claims of 16 devices need more than 1 x trn2.48xlarge with 16 "
-        "devices; ask for fewer, or for more capacity.nodes",
+        "devices; use fewer devices or more capacity.nodes",
     ),
     _edit(
         "memory",
@@ -1062,8 +1093,8 @@ RULES = [
             "serving.tensor_parallel": 4,
             "models.draft.id": "Qwen/Qwen3-14B",
         },
-        "serving.devices = 1: 88.5 GiB of weights need more than 80% of 96 GiB device memory; "
-        "ask for more devices",
+        "serving.devices = 1: 88.5 GiB of weights exceed 80% of the 96 GiB of device memory; use "
+        "more devices",
     ),
     _edit(
         "length-beyond-the-target",
@@ -1082,14 +1113,14 @@ RULES = [
     _edit(
         "load-beyond-length",
         {"benchmark.mean_output_tokens": 947},
-        "benchmark.mean_output_tokens = 947: input, output and three deviations come to 1011 "
-        "tokens; must be at most 1010: serving.length 1024 less two windows of 7",
+        "benchmark.mean_output_tokens = 947: input, output and three standard deviations add up "
+        "to 1011 tokens; the limit is 1010: serving.length 1024 minus two windows of 7",
     ),
     _edit(
         "deviations-beyond-length",
         {"benchmark.stddev_input_tokens": 16, "benchmark.stddev_output_tokens": 100},
-        "benchmark.mean_output_tokens = 600: input, output and three deviations come to 1012 "
-        "tokens; must be at most 1010: serving.length 1024 less two windows of 7",
+        "benchmark.mean_output_tokens = 600: input, output and three standard deviations add up "
+        "to 1012 tokens; the limit is 1010: serving.length 1024 minus two windows of 7",
     ),
     _edit(
         "input-too-short",
@@ -1100,7 +1131,7 @@ RULES = [
     _edit(
         "concurrency",
         {"benchmark.concurrency": 5},
-        "benchmark.concurrency = 5: must be at most serving.batch, 4: more would measure the queue",
+        "benchmark.concurrency = 5: must be at most 4, serving.batch: more would measure the queue",
     ),
     _edit(
         "requests",
@@ -1110,20 +1141,20 @@ RULES = [
     _edit(
         "temperature",
         {"benchmark.temperature": 0.7},
-        "benchmark.temperature = 0.7: must be 0: mode fused of runtime vllm-0.9.1-nxdi samples "
-        "greedily on the device and would ignore it on one side only",
+        "benchmark.temperature = 0.7: must be 0: mode fused of runtime vllm-0.9.1-nxdi always "
+        "decodes greedily, so only the baseline would follow it",
     ),
     _edit(
         "temperature-eagle",
         EAGLE | {"benchmark.temperature": 1},
-        "benchmark.temperature = 1.0: must be 0: mode eagle of runtime vllm-0.9.1-nxdi samples "
-        "greedily on the device and would ignore it on one side only",
+        "benchmark.temperature = 1.0: must be 0: mode eagle of runtime vllm-0.9.1-nxdi always "
+        "decodes greedily, so only the baseline would follow it",
     ),
     _edit(
         "case-twice",
         {f"{CASE}.name": "counting"},
-        "benchmark.test_cases[2].name = 'counting': is there twice; must be unique",
-        "benchmark.test_cases[3].name = 'counting': is there twice; must be unique",
+        "benchmark.test_cases[2].name = 'counting': is duplicated; must be unique",
+        "benchmark.test_cases[3].name = 'counting': is duplicated; must be unique",
     ),
     _edit(
         "no-structured-headline",
@@ -1138,8 +1169,8 @@ RULES = [
     _edit(
         "two-headlines",
         {f"{CASE}.headline": True},
-        "benchmark.test_cases[3].headline = true: only one open-ended case may have it, "
-        "meaning-of-life does",
+        "benchmark.test_cases[3].headline = true: only one open-ended case may have true; "
+        "meaning-of-life has it",
     ),
 ]
 
@@ -1176,7 +1207,7 @@ SEVERAL = [
         "serving.tensor_parallel = 64: must be 32: 8 devices x 8 cores / logical_core_size 2",
         "benchmark.mean_input_tokens = 41: must be more than 41, the length of llmperf's own "
         "instruction",
-        "benchmark.concurrency = 5: must be at most serving.batch, 4: more would measure the queue",
+        "benchmark.concurrency = 5: must be at most 4, serving.batch: more would measure the queue",
     ),
     # Nothing can be said of what the runtime cannot serve, but of the rest it can.
     _edit(
@@ -1191,7 +1222,7 @@ SEVERAL = [
         "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
         "models.draft.architecture = null: is required, since meta-llama/Llama-3.2-1B is not one "
         f"of {KNOWN}",
-        "alerts.emails[1] = 'a@example.org': is there twice; each address once",
+        "alerts.emails[1] = 'a@example.org': is duplicated; list each address once",
     ),
     # By a wrong tensor_parallel the cache would be too large as well.
     _edit(
