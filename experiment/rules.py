@@ -1,7 +1,10 @@
 """What must hold between the fields of an experiment. Each rule is one function.
 
-A rule yields what it refuses. It may rely on others (``_mode`` on ``_runtime``): where one of them
-has refused something it is not asked.
+A rule yields its refusals. A rule can depend on others, as ``_mode`` depends on ``_runtime``: it is
+skipped when one of those has refused something.
+
+A rule names the item of a list by its position, also in a file that has a mapping in place of a
+list: ``Document.locate`` turns ``speculation[0].mode`` into what that file says.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from experiment.errors import Refusal, shown
+from experiment.errors import ABSENT, Refusal, shown
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
 from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
 from experiment.schema import Experiment, Model, Speculation, Structure
@@ -27,7 +30,7 @@ LARGEST_TENSOR_PARALLEL: Final = 64
 """NxDI takes powers of two up to this."""
 
 WIDEST_API_ACCESS: Final = 8
-"""No organisation has more addresses than one /8; wider is the internet, in one piece or two."""
+"""No organisation has more addresses than one /8. The whole internet is also two blocks of /1."""
 
 PRIVATE: Final = tuple(
     ipaddress.IPv4Network(block)
@@ -45,19 +48,19 @@ OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 """Regions with other domains and registries than the manifests name."""
 
 USABLE_MEMORY: Final = 0.8
-"""Part of a claim's device memory that weights and KV cache may take; graphs and scratch need the
-rest."""
+"""Share of a claim's device memory that weights and KV cache may use. Compiled graphs and scratch
+space need the rest."""
 
 Refusals = Iterator[Refusal]
 Rule = Callable[[Experiment], Refusals]
 
 
 def refusals(experiment: Experiment) -> Refusals:
-    """Everything in ``experiment`` that cannot be, most basic first."""
+    """Everything in ``experiment`` that is refused, the most basic first."""
     kept: set[Rule] = set()
-    for rule, relied_on in _RULES.items():
-        if kept.issuperset(relied_on):
-            # Once each: variants that share a mode or a draft are refused for the same thing.
+    for rule, depends_on in _RULES.items():
+        if kept.issuperset(depends_on):
+            # Variants that share a mode or a draft are refused for the same reason: say it once.
             found = dict.fromkeys(rule(experiment))
             yield from found
             if not found:
@@ -77,7 +80,7 @@ def _zones(experiment: Experiment) -> Refusals:
         if not zone.startswith(aws.region):
             yield Refusal(field, zone, f"must be a zone of aws.region, {aws.region}")
         if zone in aws.availability_zones[:index]:
-            yield Refusal(field, zone, "is there twice; each zone once")
+            yield Refusal(field, zone, "is duplicated; list each zone once")
     zone = experiment.capacity.availability_zone
     if zone not in aws.availability_zones:
         allowed = ", ".join(aws.availability_zones)
@@ -97,10 +100,10 @@ def _api_access(experiment: Experiment) -> Refusals:
         network = interface.network
         if network.prefixlen < WIDEST_API_ACCESS:
             yield Refusal(
-                field, block, f"must be /{WIDEST_API_ACCESS} or narrower; name your own addresses"
+                field, block, f"must be /{WIDEST_API_ACCESS} or narrower; list your own addresses"
             )
         elif any(network.overlaps(private) for private in PRIVATE):
-            yield Refusal(field, block, "is private; EKS takes the public address you come from")
+            yield Refusal(field, block, "is private; EKS sees your public address")
         elif interface.ip != network.network_address:
             yield Refusal(field, block, f"has host bits set; the network is {network}")
 
@@ -121,7 +124,7 @@ def _purchase(experiment: Experiment) -> Refusals:
 
 def _price(experiment: Experiment) -> Refusals:
     as_of = experiment.capacity.price.as_of
-    # The calendar of whoever is furthest east: nobody has read a price of tomorrow.
+    # UTC+14 is the easternmost time zone: a later date is in the future everywhere.
     today = datetime.datetime.now(datetime.timezone(datetime.timedelta(hours=14))).date()
     if as_of > today:
         yield Refusal(
@@ -138,16 +141,11 @@ def _names(experiment: Experiment) -> Refusals:
     names = Counter(speculation.name.lower() for speculation in experiment.speculation)
     baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
     for index, speculation in enumerate(experiment.speculation):
-        name, field = speculation.name, f"{_place(experiment, index)}.name"
+        name, field = speculation.name, f"speculation[{index}].name"
         if name.lower() in baselines:
-            yield Refusal(field, name, "is the name of a baseline")
+            yield Refusal(field, name, "is reserved for a baseline")
         if names[name.lower()] > 1:
-            yield Refusal(field, name, "is duplicated; must be unique, also in lower case")
-
-
-def _place(experiment: Experiment, index: int) -> str:
-    """The field of one speculation; a file with one need not have a list."""
-    return "speculation" if len(experiment.speculation) == 1 else f"speculation[{index}]"
+            yield Refusal(field, name, "is duplicated; must be unique, ignoring case")
 
 
 def _mode(experiment: Experiment) -> Refusals:
@@ -158,7 +156,7 @@ def _mode(experiment: Experiment) -> Refusals:
             able = serving_in_words(mode)
             elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
             yield Refusal(
-                f"{_place(experiment, index)}.mode",
+                f"speculation[{index}].mode",
                 str(mode),
                 f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
             )
@@ -168,7 +166,7 @@ def _speculating(experiment: Experiment) -> Iterator[tuple[Speculation, str, Mod
     """Each speculation with its place in the file, and how the runtime serves its mode."""
     modes = experiment.serving_runtime.modes
     for index, speculation in enumerate(experiment.speculation):
-        yield speculation, _place(experiment, index), modes[speculation.mode]
+        yield speculation, f"speculation[{index}]", modes[speculation.mode]
 
 
 def _drafts(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
@@ -200,7 +198,7 @@ def _models(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
         yield "models.draft", "draft", experiment.models.draft
     for index, speculation in enumerate(experiment.speculation):
         if speculation.draft:
-            yield f"{_place(experiment, index)}.draft", "draft", speculation.draft
+            yield f"speculation[{index}].draft", "draft", speculation.draft
 
 
 def _models_known(experiment: Experiment) -> Refusals:
@@ -221,7 +219,7 @@ def _models_known(experiment: Experiment) -> Refusals:
                 yield Refusal(
                     f"{field}.{figure}",
                     given,
-                    f"{model.id} has {shown(value)}; leave architecture out",
+                    f"must be {shown(value)}, as in {model.id}; architecture can be left out",
                 )
 
 
@@ -267,8 +265,8 @@ def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
         yield f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}"
     if draft.family != target.family:
         yield (
-            f"is of family {draft.family}; must be the target's, {target.family}, whose model "
-            "class NxDI builds the draft with"
+            f"is of family {draft.family}; must be the target's, {target.family}: NxDI builds the "
+            "draft with the target's model class"
         )
     if draft.kind is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
         yield f"has hidden size {draft.hidden}; a head must have the target's, {target.hidden}"
@@ -286,8 +284,8 @@ def _window(experiment: Experiment) -> Refusals:
             yield Refusal(
                 f"{place}.num_speculative_tokens",
                 speculation.num_speculative_tokens,
-                f"must be at least {minimum}: NxDI verifies that many positions with one draft "
-                "fewer",
+                f"must be at least {minimum}: NxDI verifies a window of k positions with k - 1 "
+                "draft tokens",
             )
 
 
@@ -302,7 +300,7 @@ def _parallelism(experiment: Experiment) -> Refusals:
         yield Refusal(
             "serving.logical_core_size",
             serving.logical_core_size,
-            f"{layout} come to tensor_parallel {cores}; NxDI's largest is "
+            f"{layout} give tensor_parallel {cores}; NxDI supports at most "
             f"{LARGEST_TENSOR_PARALLEL}",
         )
     elif serving.tensor_parallel != cores:
@@ -322,8 +320,8 @@ def _claims_fit(experiment: Experiment) -> Refusals:
         yield Refusal(
             "capacity.nodes",
             capacity.nodes,
-            f"must be {needed}: {claims} claims of {serving.devices} devices need no more, and "
-            "each node is paid for",
+            f"must be {needed}, which is enough for {claims} claims of {serving.devices} devices; "
+            "every node is billed",
         )
     if capacity.nodes < needed:
         yield Refusal(
@@ -331,7 +329,7 @@ def _claims_fit(experiment: Experiment) -> Refusals:
             serving.devices,
             f"{claims} claims of {serving.devices} devices need more than "
             f"{capacity.nodes} x {capacity.instance.name} with {capacity.instance.devices} "
-            f"devices; ask for fewer, or for more capacity.nodes",
+            "devices; use fewer devices or more capacity.nodes",
         )
 
 
@@ -341,7 +339,7 @@ def _memory(experiment: Experiment) -> Refusals:
     # A baseline needs no more than the variants of its batch.
     for index, speculation in enumerate(experiment.speculation):
         variant = next(v for v in variants(experiment) if v.speculation is speculation)
-        field = _place(experiment, index) if speculation.batch else "serving"
+        field = f"speculation[{index}]" if speculation.batch else "serving"
         models = (target, *([variant.draft.known] if variant.draft else []))
         weights = sum(model.checkpoint_gib for model in models)
         cache = sum(_cache_gib(variant, model) for model in models)
@@ -349,16 +347,17 @@ def _memory(experiment: Experiment) -> Refusals:
             yield Refusal(
                 "serving.devices",
                 serving.devices,
-                f"{weights:g} GiB of weights need more than {USABLE_MEMORY:.0%} of "
-                f"{room} GiB device memory; ask for more devices",
+                f"{weights:g} GiB of weights exceed {USABLE_MEMORY:.0%} of the {room} GiB of "
+                "device memory; use more devices",
             )
         elif weights + cache > room * USABLE_MEMORY:
             yield Refusal(
                 f"{field}.batch",
                 variant.batch,
-                f"{variant.batch} sequences of {serving.length} tokens have a KV cache of "
-                f"{cache:.0f} GiB, with {weights:g} GiB of weights more than {USABLE_MEMORY:.0%} "
-                f"of {room} GiB device memory; ask for a smaller batch or length",
+                f"{variant.batch} sequences of {serving.length} tokens need a KV cache of "
+                f"{cache:.0f} GiB; with {weights:g} GiB of weights that exceeds "
+                f"{USABLE_MEMORY:.0%} of the {room} GiB of device memory; use a smaller batch or "
+                "length",
             )
 
 
@@ -389,18 +388,18 @@ def _load_fits(experiment: Experiment) -> Refusals:
     longest = (
         load.mean_input_tokens
         + load.mean_output_tokens
-        # llmperf draws lengths from a normal distribution; three deviations are as good as all.
+        # llmperf draws lengths from a normal distribution; three deviations cover nearly all.
         + 3 * (load.stddev_input_tokens + load.stddev_output_tokens)
     )
-    # Twice: the services take a window less than compiled, and vLLM 0.9.1 itself, which sets a
-    # window's slots aside beyond the last token, ends where that passes what is served.
+    # Two windows: the services take one window less than is compiled for; and vLLM 0.9.1 reserves
+    # one window of slots beyond the last token, and fails where these exceed the served length.
     most = experiment.serving.length - 2 * window
     if longest > most:
         yield Refusal(
             "benchmark.mean_output_tokens",
             load.mean_output_tokens,
-            f"input, output and three deviations come to {longest} tokens; must be at most "
-            f"{most}: serving.length {experiment.serving.length} less two windows of {window}",
+            f"input, output and three standard deviations add up to {longest} tokens; the limit "
+            f"is {most}: serving.length {experiment.serving.length} minus two windows of {window}",
         )
     if load.mean_input_tokens <= LLMPERF_PREFIX_TOKENS:
         yield Refusal(
@@ -412,14 +411,14 @@ def _load_fits(experiment: Experiment) -> Refusals:
 
 def _concurrency(experiment: Experiment) -> Refusals:
     load = experiment.benchmark
-    for index, speculation in enumerate(experiment.speculation):
-        place = _place(experiment, index) if speculation.batch else "serving"
+    for speculation in experiment.speculation:
+        whose = f"the batch of {speculation.name}" if speculation.batch else "serving.batch"
         batch = speculation.batch or experiment.serving.batch
         if load.concurrency > batch:
             yield Refusal(
                 "benchmark.concurrency",
                 load.concurrency,
-                f"must be at most {place}.batch, {batch}: more would measure the queue",
+                f"must be at most {batch}, {whose}: more would measure the queue",
             )
     if load.requests < load.concurrency:
         yield Refusal(
@@ -436,8 +435,8 @@ def _temperature(experiment: Experiment) -> Refusals:
             yield Refusal(
                 "benchmark.temperature",
                 temperature,
-                f"must be 0: mode {speculation.mode} of runtime {experiment.runtime} samples "
-                "greedily on the device and would ignore it on one side only",
+                f"must be 0: mode {speculation.mode} of runtime {experiment.runtime} always "
+                "decodes greedily, so only the baseline would follow it",
             )
 
 
@@ -445,7 +444,7 @@ def _emails(experiment: Experiment) -> Refusals:
     emails = experiment.alerts.emails
     for index, email in enumerate(emails):
         if email in emails[:index]:
-            yield Refusal(f"alerts.emails[{index}]", email, "is there twice; each address once")
+            yield Refusal(f"alerts.emails[{index}]", email, "is duplicated; list each address once")
 
 
 def _test_cases(experiment: Experiment) -> Refusals:
@@ -454,23 +453,26 @@ def _test_cases(experiment: Experiment) -> Refusals:
     for index, case in enumerate(cases):
         if names[case.name] > 1:
             yield Refusal(
-                f"benchmark.test_cases[{index}].name", case.name, "is there twice; must be unique"
+                f"benchmark.test_cases[{index}].name", case.name, "is duplicated; must be unique"
             )
     for structure in Structure:
-        field = "benchmark.test_cases[{}].headline"
         headlines = [i for i, c in enumerate(cases) if c.headline and c.structure is structure]
         if not headlines:
             yield Refusal(
-                field.format("*"), False, f"one {structure} case must have true; none has"
+                "benchmark.test_cases",
+                ABSENT,
+                f"one {structure} case must have headline: true; none has",
             )
         for index in headlines[1:]:
             first = cases[headlines[0]].name
             yield Refusal(
-                field.format(index), True, f"only one {structure} case may have it, {first} does"
+                f"benchmark.test_cases[{index}].headline",
+                True,
+                f"only one {structure} case may have true; {first} has it",
             )
 
 
-# Each with those it relies on.
+# Each rule with the rules it depends on.
 _RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _region: (),
     _zones: (_region,),
