@@ -1124,9 +1124,8 @@ RULES = [
     ),
     _edit(
         "input-too-short",
-        {"benchmark.mean_input_tokens": 41},
-        "benchmark.mean_input_tokens = 41: must be more than 41, the length of llmperf's own "
-        "instruction",
+        {"benchmark.mean_input_tokens": 40},
+        "benchmark.mean_input_tokens = 40: must be at least 41, llmperf's own minimum",
     ),
     _edit(
         "concurrency",
@@ -1201,12 +1200,11 @@ SEVERAL = [
             "capacity.purchase": "capacity-block",
             "serving.tensor_parallel": 64,
             "benchmark.concurrency": 5,
-            "benchmark.mean_input_tokens": 41,
+            "benchmark.mean_input_tokens": 40,
         },
         "capacity.reservation_id = null: is required with purchase capacity-block",
         "serving.tensor_parallel = 64: must be 32: 8 devices x 8 cores / logical_core_size 2",
-        "benchmark.mean_input_tokens = 41: must be more than 41, the length of llmperf's own "
-        "instruction",
+        "benchmark.mean_input_tokens = 40: must be at least 41, llmperf's own minimum",
         "benchmark.concurrency = 5: must be at most 4, serving.batch: more would measure the queue",
     ),
     # Nothing can be said of what the runtime cannot serve, but of the rest it can.
