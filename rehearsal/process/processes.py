@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from rehearsal.errors import RehearsalError
+from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import held
 
 GRACE_SECONDS: Final = 15.0
@@ -67,7 +67,7 @@ def run(
     errors_on_terminal: bool = False,
     end_by: signal.Signals = signal.SIGINT,
 ) -> None:
-    """Runs ``command`` to its end. Raises RehearsalError."""
+    """Runs ``command`` to its end. Raises ProcessError."""
     # SIGINT as a terminal does it: node, as its wheel brings it, is started by a script, which
     # waits for it on SIGINT only. Otherwise the CLI's lock can outlive it.
     with running(
@@ -80,13 +80,13 @@ def run(
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise RehearsalError(f"did not end within {timeout:.0f} s; see {log}") from None
+            raise ProcessError(f"did not end within {timeout:.0f} s; see {log}") from None
     if status != 0:
-        raise RehearsalError(f"ended with status {status}: {reason(text(log))}; see {log}")
+        raise ProcessError(f"ended with status {status}: {reason(text(log))}; see {log}")
 
 
 def await_line(process: Process, log: Path, pattern: str, seconds: float) -> str:
-    """The first line of ``log`` that matches ``pattern``. Raises RehearsalError."""
+    """The first line of ``log`` that matches ``pattern``. Raises ProcessError."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ended = process.poll() is not None
@@ -94,9 +94,9 @@ def await_line(process: Process, log: Path, pattern: str, seconds: float) -> str
             if re.fullmatch(pattern, line):
                 return line
         if ended:
-            raise RehearsalError(f"ended with status {process.returncode}: {reason(text(log))}")
+            raise ProcessError(f"ended with status {process.returncode}: {reason(text(log))}")
         time.sleep(_POLL_SECONDS)
-    raise RehearsalError(f"did not start within {seconds:.0f} s; see {log}")
+    raise ProcessError(f"did not start within {seconds:.0f} s; see {log}")
 
 
 def text(log: Path) -> str:
