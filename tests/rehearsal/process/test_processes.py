@@ -104,7 +104,7 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("", "it said nothing"),
+        ("", "it printed nothing"),
         ("one\ntwo\n\n", "two"),
         ("\n ❌  article-model-store failed: no bucket\n\nat Deployer\n", "article-model-store"),
         ("mine.yaml: name: is missing\nSubprocess exited with error 1\n", "mine.yaml: name"),
