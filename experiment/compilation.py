@@ -9,11 +9,13 @@ from __future__ import annotations
 from experiment.schema import Experiment, Speculation
 
 
-def compile_flags(experiment: Experiment, speculation: Speculation | None) -> tuple[str, ...]:
+def compile_flags(
+    experiment: Experiment, speculation: Speculation | None, batch: int
+) -> tuple[str, ...]:
     """Flags that decide what is compiled; paths of models and output are not among them.
 
     NxDI writes them into the artifact's ``neuron_config.json``, from which a service takes its
-    configuration. Both variants are compiled to sample greedily on the device and without sequence
+    configuration. All variants are compiled to sample greedily on the device and without sequence
     parallelism, as the article's were: its loader's defaults differ between the two. Prefill has a
     batch of 1, as the loader's. Sharded checkpoints make a start read shards instead of sharding
     again, and avoid NxDI's failure on tied embeddings ("Cannot copy out of meta tensor").
@@ -23,8 +25,8 @@ def compile_flags(experiment: Experiment, speculation: Speculation | None) -> tu
         *("--torch-dtype", "bfloat16"),
         *("--tp-degree", str(serving.tensor_parallel)),
         *("--logical-nc-config", str(serving.logical_core_size)),
-        *("--batch-size", str(serving.batch), "--ctx-batch-size", "1"),
-        *("--tkg-batch-size", str(serving.batch), "--is-continuous-batching"),
+        *("--batch-size", str(batch), "--ctx-batch-size", "1"),
+        *("--tkg-batch-size", str(batch), "--is-continuous-batching"),
         *("--seq-len", str(serving.length), "--max-context-length", str(serving.length)),
         *("--padding-side", "right", "--enable-bucketing"),
         *("--on-device-sampling", "--top-k", "1"),

@@ -15,8 +15,9 @@ from typing import Final
 
 from experiment.errors import Refusal, shown
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
-from experiment.runtimes import RUNTIMES, serving_in_words
-from experiment.schema import Experiment, Serving, Structure
+from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
+from experiment.schema import Experiment, Model, Speculation, Structure
+from experiment.variants import Variant, Workload, variants
 
 LLMPERF_PREFIX_TOKENS: Final = 41
 """Llama tokens of llmperf's own instruction. Asked for a prompt no longer than that, with no
@@ -43,9 +44,6 @@ PRIVATE: Final = tuple(
 OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 """Regions with other domains and registries than the manifests name."""
 
-CLAIMS: Final = 2
-"""One device claim for the baseline, one for the speculative service."""
-
 USABLE_MEMORY: Final = 0.8
 """Part of a claim's device memory that weights and KV cache may take; graphs and scratch need the
 rest."""
@@ -59,7 +57,8 @@ def refusals(experiment: Experiment) -> Refusals:
     kept: set[Rule] = set()
     for rule, relied_on in _RULES.items():
         if kept.issuperset(relied_on):
-            found = [*rule(experiment)]
+            # Once each: variants that share a mode or a draft are refused for the same thing.
+            found = dict.fromkeys(rule(experiment))
             yield from found
             if not found:
                 kept.add(rule)
@@ -135,22 +134,78 @@ def _runtime(experiment: Experiment) -> Refusals:
         yield Refusal("runtime", experiment.runtime, f"must be one of {', '.join(RUNTIMES)}")
 
 
+def _names(experiment: Experiment) -> Refusals:
+    names = Counter(speculation.name.lower() for speculation in experiment.speculation)
+    baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
+    for index, speculation in enumerate(experiment.speculation):
+        name, field = speculation.name, f"{_place(experiment, index)}.name"
+        if name.lower() in baselines:
+            yield Refusal(field, name, "is the name of a baseline")
+        if names[name.lower()] > 1:
+            yield Refusal(field, name, "is duplicated; must be unique, also in lower case")
+
+
+def _place(experiment: Experiment, index: int) -> str:
+    """The field of one speculation; a file with one need not have a list."""
+    return "speculation" if len(experiment.speculation) == 1 else f"speculation[{index}]"
+
+
 def _mode(experiment: Experiment) -> Refusals:
-    runtime, mode = experiment.serving_runtime, experiment.speculation.mode
-    if mode in runtime.modes:
-        return
-    able = serving_in_words(mode)
-    elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
-    yield Refusal(
-        "speculation.mode",
-        str(mode),
-        f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
-    )
+    runtime = experiment.serving_runtime
+    for index, speculation in enumerate(experiment.speculation):
+        mode = speculation.mode
+        if mode not in runtime.modes:
+            able = serving_in_words(mode)
+            elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
+            yield Refusal(
+                f"{_place(experiment, index)}.mode",
+                str(mode),
+                f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
+            )
+
+
+def _speculating(experiment: Experiment) -> Iterator[tuple[Speculation, str, ModeSupport]]:
+    """Each speculation with its place in the file, and how the runtime serves its mode."""
+    modes = experiment.serving_runtime.modes
+    for index, speculation in enumerate(experiment.speculation):
+        yield speculation, _place(experiment, index), modes[speculation.mode]
+
+
+def _drafts(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
+    """Each speculation that has a draft, with the draft and its place in the file."""
+    for speculation, place, support in _speculating(experiment):
+        draft = speculation.draft or experiment.models.draft
+        if support.draft and draft:
+            yield speculation, f"{place}.draft" if speculation.draft else "models.draft", draft
+
+
+def _draft(experiment: Experiment) -> Refusals:
+    for speculation, place, support in _speculating(experiment):
+        if support.draft and not (speculation.draft or experiment.models.draft):
+            yield Refusal(
+                "models.draft",
+                None,
+                f"is required: mode {speculation.mode} needs a draft of kind {support.draft}",
+            )
+        if speculation.draft and not support.draft:
+            yield Refusal(
+                f"{place}.draft", speculation.draft.id, f"mode {speculation.mode} takes no draft"
+            )
+
+
+def _models(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
+    """Field, role and model of each model in the file."""
+    yield "models.target", "target", experiment.models.target
+    if experiment.models.draft:
+        yield "models.draft", "draft", experiment.models.draft
+    for index, speculation in enumerate(experiment.speculation):
+        if speculation.draft:
+            yield f"{_place(experiment, index)}.draft", "draft", speculation.draft
 
 
 def _models_known(experiment: Experiment) -> Refusals:
-    for role, model in (("target", experiment.models.target), ("draft", experiment.models.draft)):
-        field = f"models.{role}.architecture"
+    for place, _, model in _models(experiment):
+        field = f"{place}.architecture"
         known = KNOWN_MODELS.get(model.id)
         if known is None and model.architecture is None:
             yield Refusal(
@@ -171,73 +226,69 @@ def _models_known(experiment: Experiment) -> Refusals:
 
 
 def _family(experiment: Experiment) -> Refusals:
-    runtime, mode = experiment.serving_runtime, experiment.speculation.mode
     target = experiment.models.target
-    if target.known.family not in runtime.modes[mode].families:
-        yield Refusal(
-            "models.target",
-            target.id,
-            f"is of family {target.known.family}; mode {mode} is served by "
-            f"{serving_in_words(mode)}",
-        )
+    for speculation, _, support in _speculating(experiment):
+        if target.known.family not in support.families:
+            yield Refusal(
+                "models.target",
+                target.id,
+                f"is of family {target.known.family}; mode {speculation.mode} is served by "
+                f"{serving_in_words(speculation.mode)}",
+            )
 
 
 def _kinds(experiment: Experiment) -> Refusals:
-    target, draft = experiment.models.target.known, experiment.models.draft.known
-    needed = experiment.serving_runtime.modes[experiment.speculation.mode].draft
-    if target.kind is not ModelKind.CAUSAL_LM:
+    target = experiment.models.target
+    if target.known.kind is not ModelKind.CAUSAL_LM:
         yield Refusal(
             "models.target",
-            experiment.models.target.id,
-            f"is of kind {target.kind}; must be {ModelKind.CAUSAL_LM}",
+            target.id,
+            f"is of kind {target.known.kind}; must be {ModelKind.CAUSAL_LM}",
         )
-    if draft.kind is not needed:
-        yield Refusal(
-            "models.draft",
-            experiment.models.draft.id,
-            f"is of kind {draft.kind}; mode {experiment.speculation.mode} needs {needed}",
-        )
+    for speculation, field, draft in _drafts(experiment):
+        needed = experiment.serving_runtime.modes[speculation.mode].draft
+        if draft.known.kind is not needed:
+            yield Refusal(
+                field,
+                draft.id,
+                f"is of kind {draft.known.kind}; mode {speculation.mode} needs {needed}",
+            )
 
 
 def _pair(experiment: Experiment) -> Refusals:
-    target, draft = experiment.models.target.known, experiment.models.draft.known
+    target = experiment.models.target.known
+    for _, field, model in _drafts(experiment):
+        yield from (Refusal(field, model.id, why) for why in _mismatches(model.known, target))
+
+
+def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
+    """What keeps ``draft`` from drafting for ``target``."""
     if draft.vocabulary != target.vocabulary:
-        yield Refusal(
-            "models.draft",
-            experiment.models.draft.id,
-            f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}",
-        )
+        yield f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}"
     if draft.family != target.family:
-        yield Refusal(
-            "models.draft",
-            experiment.models.draft.id,
+        yield (
             f"is of family {draft.family}; must be the target's, {target.family}, whose model "
-            "class NxDI builds the draft with",
+            "class NxDI builds the draft with"
         )
     if draft.kind is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
-        yield Refusal(
-            "models.draft",
-            experiment.models.draft.id,
-            f"has hidden size {draft.hidden}; a head must have the target's, {target.hidden}",
-        )
+        yield f"has hidden size {draft.hidden}; a head must have the target's, {target.hidden}"
     if draft.checkpoint_gib >= target.checkpoint_gib:
-        yield Refusal(
-            "models.draft",
-            experiment.models.draft.id,
+        yield (
             f"has {draft.checkpoint_gib} GiB of weights; must be smaller than the target's "
-            f"{target.checkpoint_gib} GiB",
+            f"{target.checkpoint_gib} GiB"
         )
 
 
 def _window(experiment: Experiment) -> Refusals:
-    speculation = experiment.speculation
-    minimum = experiment.serving_runtime.modes[speculation.mode].minimum_tokens
-    if speculation.num_speculative_tokens < minimum:
-        yield Refusal(
-            "speculation.num_speculative_tokens",
-            speculation.num_speculative_tokens,
-            f"must be at least {minimum}: NxDI verifies that many positions with one draft fewer",
-        )
+    for speculation, place, support in _speculating(experiment):
+        minimum = support.minimum_tokens
+        if speculation.num_speculative_tokens < minimum:
+            yield Refusal(
+                f"{place}.num_speculative_tokens",
+                speculation.num_speculative_tokens,
+                f"must be at least {minimum}: NxDI verifies that many positions with one draft "
+                "fewer",
+            )
 
 
 def _parallelism(experiment: Experiment) -> Refusals:
@@ -264,65 +315,68 @@ def _parallelism(experiment: Experiment) -> Refusals:
 
 def _claims_fit(experiment: Experiment) -> Refusals:
     serving, capacity = experiment.serving, experiment.capacity
+    # Every service allocates devices of its own.
+    claims = sum(variant.workload is Workload.SERVICE for variant in variants(experiment))
     per_node = capacity.instance.devices // serving.devices
-    needed = math.ceil(CLAIMS / per_node)
+    needed = math.ceil(claims / per_node)
     if capacity.nodes > needed:
         yield Refusal(
             "capacity.nodes",
             capacity.nodes,
-            f"must be {needed}: {CLAIMS} claims of {serving.devices} devices need no more, and "
+            f"must be {needed}: {claims} claims of {serving.devices} devices need no more, and "
             "each node is paid for",
         )
-    if per_node * capacity.nodes < CLAIMS:
+    if capacity.nodes < needed:
         yield Refusal(
             "serving.devices",
             serving.devices,
-            f"{CLAIMS} claims of {serving.devices} devices need more than "
+            f"{claims} claims of {serving.devices} devices need more than "
             f"{capacity.nodes} x {capacity.instance.name} with {capacity.instance.devices} "
             f"devices; ask for fewer, or for more capacity.nodes",
         )
 
 
 def _memory(experiment: Experiment) -> Refusals:
-    serving, models = experiment.serving, experiment.models
+    serving, target = experiment.serving, experiment.models.target.known
     room = serving.devices * experiment.capacity.instance.hbm_gib_per_device
-    weights = models.target.known.checkpoint_gib + models.draft.known.checkpoint_gib
-    if weights > room * USABLE_MEMORY:
-        yield Refusal(
-            "serving.devices",
-            serving.devices,
-            f"{weights:g} GiB of weights need more than {USABLE_MEMORY:.0%} of "
-            f"{room} GiB device memory; ask for more devices",
-        )
-        return
-    cache = _cache_gib(serving, models.target.known) + _cache_gib(serving, models.draft.known)
-    if weights + cache > room * USABLE_MEMORY:
-        yield Refusal(
-            "serving.batch",
-            serving.batch,
-            f"{serving.batch} sequences of {serving.length} tokens have a KV cache of "
-            f"{cache:.0f} GiB, with {weights:g} GiB of weights more than {USABLE_MEMORY:.0%} of "
-            f"{room} GiB device memory; ask for a smaller batch or length",
-        )
+    # A baseline needs no more than the variants of its batch.
+    for index, speculation in enumerate(experiment.speculation):
+        variant = next(v for v in variants(experiment) if v.speculation is speculation)
+        field = _place(experiment, index) if speculation.batch else "serving"
+        models = (target, *([variant.draft.known] if variant.draft else []))
+        weights = sum(model.checkpoint_gib for model in models)
+        cache = sum(_cache_gib(variant, model) for model in models)
+        if weights > room * USABLE_MEMORY:
+            yield Refusal(
+                "serving.devices",
+                serving.devices,
+                f"{weights:g} GiB of weights need more than {USABLE_MEMORY:.0%} of "
+                f"{room} GiB device memory; ask for more devices",
+            )
+        elif weights + cache > room * USABLE_MEMORY:
+            yield Refusal(
+                f"{field}.batch",
+                variant.batch,
+                f"{variant.batch} sequences of {serving.length} tokens have a KV cache of "
+                f"{cache:.0f} GiB, with {weights:g} GiB of weights more than {USABLE_MEMORY:.0%} "
+                f"of {room} GiB device memory; ask for a smaller batch or length",
+            )
 
 
-def _cache_gib(serving: Serving, model: Architecture) -> float:
+def _cache_gib(variant: Variant, model: Architecture) -> float:
     """Keys and values of a full batch in bfloat16, GiB.
 
     NxDI replicates key-value heads until each of the tensor-parallel cores has one.
     """
+    serving = variant.experiment.serving
     heads = max(model.kv_heads, serving.tensor_parallel)
     per_token = 2 * model.layers * heads * model.head_dim * 2
-    return per_token * serving.batch * serving.length / 2**30
+    return per_token * variant.batch * serving.length / 2**30
 
 
 def _length(experiment: Experiment) -> Refusals:
-    length, models = experiment.serving.length, experiment.models
-    role, model = min(
-        ("target", models.target),
-        ("draft", models.draft),
-        key=lambda pair: pair[1].known.max_length,
-    )
+    length = experiment.serving.length
+    _, role, model = min(_models(experiment), key=lambda found: found[2].known.max_length)
     if length > model.known.max_length:
         yield Refusal(
             "serving.length",
@@ -332,7 +386,7 @@ def _length(experiment: Experiment) -> Refusals:
 
 
 def _load_fits(experiment: Experiment) -> Refusals:
-    load, window = experiment.benchmark, experiment.speculation.num_speculative_tokens
+    load, window = experiment.benchmark, experiment.largest_window
     longest = (
         load.mean_input_tokens
         + load.mean_output_tokens
@@ -358,13 +412,16 @@ def _load_fits(experiment: Experiment) -> Refusals:
 
 
 def _concurrency(experiment: Experiment) -> Refusals:
-    load, batch = experiment.benchmark, experiment.serving.batch
-    if load.concurrency > batch:
-        yield Refusal(
-            "benchmark.concurrency",
-            load.concurrency,
-            f"must be at most serving.batch, {batch}: more would measure the queue",
-        )
+    load = experiment.benchmark
+    for index, speculation in enumerate(experiment.speculation):
+        place = _place(experiment, index) if speculation.batch else "serving"
+        batch = speculation.batch or experiment.serving.batch
+        if load.concurrency > batch:
+            yield Refusal(
+                "benchmark.concurrency",
+                load.concurrency,
+                f"must be at most {place}.batch, {batch}: more would measure the queue",
+            )
     if load.requests < load.concurrency:
         yield Refusal(
             "benchmark.requests",
@@ -374,14 +431,15 @@ def _concurrency(experiment: Experiment) -> Refusals:
 
 
 def _temperature(experiment: Experiment) -> Refusals:
-    mode = experiment.speculation.mode
-    if experiment.serving_runtime.modes[mode].greedy_only and experiment.benchmark.temperature:
-        yield Refusal(
-            "benchmark.temperature",
-            experiment.benchmark.temperature,
-            f"must be 0: mode {mode} of runtime {experiment.runtime} samples greedily on the "
-            "device and would ignore it on one side only",
-        )
+    temperature = experiment.benchmark.temperature
+    for speculation, _, support in _speculating(experiment):
+        if support.greedy_only and temperature:
+            yield Refusal(
+                "benchmark.temperature",
+                temperature,
+                f"must be 0: mode {speculation.mode} of runtime {experiment.runtime} samples "
+                "greedily on the device and would ignore it on one side only",
+            )
 
 
 def _emails(experiment: Experiment) -> Refusals:
@@ -421,15 +479,17 @@ _RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _purchase: (),
     _price: (),
     _runtime: (),
+    _names: (),
     _mode: (_runtime,),
+    _draft: (_mode,),
     _models_known: (),
     _family: (_mode, _models_known),
-    _kinds: (_family,),
+    _kinds: (_family, _draft),
     _pair: (_kinds,),
     _window: (_mode,),
     _parallelism: (),
     _claims_fit: (),
-    _memory: (_models_known, _parallelism),
+    _memory: (_mode, _models_known, _parallelism),
     _length: (_models_known,),
     _load_fits: (),
     _concurrency: (),

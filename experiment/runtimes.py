@@ -38,8 +38,8 @@ class Engine(StrEnum):
 class ModeSupport:
     """How one runtime serves one mode."""
 
-    draft: ModelKind
-    """What the draft must be."""
+    draft: ModelKind | None
+    """What the draft must be; None for a mode that needs no draft model."""
     families: frozenset[Family]
     """Target families whose model class can do it."""
     method: str | None

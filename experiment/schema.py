@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import json
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic_core import PydanticCustomError
 
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.runtimes import RUNTIMES, Mode, Runtime
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$")]
+VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,18}[A-Za-z0-9])?$")]
+Batch = Annotated[int, Field(ge=1, le=256)]
 Text = Annotated[str, Field(min_length=1, max_length=4000)]
 Region = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")]
 Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$")]
@@ -121,23 +126,52 @@ class Model(_Model):
 
 
 class Models(_Model):
-    """The pair. Both must share one vocabulary."""
+    """The target and its draft. Both must share one vocabulary."""
 
     target: Model = Field(description="The model that is served.")
-    draft: Model = Field(description="The model that proposes tokens for it.")
+    draft: Model | None = Field(
+        None, description="The model that proposes tokens for it; most modes need one."
+    )
 
 
 class Speculation(_Model):
-    """How the speculative service decodes."""
+    """How one variant speculates."""
 
+    name: VariantName = Field(
+        "SD",
+        description="Names the variant, in CloudWatch's dimension Variant and in Kubernetes.",
+    )
     mode: Mode = Field(description="Speculation mode; what a runtime can serve differs.")
     num_speculative_tokens: Annotated[
         int, Field(ge=1, le=15, description="Tokens in the speculation window.")
     ]
+    draft: Model | None = Field(None, description="Another draft than models.draft.")
+    batch: Batch | None = Field(
+        None,
+        description="Another batch than serving.batch. Each batch has a baseline of its own.",
+    )
+
+
+def _one_or_several(value: Any, several: ValidatorFunctionWrapHandler) -> Any:
+    """A tuple of one for a mapping, whose errors keep the file's path: ``speculation.mode``."""
+    if isinstance(value, Mapping):
+        # By way of JSON, as the file itself: strict validation then takes text for an enumeration.
+        return (Speculation.model_validate_json(json.dumps(value)),)
+    if not isinstance(value, list):
+        raise PydanticCustomError("mapping_or_list", "must be a mapping, or a list of mappings")
+    return several(tuple(value))
+
+
+_Several = Annotated[tuple[Speculation, ...], Field(min_length=1)]
+Speculations = Annotated[
+    _Several,
+    WrapValidator(_one_or_several, json_schema_input_type=Speculation | _Several),
+    Field(description="One variant, or a list of them, each with a name."),
+]
 
 
 class Serving(_Model):
-    """What each of the two services gets. Both get the same."""
+    """What each service gets. All get the same."""
 
     devices: Literal[1, 4, 8, 16] = Field(
         description="Neuron devices of each service, out of one connected device group."
@@ -148,7 +182,7 @@ class Serving(_Model):
     tensor_parallel: Literal[1, 2, 4, 8, 16, 32, 64] = Field(
         description="Must be devices x cores per device / logical_core_size."
     )
-    batch: Annotated[int, Field(ge=1, le=256, description="Sequences decoded together.")]
+    batch: Batch = Field(description="Sequences decoded together.")
     length: Annotated[
         int,
         Field(
@@ -231,7 +265,7 @@ class Alerts(_Model):
 
 
 class Experiment(_Model):
-    """One comparison of a baseline and a speculative vLLM service on Trainium."""
+    """One comparison of vLLM services on Trainium: baselines, and variants that speculate."""
 
     name: Name = Field(description="Names and tags everything the experiment creates.")
     aws: Aws
@@ -240,7 +274,7 @@ class Experiment(_Model):
         description="Image generation that serves.", json_schema_extra={"enum": [*RUNTIMES]}
     )
     models: Models
-    speculation: Speculation
+    speculation: Speculations
     serving: Serving
     benchmark: Benchmark
     quality: Quality
@@ -264,13 +298,18 @@ class Experiment(_Model):
 
     @property
     def served_length(self) -> int:
-        """Tokens of prompt and answer together that both services take.
+        """Tokens of prompt and answer together that each service takes.
 
         A window less than compiled: NxDI looks a window ahead of the last token, and an input that
         leaves no room for it ends the engine (v0.6.10598, ``models/model_wrapper.py``,
-        ``get_target_bucket``).
+        ``get_target_bucket``). The largest window decides, so that all take the same requests.
         """
-        return self.serving.length - self.speculation.num_speculative_tokens
+        return self.serving.length - self.largest_window
+
+    @property
+    def largest_window(self) -> int:
+        """``num_speculative_tokens`` of the variant with most."""
+        return max(speculation.num_speculative_tokens for speculation in self.speculation)
 
     @property
     def serving_runtime(self) -> Runtime:

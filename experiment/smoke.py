@@ -45,7 +45,8 @@ def smoke(experiment: Experiment, file: str) -> str:
         allowed = f"serves no {Mode.FUSED}, the one mode that a small pair is known for"
         raise ExperimentError(file, Refusal("runtime", experiment.runtime, allowed))
     data: dict[str, Any] = experiment.model_dump(mode="json")
-    data["speculation"]["mode"] = str(Mode.FUSED)
+    for speculation in data["speculation"]:
+        speculation |= {"mode": str(Mode.FUSED), "draft": None}
     data["models"] = {
         role: {"id": name, "revision": revision}
         for role, (name, revision) in (("target", TARGET), ("draft", DRAFT))

@@ -16,6 +16,9 @@ from experiment.yaml_text import TOO_DEEP
 
 PATTERNS_IN_WORDS: Final = {
     r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$": "2 to 20 of a-z, 0-9 and -, a letter first, no - at the end",
+    r"^[A-Za-z0-9]([A-Za-z0-9-]{0,18}[A-Za-z0-9])?$": (
+        "1 to 20 of A-Z, a-z, 0-9 and -, no - at either end"
+    ),
     r"^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$": "2 to 40 of a-z, 0-9 and -, no - at either end",
     r"^[a-z]{2}(-[a-z]+)+-\d$": "a region such as us-east-2",
     r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$": "an availability zone such as us-east-2a",

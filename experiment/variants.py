@@ -32,6 +32,8 @@ class Variant:
     """None for a baseline."""
     baseline: str | None
     """Name of the variant it is compared with: the baseline of its batch; None for a baseline."""
+    batch: int
+    """Sequences decoded together."""
     workload: Workload = Workload.SERVICE
 
     @property
@@ -50,19 +52,16 @@ class Variant:
         return self.speculation.num_speculative_tokens if self.speculation else None
 
     @property
-    def batch(self) -> int:
-        """Sequences decoded together."""
-        return self.experiment.serving.batch
-
-    @property
     def draft(self) -> Model | None:
-        """The draft model; None for the baseline."""
-        return self.experiment.models.draft if self.speculation else None
+        """The draft model; None for a baseline and for a mode that drafts without one."""
+        if self.speculation is None or self.runtime.modes[self.speculation.mode].draft is None:
+            return None
+        return self.speculation.draft or self.experiment.models.draft
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
         """What the compiler is told."""
-        return compile_flags(self.experiment, self.speculation)
+        return compile_flags(self.experiment, self.speculation, self.batch)
 
     @property
     def artifact(self) -> str:
@@ -89,8 +88,24 @@ class Variant:
 
 
 def variants(experiment: Experiment) -> tuple[Variant, ...]:
-    """The variants of ``experiment``, in the order they are shown in; the first is a baseline."""
-    return (
-        Variant("Base", "qwen-vllm", experiment, None, None),
-        Variant("SD", "qwen-sd-vllm", experiment, experiment.speculation, "Base"),
-    )
+    """The variants of ``experiment``, in the order they are shown in.
+
+    Each batch's baseline, then what is compared with it; the batch of ``serving`` first.
+    """
+    usual = experiment.serving.batch
+    batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculation)
+    found: list[Variant] = []
+    for batch in sorted(batches, key=lambda batch: batch != usual):
+        baseline = "Base" if batch == usual else f"Base-batch-{batch}"
+        found.append(Variant(baseline, service(baseline), experiment, None, None, batch))
+        found += (
+            Variant(s.name, service(s.name), experiment, s, baseline, batch)
+            for s in experiment.speculation
+            if (s.batch or usual) == batch
+        )
+    return tuple(found)
+
+
+def service(variant: str) -> str:
+    """Name of the Service of the variant with that name; ``Base`` and ``SD`` have the article's."""
+    return {"Base": "qwen-vllm"}.get(variant, f"qwen-{variant.lower()}-vllm")

@@ -27,12 +27,14 @@ def test_experiment_names_are_unique() -> None:
 
 def test_the_pair_is_qwen3_32b_and_1_7b(article: Experiment) -> None:
     assert article.models.target.id == "Qwen/Qwen3-32B"
+    assert article.models.draft
     assert article.models.draft.id == "Qwen/Qwen3-1.7B"
 
 
 def test_speculation_is_fused_with_seven_tokens(article: Experiment) -> None:
-    assert article.speculation.mode is Mode.FUSED
-    assert article.speculation.num_speculative_tokens == 7
+    (speculation,) = article.speculation
+    assert speculation.mode is Mode.FUSED
+    assert speculation.num_speculative_tokens == 7
 
 
 def test_the_runtime_is_the_one_that_serves_fused(article: Experiment) -> None:
@@ -98,6 +100,7 @@ def test_quality_asks_as_many_questions_as_the_sample(article: Experiment) -> No
 
 def test_both_revisions_are_commits(article: Experiment) -> None:
     for model in (article.models.target, article.models.draft):
+        assert model
         assert len(bytes.fromhex(model.revision)) == 20
 
 

@@ -1005,7 +1005,7 @@ SEVERAL = [
         "end",
         "capacity.nodes = '1': must be an integer, without quotes",
         "speculation.num_speculative_token = 7: unknown key; did you mean num_speculative_tokens? "
-        "allowed: mode, num_speculative_tokens",
+        "allowed: name, mode, num_speculative_tokens, draft, batch",
         "serving.batch = 0: must be at least 1",
         "serving.colour = 'green': unknown key; allowed: devices, logical_core_size, "
         "tensor_parallel, batch, length",

@@ -44,7 +44,7 @@ def test_the_articles_file_is_valid(validator: jsonschema.Draft202012Validator) 
         pytest.param({"capacity.purchase": "rent"}, "$.capacity.purchase", id="enumeration"),
         pytest.param({"runtime": "vllm-9"}, "$.runtime", id="runtime"),
         pytest.param({"serving.devices": 5}, "$.serving.devices", id="literal"),
-        pytest.param({"models.draft.revision": "main"}, "$.models.draft.revision", id="pattern"),
+        pytest.param({"models.target.revision": "main"}, "$.models.target.revision", id="pattern"),
         pytest.param(
             {"aws.availability_zones": ["us-east-2c"]}, "$.aws.availability_zones", id="too few"
         ),

@@ -57,7 +57,7 @@ def test_what_it_measures_stands_in_no_curve_of_the_experiment() -> None:
 
 def test_a_head_is_tried_out_with_a_fused_draft() -> None:
     large, little = small(EAGLE)
-    assert (large.speculation.mode, little.speculation.mode) == ("eagle", "fused")
+    assert [large.speculation[0].mode, little.speculation[0].mode] == ["eagle", "fused"]
     assert little.runtime == large.runtime
 
 
