@@ -10,6 +10,7 @@ from constructs import Construct
 
 from benchmark import metrics as catalogue
 from benchmark.metrics import METRICS, Metric
+from charts.llmperf import cost
 from experiment.schema import Experiment, TestCase
 from experiment.variants import Variant, variants
 from stacks import metrics
@@ -68,7 +69,11 @@ def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[clou
     """
     cases = experiment.benchmark.test_cases
     pages = [
-        [row for case in cases[start : start + _SECTIONS_PER_DASHBOARD] for row in _section(experiment, case)]
+        [
+            row
+            for case in cases[start : start + _SECTIONS_PER_DASHBOARD]
+            for row in _section(experiment, case)
+        ]
         for start in range(0, len(cases), _SECTIONS_PER_DASHBOARD)
     ]
     pages[0] = [*_overview(experiment), *pages[0]]
@@ -122,6 +127,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
 
 
 def _introduction(experiment: Experiment) -> str:
+    price = cost(experiment)
     listed = "\n".join(f"- {_described(variant)}" for variant in variants(experiment))
     return f"""# {experiment.name}: does speculative decoding pay?
 **{experiment.models.target.id}** at concurrency {experiment.benchmark.concurrency}. Every figure \
@@ -133,9 +139,8 @@ is the median of single requests.
 llmperf's figure. It divides by stream events, and a speculative server sends several tokens in \
 one event, so it can call the faster server slower.
 
-*Cost* is {experiment.capacity.price.usd_per_hour:.2f} USD per hour and node \
-(as of {experiment.capacity.price.as_of}, {experiment.price_of}), of which each service is charged \
-{experiment.serving.devices} of {experiment.capacity.instance.devices} devices."""
+*Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which each service is \
+charged {price.denominator}."""
 
 
 def _described(variant: Variant) -> str:
