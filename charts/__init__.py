@@ -34,7 +34,7 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         namespace,
         ClaimsChart(app, "claims", experiment=experiment),
         ModelStoreChart(app, "model-store", experiment=experiment, bucket=deployed.bucket),
-        PreparationChart(app, "preparation", experiment=experiment, scripts=scripts.load()),
+        PreparationChart(app, "preparation", experiment=experiment, scripts=scripts.read()),
         *(VllmChart(app, variant.service, variant=variant) for variant in variants(experiment)),
         LlmperfChart(
             app,
@@ -43,7 +43,7 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
             bucket=deployed.bucket,
             image=deployed.benchmark_image,
         ),
-        QualityChart(app, "quality", experiment=experiment, scripts=scripts.load()),
+        QualityChart(app, "quality", experiment=experiment, scripts=scripts.read()),
     ]
     for earlier, later in pairwise(ordered):
         later.add_dependency(earlier)

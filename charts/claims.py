@@ -1,4 +1,4 @@
-"""The device claim template both services allocate from."""
+"""The device claim template that each service allocates from."""
 
 from __future__ import annotations
 

@@ -1,15 +1,12 @@
-"""The ``qwen-llmperf`` pod: measures both services, writes results, publishes metrics, ends."""
+"""The ``qwen-llmperf`` pod: measures all services, writes results, publishes metrics, ends."""
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from benchmark.names import BASE, SPECULATIVE
+from benchmark import config
 from charts.names import (
     BENCHMARK_POD,
     NAMESPACE,
@@ -26,7 +23,7 @@ from charts.pods import (
     quantities,
     run_id,
 )
-from experiment.schema import Experiment
+from experiment.schema import Benchmark, Experiment, Model
 from experiment.variants import Variant, variants
 
 CONFIG_PATH = "/etc/benchmark"
@@ -55,7 +52,7 @@ class LlmperfChart(Chart):
             self,
             "Config",
             metadata=k8s.ObjectMeta(name=BENCHMARK_POD),
-            data={"config.json": json.dumps(benchmark_config(experiment, bucket), indent=2)},
+            data={"config.json": config.dump(benchmark_config(experiment, bucket))},
         )
         k8s.KubePod(
             self,
@@ -82,40 +79,22 @@ class LlmperfChart(Chart):
         )
 
 
-def benchmark_config(experiment: Experiment, bucket: str) -> dict[str, Any]:
-    """What ``benchmark.config`` reads: the pod's only input."""
+def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
+    """The pod's only input."""
     load = experiment.benchmark
-    baseline, speculative = variants(experiment)
-    share = experiment.serving.devices / experiment.capacity.instance.devices
-    return {
-        "experiment": experiment.name,
-        "model": experiment.models.target.id,
-        "endpoints": {BASE: endpoint(baseline), SPECULATIVE: endpoint(speculative)},
-        "region": experiment.aws.region,
-        "bucket": bucket,
-        "load": {
-            "mean_input_tokens": load.mean_input_tokens,
-            "stddev_input_tokens": load.stddev_input_tokens,
-            "mean_output_tokens": load.mean_output_tokens,
-            "stddev_output_tokens": load.stddev_output_tokens,
-            "concurrency": load.concurrency,
-            "requests": load.requests,
-            "rounds": load.rounds,
-            "timeout_seconds": load.timeout_seconds,
-            "sampling": {"temperature": load.temperature},
-        },
-        "test_cases": [case.model_dump(mode="json") for case in load.test_cases],
-        "cost": {
-            "usd_per_hour": experiment.capacity.price.usd_per_hour,
-            "price_of": experiment.price_of,
-            "as_of": experiment.capacity.price.as_of.isoformat(),
-            "share": share,
-            "denominator": f"{experiment.serving.devices} of "
-            f"{experiment.capacity.instance.devices} devices of one "
-            f"{experiment.capacity.instance_type}",
-        },
-        "settings": _settings(experiment, baseline, speculative),
-    }
+    return config.Config(
+        experiment=experiment.name,
+        model=experiment.models.target.id,
+        variants=tuple(map(_variant, variants(experiment))),
+        region=experiment.aws.region,
+        bucket=bucket,
+        load=_load(load),
+        test_cases=tuple(
+            config.TestCase.model_validate(case.model_dump()) for case in load.test_cases
+        ),
+        cost=_cost(experiment),
+        settings=_settings(experiment),
+    )
 
 
 def endpoint(variant: Variant) -> str:
@@ -123,23 +102,61 @@ def endpoint(variant: Variant) -> str:
     return f"http://{variant.service}.{NAMESPACE}.svc.cluster.local:{VLLM_PORT}/v1"
 
 
-def _settings(experiment: Experiment, baseline: Variant, speculative: Variant) -> dict[str, str]:
-    """What the report prints about the experiment, as a person would put it."""
-    models, serving = experiment.models, experiment.serving
+def _variant(variant: Variant) -> config.Variant:
+    return config.Variant(
+        name=variant.name,
+        endpoint=endpoint(variant),
+        baseline=variant.baseline,
+        runtime=variant.runtime.image.rpartition(":")[2],
+        mode=variant.mode,
+        draft=_checkpoint(variant.draft) if variant.draft else None,
+        window=variant.window,
+        batch=variant.batch,
+        artifact=variant.artifact,
+    )
+
+
+def _checkpoint(model: Model) -> str:
+    """A model at its revision, short enough to read."""
+    return f"{model.id} @ {model.revision[:8]}"
+
+
+def _load(load: Benchmark) -> config.Load:
+    return config.Load(
+        mean_input_tokens=load.mean_input_tokens,
+        stddev_input_tokens=load.stddev_input_tokens,
+        mean_output_tokens=load.mean_output_tokens,
+        stddev_output_tokens=load.stddev_output_tokens,
+        concurrency=load.concurrency,
+        requests=load.requests,
+        rounds=load.rounds,
+        timeout_seconds=load.timeout_seconds,
+        sampling={"temperature": load.temperature},
+    )
+
+
+def _cost(experiment: Experiment) -> config.Cost:
+    devices, capacity = experiment.serving.devices, experiment.capacity
+    return config.Cost(
+        usd_per_hour=capacity.price.usd_per_hour,
+        price_of=experiment.price_of,
+        as_of=capacity.price.as_of.isoformat(),
+        share=devices / capacity.instance.devices,
+        denominator=f"{devices} of {capacity.instance.devices} devices of one "
+        f"{capacity.instance_type}",
+    )
+
+
+def _settings(experiment: Experiment) -> dict[str, str]:
+    """What the variants have in common, as a person would put it."""
+    serving, price = experiment.serving, experiment.capacity.price
     return {
-        "Target": f"{models.target.id} @ {models.target.revision[:8]}",
-        "Draft": f"{models.draft.id} @ {models.draft.revision[:8]}",
-        "Speculation": f"{experiment.speculation.mode}, "
-        f"{experiment.speculation.num_speculative_tokens} tokens",
-        "Runtime": experiment.serving_runtime.image.rpartition(":")[2],
+        "Target": _checkpoint(experiment.models.target),
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
-        "Batch and length": f"{serving.batch} x {serving.length} tokens",
+        "Length": f"{serving.length} tokens",
         "Region": experiment.aws.region,
-        "Price": f"{experiment.capacity.price.usd_per_hour} USD per hour "
-        f"(as of {experiment.capacity.price.as_of}, {experiment.price_of})",
-        "Baseline artifact": baseline.artifact,
-        "Speculative artifact": speculative.artifact,
+        "Price": f"{price.usd_per_hour} USD per hour (as of {price.as_of}, {experiment.price_of})",
     }
 
 

@@ -107,8 +107,14 @@ class PreparationChart(Chart):
 
 
 def _download(experiment: Experiment) -> k8s.PodSpec:
-    """Both checkpoints, a file at a time, so that the node needs room for one shard only."""
-    models = (experiment.models.target, experiment.models.draft)
+    """The checkpoints, a file at a time, so that the node needs room for one shard only."""
+    drafts = (variant.draft for variant in variants(experiment))
+    # Two variants may share a draft.
+    checkpoints = dict.fromkeys(
+        f"{model.id}@{model.revision}={model_prefix(model.id, model.revision)}"
+        for model in (experiment.models.target, *drafts)
+        if model
+    )
     return k8s.PodSpec(
         service_account_name=ServiceAccount.PREPARE,
         automount_service_account_token=False,
@@ -121,7 +127,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
                 name="download",
                 image=PYTHON_IMAGE,
                 command=python_command("download"),
-                args=[f"{m.id}@{m.revision}={model_prefix(m.id, m.revision)}" for m in models],
+                args=[*checkpoints],
                 env=[
                     # The client keeps what it has fetched; in memory that would be the pod's end.
                     *environment({"HF_HOME": f"{SCRATCH_PATH}/hub"}),
@@ -155,8 +161,8 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
 def _compile(variant: Variant) -> k8s.PodSpec:
     """Check, compile, upload: one container after the other, each in the image that has the tool.
 
-    No device claim: NxDI traces and shards on the CPU, and two waiting services already hold all
-    devices of the node (docs/decisions/0004).
+    No device claim: NxDI traces and shards on the CPU, and the waiting services may already
+    hold all devices of the node (docs/decisions/0004).
     """
     return k8s.PodSpec(
         service_account_name=ServiceAccount.PREPARE,
@@ -242,7 +248,7 @@ def _compiler(variant: Variant) -> k8s.Container:
             "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/work/",
             "HF_HUB_OFFLINE": "1",
         },
-        # A request that fits beside the two services, which idle until this is done, and no limit:
+        # A request that fits beside the services, which idle until this is done, and no limit:
         # the compiler takes what cores there are.
         resources=k8s.ResourceRequirements(
             requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),

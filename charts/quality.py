@@ -1,4 +1,4 @@
-"""The ``qwen-lmeval`` Job: GSM8K against both services. Suspended until someone starts it."""
+"""The ``qwen-lmeval`` Job: GSM8K against all services. Suspended until someone starts it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from benchmark.names import BASE, RESULTS_PREFIX, SPECULATIVE
+from benchmark.names import RESULTS_PREFIX
 from charts.llmperf import endpoint
 from charts.names import NAMESPACE, QUALITY_JOB, Component, ServiceAccount
 from charts.pods import (
@@ -63,7 +63,6 @@ class QualityChart(Chart):
 
 
 def _pod(experiment: Experiment) -> k8s.PodSpec:
-    baseline, speculative = variants(experiment)
     return k8s.PodSpec(
         service_account_name=ServiceAccount.QUALITY,
         automount_service_account_token=False,
@@ -81,8 +80,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     str(experiment.benchmark.concurrency),
                     str(min(MAX_ANSWER_TOKENS, experiment.serving.length // 2)),
                     f"{RESULTS_PREFIX}quality/",
-                    f"{BASE}={endpoint(baseline)}",
-                    f"{SPECULATIVE}={endpoint(speculative)}",
+                    *(f"{v.name}={endpoint(v)}" for v in variants(experiment)),
                 ],
                 env=[*environment({}), run_id()],
                 env_from=model_store_environment(),

@@ -1,4 +1,4 @@
-"""Objects of the cluster among those of a namespace."""
+"""Cluster-scoped objects in a namespaced chart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One vLLM service: Deployment and Service. Both variants come from here, so they cannot differ."""
+"""One vLLM service: Deployment and Service. All variants come from here, so they cannot differ."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ from experiment.variants import Variant
 
 ARTIFACT_PATH: Final = "/artifact"
 
-# Half of a trn2.48xlarge (192 vCPU, 2 TiB), less what compiling and the node's own pods need.
-_CPU: Final = "80"
-_MEMORY: Final = "640Gi"
-_SHARED_MEMORY: Final = "128Gi"
+# For each device that a service has. Sixteen make a trn2.48xlarge (192 vCPU, 2 TiB), less what
+# compiling and the node's own pods need.
+_CPU: Final = 10
+_MEMORY_GIB: Final = 80
+_SHARED_MEMORY_GIB: Final = 16
 
 
 class VllmChart(Chart):
@@ -76,8 +77,8 @@ class VllmChart(Chart):
             spec=k8s.DeploymentSpec(
                 replicas=1,
                 selector=k8s.LabelSelector(match_labels={"app": variant.service}),
-                # A node holds two claims: a third, for a pod rolled in beside the old one, would
-                # wait for ever.
+                # A node has devices for its own services alone: a pod rolled in beside the old one
+                # would wait for ever.
                 strategy=k8s.DeploymentStrategy(type="Recreate"),
                 # The pod waits for its artifact, which may take hours the first time.
                 progress_deadline_seconds=6 * 60 * 60,
@@ -104,7 +105,7 @@ def serve_command(variant: Variant) -> list[str]:
         *("--served-model-name", target.id),
         *("--port", str(VLLM_PORT)),
         *("--tensor-parallel-size", str(serving.tensor_parallel)),
-        *("--max-num-seqs", str(serving.batch)),
+        *("--max-num-seqs", str(variant.batch)),
         *("--max-model-len", str(experiment.served_length)),
         *runtime.flags,
     ]
@@ -120,6 +121,7 @@ def serve_command(variant: Variant) -> list[str]:
 
 
 def _pod(variant: Variant) -> k8s.PodSpec:
+    devices = variant.experiment.serving.devices
     return k8s.PodSpec(
         service_account_name=ServiceAccount.SERVE,
         automount_service_account_token=False,
@@ -140,7 +142,7 @@ def _pod(variant: Variant) -> k8s.PodSpec:
             scripts_volume(),
             # Compiled graph and sharded weights, on the node's NVMe.
             empty_dir("artifact", "300Gi"),
-            empty_dir("shared-memory", _SHARED_MEMORY, medium="Memory"),
+            empty_dir("shared-memory", f"{devices * _SHARED_MEMORY_GIB}Gi", medium="Memory"),
             empty_dir("tmp", "50Gi"),
         ],
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
@@ -170,7 +172,8 @@ def _fetch_artifact(variant: Variant) -> k8s.Container:
 
 
 def _server(variant: Variant) -> k8s.Container:
-    runtime = variant.experiment.serving_runtime
+    runtime, serving = variant.runtime, variant.experiment.serving
+    memory = f"{serving.devices * _MEMORY_GIB}Gi"
     return k8s.Container(
         name="vllm",
         image=runtime.image,
@@ -180,7 +183,7 @@ def _server(variant: Variant) -> k8s.Container:
             {
                 **runtime.environment,
                 "NEURON_COMPILED_ARTIFACTS": ARTIFACT_PATH,
-                "NEURON_LOGICAL_NC_CONFIG": str(variant.experiment.serving.logical_core_size),
+                "NEURON_LOGICAL_NC_CONFIG": str(serving.logical_core_size),
                 "HF_HUB_OFFLINE": "1",
             }
         ),
@@ -189,8 +192,8 @@ def _server(variant: Variant) -> k8s.Container:
         security_context=container_security(read_only_root=False),
         resources=k8s.ResourceRequirements(
             claims=[k8s.ResourceClaim(name="devices")],
-            requests=quantities(cpu=_CPU, memory=_MEMORY),
-            limits=quantities(memory=_MEMORY),
+            requests=quantities(cpu=str(serving.devices * _CPU), memory=memory),
+            limits=quantities(memory=memory),
         ),
         # /health answers once the model is loaded: shards of tens of gigabytes onto the devices,
         # then a warm-up. Compiling is not part of it.

@@ -11,6 +11,8 @@ RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
 WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices, two subscribers"
 
+THREE_VARIANTS: Final = "a baseline and two windows, a quarter of a node each"
+
 _LINES: Final = (
     "Répète 五十 fois 🙂\n",
     'Write a template with "${AWS::Region}" <b>&</b> \\',
@@ -69,5 +71,14 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "serving.tensor_parallel": 64,
         "alerts.emails": ["team@example.com", "On.Call+trn2@example.com"],
         "benchmark.image": "registry.example.com/benchmark:1",
+    },
+    THREE_VARIANTS: {
+        "name": "three-variants",
+        "speculation": [
+            {"name": "k3", "mode": "fused", "num_speculative_tokens": 3},
+            {"name": "K-7", "mode": "fused", "num_speculative_tokens": 7},
+        ],
+        "serving.devices": 4,
+        "serving.tensor_parallel": 16,
     },
 }

@@ -9,7 +9,7 @@ Scripts = Mapping[str, str]
 """File name to text."""
 
 
-def load() -> Scripts:
+def read() -> Scripts:
     """All scripts and locks, in the order of their names."""
     return {
         file.name: file.read_text(encoding="utf-8")

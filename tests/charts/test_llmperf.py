@@ -5,8 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmark import names
+from benchmark import config
+from charts.llmperf import benchmark_config
+from charts.names import bucket_name
 from experiment import Experiment
+from experiment.variants import variants
 from tests.charts.test_vllm import difference
 from tests.synthesis import ACCOUNT, Synthesised, synthesise
 
@@ -39,14 +42,49 @@ def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
     assert [path for path, _ in difference(before, after)] == ["spec.containers[0].image"]
 
 
-def test_configuration_names_both_services(synthesised: Synthesised) -> None:
-    config = _config(synthesised)
+def test_configuration_says_what_each_variant_is(synthesised: Synthesised) -> None:
     namespace = "speculative-decoding.svc.cluster.local:8000/v1"
-    assert config["endpoints"] == {
-        names.BASE: f"http://qwen-vllm.{namespace}",
-        names.SPECULATIVE: f"http://qwen-sd-vllm.{namespace}",
+    base, sd = (variant.artifact for variant in variants(synthesised.experiment))
+    common = {"runtime": "0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04", "batch": 4}
+    assert _config(synthesised)["variants"] == [
+        common
+        | dict.fromkeys(["baseline", "mode", "draft", "window"])
+        | {"name": "Base", "endpoint": f"http://qwen-vllm.{namespace}", "artifact": base},
+        common
+        | {"name": "SD", "endpoint": f"http://qwen-sd-vllm.{namespace}", "artifact": sd}
+        | {"baseline": "Base", "mode": "fused", "window": 7}
+        | {"draft": "Qwen/Qwen3-1.7B @ 70d244cc"},
+    ]
+
+
+def test_configuration_has_every_variant_in_the_order_they_are_shown_in(each: Synthesised) -> None:
+    services = {s["metadata"]["name"] for s in each.objects("Service")}
+    told = _config(each)["variants"]
+    shown = [(v.name, v.baseline, v.window) for v in variants(each.experiment)]
+    assert [(v["name"], v["baseline"], v["window"]) for v in told] == shown
+    assert {v["endpoint"].partition("//")[2].partition(".")[0] for v in told} == services
+
+
+def test_the_benchmark_reads_what_is_written(each: Synthesised, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(each.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
+    bucket = bucket_name(each.experiment, ACCOUNT)
+    assert config.read(path) == benchmark_config(each.experiment, bucket)
+
+
+def test_settings_hold_nothing_of_one_variant(synthesised: Synthesised) -> None:
+    assert _config(synthesised)["settings"] == {
+        "Target": "Qwen/Qwen3-32B @ 9216db57",
+        "Devices": "8 of a trn2.48xlarge, LNC 2, TP 32",
+        "Length": "1024 tokens",
+        "Region": "us-east-2",
+        "Price": "35.7608 USD per hour (as of 2026-05-21, capacity-block in us-east-2; no price of "
+        "on-demand in us-east-2 is given)",
     }
-    assert config["bucket"] == f"article-models-{ACCOUNT}-us-east-2"
+
+
+def test_results_go_into_the_experiments_bucket(synthesised: Synthesised) -> None:
+    assert _config(synthesised)["bucket"] == f"article-models-{ACCOUNT}-us-east-2"
 
 
 def test_configuration_is_the_samples_load(synthesised: Synthesised) -> None:
@@ -72,15 +110,15 @@ def test_a_service_on_a_whole_node_is_charged_a_whole_node(each: Synthesised) ->
 
 def _config(synthesised: Synthesised) -> dict[str, Any]:
     data = synthesised.object("ConfigMap", "qwen-llmperf")["data"]
-    config: dict[str, Any] = json.loads(data["config.json"])
-    return config
+    written: dict[str, Any] = json.loads(data["config.json"])
+    return written
 
 
 def test_the_price_is_named_as_what_it_is(synthesised: Synthesised) -> None:
     """The node is bought on demand, and no such price was seen."""
-    config = json.loads(synthesised.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
+    written = _config(synthesised)
     words = "capacity-block in us-east-2; no price of on-demand in us-east-2 is given"
-    assert config["cost"]["price_of"] == words
-    assert words in config["settings"]["Price"]
+    assert written["cost"]["price_of"] == words
+    assert words in written["settings"]["Price"]
     dashboards = json.dumps(synthesised.template("observability"))
     assert words in dashboards

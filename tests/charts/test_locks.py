@@ -16,10 +16,11 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from charts import scripts as pod_scripts
 from charts.pods import PYTHON_IMAGE
 from charts.preparation import PreparationChart
 from charts.quality import QualityChart
-from charts.scripts import Scripts, load
+from charts.scripts import Scripts
 from experiment import Experiment
 from scripts import lock
 from tests.benchmark.test_image import modules_of
@@ -49,7 +50,7 @@ class Locked:
 
 
 def read(name: str) -> dict[str, Locked]:
-    found = PACKAGE.finditer(load()[f"{name}.lock"])
+    found = PACKAGE.finditer(pod_scripts.read()[f"{name}.lock"])
     return {m["name"]: Locked(m["version"], frozenset(m["why"].split(", "))) for m in found}
 
 
@@ -81,7 +82,7 @@ each_lock = pytest.mark.parametrize("name", ["download", "quality"])
 
 @each_lock
 def test_every_line_is_a_version_and_its_hashes(name: str) -> None:
-    header, _, packages = load()[f"{name}.lock"].partition("make locks\n")
+    header, _, packages = pod_scripts.read()[f"{name}.lock"].partition("make locks\n")
     assert all(line.startswith("#") for line in header.splitlines())
     assert PACKAGE.sub("", packages) == ""
 
@@ -135,7 +136,7 @@ def test_the_pod_installs_its_lock_and_no_more(name: str, synthesised: Synthesis
     )
     assert f"/scripts/{name}.py" in program
     scripts = synthesised.object("ConfigMap", "scripts")["data"]
-    assert scripts[f"{name}.lock"] == load()[f"{name}.lock"]
+    assert scripts[f"{name}.lock"] == pod_scripts.read()[f"{name}.lock"]
 
 
 @pytest.mark.parametrize("file", ["download.py", "download.lock", "quality.py", "quality.lock"])
@@ -146,7 +147,7 @@ def test_another_script_or_lock_is_another_job(file: str, article: Experiment) -
         objects = chart(App(), "chart", experiment=article, scripts=scripts).to_json()
         return {o["metadata"]["name"] for o in objects if o["kind"] == "Job"}
 
-    assert len(jobs(load()) - jobs({**load(), file: "another"})) == 1
+    assert len(jobs(pod_scripts.read()) - jobs({**pod_scripts.read(), file: "another"})) == 1
 
 
 def test_locks_are_for_the_pods_python() -> None:

@@ -12,16 +12,24 @@ from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers
 
 def test_downloads_both_models_on_a_cpu_node(synthesised: Synthesised) -> None:
     pod = _pod(synthesised.object("Job", "download"))
-    models = synthesised.experiment.models
+    _, speculative = variants(synthesised.experiment)
+    assert speculative.draft
     assert pod["containers"][0]["args"] == [
         f"{model.id}@{model.revision}=models/{model.id}/{model.revision}/"
-        for model in (models.target, models.draft)
+        for model in (synthesised.experiment.models.target, speculative.draft)
     ]
     # The Trainium nodes are tainted.
     assert "tolerations" not in pod
 
 
+def test_a_model_that_variants_share_is_downloaded_once(each: Synthesised) -> None:
+    arguments = _pod(each.object("Job", "download"))["containers"][0]["args"]
+    assert len(arguments) == len(set(arguments)) == 2
+
+
 def test_each_variant_has_a_compile_job_on_trainium(each: Synthesised) -> None:
+    jobs = [name for name in _job_names(each) if name.startswith("compile-")]
+    assert len(jobs) == len(variants(each.experiment))
     for variant in variants(each.experiment):
         pod = _pod(each.object("Job", f"compile-{variant.service}-"))
         assert pod["nodeSelector"] == {"speculative-decoding/node-group": "trainium"}
@@ -56,21 +64,24 @@ def test_compiles_what_the_service_serves(each: Synthesised) -> None:
         flags = _compile_flags(each, variant.service)
         assert flags["--tp-degree"] == str(serving.tensor_parallel)
         assert flags["--logical-nc-config"] == str(serving.logical_core_size)
-        assert flags["--batch-size"] == str(serving.batch)
+        assert flags["--batch-size"] == str(variant.batch)
         assert flags["--seq-len"] == str(serving.length)
         assert flags["--torch-dtype"] == "bfloat16"
 
 
-def test_compiles_both_variants_with_the_same_sampling_and_parallelism(each: Synthesised) -> None:
-    base, sd = (_compile_flags(each, v.service) for v in variants(each.experiment))
-    speculation = {"--draft-model-path", "--speculation-length"}
-    modes = {
-        f"--{key.replace('_', '-')}"
-        for key in each.experiment.serving_runtime.modes[each.experiment.speculation.mode].overrides
-    }
-    assert set(sd) - set(base) == speculation | modes
-    assert {k: v for k, v in sd.items() if k in base} == base
+def test_compiles_all_variants_with_the_same_sampling_and_parallelism(each: Synthesised) -> None:
+    baseline, *speculative = variants(each.experiment)
+    base = _compile_flags(each, baseline.service)
     assert "--on-device-sampling" in base
+    for variant in speculative:
+        assert variant.mode
+        flags = _compile_flags(each, variant.service)
+        speculation = {"--draft-model-path", "--speculation-length"}
+        overrides = variant.runtime.modes[variant.mode].overrides
+        modes = {f"--{key.replace('_', '-')}" for key in overrides}
+        assert set(flags) - set(base) == speculation | modes
+        assert flags["--speculation-length"] == str(variant.window)
+        assert {k: v for k, v in flags.items() if k in base} == base
 
 
 def test_an_eagle_head_is_made_a_draft_before_it_is_compiled(
@@ -82,7 +93,7 @@ def test_an_eagle_head_is_made_a_draft_before_it_is_compiled(
     check, draft, compiler = _pod(job)["initContainers"]
     assert (check["name"], draft["name"], compiler["name"]) == ("check", "draft", "compile")
     assert draft["args"] == [
-        f"/models/{model.id}/{model.revision}" for model in (models.draft, models.target)
+        f"/models/{model.id}/{model.revision}" for model in (models.draft, models.target) if model
     ]
     assert draft["image"] == compiler["image"]
     flags = dict(pairwise(compiler["args"]))

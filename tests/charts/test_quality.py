@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from experiment.variants import variants
 from tests.synthesis import Synthesised
 
 
@@ -7,10 +8,15 @@ def test_is_not_started_by_default(synthesised: Synthesised) -> None:
     assert synthesised.object("Job", "qwen-lmeval")["spec"]["suspend"] is True
 
 
-def test_evaluates_both_services_and_keeps_the_results(synthesised: Synthesised) -> None:
+def test_evaluates_every_service(each: Synthesised) -> None:
+    pod = each.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    labels = [argument.partition("=")[0] for argument in container["args"][5:]]
+    assert labels == [variant.name for variant in variants(each.experiment)]
+
+
+def test_asks_the_samples_questions_and_keeps_the_results(synthesised: Synthesised) -> None:
     pod = synthesised.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["args"][:5] == ["Qwen/Qwen3-32B", "50", "4", "512", "results/quality/"]
-    labels = [argument.partition("=")[0] for argument in container["args"][5:]]
-    assert labels == ["Base", "SD"]
     assert pod["serviceAccountName"] == "quality"

@@ -14,7 +14,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from charts.scripts import load
+from charts import scripts
 from tests.charts.hub import Hub
 from tests.synthesis import ROOT
 
@@ -68,7 +68,7 @@ def store(environment: dict[str, str]) -> Iterator[Any]:
 
 
 def test_all_scripts_and_locks_go_into_the_cluster() -> None:
-    assert set(load()) == {
+    assert set(scripts.read()) == {
         "await-checkpoints.sh",
         "compile.sh",
         "complete.sh",

@@ -6,52 +6,72 @@ from itertools import pairwise
 from typing import Any
 
 from experiment import Experiment
-from experiment.variants import variants
-from tests.synthesis import Manifest, Synthesised
+from experiment.variants import Variant, variants
+from tests.synthesis import Manifest, Synthesised, containers
 
 BASE, SD = "qwen-vllm", "qwen-sd-vllm"
+
+
+def compared(each: Synthesised) -> list[tuple[Variant, Variant]]:
+    """Each variant that speculates, after its baseline."""
+    named = {variant.name: variant for variant in variants(each.experiment)}
+    return [(named[v.baseline], v) for v in named.values() if v.baseline]
+
+
+def test_every_variant_has_a_deployment_and_a_service(each: Synthesised) -> None:
+    services = [variant.service for variant in variants(each.experiment)]
+    for kind in ("Deployment", "Service"):
+        found = [o["metadata"]["name"] for o in each.objects(kind)]
+        assert sorted(found) == sorted(services)
 
 
 def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
     each: Synthesised,
 ) -> None:
     """The comparison is fair only if this is the whole difference."""
-    base, sd = each.object("Deployment", BASE), each.object("Deployment", SD)
-    expected = {
-        "metadata.labels.app": (BASE, SD),
-        "metadata.name": (BASE, SD),
-        "spec.selector.matchLabels.app": (BASE, SD),
-        "spec.template.metadata.labels.app": (BASE, SD),
-        "spec.template.spec.initContainers[0].args[0]": tuple(
-            f"compiled/{variant.artifact}/" for variant in variants(each.experiment)
-        ),
-    }
-    found = dict(difference(_split(base), _split(sd)))
-    command = "spec.template.spec.containers[0].command"
-    speculation = {path: found.pop(path) for path in list(found) if path.startswith(command)}
-    assert found == expected
-    _assert_is_speculation(speculation, command, each.experiment)
+    for pair in compared(each):
+        names = tuple(variant.service for variant in pair)
+        expected = {
+            "metadata.labels.app": names,
+            "metadata.name": names,
+            "spec.selector.matchLabels.app": names,
+            "spec.template.metadata.labels.app": names,
+            "spec.template.spec.initContainers[0].args[0]": tuple(
+                f"compiled/{variant.artifact}/" for variant in pair
+            ),
+        }
+        left, right = (_split(_deployment(each, name)) for name in names)
+        found = dict(difference(left, right))
+        command = "spec.template.spec.containers[0].command"
+        speculation = {path: found.pop(path) for path in list(found) if path.startswith(command)}
+        assert found == expected
+        _assert_is_speculation(speculation, command, pair[1])
 
 
 def _assert_is_speculation(
-    found: dict[str, tuple[Any, Any]], command: str, experiment: Experiment
+    found: dict[str, tuple[Any, Any]], command: str, variant: Variant
 ) -> None:
     """Every difference of the command lines is a speculation setting or the draft model."""
-    support = experiment.serving_runtime.modes[experiment.speculation.mode]
-    draft = experiment.models.draft
+    assert variant.mode
+    assert variant.draft
+    experiment, runtime = variant.experiment, variant.runtime
+    support = runtime.modes[variant.mode]
     settings = {
-        "model": f"/models/{draft.id}/{draft.revision}",
-        "num_speculative_tokens": experiment.speculation.num_speculative_tokens,
-        "max_model_len": experiment.serving.length - experiment.speculation.num_speculative_tokens,
+        "model": f"/models/{variant.draft.id}/{variant.draft.revision}",
+        "num_speculative_tokens": variant.window,
+        "max_model_len": experiment.serving.length - _largest_window(experiment),
         **({"method": support.method} if support.method else {}),
     }
-    runtime = experiment.serving_runtime
     override: dict[str, Any] = dict(support.overrides)
     if runtime.config_key:
         override = {runtime.config_key: override}
     expected: dict[str, tuple[Any, Any]] = {f"{command}.{runtime.config_flag}": (None, override)}
     expected[f"{command}.--speculative-config"] = (None, settings)
     assert found == expected
+
+
+def _largest_window(experiment: Experiment) -> int:
+    return max(variant.window or 0 for variant in variants(experiment))
 
 
 def _split(deployment: Manifest) -> Manifest:
@@ -85,8 +105,10 @@ def difference(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, tup
 
 
 def test_services_differ_in_name_alone(each: Synthesised) -> None:
-    pairs = difference(each.object("Service", BASE), each.object("Service", SD))
-    assert {pair for _, pair in pairs} == {(BASE, SD)}
+    for baseline, variant in compared(each):
+        names = (baseline.service, variant.service)
+        left, right = (_object(each, "Service", name) for name in names)
+        assert {pair for _, pair in difference(left, right)} == {names}
 
 
 def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
@@ -101,10 +123,10 @@ def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
 
 
 def test_takes_a_window_less_than_is_compiled(each: Synthesised) -> None:
-    """On both sides; an input that leaves no room for a window would end the speculative one."""
-    window = each.experiment.speculation.num_speculative_tokens
-    for service in (BASE, SD):
-        flags = dict(pairwise(_container(each, service)["command"]))
+    """On all sides; an input that leaves no room for a window would end a speculative one."""
+    window = _largest_window(each.experiment)
+    for variant in variants(each.experiment):
+        flags = dict(pairwise(_container(each, variant.service)["command"]))
         assert int(flags["--max-model-len"]) == each.experiment.serving.length - window
 
 
@@ -114,10 +136,10 @@ def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
 
 
 def test_the_draft_gets_the_targets_length(each: Synthesised) -> None:
-    command = _container(each, SD)["command"]
-    flags = dict(pairwise(command))
-    settings = json.loads(flags["--speculative-config"])
-    assert str(settings["max_model_len"]) == flags["--max-model-len"]
+    for _, variant in compared(each):
+        flags = dict(pairwise(_container(each, variant.service)["command"]))
+        settings = json.loads(flags["--speculative-config"])
+        assert str(settings["max_model_len"]) == flags["--max-model-len"]
 
 
 def test_rolls_without_a_third_claim(synthesised: Synthesised) -> None:
@@ -151,22 +173,21 @@ def test_has_shared_memory_and_local_disk(synthesised: Synthesised) -> None:
     assert mounts["shared-memory"] == "/dev/shm"
 
 
-def test_both_services_and_a_compile_fit_one_node(synthesised: Synthesised) -> None:
-    instance = synthesised.experiment.capacity.instance
-    pods = dict(synthesised.pods())
+def test_the_services_of_a_node_and_a_compile_fit_it(each: Synthesised) -> None:
+    instance = each.experiment.capacity.instance
+    pods = dict(each.pods())
     compile_name = next(name for name in pods if name.startswith("compile-"))
+    services = [variant.service for variant in variants(each.experiment)]
+    of_a_node = services[: instance.devices // each.experiment.serving.devices]
     needed = [
-        max(_request(c, "cpu") for c in [*pods[n]["containers"], *pods[n]["initContainers"]])
-        for n in (BASE, SD, compile_name)
+        max(_request(c, "cpu") for c in containers(pods[name]))
+        for name in (*of_a_node, compile_name)
     ]
     # Eight vCPUs are for the node's own pods.
     assert sum(needed) <= instance.vcpus - 8
     memory = [
-        max(
-            int(c["resources"]["limits"]["memory"].removesuffix("Gi"))
-            for c in [*pods[n]["containers"], *pods[n]["initContainers"]]
-        )
-        for n in (BASE, SD, compile_name)
+        max(int(c["resources"]["limits"]["memory"].removesuffix("Gi")) for c in containers(pod))
+        for pod in (pods[name] for name in (*of_a_node, compile_name))
     ]
     assert sum(memory) <= instance.memory_gib * 0.95
 
@@ -186,9 +207,18 @@ def test_a_new_window_is_a_new_artifact_for_the_speculative_side_alone(
 
 
 def _container(synthesised: Synthesised, name: str) -> dict[str, Any]:
-    pod = synthesised.object("Deployment", name)["spec"]["template"]["spec"]
+    pod = _deployment(synthesised, name)["spec"]["template"]["spec"]
     container: dict[str, Any] = pod["containers"][0]
     return container
+
+
+def _deployment(synthesised: Synthesised, name: str) -> Manifest:
+    return _object(synthesised, "Deployment", name)
+
+
+def _object(synthesised: Synthesised, kind: str, name: str) -> Manifest:
+    (found,) = (o for o in synthesised.objects(kind) if o["metadata"]["name"] == name)
+    return found
 
 
 def _request(container: dict[str, Any], resource: str) -> int:
