@@ -44,6 +44,10 @@ PRIVATE: Final = tuple(
 OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
 """Regions with other domains and registries than the manifests name."""
 
+MOST_CELLS: Final = 150
+"""Variants x test cases. Their dashboards stay below the 1 MB of a CloudFormation template, and
+below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard."""
+
 USABLE_MEMORY: Final = 0.8
 """Part of a claim's device memory that weights and KV cache may take; graphs and scratch need the
 rest."""
@@ -430,6 +434,17 @@ def _concurrency(experiment: Experiment) -> Refusals:
         )
 
 
+def _cells(experiment: Experiment) -> Refusals:
+    count, cases = len(variants(experiment)), len(experiment.benchmark.test_cases)
+    if count * cases > MOST_CELLS:
+        yield Refusal(
+            "benchmark.test_cases",
+            cases,
+            f"{count} variants x {cases} test cases are {count * cases} cells; must be at most "
+            f"{MOST_CELLS}, or the dashboards outgrow a CloudFormation template",
+        )
+
+
 def _temperature(experiment: Experiment) -> Refusals:
     temperature = experiment.benchmark.temperature
     for speculation, _, support in _speculating(experiment):
@@ -493,6 +508,7 @@ _RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _length: (_models_known,),
     _load_fits: (),
     _concurrency: (),
+    _cells: (),
     _temperature: (_mode,),
     _test_cases: (),
     _emails: (),

@@ -9,7 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from benchmark import metrics as catalogue
-from benchmark.metrics import METRICS, Metric
+from benchmark.metrics import Metric
 from charts.llmperf import cost
 from experiment.schema import Experiment, TestCase
 from experiment.variants import Variant, variants
@@ -21,10 +21,11 @@ _THIRD: Final = 8
 _FULL: Final = 24
 _HEIGHT: Final = 6
 
-# A dashboard takes 500 widgets (Amazon CloudWatch User Guide, "CloudWatch service quotas"). Its
-# other quotas, 500 metrics in a graph and 2,500 in a dashboard, are kept by the number of variants
-# and test cases that an experiment may have.
-_SECTIONS_PER_DASHBOARD: Final = 30
+# Amazon CloudWatch User Guide, "CloudWatch service quotas". The other two, 500 metrics in a graph
+# and 2,500 on a dashboard, are kept by experiment.rules.MOST_CELLS.
+_WIDGETS_PER_DASHBOARD: Final = 500
+_OVERVIEW_WIDGETS: Final = 5
+_PROMPT_CHARACTERS: Final = 200
 
 _FIGURES: Final = (
     (3, catalogue.END_TO_END_LATENCY),
@@ -68,13 +69,11 @@ def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[clou
     The sections continue on further dashboards where one cannot hold them all.
     """
     cases = experiment.benchmark.test_cases
+    # A section has a text, and a graph for each metric, for the speed-up and for the cost.
+    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // (len(catalogue.METRICS) + 3)
     pages = [
-        [
-            row
-            for case in cases[start : start + _SECTIONS_PER_DASHBOARD]
-            for row in _section(experiment, case)
-        ]
-        for start in range(0, len(cases), _SECTIONS_PER_DASHBOARD)
+        [row for case in cases[start : start + most] for row in _section(experiment, case)]
+        for start in range(0, len(cases), most)
     ]
     pages[0] = [*_overview(experiment), *pages[0]]
     return [
@@ -178,6 +177,15 @@ def _figure(
 def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch.IWidget]]:
     """One test case: a graph for each metric of the catalogue, for the speed-up and the cost."""
     graphs: list[cloudwatch.IWidget] = [
+        *(
+            _graph(
+                metric.title,
+                [metrics.measured(metric, variant, case) for variant in variants(experiment)],
+                axis=metric.unit,
+                width=_QUARTER,
+            )
+            for metric in catalogue.METRICS
+        ),
         _graph(
             "Speed-up over the baseline",
             [metrics.speed_up(variant, case) for variant in _compared(experiment)],
@@ -191,17 +199,11 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             axis="USD",
             width=_QUARTER,
         ),
-        *(
-            _graph(
-                metric.title,
-                [metrics.measured(metric, variant, case) for variant in variants(experiment)],
-                axis=metric.unit,
-                width=_QUARTER,
-            )
-            for metric in METRICS
-        ),
     ]
-    prompt = case.line.strip() if case.line else "llmperf's own text (Shakespeare's sonnets)"
+    prompt = "llmperf's own text (Shakespeare's sonnets)"
+    if case.line:
+        prompt = case.line.strip()
+        prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
     yield [_text(f"## {case.name} ({case.structure})\n{prompt}", height=2)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
 

@@ -82,7 +82,7 @@ def _graph(place: str, properties: Mapping[str, Any]) -> Iterator[Curve]:
             metrics = {drawn[options.get("id", f"row{index}")]}
         else:
             metrics = {drawn[name] for name in _operands(place, options["expression"], drawn)}
-        label = options.get("label", " ".join(strings) or options.get("expression"))
+        label = options.get("label") or " ".join(strings) or options["expression"]
         yield Curve(place, label, frozenset(metrics))
 
 
