@@ -26,12 +26,16 @@ def read(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
     """
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, start=1):
-        try:
-            yield kind.validate_json(line)
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            field = ".".join(map(str, problem["loc"]))
-            raise JournalError(f"{path}:{number}: {field}: {problem['msg']}") from None
+        yield _parse(f"{path}:{number}", line, kind)
+
+
+def _parse(place: str, line: bytes, kind: TypeAdapter[T]) -> T:
+    try:
+        return kind.validate_json(line)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise JournalError(f"{place}: {field}: {problem['msg']}") from None
 
 
 class Journal:
