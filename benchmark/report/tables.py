@@ -196,7 +196,9 @@ def checked(run: Results) -> tuple[tuple[str, tuple[Checked, ...]], ...]:
 
     Positions and times are shown only: they need not agree.
     """
-    lines = (line for check in run.checks for line in _checked(check))
+    order = [(case.name, cell.variant) for case in run.summary.cases for cell in case.cells]
+    checks = sorted(run.checks, key=lambda check: order.index((check.case, check.variant)))
+    lines = (line for check in checks for line in _checked(check))
     return tuple((case, tuple(own)) for case, own in groupby(lines, lambda line: line.case))
 
 

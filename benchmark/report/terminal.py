@@ -72,7 +72,7 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
 def _heading(run: Results) -> Iterator[str]:
     load = run.config.load
     yield (
-        f"{run.config.experiment}: {run.summary.subject}, {run.config.model} "
+        f"{run.config.experiment}: {run.summary.subject}, on {run.config.model} "
         f"at concurrency {load.concurrency}"
     )
     yield (
