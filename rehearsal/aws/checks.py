@@ -76,7 +76,7 @@ def _objects(s3: Any, bucket: str, prefix: str) -> Iterator[tuple[str, str]]:
 def _curves(aws: Aws, stack: str) -> Iterator[Curve]:
     resources = aws.client("cloudformation").describe_stack_resources(StackName=stack)
     for resource in resources["StackResources"]:
-        if resource["ResourceType"] == "AWS::CloudWatch::Dashboard":
+        if resource.get("ResourceType") == "AWS::CloudWatch::Dashboard":
             name = resource["PhysicalResourceId"]
             yield from dashboards.curves(aws.client("cloudwatch"), name)
 
