@@ -27,7 +27,9 @@ from benchmark import config as configuration
 from benchmark.config import Config
 from benchmark.errors import BenchmarkError, BucketError, RunError
 from benchmark.load.driver import Driver
-from benchmark.run.run import CONFIG, Run
+from benchmark.names import CONFIG
+from benchmark.run.run import Run
+from benchmark.run.shipper import make_shipper
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -52,19 +54,14 @@ def _run(environment: Mapping[str, str]) -> int:
         Path(environment.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
     )
     folder = Path(environment.get("RESULTS_DIR", "/results")) / _run_id(environment)
-    # Only here: a report can be drawn where there is no AWS SDK.
-    from benchmark.aws.bucket import Bucket
-    from benchmark.aws.cloudwatch import Publisher
-
     pause = _Pause()
-    store = Bucket(config.bucket, config.region, pause)
+    shipper = make_shipper(config, folder, pause)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         run = Run(
             config,
             folder,
             driver=Driver.choose(environment, Path(scratch)),
-            store=store,
-            publisher=Publisher(config.region, folder, pause),
+            shipper=shipper,
         )
         failed, by = asyncio.run(_until_ended(run, pause))
     if by is not None:
@@ -73,7 +70,8 @@ def _run(environment: Mapping[str, str]) -> int:
         return 128 + by
     _report(folder)
     try:
-        store.upload(folder)
+        if shipper is not None:
+            shipper.upload()
     except BucketError as error:
         failed = [*failed, str(error)]
     return _conclude(config, folder, failed)
@@ -138,7 +136,7 @@ def _conclude(config: Config, folder: Path, failed: list[str]) -> int:
     if failed:
         print(f"benchmark: the rest is kept in {folder}", file=sys.stderr)
         return 1
-    print(f"results: {folder} and s3://{config.bucket}")
+    print(f"results: {folder}" + (f" and s3://{config.bucket}" if config.bucket else ""))
     return 0
 
 
@@ -156,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("run", help="measure both endpoints and write, store and publish results")
+    commands.add_parser("run", help="measure all variants and write, store and publish results")
     report = commands.add_parser("report", help="draw table and report again from a run's folder")
     report.add_argument("run_dir", type=Path)
     return parser

@@ -92,7 +92,7 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
         test_cases=tuple(
             config.TestCase.model_validate(case.model_dump()) for case in load.test_cases
         ),
-        cost=_cost(experiment),
+        cost=cost(experiment),
         settings=_settings(experiment),
     )
 
@@ -100,6 +100,19 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
 def endpoint(variant: Variant) -> str:
     """Base URL of a variant inside the cluster."""
     return f"http://{variant.service}.{NAMESPACE}.svc.cluster.local:{VLLM_PORT}/v1"
+
+
+def cost(experiment: Experiment) -> config.Cost:
+    """What one variant costs."""
+    devices, capacity = experiment.serving.devices, experiment.capacity
+    return config.Cost(
+        usd_per_hour=capacity.price.usd_per_hour,
+        price_of=experiment.price_of,
+        as_of=capacity.price.as_of.isoformat(),
+        share=devices / capacity.instance.devices,
+        denominator=f"{devices} of {capacity.instance.devices} devices of one "
+        f"{capacity.instance_type}",
+    )
 
 
 def _variant(variant: Variant) -> config.Variant:
@@ -132,18 +145,6 @@ def _load(load: Benchmark) -> config.Load:
         rounds=load.rounds,
         timeout_seconds=load.timeout_seconds,
         sampling={"temperature": load.temperature},
-    )
-
-
-def _cost(experiment: Experiment) -> config.Cost:
-    devices, capacity = experiment.serving.devices, experiment.capacity
-    return config.Cost(
-        usd_per_hour=capacity.price.usd_per_hour,
-        price_of=experiment.price_of,
-        as_of=capacity.price.as_of.isoformat(),
-        share=devices / capacity.instance.devices,
-        denominator=f"{devices} of {capacity.instance.devices} devices of one "
-        f"{capacity.instance_type}",
     )
 
 

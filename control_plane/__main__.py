@@ -1,7 +1,8 @@
-"""``python -m control_plane``: has the programs ready, before tests start them.
+"""``python -m control_plane``: builds the programs before the tests need them.
 
-Building them takes a while, and go says nothing meanwhile. Exit status: 0 they are ready, or there
-is nothing to build them with, which the tests say; 1 they cannot be; 128 + n ended by signal n.
+Building takes minutes, in which go prints nothing. Exit status: 0 if they are ready, or if there is
+nothing to build them with (the tests then say so); 1 if they cannot be made ready; 128 + n if
+signal n ended the command.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ import os
 import sys
 
 from control_plane.choice import prepare
-from control_plane.programs import NoPrograms
-from rehearsal.errors import RehearsalError
+from control_plane.errors import ControlPlaneError, NoPrograms
+from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import Interrupted, interruptible
 
 
 def main() -> int:
-    """Builds if it must; returns the exit status."""
+    """Builds the programs if they are not there; returns the exit status."""
     try:
         with interruptible():
             prepare(os.environ)
     except NoPrograms:
         return 0
-    except (RehearsalError, OSError) as error:
+    except (ControlPlaneError, ProcessError, OSError) as error:
         print(f"control plane: {error}", file=sys.stderr)
         return 1
     except Interrupted as interruption:

@@ -1,4 +1,4 @@
-"""Certificates for one run: nothing of them is trusted by anything else, or lives longer."""
+"""Certificates for one run. Nothing outside the run trusts them, and they expire within a day."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LIFETIME: Final = datetime.timedelta(days=1)
 _CLOCKS_DIFFER: Final = datetime.timedelta(minutes=5)
 
 
-class Pair(NamedTuple):
-    """A certificate, or a bare public key, and its private key, in PEM."""
+class KeyPair(NamedTuple):
+    """A certificate or a bare public key, with its private key, both in PEM."""
 
     public: bytes
     private: bytes
 
 
 class Authority:
-    """Signs what servers and clients of one run show each other."""
+    """The certificate authority of one run: servers and clients trust what it signs."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -38,30 +38,30 @@ class Authority:
         self._certificate = _builder(self._name, self._name, self._key.public_key(), authority=True)
         self.certificate: Final = _pem(self._certificate.sign(self._key, hashes.SHA256()))
 
-    def server(self, address: str) -> Pair:
-        """For a server at the IP ``address``."""
+    def server(self, address: str) -> KeyPair:
+        """A certificate for a server at the IP ``address``."""
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
         return self._issue("kube-apiserver", [], names)
 
-    def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
-        """For a client: Kubernetes reads user and groups from its certificate's subject."""
+    def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
+        """A certificate for a client. Kubernetes reads user and groups from its subject."""
         return self._issue(user, groups, None)
 
     def _issue(
         self, user: str, groups: Sequence[str], names: x509.SubjectAlternativeName | None
-    ) -> Pair:
+    ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(user, groups), self._name, key.public_key(), authority=False)
         if names is not None:
             builder = builder.add_extension(names, critical=False)
-        return Pair(_pem(builder.sign(self._key, hashes.SHA256())), _private(key))
+        return KeyPair(_pem(builder.sign(self._key, hashes.SHA256())), _private(key))
 
 
-def key_pair() -> Pair:
-    """Keys that service account tokens are signed with."""
+def key_pair() -> KeyPair:
+    """The key that signs service account tokens, with its bare public key."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return Pair(public, _private(key))
+    return KeyPair(public, _private(key))
 
 
 def _builder(

@@ -1,4 +1,4 @@
-"""Which control plane: that of a kind cluster if one is named, or programs of our own."""
+"""Which control plane: the kind cluster that ``KUBECONFIG`` names, or programs of our own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from control_plane.servers import ControlPlane, control_plane
 
 
 def prepare(environment: Mapping[str, str]) -> None:
-    """All that can be done, or found to be wrong, before it starts. Raises RehearsalError."""
+    """Checks the kind cluster, or builds the programs. Raises ControlPlaneError."""
     if environment.get("KUBECONFIG"):
         kind_cluster(environment)
     else:
@@ -21,9 +21,9 @@ def prepare(environment: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def chosen(environment: Mapping[str, str], directory: Path) -> Iterator[ControlPlane]:
-    """A control plane; its certificates, data and logs lie in ``directory``.
+    """A running control plane. ``directory`` takes its certificates, data and logs.
 
-    Raises RehearsalError, of which NoPrograms says that there is none to be had.
+    Raises ControlPlaneError; its subclass NoPrograms means that there is nothing to run.
     """
     if environment.get("KUBECONFIG"):
         yield kind_cluster(environment)

@@ -1,7 +1,8 @@
-"""A kind cluster instead of programs of our own, for who names one; never any other cluster.
+"""Uses your kind cluster and refuses any other.
 
-Nodes, a namespace and device classes are made in it and removed. So it must be plain that nobody
-else lives there: kind's own name for the context, an address on loopback, the version that counts.
+The tests create and remove nodes, a namespace and device classes in it. So the cluster must be a
+throwaway: its context has a name that kind gives, its address is on loopback, and its version is
+the one under test.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from control_plane.errors import ControlPlaneError
 from control_plane.programs import kubernetes_version
 from control_plane.servers import ControlPlane
-from rehearsal.errors import RehearsalError
 from rehearsal.process.processes import reason
 
 _CONTEXT: Final = "kind-"
@@ -25,26 +26,28 @@ _TIMEOUT_SECONDS: Final = 20.0
 
 
 def kind_cluster(environment: Mapping[str, str]) -> ControlPlane:
-    """The cluster of ``KUBECONFIG``'s current context. Raises RehearsalError if it is not kind's.
+    """The cluster of ``KUBECONFIG``'s current context. This only reads its version.
 
-    It is asked about its version, and nothing is written.
+    Raises ControlPlaneError if it is not kind's.
     """
     kubectl = shutil.which("kubectl", path=environment.get("PATH"))
     if kubectl is None:
-        raise RehearsalError("KUBECONFIG: there is no kubectl on the PATH")
+        raise ControlPlaneError("KUBECONFIG: there is no kubectl on the PATH")
     config = _asked(kubectl, environment, "config", "view", "--minify")
     context, server = config["current-context"], config["clusters"][0]["cluster"]["server"]
     if not context.startswith(_CONTEXT):
-        raise RehearsalError(
-            f"KUBECONFIG: context {context} is not of a kind cluster, whose names begin with "
-            f"{_CONTEXT}; unset KUBECONFIG for a control plane of the tests' own"
+        raise ControlPlaneError(
+            f"KUBECONFIG: context {context} is not a kind cluster's, whose names begin with "
+            f"{_CONTEXT}; unset KUBECONFIG to let the tests start their own control plane"
         )
     if urlsplit(server).hostname not in _LOOPBACK:
-        raise RehearsalError(f"KUBECONFIG: context {context} is at {server}; must be on loopback")
+        raise ControlPlaneError(
+            f"KUBECONFIG: context {context} is at {server}; must be on loopback"
+        )
     version = _asked(kubectl, environment, "version")["serverVersion"]["gitVersion"]
     minor = kubernetes_version().rpartition(".")[0]
     if not version.startswith(f"v{minor}."):
-        raise RehearsalError(f"KUBECONFIG: context {context} is {version}; must be v{minor}")
+        raise ControlPlaneError(f"KUBECONFIG: context {context} is {version}; must be v{minor}")
     return ControlPlane(Path(kubectl), Path(environment["KUBECONFIG"]), {})
 
 
@@ -58,5 +61,5 @@ def _asked(kubectl: str, environment: Mapping[str, str], *question: str) -> Any:
         check=False,
     )
     if done.returncode != 0:
-        raise RehearsalError(f"KUBECONFIG: {reason(done.stderr)}")
+        raise ControlPlaneError(f"KUBECONFIG: {reason(done.stderr)}")
     return json.loads(done.stdout)

@@ -1,7 +1,7 @@
 """The control plane's programs: found ready, or built from their Go modules.
 
-``go/go.mod`` names their version. What is built lies outside the tree, in a folder named by
-everything it was made of, so that a second run builds nothing.
+``go/go.mod`` names their version. The built programs lie outside the source tree, in a folder whose
+name is a hash of everything they were built from. So a second run builds nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final, Never, TextIO
 
 from tqdm import tqdm
 
-from rehearsal.errors import RehearsalError
+from control_plane.errors import ControlPlaneError, NoPrograms
 from rehearsal.process.processes import reason, running, text
 
 PROGRAMS: Final = (
@@ -33,9 +33,9 @@ PROGRAMS: Final = (
 )
 MODULE: Final = Path(__file__).parent / "go"
 INSTALLED: Final = "/usr/local/go/bin"
-"""Where Go's own instructions put it; a non-interactive PATH often lacks it."""
+"""Where Go's instructions install it. A non-interactive PATH often lacks this folder."""
 
-# The module that is etcd names its program after its folder.
+# The build names a program after its folder, and that of etcd is called server.
 _BUILT_AS: Final = {"server": "etcd"}
 _VERSION_PACKAGE: Final = "k8s.io/component-base/version"
 _TIMEOUT_SECONDS: Final = 45 * 60.0
@@ -43,22 +43,18 @@ _LOG_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
 
 
-class NoPrograms(RehearsalError):
-    """There are none, and nothing to build them with."""
-
-
 def kubernetes_version(module: Path = MODULE) -> str:
     """What ``go.mod`` requires, e.g. ``"1.35.4"``."""
     match = re.search(r"^\tk8s\.io/kubernetes v(\S+)", (module / "go.mod").read_text(), re.M)
     if match is None:
-        raise RehearsalError(f"{module}/go.mod: requires no k8s.io/kubernetes")
+        raise ControlPlaneError(f"{module}/go.mod: requires no k8s.io/kubernetes")
     return match[1]
 
 
 def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Path:
-    """The folder that holds ``PROGRAMS``; builds them if it must. Raises RehearsalError.
+    """The folder that holds ``PROGRAMS``, which are built if necessary. Raises ControlPlaneError.
 
-    ``KUBEBUILDER_ASSETS``, envtest's convention, names one that is ready.
+    The variable ``KUBEBUILDER_ASSETS``, envtest's convention, names a folder that has them.
     """
     if assets := environment.get("KUBEBUILDER_ASSETS"):
         return _ready(Path(assets))
@@ -69,11 +65,11 @@ def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Pa
             "nor KUBECONFIG of a kind cluster"
         )
     found = _output([go, "env", "GOVERSION"], environment)
-    # From 1.21 on, go says itself what is missing, or fetches it.
+    # From 1.21 on, go fetches the toolchain that go.mod asks for, or says why it cannot.
     if (minor := re.match(r"go1\.(\d+)", found)) and int(minor[1]) < 21:
-        raise RehearsalError(f"{go} is {found}; must be go1.25 or newer")
+        raise ControlPlaneError(f"{go} is {found}; must be go1.25 or newer")
     in_module = [go, "-C", str(MODULE)]
-    # Asked in the module: go may take the version that is named there instead of its own.
+    # Asked inside the module: go may switch to the version that go.mod names.
     go_version = _output([*in_module, "env", "GOVERSION", "GOOS", "GOARCH"], environment)
     folder = _cache(environment) / _key(go_version)
     if not folder.exists():
@@ -84,11 +80,11 @@ def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Pa
 def _ready(assets: Path) -> Path:
     missing = [program for program in PROGRAMS if not os.access(assets / program, os.X_OK)]
     if missing:
-        raise RehearsalError(f"KUBEBUILDER_ASSETS={assets}: has no {', '.join(missing)}")
+        raise ControlPlaneError(f"KUBEBUILDER_ASSETS={assets}: has no {', '.join(missing)}")
     said = _output([str(assets / "kube-apiserver"), "--version"], os.environ)
     minor = kubernetes_version().rpartition(".")[0]
     if not said.startswith(f"Kubernetes v{minor}."):
-        raise RehearsalError(f"KUBEBUILDER_ASSETS={assets}: is {said}; must be v{minor}")
+        raise ControlPlaneError(f"KUBEBUILDER_ASSETS={assets}: is {said}; must be v{minor}")
     return assets
 
 
@@ -98,7 +94,7 @@ def _cache(environment: Mapping[str, str]) -> Path:
 
 
 def _key(go_version: str) -> str:
-    """Sixteen hex digits of all that the programs are made of."""
+    """Sixteen hex digits of a hash over everything the programs are built from."""
     parts = [(MODULE / name).read_bytes() for name in ("go.mod", "go.sum")]
     return hashlib.sha256(b"\0".join([*parts, go_version.encode()])).hexdigest()[:16]
 
@@ -122,13 +118,13 @@ def _build(
         _compile([*in_module, "build", *flags, "tool"], environment, log, len(packages), stream)
         for name, program in _BUILT_AS.items():
             (built / name).rename(built / program)
-        # At once, so that no other run finds half of them.
+        # One rename, so that no other run finds half of them.
         if not folder.exists():
             built.rename(folder)
 
 
 def _link_flags(version: str) -> str:
-    """No symbols; the version that the API server tells, which a plain build leaves at v0.0.0."""
+    """Leaves out symbols, and sets the reported version: a plain build reports v0.0.0."""
     major, minor, _ = version.split(".")
     told = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
     return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{k}={v}" for k, v in told.items())])
@@ -137,24 +133,26 @@ def _link_flags(version: str) -> str:
 def _compile(
     command: list[str], environment: Mapping[str, str], log: Path, packages: int, stream: TextIO
 ) -> None:
-    """Runs go, which names each package that it has compiled on a line of its own."""
+    """Runs go, which prints a line for each package that it has compiled."""
     deadline = time.monotonic() + _TIMEOUT_SECONDS
     progress = _Progress(packages, stream)
     with running(command, environment, log) as process, contextlib.closing(progress):
         while process.poll() is None:
             if time.monotonic() > deadline:
-                raise RehearsalError(f"go build: not over in {_TIMEOUT_SECONDS:.0f} s; see {log}")
+                raise ControlPlaneError(
+                    f"go build: not over in {_TIMEOUT_SECONDS:.0f} s; see {log}"
+                )
             progress.show(text(log).count("\n"))
             time.sleep(_POLL_SECONDS)
         if process.returncode == 0:
-            # What go found in its own cache it does not name.
+            # go does not print the packages that it found in its cache.
             progress.show(packages)
     if process.returncode != 0:
-        raise RehearsalError(f"go build: {reason(text(log)).removeprefix('go: ')}; see {log}")
+        raise ControlPlaneError(f"go build: {reason(text(log)).removeprefix('go: ')}; see {log}")
 
 
 class _Progress:
-    """A bar on a terminal, a line now and then in a log."""
+    """A progress bar on a terminal; in a log, one line a minute."""
 
     def __init__(self, packages: int, stream: TextIO) -> None:
         self._packages, self._stream = packages, stream
@@ -183,7 +181,7 @@ class _Progress:
 
 
 def _output(command: list[str], environment: Mapping[str, str]) -> str:
-    """What a short command prints. Raises RehearsalError with the line that says why not."""
+    """What a short command prints. Raises ControlPlaneError with the reason for a failure."""
     done = subprocess.run(
         command,
         env=dict(environment),
@@ -195,5 +193,5 @@ def _output(command: list[str], environment: Mapping[str, str]) -> str:
     )
     if done.returncode != 0:
         name = Path(command[0]).name
-        raise RehearsalError(f"{name}: {reason(done.stderr).removeprefix(f'{name}: ')}")
+        raise ControlPlaneError(f"{name}: {reason(done.stderr).removeprefix(f'{name}: ')}")
     return done.stdout.strip()

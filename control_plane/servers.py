@@ -1,4 +1,4 @@
-"""Starts the control plane's programs, and ends them."""
+"""Starts and stops the control plane's programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from control_plane.certificates import Authority, Pair, key_pair
-from rehearsal.errors import RehearsalError
+from control_plane.certificates import Authority, KeyPair, key_pair
+from control_plane.errors import ControlPlaneError
+from rehearsal.process.ports import free_port
 from rehearsal.process.processes import Process, reason, running, text
 
 ADDRESS: Final = "127.0.0.1"
@@ -27,33 +27,33 @@ _ISSUER: Final = "https://kubernetes.default.svc"
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """One that runs. ``kubeconfig`` is an administrator's."""
+    """A running control plane. ``kubeconfig`` belongs to an administrator."""
 
     kubectl: Path
     kubeconfig: Path
     processes: Mapping[str, tuple[Process, Path]]
-    """Name to process and log; empty if others started them."""
+    """Process and log by the program's name. Empty for a cluster that was there before."""
 
     @property
     def lent(self) -> bool:
-        """Others started it, and want it back as it was."""
+        """Whether someone else started it, so that it must be left as it was found."""
         return not self.processes
 
     def check(self) -> None:
-        """Raises RehearsalError if one of its programs has ended."""
+        """Raises ControlPlaneError if one of its programs has ended."""
         for name, (process, log) in self.processes.items():
             if process.poll() is not None:
-                raise RehearsalError(f"{name} ended: {reason(text(log))}; see {log}")
+                raise ControlPlaneError(f"{name} ended: {reason(text(log))}; see {log}")
 
 
 @contextlib.contextmanager
 def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
     """Runs ``programs`` with certificates, data and logs of their own in ``directory``.
 
-    Raises RehearsalError if one does not start.
+    Raises ControlPlaneError if one does not start.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    authority, port = Authority(), _free_port()
+    authority, port = Authority(), free_port(ADDRESS)
     files = _Files(directory, authority, f"https://{ADDRESS}:{port}")
     tokens = files.pair("tokens", key_pair())
     kubeconfig = files.kubeconfig("administrator", ["system:masters"])
@@ -64,11 +64,12 @@ def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
         def start(name: str, *flags: str) -> None:
             log = directory / f"{name}.log"
             command = [str(programs / name), *flags]
-            # HOME and PATH of nobody: all they need stands in their flags.
+            # No HOME and no PATH: the flags say everything that the programs need.
             process = stack.enter_context(running(command, {"TMPDIR": str(directory)}, log))
             processes[name] = process, log
 
-        # Sockets and no ports: etcd asks nobody who he is. The path of a socket must be short.
+        # Unix sockets instead of ports, because this etcd authenticates nobody. They lie in a
+        # folder of their own because the path of a socket must be short.
         sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="etcd-"))
         etcd = f"unix://{sockets}/clients"
         start("etcd", *_etcd(f"{directory}/etcd", etcd, f"unix://{sockets}/peers"))
@@ -84,14 +85,14 @@ def _etcd(data: str, clients: str, peers: str) -> list[str]:
         f"--data-dir={data}",
         f"--listen-client-urls={clients}",
         f"--listen-peer-urls={peers}",
-        # For members that it does not have; it wants one all the same, and no socket.
+        # etcd demands an address for other members, which must not be a socket. There are none.
         f"--advertise-client-urls=http://{ADDRESS}:2379",
-        # The data ends with the run.
+        # The data is thrown away with the run.
         "--unsafe-no-fsync",
     ]
 
 
-def _api_server(files: _Files, etcd: str, port: int, tokens: _PairFiles) -> list[str]:
+def _api_server(files: _Files, etcd: str, port: int, tokens: _KeyFiles) -> list[str]:
     server = files.pair("api-server", files.authority.server(ADDRESS))
     return [
         f"--etcd-servers={etcd}",
@@ -107,21 +108,21 @@ def _api_server(files: _Files, etcd: str, port: int, tokens: _PairFiles) -> list
         "--service-cluster-ip-range=10.100.0.0/16",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
-        # As on EKS. Without it, it would be this flag that refuses privileged pods, and not the
-        # namespace's Pod Security.
+        # As on EKS. Otherwise this flag would refuse privileged pods before the namespace's Pod
+        # Security could.
         "--allow-privileged=true",
-        # Nobody asks the service `kubernetes`, and its endpoint may not be on loopback.
+        # The service `kubernetes` is not used, and its endpoint must not be on loopback.
         "--endpoint-reconciler-type=none",
     ]
 
 
-def _controller_manager(files: _Files, tokens: _PairFiles, directory: Path) -> list[str]:
+def _controller_manager(files: _Files, tokens: _KeyFiles, directory: Path) -> list[str]:
     return [
         f"--kubeconfig={files.kubeconfig('system:kube-controller-manager')}",
         f"--service-account-private-key-file={tokens.private}",
         f"--root-ca-file={files.authority_file}",
         "--use-service-account-credentials=true",
-        # Which it makes if it is not there, by default outside of this run.
+        # It creates this folder, by default outside of this run's directory.
         f"--flex-volume-plugin-dir={directory}/volume-plugins",
         "--leader-elect=false",
         "--secure-port=0",
@@ -137,21 +138,21 @@ def _scheduler(files: _Files) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _PairFiles:
+class _KeyFiles:
     public: Path
     private: Path
 
 
 class _Files:
-    """What the programs read; its keys are for this user's eyes only."""
+    """The files that the programs read. Only this user can read them."""
 
     def __init__(self, directory: Path, authority: Authority, server: str) -> None:
         self._directory, self._server = directory, server
         self.authority = authority
         self.authority_file = self._write("authority.crt", authority.certificate)
 
-    def pair(self, name: str, pair: Pair) -> _PairFiles:
-        return _PairFiles(
+    def pair(self, name: str, pair: KeyPair) -> _KeyFiles:
+        return _KeyFiles(
             self._write(f"{name}.crt", pair.public), self._write(f"{name}.key", pair.private)
         )
 
@@ -196,15 +197,8 @@ def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((ADDRESS, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _await_ready(plane: ControlPlane) -> None:
-    """Until the API server says that it is. Raises RehearsalError."""
+    """Waits until the API server is ready. Raises ControlPlaneError."""
     command = [str(plane.kubectl), "--kubeconfig", str(plane.kubeconfig), "get", "--raw=/readyz"]
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
@@ -214,4 +208,4 @@ def _await_ready(plane: ControlPlane) -> None:
             return
         time.sleep(_POLL_SECONDS)
     _, log = plane.processes["kube-apiserver"]
-    raise RehearsalError(f"kube-apiserver: not ready within {START_SECONDS:.0f} s; see {log}")
+    raise ControlPlaneError(f"kube-apiserver: not ready within {START_SECONDS:.0f} s; see {log}")

@@ -1,7 +1,7 @@
 """``python -m rehearsal [--vllm] [EXPERIMENT]``: the whole experiment on this machine.
 
-Exit status: 0 all went well; 1 something did not, which the last lines say; 128 + n ended by
-signal n. No process stays in any case.
+Exit status: 0 on success; 1 on a failure, which the last lines explain; 128 + n if signal n ended
+it. No process is left behind.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from experiment import ExperimentError
-from rehearsal.console import Steps
-from rehearsal.endpoints import Endpoints, GoldenEndpoints
+from rehearsal.console import Console
+from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
+from rehearsal.golden.endpoints import GoldenEndpoints
 from rehearsal.layout import Layout
+from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import Interrupted, interruptible
-from rehearsal.rehearse import STEPS, rehearse
+from rehearsal.rehearse import STAGES, rehearse
 from rehearsal.vllm.endpoints import VllmEndpoints
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -35,17 +37,17 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     endpoints: Endpoints = VllmEndpoints() if arguments.vllm else GoldenEndpoints()
-    steps = Steps(STEPS + endpoints.steps)
+    console = Console(STAGES + endpoints.stages)
     try:
         with interruptible():
-            outcome = rehearse(arguments.experiment, Layout(ROOT), endpoints, steps)
-            print(outcome.summary(steps))
+            outcome = rehearse(arguments.experiment, Layout(ROOT), endpoints, console)
+            print(outcome.summary(console))
     except ExperimentError as error:
         for line in str(error).splitlines():
             print(f"rehearsal: {line}", file=sys.stderr)
         return 1
-    except (RehearsalError, BotoCoreError, ClientError, OSError) as error:
-        where = f"{steps.current.title}: " if steps.current else ""
+    except (RehearsalError, ProcessError, BotoCoreError, ClientError, OSError) as error:
+        where = f"{console.current.title}: " if console.current else ""
         print(f"rehearsal: {where}{' '.join(str(error).split())}", file=sys.stderr)
         return 1
     except Interrupted as interruption:

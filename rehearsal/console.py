@@ -1,4 +1,4 @@
-"""What a person sees of a rehearsal: its steps, each with the time it took."""
+"""Shows a rehearsal on the terminal: its stages, and how long each took."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ _CLEAR_LINE: Final = "\r\x1b[2K"
 
 
 @dataclass
-class Step:
-    """One step. ``found`` is what there is to say when it is over."""
+class Stage:
+    """One stage. ``found`` is what is printed when it is over."""
 
     title: str
     found: str = ""
     seconds: float = 0.0
 
 
-class Steps:
-    """Shows one step after another: a turning sign on a terminal, plain lines in a log."""
+class Console:
+    """Shows one stage after another: a spinner on a terminal, plain lines in a log."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._total = total
         self._start = time.monotonic()
-        self.current: Step | None = None
-        self.done: list[Step] = []
+        self.current: Stage | None = None
+        self.done: list[Stage] = []
 
     @property
     def seconds(self) -> float:
-        """Since the first."""
+        """Seconds since the first stage began."""
         return time.monotonic() - self._start
 
     @contextlib.contextmanager
-    def step(self, title: str, *, shows_itself: bool = False) -> Iterator[Step]:
-        """One step; ``shows_itself``: what it runs writes on the terminal meanwhile."""
-        self.current = step = Step(title)
+    def stage(self, title: str, *, shows_itself: bool = False) -> Iterator[Stage]:
+        """Shows one stage. ``shows_itself``: what it runs writes to the terminal itself."""
+        self.current = stage = Stage(title)
         start = time.monotonic()
-        turning = self._stream.isatty() and not shows_itself
-        if not turning:
+        spinning = self._stream.isatty() and not shows_itself
+        if not spinning:
             print(f"{self._number} {title}", file=self._stream, flush=True)
-        with self._turning(title) if turning else contextlib.nullcontext():
-            yield step
-        step.seconds = time.monotonic() - start
-        self.done.append(step)
-        self._conclude(step, repeat_title=turning)
+        with self._spinning(title) if spinning else contextlib.nullcontext():
+            yield stage
+        stage.seconds = time.monotonic() - start
+        self.done.append(stage)
+        self._conclude(stage, repeat_title=spinning)
 
     @property
     def _number(self) -> str:
         return f"[{len(self.done) + 1}/{self._total}]"
 
-    def _conclude(self, step: Step, *, repeat_title: bool) -> None:
+    def _conclude(self, stage: Stage, *, repeat_title: bool) -> None:
         number = f"[{len(self.done)}/{self._total}]"
-        begin = f"{number} {step.title}" if repeat_title else " " * len(number)
-        found = f"{step.found}, " if step.found else ""
+        begin = f"{number} {stage.title}" if repeat_title else " " * len(number)
+        found = f"{stage.found}, " if stage.found else ""
         separator = ": " if repeat_title else " "
-        print(f"{begin}{separator}{found}{step.seconds:.1f} s", file=self._stream, flush=True)
+        print(f"{begin}{separator}{found}{stage.seconds:.1f} s", file=self._stream, flush=True)
 
     @contextlib.contextmanager
-    def _turning(self, title: str) -> Iterator[None]:
+    def _spinning(self, title: str) -> Iterator[None]:
         over = threading.Event()
         line = f"{self._number} {title}"
 
-        def turn() -> None:
+        def spin() -> None:
             start = time.monotonic()
             for frame in itertools.cycle(_FRAMES):
                 elapsed = time.monotonic() - start
@@ -79,7 +79,7 @@ class Steps:
                 if over.wait(_FRAME_SECONDS):
                     return
 
-        thread = threading.Thread(target=turn, daemon=True)
+        thread = threading.Thread(target=spin, daemon=True)
         thread.start()
         try:
             yield

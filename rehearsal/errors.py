@@ -1,7 +1,7 @@
-"""What ends a rehearsal."""
+"""What ends a rehearsal early."""
 
 from __future__ import annotations
 
 
 class RehearsalError(Exception):
-    """The rehearsal cannot go on, or has found something wrong. One line."""
+    """The rehearsal cannot continue, or a check failed. One line."""

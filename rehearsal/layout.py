@@ -1,4 +1,4 @@
-"""Where a rehearsal's things lie in the checkout."""
+"""Where a rehearsal's files lie in the checkout."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ class Layout:
 
     @property
     def work(self) -> Path:
-        """What is there for one rehearsal only."""
+        """Files of one rehearsal."""
         return self.root / ".cache" / "rehearsal"
 
     @property
     def pairs(self) -> Path:
-        """Model pairs made for vLLM on the CPU, which outlive a rehearsal."""
+        """Model pairs for vLLM on the CPU. They are kept for later rehearsals."""
         return self.root / ".cache" / "pairs"
 
     @property
     def vllm(self) -> Path:
-        """The Python that has vLLM."""
+        """The Python interpreter that has vLLM."""
         return self.root / ".venv-vllm" / "bin" / "python"
 
     @property
     def manifests(self) -> Path:
-        """What synthesis renders for Kubernetes."""
+        """The Kubernetes manifests that synthesis renders."""
         return self.root / "dist"
 
     @property
     def logs(self) -> Path:
-        """What each process said."""
+        """The output of each process."""
         return self.work / "logs"
 
     @property
     def mounts(self) -> dict[str, Path]:
-        """The benchmark pod's mounted paths."""
+        """The folder here for each path that the benchmark pod mounts."""
         return {
             "/etc/benchmark": self.work / "etc-benchmark",
             "/results": self.root / "results",

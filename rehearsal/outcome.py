@@ -1,4 +1,4 @@
-"""What is left of a rehearsal that went well, and what is said of it."""
+"""The results of a rehearsal, and the summary that it ends with."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ from pathlib import Path
 
 from benchmark.load import llmperf
 from benchmark.report import terminal
-from rehearsal.console import Steps
+from rehearsal.console import Console
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """``differences``: from the pod. ``endpoints``: what is said of them. ``left_out``: types of
-    resources that were not deployed."""
+    """A rehearsal that succeeded."""
 
     run_dir: Path
     differences: tuple[str, ...]
+    """Everything in which the benchmark ran differently from its pod."""
     endpoints: tuple[str, ...]
+    """What the endpoints say of themselves."""
     left_out: Counter[str]
+    """Types of resources that the embedded CloudFormation did not make."""
 
-    def summary(self, steps: Steps) -> str:
-        """What is printed at the end."""
+    def summary(self, console: Console) -> str:
+        """The text that is printed at the end."""
         results = terminal.render(self.run_dir, terminal.terminal_width())
-        return "\n".join([results, *self._circumstances(), *self._ends(steps)])
+        return "\n".join([results, *self._circumstances(), *self._ends(console)])
 
     def _circumstances(self) -> Iterator[str]:
         left_out = ", ".join(f"{count} {kind}" for kind, count in sorted(self.left_out.items()))
@@ -38,14 +40,14 @@ class Outcome:
         yield f"AWS: moto, whose CloudFormation left out {left_out or 'nothing'}"
         yield f"Load: made by {load_maker(self.run_dir)}"
 
-    def _ends(self, steps: Steps) -> Iterator[str]:
-        times = ", ".join(f"{step.title} {step.seconds:.0f}" for step in steps.done)
-        yield f"Time: {steps.seconds:.0f} s ({times})"
+    def _ends(self, console: Console) -> Iterator[str]:
+        times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
+        yield f"Time: {console.seconds:.0f} s ({times})"
         yield f"Report: {os.path.relpath(self.run_dir / 'report.html')}"
 
 
 def load_maker(run_dir: Path) -> str:
-    """The program that made the load, by its own word."""
+    """The name of the program that made the load, as it reports it."""
     folders = {path.parent for path in run_dir.rglob("*_summary.json")}
     makers = {str(llmperf.summary(folder).get("driver", llmperf.NAME)) for folder in folders}
     return ", ".join(sorted(makers)) or "what does not say its name"

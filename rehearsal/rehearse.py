@@ -1,4 +1,4 @@
-"""The whole experiment on this machine, step by step."""
+"""The whole experiment on this machine, stage by stage."""
 
 from __future__ import annotations
 
@@ -12,44 +12,50 @@ from experiment import Experiment, load
 from rehearsal.aws import checks
 from rehearsal.aws.cdk import Cdk
 from rehearsal.aws.client import embedded_aws
-from rehearsal.console import Steps
+from rehearsal.console import Console
 from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.outcome import Outcome
-from rehearsal.pod.as_process import Benchmark, Place, adapt
+from rehearsal.pod.as_process import Benchmark, Place, as_process
 from rehearsal.pod.manifest import entry_point, read_pod
 from rehearsal.process.processes import running
 
 POD: Final = "qwen-llmperf"
-STEPS: Final = 6
-"""Besides those of the endpoints."""
-BENCHMARK_SECONDS: Final = 900.0
+STAGES: Final = 6
+"""Besides the stages of the endpoints."""
+BENCHMARK_SECONDS: Final = 450.0
+"""For each variant."""
 
 
 def stacks(experiment: Experiment) -> list[str]:
-    """What is deployed of an experiment: its bucket and roles, its dashboards and topic."""
+    """The stacks that are deployed: bucket and roles, dashboards and topic."""
     return [f"{experiment.name}-{stack}" for stack in ("model-store", "observability")]
 
 
-def rehearse(file: str, layout: Layout, endpoints: Endpoints, steps: Steps) -> Outcome:
-    """Runs the experiment of ``file``. Raises RehearsalError, or ExperimentError."""
+def rehearse(file: str, layout: Layout, endpoints: Endpoints, console: Console) -> Outcome:
+    """Runs the experiment of ``file``.
+
+    Raises ExperimentError, RehearsalError or ProcessError.
+    """
     experiment = load(file)
     run_id = f"rehearsal-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     cdk = Cdk(layout.root, layout.root / "cdk.out", layout.logs)
     with contextlib.ExitStack() as stack:
-        with steps.step("start the embedded AWS") as step:
+        with console.stage("start the embedded AWS") as stage:
             aws = stack.enter_context(embedded_aws(experiment.aws.region, layout.logs / "aws.log"))
-            step.found = f"account {aws.account}, {aws.region}"
-        with steps.step(f"synthesise {file}"):
+            stage.found = f"account {aws.account}, {aws.region}"
+        with console.stage(f"synthesise {file}"):
             cdk.synthesise(file, aws.environment)
-        with steps.step("bootstrap and deploy") as step:
+        with console.stage("bootstrap and deploy") as stage:
             cdk.bootstrap(aws)
             cdk.deploy(aws, stacks(experiment))
             left_out = cdk.left_out(aws, stacks(experiment))
-            step.found = ", ".join(stacks(experiment))
-        serving = stack.enter_context(endpoints.serving(experiment, layout, aws.environment, steps))
-        benchmark = adapt(
+            stage.found = ", ".join(stacks(experiment))
+        serving = stack.enter_context(
+            endpoints.serving(experiment, layout, aws.environment, console)
+        )
+        benchmark = as_process(
             read_pod(layout.manifests, POD),
             entry_point(layout.root / "benchmark" / "Dockerfile"),
             Place(
@@ -62,20 +68,17 @@ def rehearse(file: str, layout: Layout, endpoints: Endpoints, steps: Steps) -> O
                 endpoints.name,
             ),
         )
-        start = datetime.now(UTC)
-        with steps.step("run the benchmark", shows_itself=True):
-            _run(benchmark, layout)
+        with console.stage("run the benchmark", shows_itself=True):
+            _run(benchmark, layout, BENCHMARK_SECONDS * len(serving.urls))
         run_dir = layout.mounts["/results"] / run_id
-        with steps.step("compare the bucket with the results") as step:
-            step.found = checks.bucket_holds(aws, benchmark.bucket, run_dir)
-        with steps.step("read the dashboards back") as step:
-            step.found = checks.dashboards_show(
-                aws, experiment.name, start, layout.logs / "dashboards.txt"
-            )
+        with console.stage("compare the bucket with the results") as stage:
+            stage.found = checks.bucket_holds(aws, benchmark.bucket, run_dir)
+        with console.stage("compare the dashboards with the metrics") as stage:
+            stage.found = checks.dashboards_show(aws, f"{experiment.name}-observability")
     return Outcome(run_dir, benchmark.differences, serving.said, left_out)
 
 
-def _run(benchmark: Benchmark, layout: Layout) -> None:
+def _run(benchmark: Benchmark, layout: Layout, seconds: float) -> None:
     for folder in layout.mounts.values():
         folder.mkdir(parents=True, exist_ok=True)
     for path, text in benchmark.files.items():
@@ -87,9 +90,9 @@ def _run(benchmark: Benchmark, layout: Layout) -> None:
         errors_on_terminal=True,
     ) as process:
         try:
-            status = process.wait(BENCHMARK_SECONDS)
+            status = process.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise RehearsalError(f"did not end within {BENCHMARK_SECONDS:.0f} s") from None
+            raise RehearsalError(f"did not end within {seconds:.0f} s") from None
     if status < 0:
         raise RehearsalError(f"the benchmark was killed ({signal.Signals(-status).name})")
     if status != 0:

@@ -1,8 +1,8 @@
-"""What a person sees: Base and SD side by side, and what the nodes do meanwhile."""
+"""What a person sees: the variants side by side, and what the nodes do meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -10,8 +10,9 @@ from constructs import Construct
 
 from benchmark import metrics as catalogue
 from benchmark.metrics import Metric
-from benchmark.names import VARIANTS
+from charts.llmperf import cost
 from experiment.schema import Experiment, TestCase
+from experiment.variants import Variant, variants
 from stacks import metrics
 
 # A dashboard is 24 units wide.
@@ -20,15 +21,18 @@ _THIRD: Final = 8
 _FULL: Final = 24
 _HEIGHT: Final = 6
 
-_PER_CASE: Final = (
-    catalogue.END_TO_END_LATENCY,
-    catalogue.TIME_PER_OUTPUT_TOKEN,
-    catalogue.INTER_TOKEN_LATENCY,
-    catalogue.TTFT,
-    catalogue.REQUEST_OUTPUT_THROUGHPUT,
-    catalogue.TOKENS_PER_STEP,
+# Amazon CloudWatch User Guide, "CloudWatch service quotas". The other two, 500 metrics in a graph
+# and 2,500 on a dashboard, are kept by experiment.rules.MOST_CELLS.
+_WIDGETS_PER_DASHBOARD: Final = 500
+_OVERVIEW_WIDGETS: Final = 5
+_PROMPT_CHARACTERS: Final = 200
+
+_FIGURES: Final = (
+    (3, catalogue.END_TO_END_LATENCY),
+    (4, catalogue.TIME_PER_OUTPUT_TOKEN),
+    (5, catalogue.TTFT),
 )
-_AXES: Final = {"Seconds": "seconds", "Count/Second": "tokens per second", "Count": "tokens"}
+"""The article's figures, by number."""
 
 _NODE_GRAPHS: Final = (
     ("NeuronCore utilization", "%", "Average", ("node_neuroncore_utilization",)),
@@ -59,34 +63,28 @@ _NODE_GRAPHS: Final = (
 )
 
 
-def comparison_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dashboard:
-    """The article's three figures, the speed-up of every case, then a section per case."""
+def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[cloudwatch.Dashboard]:
+    """The article's three figures, the speed-up in every case, then a section for each case.
+
+    The sections continue on further dashboards where one cannot hold them all.
+    """
     cases = experiment.benchmark.test_cases
-    headlines = [case for case in cases if case.headline]
-    figures = (
-        (3, catalogue.END_TO_END_LATENCY),
-        (4, catalogue.TIME_PER_OUTPUT_TOKEN),
-        (5, catalogue.TTFT),
-    )
-    return cloudwatch.Dashboard(
-        scope,
-        "Comparison",
-        dashboard_name=f"{experiment.name}-comparison",
-        widgets=[
-            [_text(_introduction(experiment), height=5)],
-            [_figure(number, metric, headlines) for number, metric in figures],
-            [
-                _graph(
-                    "Speed-up of every test case: time per output token, Base over SD",
-                    [metrics.speed_up(case) for case in cases],
-                    axis="times",
-                    width=_FULL,
-                    break_even=1,
-                )
-            ],
-            *(row for case in cases for row in _section(experiment, case)),
-        ],
-    )
+    # A section has a text, and a graph for each metric, for the speed-up and for the cost.
+    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // (len(catalogue.METRICS) + 3)
+    pages = [
+        [row for case in cases[start : start + most] for row in _section(experiment, case)]
+        for start in range(0, len(cases), most)
+    ]
+    pages[0] = [*_overview(experiment), *pages[0]]
+    return [
+        cloudwatch.Dashboard(
+            scope,
+            f"Comparison{number if number > 1 else ''}",
+            dashboard_name=f"{experiment.name}-comparison" + (f"-{number}" if number > 1 else ""),
+            widgets=rows,
+        )
+        for number, rows in enumerate(pages, start=1)
+    ]
 
 
 def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dashboard:
@@ -106,72 +104,108 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
     )
 
 
+def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
+    """What concerns several test cases."""
+    cases = experiment.benchmark.test_cases
+    headlines = [case for case in cases if case.headline]
+    yield [_text(_introduction(experiment), height=5 + len(variants(experiment)))]
+    yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
+    yield [
+        _graph(
+            "Speed-up of every test case: time per output token, baseline over variant",
+            [
+                metrics.speed_up(variant, case, label=f"{case.name}, {variant.name}")
+                for case in cases
+                for variant in _compared(experiment)
+            ],
+            axis="times",
+            width=_FULL,
+            break_even=1,
+        )
+    ]
+
+
 def _introduction(experiment: Experiment) -> str:
-    models, speculation = experiment.models, experiment.speculation[0]
-    draft = speculation.draft or models.draft
-    assert draft
+    price = cost(experiment)
+    listed = "\n".join(f"- {_described(variant)}" for variant in variants(experiment))
     return f"""# {experiment.name}: does speculative decoding pay?
-**{models.target.id}**, plain (Base) and with **{draft.id}** as draft (SD: \
-{speculation.mode}, {speculation.num_speculative_tokens} tokens), at concurrency \
-{experiment.benchmark.concurrency}. Every figure is the median of single requests.
+**{experiment.models.target.id}** at concurrency {experiment.benchmark.concurrency}. Every figure \
+is the median of single requests.
+
+{listed}
 
 *Time per output token* is what a user waits for each token. *Inter-token latency as published* is \
-llmperf's figure: it divides by stream events, and a speculative server sends several tokens in \
-one, so that it can call the faster server slower.
+llmperf's figure. It divides by stream events, and a speculative server sends several tokens in \
+one event, so it can call the faster server slower.
 
-*Cost* is {experiment.capacity.price.usd_per_hour:.2f} USD per hour and node \
-(as of {experiment.capacity.price.as_of}, {experiment.price_of}), of which each service is charged \
-{experiment.serving.devices} of {experiment.capacity.instance.devices} devices."""
+*Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which each service is \
+charged {price.denominator}."""
 
 
-def _figure(number: int, metric: Metric, headlines: Sequence[TestCase]) -> cloudwatch.GraphWidget:
-    """One of the article's figures: four curves, Base and SD on both headline cases."""
+def _described(variant: Variant) -> str:
+    batch = f"at batch {variant.batch}"
+    if variant.baseline is None:
+        return f"**{variant.name}**: plain decoding {batch}"
+    draft = f", draft {variant.draft.id}" if variant.draft else ""
+    return (
+        f"**{variant.name}**: {variant.mode}, window {variant.window}{draft}, {batch}; "
+        f"compared with {variant.baseline}"
+    )
+
+
+def _compared(experiment: Experiment) -> list[Variant]:
+    """The variants that are compared with a baseline."""
+    return [variant for variant in variants(experiment) if variant.baseline is not None]
+
+
+def _figure(
+    number: int, metric: Metric, experiment: Experiment, headlines: Sequence[TestCase]
+) -> cloudwatch.GraphWidget:
+    """One of the article's figures: each variant in each headline case."""
     return _graph(
         f"Figure {number}. {metric.title}",
         [
-            metrics.measured(metric, variant, case, label=f"{case.structure}, {variant}")
+            metrics.measured(metric, variant, case, label=f"{case.structure}, {variant.name}")
             for case in headlines
-            for variant in VARIANTS
+            for variant in variants(experiment)
         ],
-        axis=_AXES[metric.unit],
+        axis=metric.unit,
         width=_THIRD,
     )
 
 
-def _section(experiment: Experiment, case: TestCase) -> list[list[cloudwatch.IWidget]]:
-    """All there is on one test case, Base beside SD in each graph."""
+def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch.IWidget]]:
+    """One test case: a graph for each metric of the catalogue, for the speed-up and the cost."""
     graphs: list[cloudwatch.IWidget] = [
+        *(
+            _graph(
+                metric.title,
+                [metrics.measured(metric, variant, case) for variant in variants(experiment)],
+                axis=metric.unit,
+                width=_QUARTER,
+            )
+            for metric in catalogue.METRICS
+        ),
         _graph(
-            metric.title,
-            [metrics.measured(metric, variant, case) for variant in VARIANTS],
-            axis=_AXES[metric.unit],
-            width=_QUARTER,
-        )
-        for metric in _PER_CASE
-    ]
-    graphs.append(
-        _graph(
-            "Speed-up (Base over SD)",
-            [metrics.speed_up(case)],
+            "Speed-up over the baseline",
+            [metrics.speed_up(variant, case) for variant in _compared(experiment)],
             axis="times",
             width=_QUARTER,
             break_even=1,
-        )
-    )
-    graphs.append(
+        ),
         _graph(
             "USD per million output tokens",
-            [metrics.cost_per_million_tokens(experiment, variant, case) for variant in VARIANTS],
+            [metrics.cost_per_million_tokens(variant, case) for variant in variants(experiment)],
             axis="USD",
             width=_QUARTER,
-        )
-    )
-    prompt = case.line.strip() if case.line else "llmperf's own text (Shakespeare's sonnets)"
-    return [
-        [_text(f"## {case.name} ({case.structure})\n{prompt}", height=2)],
-        graphs[:4],
-        graphs[4:],
+        ),
     ]
+    prompt = "llmperf's own text (Shakespeare's sonnets)"
+    if case.line:
+        prompt = case.line.strip()
+        prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
+    yield [_text(f"## {case.name} ({case.structure})\n{prompt}", height=2)]
+    yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
 
 
 def _text(markdown: str, *, height: int) -> cloudwatch.TextWidget:

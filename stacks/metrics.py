@@ -8,88 +8,96 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from benchmark import metrics as catalogue
-from benchmark import names
+from benchmark import names, palette
 from benchmark.metrics import Metric
-from benchmark.names import BASE, SPECULATIVE
+from charts.llmperf import cost
 from experiment.schema import Experiment, TestCase
+from experiment.variants import Variant, variants
 
 MINUTE: Final = 1
+SPEED_UP_MINUTES: Final = 5
+"""Both variants must have finished a request in the same period, and one of the article's baseline
+takes half a minute."""
 
-# One colour a side everywhere, apart for colour-blind readers too (Okabe and Ito's palette).
-COLOURS: Final = {BASE: "#0072B2", SPECULATIVE: "#D55E00"}
+STATISTIC: Final = "p50"
+"""A true percentile, because the benchmark publishes the value of every request."""
 
 
 def measured(
     metric: Metric,
-    variant: str,
+    variant: Variant,
     case: TestCase,
     *,
-    statistic: str = "p50",
     label: str | None = None,
     period: Duration | None = None,
 ) -> cloudwatch.Metric:
-    """What the benchmark published: every request's value, so percentiles are true ones."""
+    """The median over requests of what the benchmark published.
+
+    It has the variant's colour, unless a ``label`` tells it from other curves of that variant.
+    """
     return cloudwatch.Metric(
         namespace=names.NAMESPACE,
         metric_name=metric.name,
-        dimensions_map={names.VARIANT_DIMENSION: variant, names.TEST_CASE_DIMENSION: case.name},
-        statistic=statistic,
+        dimensions_map={
+            names.EXPERIMENT_DIMENSION: variant.experiment.name,
+            names.VARIANT_DIMENSION: variant.name,
+            names.TEST_CASE_DIMENSION: case.name,
+        },
+        statistic=STATISTIC,
         period=period or Duration.minutes(MINUTE),
-        label=label or f"{variant} {statistic}",
-        color=COLOURS[variant] if label is None and statistic == "p50" else None,
+        label=label or f"{variant.name} {STATISTIC}",
+        color=None if label else _colour(variant),
     )
 
 
-def speed_up(case: TestCase, *, period: Duration | None = None) -> cloudwatch.MathExpression:
-    """Base's median time per output token over SD's: above 1, speculation is faster.
+def speed_up(
+    variant: Variant, case: TestCase, *, label: str | None = None, period: Duration | None = None
+) -> cloudwatch.MathExpression:
+    """The baseline's median time per output token over the variant's: above 1, it is faster.
 
-    Over five minutes unless told: both sides must have a request that ended in the same period,
-    and one of the baseline's takes half a minute.
+    ``variant`` must not be a baseline.
     """
-    period = period or Duration.minutes(5)
-    base, sd = _identifier("base", case), _identifier("sd", case)
+    period = period or Duration.minutes(SPEED_UP_MINUTES)
+    (baseline,) = (v for v in variants(variant.experiment) if v.name == variant.baseline)
+    operands = {
+        _identifier(each, case): measured(
+            catalogue.TIME_PER_OUTPUT_TOKEN, each, case, period=period
+        )
+        for each in (baseline, variant)
+    }
     return cloudwatch.MathExpression(
-        expression=f"{base} / {sd}",
-        using_metrics={
-            base: measured(catalogue.TIME_PER_OUTPUT_TOKEN, BASE, case, period=period),
-            sd: measured(catalogue.TIME_PER_OUTPUT_TOKEN, SPECULATIVE, case, period=period),
-        },
-        label=case.name,
+        expression=" / ".join(operands),
+        using_metrics=operands,
+        label=label or f"{variant.name} over {variant.baseline}",
+        color=None if label else _colour(variant),
         period=period,
     )
 
 
-def cost_per_million_tokens(
-    experiment: Experiment, variant: str, case: TestCase
-) -> cloudwatch.MathExpression:
-    """USD per million output tokens of one service, at the benchmark's concurrency.
+def cost_per_million_tokens(variant: Variant, case: TestCase) -> cloudwatch.MathExpression:
+    """USD per million output tokens of one variant, at the benchmark's concurrency.
 
-    The service is charged its share of the node, devices over devices. The load is closed-loop,
-    so the service's throughput is a request's median throughput times the concurrency.
+    The load is a closed loop, so a variant's throughput is the median throughput of a request times
+    the concurrency.
     """
-    serving, capacity = experiment.serving, experiment.capacity
-    usd_per_hour = capacity.price.usd_per_hour * serving.devices / capacity.instance.devices
-    usd_per_million_seconds = usd_per_hour / 3600 * 1e6
-    concurrency = experiment.benchmark.concurrency
-    throughput = _identifier(f"throughput_{variant}", case)
+    usd = cost(variant.experiment).usd_per_million_seconds
+    throughput = _identifier(variant, case)
     return cloudwatch.MathExpression(
-        expression=f"{usd_per_million_seconds:.6g} / ({throughput} * {concurrency})",
+        expression=f"{usd:.6g} / ({throughput} * {variant.experiment.benchmark.concurrency})",
         using_metrics={throughput: measured(catalogue.REQUEST_OUTPUT_THROUGHPUT, variant, case)},
-        label=variant,
-        color=COLOURS[variant],
+        label=variant.name,
+        color=_colour(variant),
         period=Duration.minutes(MINUTE),
     )
-
-
-def _identifier(role: str, case: TestCase) -> str:
-    """A name for metric math, unique in a graph of several cases."""
-    return f"{role.lower()}_{case.name.replace('-', '_')}"
 
 
 def node(
     experiment: Experiment, name: str, statistic: str, *, period: Duration | None = None
 ) -> cloudwatch.Metric:
-    """A metric of Container Insights over all nodes; pod-level Neuron metrics do not know DRA."""
+    """A metric of Container Insights over all nodes.
+
+    Its Neuron metrics of single pods know device plugins only, and not DRA.
+    """
     return cloudwatch.Metric(
         namespace="ContainerInsights",
         metric_name=name,
@@ -98,3 +106,19 @@ def node(
         period=period or Duration.minutes(MINUTE),
         label=f"{name} ({statistic})",
     )
+
+
+def _position(variant: Variant) -> int:
+    return [each.name for each in variants(variant.experiment)].index(variant.name)
+
+
+def _colour(variant: Variant) -> str:
+    return palette.of(each.name for each in variants(variant.experiment))[variant.name].light
+
+
+def _identifier(variant: Variant, case: TestCase) -> str:
+    """A name for metric math, unique in a graph. It begins with a lower-case letter.
+
+    The variant's position keeps variant ``a-b``, case ``c`` apart from variant ``a``, case ``b-c``.
+    """
+    return f"v{_position(variant)}_{case.name.replace('-', '_')}"

@@ -1,7 +1,7 @@
 """Alarms, and the dashboards of ``stacks.dashboards``.
 
-Everything is found by name (``benchmark.names``, Container Insights), so this stack needs no
-other stack and can be deployed and changed alone.
+It refers to all metrics by name (``benchmark.names``, Container Insights). So this stack needs no
+other stack, and can be deployed and changed alone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from experiment.schema import Experiment, Structure
+from experiment.variants import variants
 from stacks import metrics
 from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
-from stacks.dashboards import comparison_dashboard, nodes_dashboard
+from stacks.dashboards import comparison_dashboards, nodes_dashboard
 
 IDLE_PERIOD_MINUTES: Final = 5
 
@@ -31,29 +32,31 @@ def alarm_topic_name(experiment: Experiment) -> str:
 
 
 class ObservabilityStack(Stack):
-    """What a person looks at, and what looks after the bill when nobody does."""
+    """Dashboards for a person, and alarms for when nobody is looking."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)
-        comparison = comparison_dashboard(self, experiment)
-        acknowledge(comparison, HOLDS_PROMPTS)
-        nodes = nodes_dashboard(self, experiment)
+        dashboards = [
+            *comparison_dashboards(self, experiment),
+            nodes_dashboard(self, experiment),
+        ]
         self._topic = self._alarm_topic(experiment)
         self._alarm_if_idle(experiment)
         self._alarm_on_memory_errors(experiment)
         self._alarm_on_lost_benefit(experiment)
-        for name, dashboard in (("Comparison", comparison), ("Nodes", nodes)):
+        for dashboard in dashboards:
+            acknowledge(dashboard, HOLDS_PROMPTS)
             CfnOutput(
                 self,
-                f"{name}Dashboard",
+                f"{dashboard.node.id}Dashboard",
                 value=f"https://{self.region}.console.aws.amazon.com/cloudwatch/home"
                 f"?region={self.region}#dashboards/dashboard/{dashboard.dashboard_name}",
             )
 
     def _alarm_topic(self, experiment: Experiment) -> sns.Topic:
-        """An encrypted topic. AWS's own key would not let alarms and budgets publish."""
+        """An encrypted topic. AWS's own key would not let alarms and budgets publish to it."""
         publishers = [
             iam.ServicePrincipal(
                 f"{service}.amazonaws.com",
@@ -83,7 +86,7 @@ class ObservabilityStack(Stack):
         return topic
 
     def _alarm(self, name: str, metric: cloudwatch.IMetric, **settings: Any) -> None:
-        """An alarm that stays quiet while there is no data: no node, or no benchmark running."""
+        """An alarm that stays quiet without data: there is no node, or no benchmark runs."""
         alarm = cloudwatch.Alarm(
             self,
             name,
@@ -131,14 +134,17 @@ class ObservabilityStack(Stack):
             if case.headline and case.structure is Structure.STRUCTURED
         )
         minimum = experiment.alerts.minimum_speedup
-        self._alarm(
-            "SpeculationLostItsBenefit",
-            metrics.speed_up(case, period=Duration.minutes(15)),
-            alarm_name=f"{experiment.name}-speculation-lost-its-benefit",
-            alarm_description=f"On {case.name}, which a draft model should predict, speculation "
-            f"is less than {minimum:g}x faster. Accuracy tests do not see this: look at tokens "
-            "per step, and at which artifact is served.",
-            threshold=minimum,
-            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
-            evaluation_periods=1,
-        )
+        for variant in variants(experiment):
+            if variant.baseline is None:
+                continue
+            self._alarm(
+                f"SpeculationLostItsBenefit{variant.name}",
+                metrics.speed_up(variant, case, period=Duration.minutes(15)),
+                alarm_name=f"{experiment.name}-speculation-lost-its-benefit-{variant.name}",
+                alarm_description=f"On {case.name}, which a draft model should predict, "
+                f"{variant.name} is less than {minimum:g}x as fast as {variant.baseline}. Accuracy "
+                "tests do not see this: look at tokens per step, and at which artifact is served.",
+                threshold=minimum,
+                comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+                evaluation_periods=1,
+            )

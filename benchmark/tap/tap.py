@@ -23,7 +23,7 @@ from benchmark.tap.completion import Completion, Label
 from benchmark.tap.proxy.clients import Proxy
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Request
-from benchmark.tap.proxy.upstream import Server
+from benchmark.tap.proxy.upstream import Upstream
 
 # Just before llmperf itself gives up on a silent server (180 s), so that the line names the cause.
 STALL_SECONDS: Final = 175.0
@@ -63,7 +63,7 @@ class Tap:
         self._label = Label(run, variant, case="", round=0)
         self._ledger = ledger
         self._on_record = on_record
-        self._proxy = Proxy(Server(endpoint, stall_seconds), self._exchange)
+        self._proxy = Proxy(Upstream(endpoint, stall_seconds), self._exchange)
         self.failure: OSError | None = None
 
     def label(self, case: str, round: int) -> None:

@@ -11,6 +11,11 @@ from experiment.errors import ABSENT, Refusal
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment, Structure
+from experiment.variants import variants
+
+MOST_CELLS: Final = 150
+"""Variants x test cases. Their dashboards stay below the 1 MB of a CloudFormation template, and
+below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard."""
 
 
 def _load_fits(experiment: Experiment) -> Refusals:
@@ -55,6 +60,17 @@ def _concurrency(experiment: Experiment) -> Refusals:
             "benchmark.requests",
             load.requests,
             f"must be at least benchmark.concurrency, {load.concurrency}",
+        )
+
+
+def _cells(experiment: Experiment) -> Refusals:
+    count, cases = len(variants(experiment)), len(experiment.benchmark.test_cases)
+    if count * cases > MOST_CELLS:
+        yield Refusal(
+            "benchmark.test_cases",
+            cases,
+            f"{count} variants x {cases} test cases are {count * cases} cells; must be at most "
+            f"{MOST_CELLS}, or the dashboards outgrow a CloudFormation template",
         )
 
 
@@ -105,6 +121,7 @@ def _test_cases(experiment: Experiment) -> Refusals:
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _load_fits: (),
     _concurrency: (),
+    _cells: (),
     _temperature: (mode_served,),
     _test_cases: (),
     _emails: (),

@@ -1,4 +1,4 @@
-"""The real CDK CLI: the one that ``package.json`` pins, called as the Makefile calls it."""
+"""The real CDK CLI, pinned by ``package.json`` and called as the Makefile calls it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rehearsal.process.processes import run
 
 TIMEOUT_SECONDS: Final = 300.0
 
-# What moto's CloudFormation passes over in silence: it knows no such types. The dashboards are
-# read back without the alarms, the bucket is written to without its policy. (Of a bucket it makes
-# name, encryption and tags: neither versions nor lifecycle rules.)
+# Types of resources that moto's CloudFormation does not know and silently leaves out. So the alarms
+# and the policies of bucket and topic are not tried. (Of a bucket moto makes name, encryption and
+# tags, but neither versions nor lifecycle rules.)
 NOT_IN_MOTO: Final = frozenset(
     {"AWS::CloudWatch::Alarm", "AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy"}
 )
@@ -25,43 +25,43 @@ NOT_IN_MOTO: Final = frozenset(
 
 @dataclass(frozen=True)
 class Cdk:
-    """The CLI in one checkout; ``logs`` takes what it says."""
+    """The CLI in one checkout. ``logs`` takes its output."""
 
     root: Path
     assembly: Path
     logs: Path
 
     def synthesise(self, experiment: str, environment: Mapping[str, str]) -> None:
-        """Writes the assembly and ``dist/``. Raises RehearsalError."""
+        """Writes the assembly and ``dist/``. Raises ProcessError."""
         arguments = ["--context", f"experiment={experiment}", "--output", str(self.assembly)]
         self._run("synth", [*arguments, "--quiet"], environment)
 
     def bootstrap(self, aws: Aws) -> None:
-        """Makes what the CLI needs in each region of the assembly. Raises RehearsalError."""
+        """Bootstraps each region of the assembly. Raises ProcessError."""
         self._run("bootstrap", self._app(), aws.environment)
 
     def deploy(self, aws: Aws, stacks: Sequence[str]) -> None:
-        """Deploys stacks of the assembly, and no others. Raises RehearsalError."""
+        """Deploys ``stacks`` of the assembly, and no others. Raises ProcessError."""
         options = ["--require-approval", "never", "--exclusively"]
         self._run("deploy", [*self._app(), *stacks, *options], aws.environment)
 
     def left_out(self, aws: Aws, stacks: Sequence[str]) -> Counter[str]:
-        """What moto cannot make of deployed stacks: types of resources, and how many of each.
+        """Types of resources of deployed stacks that moto left out, and how many of each.
 
-        Raises RehearsalError if anything else is not there.
+        Raises RehearsalError if a resource is missing that moto should have made.
         """
         missing = Counter[str]()
         for stack in stacks:
             missing += self._not_made(aws, stack)
         if unexpected := missing.keys() - NOT_IN_MOTO:
-            raise RehearsalError(f"deployed, but not there: {', '.join(sorted(unexpected))}")
+            raise RehearsalError(f"deployed, but missing: {', '.join(sorted(unexpected))}")
         return missing
 
     def _not_made(self, aws: Aws, stack: str) -> Counter[str]:
         template = json.loads((self.assembly / f"{stack}.template.json").read_text())
         resources: dict[str, Any] = template["Resources"]
         found = aws.client("cloudformation").describe_stack_resources(StackName=stack)
-        # What moto does not know is listed, but without a name.
+        # moto lists resources that it does not know, but without a name.
         made = {resource.get("LogicalResourceId") for resource in found["StackResources"]}
         return Counter(
             resource["Type"] for logical_id, resource in resources.items() if logical_id not in made
@@ -72,7 +72,7 @@ class Cdk:
 
     def _run(self, command: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         cli = self.root / "node_modules" / ".bin" / "cdk"
-        # It looks up a host of AWS otherwise, on every command.
+        # Otherwise every command looks up a host of AWS.
         quiet = {"CDK_DISABLE_CLI_TELEMETRY": "true"}
         options = ["--ci", "--no-notices", "--no-lookups"]
         run(

@@ -1,25 +1,24 @@
-"""What has to be true when the benchmark has ended: results in the bucket, curves to look at."""
+"""Checks after the benchmark: the results are in the bucket, the dashboards draw its metrics."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from benchmark.names import NAMESPACE, results_key
 from rehearsal.aws import dashboards
 from rehearsal.aws.client import Aws
-from rehearsal.aws.dashboards import Curve, Widget
+from rehearsal.aws.dashboards import Curve, Identity
 from rehearsal.errors import RehearsalError
 
-# More than these are not named in the one line of a failure.
+# How many problems the one line of a failure names.
 _NAMED: Final = 3
 
 
 def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
-    """Whether the run's folder and its copy are the same; returns what was found.
+    """Whether the bucket holds the run's folder as it is here; returns what was found.
 
     Raises RehearsalError.
     """
@@ -35,24 +34,27 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
     return f"{len(here)} files, all the same in s3://{bucket}"
 
 
-def dashboards_show(aws: Aws, experiment: str, start: datetime, log: Path) -> str:
-    """Whether each curve of what the benchmark published has values; returns what was found.
+def dashboards_show(aws: Aws, stack: str) -> str:
+    """Whether the dashboards of ``stack`` and the published metrics match; returns what was found.
 
-    ``log`` takes them all. Raises RehearsalError.
+    Each curve must draw metrics that the benchmark has published, and each published metric must be
+    on a dashboard. Raises RehearsalError.
     """
-    cloudwatch = aws.client("cloudwatch")
-    widgets = list(_widgets(cloudwatch, experiment))
-    # The others show what agents on the nodes report, and there are no nodes.
-    ours = [widget for widget in widgets if NAMESPACE in widget.namespaces]
-    end = datetime.now(UTC) + timedelta(minutes=1)
-    curves = [curve for widget in ours for curve in dashboards.read(cloudwatch, widget, start, end)]
-    log.write_text("".join(map(_line, curves)), encoding="utf-8")
-    silent = [f"{curve.place}: {curve.label}" for curve in curves if not curve.values]
-    if silent or not curves:
-        raise RehearsalError(f"shows nothing: {_some(silent) or 'any dashboard'}; see {log}")
-    others = len(widgets) - len(ours)
-    elsewhere = f" ({others} widgets of node telemetry have no nodes)" if others else ""
-    return f"{len(curves)} curves in {len(ours)} widgets all show values{elsewhere}"
+    curves = list(_curves(aws, stack))
+    # The others show what agents report from the nodes, and there are no nodes.
+    ours = [c for c in curves if any(metric.namespace == NAMESPACE for metric in c.metrics)]
+    published = set(_published(aws.client("cloudwatch")))
+    empty = [f"{c.place}: {c.label} shows nothing" for c in ours if not c.metrics <= published]
+    shown = frozenset[Identity]().union(*(curve.metrics for curve in ours))
+    unseen = [f"{metric} is on no dashboard" for metric in sorted(published - shown, key=str)]
+    if empty or unseen:
+        raise RehearsalError(f"{stack}: {_some([*empty, *unseen])}")
+    if not ours:
+        raise RehearsalError(f"{stack}: has no dashboard of what the benchmark publishes")
+    return (
+        f"{len(ours)} curves draw the {len(published)} published metrics "
+        f"({len(curves) - len(ours)} others draw node telemetry, and there are no nodes)"
+    )
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -60,7 +62,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _digest(path: Path) -> str:
-    # The ETag of an object that was put in one piece.
+    # S3 makes this the ETag of an object that was put in one piece.
     return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
 
 
@@ -71,18 +73,19 @@ def _objects(s3: Any, bucket: str, prefix: str) -> Iterator[tuple[str, str]]:
             yield item["Key"].removeprefix(prefix), item["ETag"].strip('"')
 
 
-def _widgets(cloudwatch: Any, experiment: str) -> Iterator[Widget]:
-    pages = cloudwatch.get_paginator("list_dashboards").paginate(
-        DashboardNamePrefix=f"{experiment}-"
-    )
-    for page in pages:
-        for entry in page["DashboardEntries"]:
-            yield from dashboards.widgets(cloudwatch, entry["DashboardName"])
+def _curves(aws: Aws, stack: str) -> Iterator[Curve]:
+    resources = aws.client("cloudformation").describe_stack_resources(StackName=stack)
+    for resource in resources["StackResources"]:
+        if resource.get("ResourceType") == "AWS::CloudWatch::Dashboard":
+            name = resource["PhysicalResourceId"]
+            yield from dashboards.curves(aws.client("cloudwatch"), name)
 
 
-def _line(curve: Curve) -> str:
-    values = " ".join(f"{value:.6g}" for value in curve.values) or "nothing"
-    return f"{curve.place} | {curve.label} | {values}\n"
+def _published(cloudwatch: Any) -> Iterator[Identity]:
+    for page in cloudwatch.get_paginator("list_metrics").paginate(Namespace=NAMESPACE):
+        for metric in page["Metrics"]:
+            dimensions = frozenset((d["Name"], d["Value"]) for d in metric["Dimensions"])
+            yield Identity(metric["Namespace"], metric["MetricName"], dimensions)
 
 
 def _some(lines: Sequence[str]) -> str:

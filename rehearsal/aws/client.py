@@ -1,4 +1,4 @@
-"""An embedded AWS in a process of its own, and the way to it."""
+"""An embedded AWS in a process of its own, and clients for it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _KEY: Final = "rehearsal"
 
 @dataclass(frozen=True)
 class Aws:
-    """Where it answers, and as which account."""
+    """A running embedded AWS."""
 
     url: str
     region: str
     account: str
     environment: Mapping[str, str]
-    """For processes: its address, credentials that are good for nothing else, no way elsewhere."""
+    """Variables for processes that shall reach it, and no other AWS."""
 
     def client(self, service: str) -> Any:
-        """A boto3 client. The environment of this process plays no part."""
+        """A boto3 client, whatever the environment of this process says."""
         return _client(self.url, self.region, service)
 
 
 @contextlib.contextmanager
 def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
-    """Starts it, waits until it answers, and ends it. Raises RehearsalError."""
+    """Starts it, waits until it answers, and ends it. Raises ProcessError."""
     command = [sys.executable, "-m", "rehearsal.aws.server"]
     with running(command, environment("http://localhost", region), log) as process:
         url = await_line(process, log, r"http://localhost:\d+", START_SECONDS)
@@ -47,7 +47,7 @@ def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
 
 def environment(url: str, region: str) -> dict[str, str]:
     """This process's environment, with ``url`` in place of AWS."""
-    # Neither a profile nor a proxy of the machine may lead to anything real.
+    # No profile and no proxy of this machine may lead to a real account.
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -65,7 +65,7 @@ def environment(url: str, region: str) -> dict[str, str]:
     }
 
 
-@functools.cache  # each new one reads the services' descriptions again
+@functools.cache  # a new one would read the services' descriptions again
 def _session() -> boto3.Session:
     return boto3.Session()
 

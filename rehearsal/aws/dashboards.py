@@ -1,124 +1,107 @@
-"""Reads deployed dashboards back as CloudWatch's console does: widget by widget."""
+"""Reads deployed dashboards: which metrics each curve draws."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rehearsal.errors import RehearsalError
 
 _IDENTIFIER: Final = re.compile(r"[a-z][a-zA-Z0-9_]*")
 
-# What CloudWatch takes for a widget that does not say.
-_DEFAULTS: Final[dict[str, Any]] = {"stat": "Average", "period": 300}
 
+class Identity(NamedTuple):
+    """What CloudWatch tells metrics apart by."""
 
-@dataclass(frozen=True)
-class Widget:
-    """A graph. ``place``: dashboard, section, title. ``queries`` are those of GetMetricData."""
+    namespace: str
+    name: str
+    dimensions: frozenset[tuple[str, str]]
 
-    place: str
-    queries: tuple[dict[str, Any], ...]
-
-    @property
-    def namespaces(self) -> frozenset[str]:
-        """Where its metrics come from."""
-        return frozenset(
-            query["MetricStat"]["Metric"]["Namespace"]
-            for query in self.queries
-            if "MetricStat" in query
-        )
+    def __str__(self) -> str:
+        values = " ".join(value for _, value in sorted(self.dimensions))
+        return f"{self.name} of {values}" if values else self.name
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What one visible series of a widget shows."""
+    """A visible series of a graph."""
 
     place: str
+    """Section, or else dashboard, and title of the graph."""
     label: str
-    values: tuple[float, ...]
+    metrics: frozenset[Identity]
+    """The metrics that it draws, or calculates with."""
 
 
-def widgets(cloudwatch: Any, dashboard: str) -> list[Widget]:
-    """All graphs of a deployed dashboard. Raises RehearsalError."""
+def curves(cloudwatch: Any, dashboard: str) -> list[Curve]:
+    """The curves of a deployed dashboard. Raises RehearsalError on what CloudWatch refuses."""
     body = json.loads(cloudwatch.get_dashboard(DashboardName=dashboard)["DashboardBody"])
-    return list(_graphs(dashboard, body["widgets"]))
+    return list(_curves(dashboard, body["widgets"]))
 
 
-def read(cloudwatch: Any, widget: Widget, start: datetime, end: datetime) -> list[Curve]:
-    """The visible series of ``widget``, each with its values from old to new."""
-    pages = cloudwatch.get_paginator("get_metric_data").paginate(
-        MetricDataQueries=list(widget.queries),
-        StartTime=start,
-        EndTime=end,
-        ScanBy="TimestampAscending",
-    )
-    values: dict[str, list[float]] = {}
-    for page in pages:
-        for result in page["MetricDataResults"]:
-            values.setdefault(result["Id"], []).extend(result["Values"])
-    return [
-        Curve(widget.place, query["Label"], tuple(values.get(query["Id"], ())))
-        for query in widget.queries
-        if query["ReturnData"]
-    ]
-
-
-def _graphs(dashboard: str, items: Sequence[Mapping[str, Any]]) -> Iterator[Widget]:
+def _curves(dashboard: str, widgets: Sequence[Mapping[str, Any]]) -> Iterator[Curve]:
     section = ""
-    for item in items:
-        properties = item["properties"]
-        if item["type"] == "text":
+    for widget in widgets:
+        properties = widget["properties"]
+        if widget["type"] == "text":
             section = _heading(properties["markdown"])
-        elif item["type"] == "metric":
-            place = ": ".join(part for part in (section or dashboard, properties["title"]) if part)
-            yield Widget(place, tuple(_queries(place, properties)))
+        elif widget["type"] == "metric":
+            yield from _graph(f"{section or dashboard}: {properties['title']}", properties)
         else:
-            raise RehearsalError(f"{dashboard}: a widget of type {item['type']}")
+            raise RehearsalError(f"{dashboard}: a widget of type {widget['type']}")
 
 
 def _heading(markdown: str) -> str:
-    """A section's name; "" for an introduction, whose first line names the whole dashboard."""
+    """The section that a text begins; "" for an introduction, which is about the dashboard."""
     first = markdown.partition("\n")[0]
     return first.removeprefix("## ") if first.startswith("## ") else ""
 
 
-def _queries(place: str, properties: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A widget's rows, which are strings with an object of options at their end."""
-    defaults = _DEFAULTS | {key: properties[key] for key in _DEFAULTS if key in properties}
-    for index, row in enumerate(properties["metrics"]):
-        *names, last = row
-        options = last if isinstance(last, dict) else {}
-        names = names if isinstance(last, dict) else row
-        identifier = options.get("id", f"row{index}")
+def _graph(place: str, properties: Mapping[str, Any]) -> Iterator[Curve]:
+    """A graph's rows are lists of strings, with an object of options at the end."""
+    rows = [
+        (row[:-1], row[-1]) if isinstance(row[-1], dict) else (row, {})
+        for row in properties["metrics"]
+    ]
+    drawn = {
+        options.get("id", f"row{index}"): _identity(place, strings)
+        for index, (strings, options) in enumerate(rows)
+        if strings
+    }
+    for identifier in drawn:
         if not _IDENTIFIER.fullmatch(identifier):
             raise RehearsalError(f"{place}: CloudWatch takes no id {identifier!r}")
-        query = {"Id": identifier, "ReturnData": options.get("visible", True)}
-        settings = defaults | options
-        if "expression" in options:
-            label = options.get("label", options["expression"])
-            yield query | {"Expression": options["expression"], "Label": label}
+    for index, (strings, options) in enumerate(rows):
+        if not options.get("visible", True):
+            continue
+        if strings:
+            metrics = {drawn[options.get("id", f"row{index}")]}
         else:
-            label = options.get("label", " ".join(names))
-            yield query | {"MetricStat": _metric_stat(place, names, settings), "Label": label}
+            metrics = {drawn[name] for name in _operands(place, options["expression"], drawn)}
+        label = options.get("label") or " ".join(strings) or options["expression"]
+        yield Curve(place, label, frozenset(metrics))
 
 
-def _metric_stat(place: str, names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(place: str, strings: Sequence[str]) -> Identity:
     # "." and "..." repeat the row above. The CDK writes all rows in full.
-    if len(names) < 2 or len(names) % 2 or any(name.startswith(".") for name in names):
-        raise RehearsalError(f"{place}: cannot read the metric {' '.join(names)!r}")
-    namespace, name, *dimensions = names
+    if len(strings) < 2 or len(strings) % 2 or any(part.startswith(".") for part in strings):
+        raise RehearsalError(f"{place}: cannot read the metric {' '.join(strings)!r}")
+    namespace, name, *dimensions = strings
     pairs = zip(dimensions[::2], dimensions[1::2], strict=True)
-    return {
-        "Metric": {
-            "Namespace": namespace,
-            "MetricName": name,
-            "Dimensions": [{"Name": key, "Value": value} for key, value in pairs],
-        },
-        "Period": settings["period"],
-        "Stat": settings["stat"],
-    }
+    return Identity(namespace, name, frozenset(pairs))
+
+
+def _operands(place: str, expression: str, known: Mapping[str, Identity]) -> set[str]:
+    """The ids in an expression of metric math. Python's grammar has the same arithmetic."""
+    try:
+        tree = ast.parse(expression, mode="eval")
+    except SyntaxError:
+        raise RehearsalError(f"{place}: CloudWatch cannot read {expression!r}") from None
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if unknown := names - known.keys():
+        raise RehearsalError(f"{place}: {', '.join(sorted(unknown))} is the id of no metric")
+    return names

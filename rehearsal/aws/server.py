@@ -1,26 +1,25 @@
-"""The embedded AWS: moto's server, with what this project needs of AWS and moto does not do.
+"""The embedded AWS: moto's server, with what this project needs of AWS and moto lacks.
 
-``python -m rehearsal.aws.server`` serves on loopback until it is ended; its first line is its URL.
+``python -m rehearsal.aws.server`` serves on loopback until it is ended. Its first line is its URL.
 
-Mended, each a bug or a gap of moto 5.2.5 that ``tests/rehearsal/aws/test_server.py`` shows to be
-there still: GetMetricData (see ``rehearsal.aws.metric_data``); CloudFormation's tags of a KMS key,
-which moto hands on under names that its own KMS does not know, so that the stack ends half made;
-CloudFormation's subscriptions to an SNS topic, which moto passes over; and the import of buckets
-that an earlier stack left, of which moto knows nothing.
+Three bugs and gaps of moto 5.2.5 are mended; ``tests/rehearsal/aws/test_server.py`` shows that moto
+still has them:
+
+- CloudFormation passes the tags of a KMS key on under names that moto's own KMS does not know, and
+  the stack ends half made.
+- CloudFormation ignores subscriptions to an SNS topic.
+- CloudFormation cannot import buckets that an earlier stack left behind.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable
 from typing import Any, Final
 
 from moto.cloudformation import parsing
 from moto.cloudformation.parsing import get_model_map
 from moto.cloudformation.responses import CloudFormationResponse
-from moto.cloudwatch.exceptions import ValidationError
-from moto.cloudwatch.models import CloudWatchBackend, MetricDatum
 from moto.kms.models import Key
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
@@ -32,8 +31,6 @@ from moto.sns.models import sns_backends
 from moto.utilities.utils import get_partition
 from werkzeug.serving import make_server
 
-from rehearsal.aws.metric_data import Datum, MetricDataError, answer, seconds
-
 
 def main() -> None:
     """Serves until the process is ended."""
@@ -42,17 +39,16 @@ def main() -> None:
     server = make_server(
         "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
     )
-    # By this name: moto knows the URL of a template in its own S3 by it.
+    # By this name, because moto recognises the URL of a template in its own S3 by it.
     print(f"http://localhost:{server.port}", flush=True)
     server.serve_forever()
 
 
 def mend() -> None:
-    """Puts the substitutes into moto, in this process; hence mypy is told to look away."""
+    """Puts the substitutes into moto, in this process. mypy forbids it, hence the comments."""
     Key.create_from_cloudformation_json = _with_names_of_kms(  # type: ignore[method-assign]
         Key.create_from_cloudformation_json
     )
-    CloudWatchBackend.get_metric_data = _get_metric_data  # type: ignore[method-assign]
     get_model_map()["AWS::SNS::Subscription"] = _Subscription  # type: ignore[assignment]
     CloudFormationResponse.create_change_set = _noting_imports(  # type: ignore[assignment,method-assign]
         CloudFormationResponse.create_change_set
@@ -88,7 +84,7 @@ def _noting_imports(
 
 
 def _taking_back(create: Callable[..., Any]) -> Callable[..., Any]:
-    """CloudFormation's rules: asked for, the deletion policy Retain, and a literal name.
+    """Imports a bucket if asked to, if its deletion policy is Retain and its name is literal.
 
     AWS CloudFormation User Guide, "Import resources automatically".
     """
@@ -115,7 +111,7 @@ def _taking_back(create: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Subscription:
-    """A subscription that CloudFormation made: what moto asks of one, and no more."""
+    """A subscription made by CloudFormation. It has the methods that moto calls, and no others."""
 
     def __init__(self, arn: str) -> None:
         self.physical_resource_id = arn
@@ -124,43 +120,14 @@ class _Subscription:
     def create_from_cloudformation_json(
         cls, name: str, resource: dict[str, Any], account: str, region: str, **kwargs: Any
     ) -> _Subscription:
-        """Subscribes, in moto's own SNS."""
+        """Subscribes in moto's own SNS."""
         told = resource["Properties"]
         sns = sns_backends[account][region]
         return cls(sns.subscribe(told["TopicArn"], told["Endpoint"], told["Protocol"]).arn)
 
     def is_created(self) -> bool:
-        """Whether the stack need not wait for it."""
+        """Whether the stack may go on."""
         return True
-
-
-def _get_metric_data(
-    self: CloudWatchBackend,
-    queries: list[dict[str, Any]],
-    start_time: datetime,
-    end_time: datetime,
-    scan_by: str = "TimestampAscending",
-) -> list[dict[str, Any]]:
-    names = {
-        query["MetricStat"]["Metric"]["MetricName"] for query in queries if "MetricStat" in query
-    }
-    newest_first = scan_by == "TimestampDescending"
-    try:
-        return answer(_data(self, names), queries, start_time, end_time, newest_first=newest_first)
-    except MetricDataError as error:
-        raise ValidationError(str(error)) from None
-
-
-def _data(backend: CloudWatchBackend, names: set[str]) -> Iterator[Datum]:
-    for datum in list(backend.metric_data):
-        if isinstance(datum, MetricDatum) and datum.name in names:
-            yield Datum(
-                datum.namespace,
-                datum.name,
-                frozenset((d.name or "", d.value or "") for d in datum.dimensions),
-                seconds(datum.timestamp),
-                datum.value,
-            )
 
 
 if __name__ == "__main__":

@@ -1,70 +1,84 @@
-"""All in which the rehearsal's benchmark differs from the pod's, in one place."""
+"""The benchmark's pod as a process of this machine, and every difference between the two."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from benchmark import config
+from benchmark.config import Config, Load, Variant
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod
 
 ACCOUNT_PLACEHOLDER: Final = "${AWS_ACCOUNT_ID}"
-"""What stands in the manifests where the account is not known yet."""
 
-# What the image has of its own, and the terminal.
+# What the image brings along, and the terminal's type.
 _FROM_THIS_MACHINE: Final = ("PATH", "LLMPERF_HOME", "LLMPERF_PYTHON", "HF_HOME", "TERM")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the rehearsal has what the pod has elsewhere.
-
-    ``mounts``: a path in the pod -> the folder for it here. ``environment`` leads to the AWS.
-    ``load``: at most so much of it. ``stand_in``: what serves in place of the services.
-    """
+    """What the rehearsal has in place of the pod's surroundings."""
 
     run_id: str
     account: str
     endpoints: Mapping[str, str]
+    """Base URL by the name of the variant."""
     mounts: Mapping[str, Path]
+    """The folder here for each path that the pod mounts."""
     environment: Mapping[str, str]
+    """Variables, among them those that lead to the embedded AWS."""
     load: Mapping[str, int]
+    """Fields of the load that are capped, each with its cap."""
     stand_in: str
+    """What serves in place of the services, for the table and the report."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is run: the pod's command, environment and files, adapted."""
+    """The process to run."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     files: Mapping[Path, str]
+    """Text of each file to write before."""
     bucket: str
     differences: tuple[str, ...]
+    """One line for each difference from the pod."""
 
 
-def adapt(pod: Pod, entry_point: Sequence[str], place: Place) -> Benchmark:
-    """The pod's benchmark, to be run in ``place``. Raises RehearsalError."""
+def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> Benchmark:
+    """The process that does in ``place`` what ``pod`` does. Raises RehearsalError."""
     said: list[str] = []
     command = _command(pod, entry_point, said)
     environment = _environment(pod, place, said)
     if set(pod.files) != {pod.environment.get("BENCHMARK_CONFIG")}:
         raise RehearsalError(f"files in the pod: {', '.join(pod.files) or 'none'}")
     ((path, text),) = pod.files.items()
-    config = _configuration(json.loads(text), place, said)
-    files = {_here(path, place.mounts): json.dumps(config, indent=2)}
-    return Benchmark(command, environment, files, config["bucket"], tuple(said))
+    told = Config.model_validate_json(text)
+    if told.bucket is None:
+        raise RehearsalError(f"{path}: names no bucket")
+    bucket = told.bucket.replace(ACCOUNT_PLACEHOLDER, place.account)
+    said.append(f"bucket: {bucket} in place of {told.bucket}")
+    changes = {
+        "bucket": bucket,
+        "variants": tuple(_variant(variant, place, said) for variant in told.variants),
+        "load": _load(told.load, place, said),
+        "stand_in": place.stand_in,
+    }
+    said.append(f"stand_in: {place.stand_in}")
+    files = {_here(path, place.mounts): config.dump(told.model_copy(update=changes))}
+    return Benchmark(command, environment, files, bucket, tuple(said))
 
 
 def _command(pod: Pod, entry_point: Sequence[str], said: list[str]) -> tuple[str, ...]:
     python, *rest = pod.command or entry_point
     if not Path(python).name.startswith("python"):
         raise RehearsalError(f"the pod's command is not Python but {python}")
-    said.append(f"command: {python} is {sys.executable}")
+    said.append(f"command: {sys.executable} in place of {python}")
     return sys.executable, *rest, *pod.arguments
 
 
@@ -72,7 +86,7 @@ def _environment(pod: Pod, place: Place, said: list[str]) -> dict[str, str]:
     if set(pod.fields) != {"RUN_ID"}:
         raise RehearsalError(f"variables from the pod's fields: {', '.join(pod.fields)}")
     said.append(f"RUN_ID: {place.run_id} in place of {pod.fields['RUN_ID']}")
-    said += [f"folder: {path} is {here}" for path, here in place.mounts.items()]
+    said += [f"folder: {here} in place of {path}" for path, here in place.mounts.items()]
     said.append(f"AWS: {place.environment['AWS_ENDPOINT_URL']} in place of AWS")
     outside = {
         name: value
@@ -86,21 +100,19 @@ def _environment(pod: Pod, place: Place, said: list[str]) -> dict[str, str]:
     return outside | own | {"RUN_ID": place.run_id}
 
 
-def _configuration(config: dict[str, Any], place: Place, said: list[str]) -> dict[str, Any]:
-    bucket = config["bucket"].replace(ACCOUNT_PLACEHOLDER, place.account)
-    said.append(f"bucket: {bucket} in place of {config['bucket']}")
-    for variant, url in place.endpoints.items():
-        said.append(f"endpoints.{variant}: {url} in place of {config['endpoints'][variant]}")
-    reduced = {name: value for name, value in place.load.items() if value < config["load"][name]}
-    for name, value in reduced.items():
-        said.append(f"load.{name}: {value} in place of {config['load'][name]}")
-    said.append(f"stand_in: {place.stand_in}")
-    return config | {
-        "bucket": bucket,
-        "endpoints": dict(place.endpoints),
-        "load": config["load"] | reduced,
-        "stand_in": place.stand_in,
-    }
+def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:
+    if variant.name not in place.endpoints:
+        raise RehearsalError(f"no endpoint stands in for the variant {variant.name}")
+    url = place.endpoints[variant.name]
+    said.append(f"variants.{variant.name}.endpoint: {url} in place of {variant.endpoint}")
+    return variant.model_copy(update={"endpoint": url})
+
+
+def _load(load: Load, place: Place, said: list[str]) -> Load:
+    capped = {name: cap for name, cap in place.load.items() if cap < getattr(load, name)}
+    for name, cap in capped.items():
+        said.append(f"load.{name}: {cap} in place of {getattr(load, name)}")
+    return load.model_copy(update=capped)
 
 
 def _here(path: str, mounts: Mapping[str, Path]) -> Path:

@@ -19,19 +19,18 @@ _ENTRYPOINT: Final = re.compile(r"^ENTRYPOINT (\[.*\])$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Pod:
-    """The one container of a pod.
-
-    ``command`` is None where the image's entry point is meant. ``fields`` are variables that
-    Kubernetes fills from the pod's own fields. ``files`` are the mounted ConfigMaps' contents;
-    ``mounts`` are all mounted paths, these among them.
-    """
+    """The only container of a pod."""
 
     command: tuple[str, ...] | None
+    """None if the image's entry point is to run."""
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
     fields: Mapping[str, str]
+    """Variables that Kubernetes fills from the pod's own fields, each with that field's path."""
     mounts: tuple[str, ...]
+    """All mounted paths."""
     files: Mapping[str, str]
+    """Text of each file that a mounted ConfigMap brings, by its path in the pod."""
 
 
 def read_pod(directory: Path, name: str) -> Pod:
@@ -44,7 +43,7 @@ def read_pod(directory: Path, name: str) -> Pod:
 
 
 def read_deployment(directory: Path, name: str) -> Pod:
-    """The pod of the Deployment ``name``, whose init containers have done their work.
+    """The pod of the Deployment ``name``, as it is once its init containers have ended.
 
     Raises RehearsalError.
     """
@@ -81,7 +80,7 @@ def _pod(
 
 
 def entry_point(dockerfile: Path) -> tuple[str, ...]:
-    """The command of an image whose pod names none. Raises RehearsalError."""
+    """The command that an image runs if its pod names none. Raises RehearsalError."""
     match = _ENTRYPOINT.search(dockerfile.read_text(encoding="utf-8"))
     if match is None:
         raise RehearsalError(f"{dockerfile}: no ENTRYPOINT in exec form")
@@ -112,7 +111,7 @@ def _environment(container: Mapping[str, Any]) -> tuple[dict[str, str], dict[str
         elif "fieldRef" in variable["valueFrom"]:
             fields[name] = variable["valueFrom"]["fieldRef"]["fieldPath"]
         else:
-            raise RehearsalError(f"{container['name']}: {name} comes from what is not understood")
+            raise RehearsalError(f"{container['name']}: {name} has a source that is not understood")
     return plain, fields
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and the like, never between the start of a process and the note that it runs."""
+"""Ctrl-C and other signals, held back while a process is being started or stopped."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _pending: signal.Signals | None = None
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal asks this process to end. No ``Exception``: nothing handles it but the end.
+    """A signal asks this process to end.
 
-    Whichever signal it was, pytest ends on it as on Ctrl-C, its fixtures included.
+    It derives from KeyboardInterrupt, so that no ``except Exception`` swallows it, and pytest
+    finishes its fixtures, whichever signal it was.
     """
 
     def __init__(self, by: signal.Signals) -> None:
@@ -26,7 +27,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Within it each of ``SIGNALS`` raises Interrupted. For the main thread."""
+    """Inside it, each of ``SIGNALS`` raises Interrupted. For the main thread only."""
     before = {number: signal.signal(number, _on_signal) for number in SIGNALS}
     try:
         yield
@@ -37,7 +38,7 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Within it Interrupted waits: a second Ctrl-C must not stop the stopping."""
+    """Inside it, Interrupted is held back: a second Ctrl-C must not interrupt a clean-up."""
     global _held, _pending
     _held += 1
     try:

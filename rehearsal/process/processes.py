@@ -1,4 +1,4 @@
-"""Processes that end with what started them, and all that they started."""
+"""Processes that end, together with their children, when the code that started them ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from rehearsal.errors import RehearsalError
+from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import held
 
 GRACE_SECONDS: Final = 15.0
@@ -32,10 +32,10 @@ def running(
     errors_on_terminal: bool = False,
     end_by: signal.Signals = signal.SIGTERM,
 ) -> Iterator[Process]:
-    """Runs ``command``; on leaving, it and its whole process group are gone.
+    """Runs ``command``. On exit, the process and its whole group are gone.
 
-    What it says goes to ``log``, its standard error to this process's if ``errors_on_terminal``.
-    ``end_by`` asks it to end; after ``GRACE_SECONDS`` it is not asked any more.
+    ``log`` takes its output; ``errors_on_terminal`` leaves standard error to the terminal.
+    On exit it gets the signal ``end_by``, and is killed if it still runs ``GRACE_SECONDS`` later.
     """
     process: Process | None = None
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -47,8 +47,8 @@ def running(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=None if errors_on_terminal else subprocess.STDOUT,
-                # A group of its own: it can be ended with all it starts, and Ctrl-C reaches it
-                # only through here, in the right order.
+                # A session of its own. So it can be ended with everything it starts, and Ctrl-C
+                # does not reach it directly but through here, in the right order.
                 start_new_session=True,
             )
         yield process
@@ -67,9 +67,9 @@ def run(
     errors_on_terminal: bool = False,
     end_by: signal.Signals = signal.SIGINT,
 ) -> None:
-    """Runs ``command`` to its end. Raises RehearsalError."""
-    # SIGINT as a terminal does it: node, as its wheel brings it, is started by a script, which
-    # waits for it on SIGINT only. Otherwise the CLI's lock can outlive it.
+    """Runs ``command`` and waits until it ends. Raises ProcessError."""
+    # SIGINT, as from a terminal: the wheel starts node from a script that waits for node on this
+    # signal only. After another signal, the lock of the CDK CLI can outlive the script.
     with running(
         command,
         environment,
@@ -80,13 +80,13 @@ def run(
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise RehearsalError(f"did not end within {timeout:.0f} s; see {log}") from None
+            raise ProcessError(f"did not end within {timeout:.0f} s; see {log}") from None
     if status != 0:
-        raise RehearsalError(f"ended with status {status}: {reason(text(log))}; see {log}")
+        raise ProcessError(f"ended with status {status}: {reason(text(log))}; see {log}")
 
 
 def await_line(process: Process, log: Path, pattern: str, seconds: float) -> str:
-    """The first line of ``log`` that matches ``pattern``. Raises RehearsalError."""
+    """The first line of ``log`` that matches ``pattern``. Raises ProcessError."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         ended = process.poll() is not None
@@ -94,38 +94,38 @@ def await_line(process: Process, log: Path, pattern: str, seconds: float) -> str
             if re.fullmatch(pattern, line):
                 return line
         if ended:
-            raise RehearsalError(f"ended with status {process.returncode}: {reason(text(log))}")
+            raise ProcessError(f"ended with status {process.returncode}: {reason(text(log))}")
         time.sleep(_POLL_SECONDS)
-    raise RehearsalError(f"did not start within {seconds:.0f} s; see {log}")
+    raise ProcessError(f"did not start within {seconds:.0f} s; see {log}")
 
 
 def text(log: Path) -> str:
-    """What a log holds, without colours."""
+    """The text of a log, without colours."""
     return _ESCAPES.sub("", log.read_text(encoding="utf-8", errors="replace"))
 
 
 def reason(said: str) -> str:
-    """The line that says best what went wrong.
+    """The line that explains a failure best.
 
-    The CDK CLI's verdict (marked with a cross) if there is one, else the last line, apart from the
-    one in which the CLI says that the app has failed, which the app has explained itself.
+    It is the CDK CLI's verdict, which begins with a cross, or else the last line. The line in which
+    the CLI reports that the app failed does not count, because the app has printed the reason.
     """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     lines = [line for line in lines if "Subprocess exited" not in line]
     verdicts = [line for line in lines if line.startswith("❌")]
-    return (verdicts or lines[-1:] or ["it said nothing"])[0].removeprefix("❌").strip()
+    return (verdicts or lines[-1:] or ["it printed nothing"])[0].removeprefix("❌").strip()
 
 
 def _end(process: Process, by: signal.Signals) -> None:
     _signal(process, by)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE_SECONDS)
-    # The group, even if its leader has ended: what it started may have stayed.
+    # The group, even if its leader has ended: its children may still run.
     _signal(process, signal.SIGKILL)
     process.wait()
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    # macOS says EPERM of a group that holds only zombies.
+    # macOS reports EPERM for a group that holds only zombies.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

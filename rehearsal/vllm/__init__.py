@@ -1,1 +1,1 @@
-"""Real vLLM on the CPU in place of the golden endpoints, with a model pair made for it."""
+"""Real vLLM on the CPU in place of golden endpoints, with a model pair made for it."""

@@ -1,10 +1,9 @@
-"""Two real vLLM servers on the CPU, started as the chart would start them."""
+"""Real vLLM servers on the CPU, started with the charts' own commands."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -12,17 +11,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmark.names import VARIANTS
 from experiment import Experiment
-from experiment.variants import variants
-from rehearsal.console import Steps
-from rehearsal.endpoints import Serving
+from rehearsal.console import Console
+from rehearsal.endpoints import Serving, services
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.pod.manifest import read_deployment
+from rehearsal.process.ports import free_port
 from rehearsal.process.processes import Process, reason, running, text
 from rehearsal.vllm import model_pair
-from rehearsal.vllm.server_command import Served, Server, adapt
+from rehearsal.vllm.server_command import Served, ServerCommand, server_command
 
 START_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
@@ -32,8 +30,9 @@ class VllmEndpoints:
     """vLLM as PyPI has it, with a model pair made on this machine."""
 
     name: Final = "vLLM on the CPU with a pair of tiny models"
-    steps: Final = 2
-    # On one core each, more sequences at once would measure the core: verification is not free.
+    stages: Final = 2
+    # Each server has one core. More sequences at once would measure the core, because verification
+    # is not free there.
     load: Final[Mapping[str, int]] = {"concurrency": 1}
 
     @contextlib.contextmanager
@@ -42,45 +41,49 @@ class VllmEndpoints:
         experiment: Experiment,
         layout: Layout,
         environment: Mapping[str, str],
-        steps: Steps,
+        console: Console,
     ) -> Iterator[Serving]:
-        """Starts both, shows it as two of ``steps``, and ends them. Raises RehearsalError."""
+        """Makes the model pair, starts the servers, which are two stages, and ends them.
+
+        Raises RehearsalError or ProcessError.
+        """
         if not layout.vllm.exists():
             raise RehearsalError(f"{layout.vllm}: is missing; make rehearse-vllm sets it up")
         known = model_pair.find(experiment, layout)
-        with steps.step("make the model pair", shows_itself=known is None) as step:
+        with console.stage("make the model pair", shows_itself=known is None) as stage:
             folder = known or model_pair.make(experiment, layout)
-            step.found = os.path.relpath(folder, layout.root)
+            stage.found = os.path.relpath(folder, layout.root)
         servers = _servers(experiment, layout, folder)
         with contextlib.ExitStack() as stack:
-            with steps.step("start two vLLM servers") as step:
+            with console.stage(f"start {len(servers)} vLLM servers") as stage:
                 urls = stack.enter_context(_running(servers, layout.logs))
-                step.found = ", ".join(f"{name} {url}" for name, url in urls.items())
+                stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
             yield Serving(urls, tuple(_said(servers)))
 
 
-def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, Server]:
+def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, ServerCommand]:
     home = layout.work / "vllm"
     home.mkdir(parents=True, exist_ok=True)
     cores = sorted(os.sched_getaffinity(0))
     return {
-        name: adapt(
+        variant.name: server_command(
             read_deployment(layout.manifests, variant.service),
             Served(
                 python=layout.vllm,
                 target=folder / "target",
                 draft=folder / "draft",
-                port=_free_port(),
+                # vLLM does not report its port if it is told to take any.
+                port=free_port(),
                 core=cores[index % len(cores)],
                 home=home,
             ),
         )
-        for index, (name, variant) in enumerate(zip(VARIANTS, variants(experiment), strict=True))
+        for index, variant in enumerate(services(experiment))
     }
 
 
 @contextlib.contextmanager
-def _running(servers: Mapping[str, Server], logs: Path) -> Iterator[dict[str, str]]:
+def _running(servers: Mapping[str, ServerCommand], logs: Path) -> Iterator[dict[str, str]]:
     with contextlib.ExitStack() as stack:
         started = {
             name: stack.enter_context(
@@ -115,17 +118,10 @@ def await_health(
     raise RehearsalError(f"vLLM for {name} did not start within {seconds:.0f} s; see {log}")
 
 
-def _said(servers: Mapping[str, Server]) -> Iterator[str]:
-    yield "vLLM on the CPU, by the chart's command. Not as in its pods:"
+def _said(servers: Mapping[str, ServerCommand]) -> Iterator[str]:
+    yield "vLLM on the CPU, by the charts' commands. Differences from the pods:"
     of_each = [server.differences for server in servers.values()]
     common = [line for line in of_each[0] if all(line in lines for lines in of_each)]
     yield from common
     for name, lines in zip(servers, of_each, strict=True):
         yield from (f"{name}: {line}" for line in lines if line not in common)
-
-
-def _free_port() -> int:
-    # vLLM does not say which port it took if it is told to take any.
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The chart's vLLM command, to be run here: all in which it differs from the pod's."""
+"""Turns the chart's vLLM command into one that runs here, and lists every difference."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _SPECULATIVE: Final = "--speculative-config"
 
 LEFT_OUT: Final[Mapping[str, str]] = {
     "--override-neuron-config": "settings of the Neuron backend",
-    "--additional-config": "settings of the Neuron backend, in the newer image's spelling",
-    "--disable-log-requests": "gone from vLLM, which has not logged requests by default since 0.10",
+    "--additional-config": "settings of the Neuron backend, as the newer image spells them",
+    "--disable-log-requests": "removed from vLLM, which logs no requests by default since 0.10",
 }
-"""Flag of the chart -> why it is not passed on. Every other flag is."""
+"""Flags of the chart that are not passed on, each with the reason. Every other flag is."""
 
 REPLACED: Final[Mapping[str, str]] = {
-    "--port": "a free one of the loopback",
+    "--port": "a free port on loopback",
     "--tensor-parallel-size": "1: one core in place of NeuronCores",
 }
-"""Flag of the chart -> what its value is here."""
+"""Flags of the chart whose value differs here, each with that value."""
 
 ADDED: Final[Mapping[str, str]] = {
     "--host": "127.0.0.1: loopback only",
     "--enforce-eager": "compiling 64 layers takes minutes on a CPU",
     "--no-enable-prefix-caching": "on by default upstream; the article's runtime has none, and "
-    "equal prompts would go without a prefill",
+    "a repeated prompt would skip its prefill",
 }
-"""Flag that the chart does not have -> why it is here. A flag that the chart has stays."""
+"""Flags that are added unless the chart has them, each with the reason."""
 
 ENVIRONMENT_LEFT_OUT: Final[Mapping[str, str]] = {
     "VLLM_NEURON_FRAMEWORK": "Neuron's",
-    "VLLM_RPC_TIMEOUT": "gone from vLLM with V0",
-    "VLLM_USE_V1": "gone from vLLM: there is no V0 any more",
+    "VLLM_RPC_TIMEOUT": "removed from vLLM together with V0",
+    "VLLM_USE_V1": "removed from vLLM: only V1 is left",
     "NEURON_COMPILED_ARTIFACTS": "Neuron's",
     "NEURON_LOGICAL_NC_CONFIG": "Neuron's",
 }
-"""Variable of the chart -> why it is not passed on. Every other variable is."""
+"""Variables of the chart that are not passed on, each with the reason. Every other one is."""
 
 ENVIRONMENT_ADDED: Final[Mapping[str, str]] = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
@@ -54,28 +54,32 @@ ENVIRONMENT_ADDED: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Served:
-    """What is served here, by which Python and where; ``core`` is the CPU's number."""
+    """What is served here, and by what."""
 
     python: Path
+    """The interpreter that has vLLM."""
     target: Path
     draft: Path
     port: int
     core: int
+    """Number of the CPU that it may use."""
     home: Path
 
 
 @dataclass(frozen=True)
-class Server:
-    """A command with its environment, where it serves, and what was changed of the chart's."""
+class ServerCommand:
+    """How to start a server here."""
 
     url: str
+    """Where it will serve, without ``/v1``."""
     command: tuple[str, ...]
     environment: Mapping[str, str]
     differences: tuple[str, ...]
+    """One line for each difference from the chart's command."""
 
 
-def adapt(pod: Pod, served: Served) -> Server:
-    """The server of ``pod``, to be run here. Raises RehearsalError."""
+def server_command(pod: Pod, served: Served) -> ServerCommand:
+    """The command of ``pod``, to be run here. Raises RehearsalError."""
     if pod.command is None or pod.command[:2] != _SERVE or len(pod.command) < 3:
         raise RehearsalError("the chart's command is not vllm serve MODEL")
     said = [f"{' '.join(_SERVE)}: {' '.join(_MODULE)} in Python, whose wheel has no such command"]
@@ -92,11 +96,12 @@ def adapt(pod: Pod, served: Served) -> Server:
             arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
             said.append(f"{flag}: added, {reason}")
     environment = _environment(pod, served, said)
-    # On a core of its own, or the faster of the two would take the other's time as well.
+    # A core of its own. Otherwise one server would take the time of another.
     pinned = ("taskset", "--cpu-list", str(served.core))
     said.append(f"one core, number {served.core}")
     url = f"http://127.0.0.1:{served.port}"
-    return Server(url, (*pinned, str(served.python), *arguments), environment, tuple(said))
+    command = (*pinned, str(served.python), *arguments)
+    return ServerCommand(url, command, environment, tuple(said))
 
 
 def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str | None]]:

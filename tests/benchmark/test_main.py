@@ -77,7 +77,9 @@ def shipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         Bucket=lambda bucket, region, sleep: standins.Bucket(tmp_path / "bucket", events),
     )
     publish = SimpleNamespace(
-        Publisher=lambda region, folder, sleep: standins.Publisher(tmp_path / "published", events),
+        Publisher=lambda experiment, region, folder, sleep: standins.Publisher(
+            tmp_path / "published", events
+        ),
     )
     monkeypatch.setitem(sys.modules, "benchmark.aws.bucket", store)
     monkeypatch.setitem(sys.modules, "benchmark.aws.cloudwatch", publish)
@@ -232,6 +234,13 @@ def test_the_command_from_end_to_end(
     )
     listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
     assert {metric["MetricName"] for metric in listed} == {m.name for m in catalogue.METRICS}
+    listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE, MetricName="TTFT")["Metrics"]
+    dimensions = {tuple((d["Name"], d["Value"]) for d in metric["Dimensions"]) for metric in listed}
+    assert dimensions == {
+        (("Experiment", "article"), ("Variant", variant), ("TestCase", case))
+        for variant in endpoints
+        for case in ("counting", "sonnets")
+    }
 
     again = call("run", **environment)
     assert again.returncode == 0, again.stderr

@@ -11,10 +11,9 @@ import pytest
 
 from charts.names import NAMESPACE
 from control_plane.choice import chosen, prepare
-from control_plane.programs import NoPrograms
+from control_plane.errors import ControlPlaneError, NoPrograms
 from control_plane.servers import ControlPlane
 from experiment import Experiment
-from rehearsal.errors import RehearsalError
 from rehearsal.process.interruption import interruptible
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, render
@@ -36,7 +35,7 @@ def why_not() -> str | None:
         prepare(os.environ)
     except NoPrograms as reason:
         return str(reason)
-    except RehearsalError as error:
+    except ControlPlaneError as error:
         pytest.exit(f"control plane: {error}", returncode=1)
     return None
 

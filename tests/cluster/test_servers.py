@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from control_plane.errors import ControlPlaneError
 from control_plane.programs import programs
 from control_plane.servers import ControlPlane, control_plane
-from rehearsal.errors import RehearsalError
 from tests.rehearsal.left import alive, descendants
 from tests.synthesis import ROOT
 
@@ -82,7 +82,7 @@ def test_a_program_that_ends_is_noticed(found: Path, tmp_path: Path) -> None:
         scheduler, _ = plane.processes["kube-scheduler"]
         scheduler.kill()
         scheduler.wait()
-        with pytest.raises(RehearsalError, match=r"kube-scheduler ended: .*kube-scheduler\.log"):
+        with pytest.raises(ControlPlaneError, match=r"kube-scheduler ended: .*kube-scheduler\.log"):
             plane.check()
 
 
@@ -90,9 +90,9 @@ def test_a_program_that_does_not_start_says_why(
     found: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("control_plane.servers.ADDRESS", "192.0.2.1")
-    monkeypatch.setattr("control_plane.servers._free_port", lambda: 6443)
+    monkeypatch.setattr("control_plane.servers.free_port", lambda address: 6443)
     with (
-        pytest.raises(RehearsalError, match=r"kube-apiserver ended: .*cannot assign"),
+        pytest.raises(ControlPlaneError, match=r"kube-apiserver ended: .*cannot assign"),
         control_plane(found, tmp_path),
     ):
         pass

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from control_plane.choice import chosen, prepare
+from control_plane.errors import ControlPlaneError
 from control_plane.kind import kind_cluster
-from rehearsal.errors import RehearsalError
 from stacks.cluster import KUBERNETES_VERSION
 
 KUBECTL = """#!/bin/sh
@@ -55,24 +55,24 @@ def test_a_kind_cluster_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("differently", "said"),
     [
-        ({"context": "production"}, "context production is not of a kind cluster"),
+        ({"context": "production"}, "context production is not a kind cluster's"),
         ({"server": "https://10.0.0.1:6443"}, "at https://10.0.0.1:6443; must be on loopback"),
         ({"server": "https://127.0.0.1.example.com"}, "must be on loopback"),
         ({"version": "v1.34.2"}, f"is v1.34.2; must be v{KUBERNETES_VERSION}"),
     ],
 )
 def test_any_other_is_refused(differently: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(RehearsalError, match=said):
+    with pytest.raises(ControlPlaneError, match=said):
         prepare(environment(tmp_path, **differently))
 
 
 def test_kubectls_own_words(tmp_path: Path) -> None:
     asking = environment(tmp_path)
     (tmp_path / "kubectl").write_text("#!/bin/sh\necho 'error: no context' >&2\nexit 1\n")
-    with pytest.raises(RehearsalError, match=r"^KUBECONFIG: error: no context$"):
+    with pytest.raises(ControlPlaneError, match=r"^KUBECONFIG: error: no context$"):
         kind_cluster(asking)
 
 
 def test_kubectl_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(RehearsalError, match="no kubectl on the PATH"):
+    with pytest.raises(ControlPlaneError, match="no kubectl on the PATH"):
         kind_cluster({"PATH": str(tmp_path), "KUBECONFIG": "config"})

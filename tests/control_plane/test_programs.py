@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from control_plane.__main__ import main
+from control_plane.errors import ControlPlaneError, NoPrograms
 from control_plane.programs import (
     MODULE,
     PROGRAMS,
-    NoPrograms,
     kubernetes_version,
     programs,
 )
-from rehearsal.errors import RehearsalError
 from stacks.cluster import KUBERNETES_VERSION
 
 GO_MOD = (MODULE / "go.mod").read_text()
@@ -116,7 +115,7 @@ def test_builds_again_with_another_go(with_go: dict[str, str]) -> None:
 
 
 def test_a_failed_build_says_why_and_is_not_kept(with_go: dict[str, str]) -> None:
-    with pytest.raises(RehearsalError, match=r"^go build: no space left; see .*\.log$"):
+    with pytest.raises(ControlPlaneError, match=r"^go build: no space left; see .*\.log$"):
         programs(with_go | {"BROKEN": "no space left"}, io.StringIO())
     assert programs(with_go, io.StringIO()).exists()
     assert Path(with_go["COUNT"]).read_text() == "built\n" * 2
@@ -125,13 +124,13 @@ def test_a_failed_build_says_why_and_is_not_kept(with_go: dict[str, str]) -> Non
 def test_gos_own_words_when_it_is_too_old(with_go: dict[str, str], tmp_path: Path) -> None:
     said = "go: go.mod requires go >= 1.25.0 (running go 1.22.2; GOTOOLCHAIN=local)"
     script(tmp_path / "bin" / "go", f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
-    with pytest.raises(RehearsalError) as refusal:
+    with pytest.raises(ControlPlaneError) as refusal:
         programs(with_go, io.StringIO())
     assert str(refusal.value) == said
 
 
 def test_a_go_that_has_no_such_words(with_go: dict[str, str]) -> None:
-    with pytest.raises(RehearsalError, match=r"is go1\.19\.8; must be go1\.25 or newer$"):
+    with pytest.raises(ControlPlaneError, match=r"is go1\.19\.8; must be go1\.25 or newer$"):
         programs(with_go | {"VERSION": "go1.19.8"}, io.StringIO())
 
 
@@ -143,7 +142,7 @@ def test_ready_programs_are_taken(assets: Callable[[str], dict[str, str]]) -> No
 def test_ready_programs_of_another_version_are_not(
     assets: Callable[[str], dict[str, str]],
 ) -> None:
-    with pytest.raises(RehearsalError, match=rf"v1\.34\.2; must be v{KUBERNETES_VERSION}$"):
+    with pytest.raises(ControlPlaneError, match=rf"v1\.34\.2; must be v{KUBERNETES_VERSION}$"):
         programs(assets("v1.34.2"))
 
 
@@ -152,7 +151,7 @@ def test_missing_programs_are_named(assets: Callable[[str], dict[str, str]]) -> 
     environment = assets("v1.35.4")
     for name in ("kube-controller-manager", "kube-scheduler"):
         Path(environment["KUBEBUILDER_ASSETS"], name).unlink()
-    with pytest.raises(RehearsalError, match="has no kube-controller-manager, kube-scheduler"):
+    with pytest.raises(ControlPlaneError, match="has no kube-controller-manager, kube-scheduler"):
         programs(environment)
 
 

@@ -199,6 +199,17 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
             ],
             id="more nodes than claims need",
         ),
+        pytest.param(
+            {
+                "capacity.nodes": 4,
+                "speculation": [speculation(f"k{number}") for number in range(15)],
+            },
+            [
+                "benchmark.test_cases = 10: 16 variants x 10 test cases are 160 cells; must be at "
+                "most 150, or the dashboards outgrow a CloudFormation template"
+            ],
+            id="more cells than the dashboards take",
+        ),
     ],
 )
 def test_what_is_refused(changes: dict[str, Any], lines: list[str]) -> None:

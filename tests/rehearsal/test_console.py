@@ -1,4 +1,4 @@
-"""Steps are shown on a terminal and in a log."""
+"""Stages are shown on a terminal and in a log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from rehearsal.console import Steps
+from rehearsal.console import Console
 
 
 class Terminal(io.StringIO):
@@ -16,12 +16,12 @@ class Terminal(io.StringIO):
 
 
 def show(stream: io.StringIO) -> str:
-    steps = Steps(2, stream)
-    with steps.step("first") as step:
-        step.found = "something"
-    with steps.step("second", shows_itself=True):
+    console = Console(2, stream)
+    with console.stage("first") as stage:
+        stage.found = "something"
+    with console.stage("second", shows_itself=True):
         pass
-    assert [step.title for step in steps.done] == ["first", "second"]
+    assert [stage.title for stage in console.done] == ["first", "second"]
     return re.sub(r"\d\.\d s", "0.0 s", stream.getvalue())
 
 
@@ -31,22 +31,22 @@ def test_plain_lines_in_a_log() -> None:
     )
 
 
-def test_one_line_for_a_step_on_a_terminal() -> None:
+def test_one_line_for_a_stage_on_a_terminal() -> None:
     left = [line.rpartition("\x1b[2K")[2] for line in show(Terminal()).split("\n")]
     assert left == ["[1/2] first: something, 0.0 s", "[2/2] second", "      0.0 s", ""]
 
 
-def test_a_step_that_fails_stays_the_current_one() -> None:
+def test_a_stage_that_fails_stays_the_current_one() -> None:
     stream = Terminal()
-    steps = Steps(1, stream)
+    console = Console(1, stream)
 
     def fail() -> None:
         raise ValueError("wrong")
 
-    with pytest.raises(ValueError, match="wrong"), steps.step("first"):
+    with pytest.raises(ValueError, match="wrong"), console.stage("first"):
         fail()
-    assert steps.current is not None
-    assert steps.current.title == "first"
-    assert steps.done == []
-    # Nothing of the turning sign is left in front of the line that says what went wrong.
+    assert console.current is not None
+    assert console.current.title == "first"
+    assert console.done == []
+    # Nothing of the spinner is left in front of the line that says what went wrong.
     assert stream.getvalue().endswith("\x1b[2K")

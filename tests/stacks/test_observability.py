@@ -1,38 +1,58 @@
+"""Dashboards and alarms: one curve a variant, the arithmetic, and CloudWatch's quotas."""
+
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Template
 
 from benchmark import metrics as catalogue
-from benchmark import names
+from benchmark import names, palette
+from experiment import Experiment
+from experiment.rules import MOST_CELLS
+from experiment.variants import variants
+from stacks.observability import ObservabilityStack
+from tests.matrix import MATRIX, THREE_VARIANTS
 from tests.synthesis import Synthesised
 
-PER_CASE = {
-    "EndToEndLatency",
-    "TimePerOutputToken",
-    "InterTokenLatency",
-    "TTFT",
-    "RequestOutputThroughput",
-    "TokensPerStep",
-}
 
-
-def test_every_test_case_has_base_and_sd_side_by_side(synthesised: Synthesised) -> None:
+def test_every_test_case_has_all_variants_side_by_side(each: Synthesised) -> None:
+    experiment = each.experiment
+    expected = {
+        (case.name, metric.name, variant.name)
+        for case in experiment.benchmark.test_cases
+        for metric in catalogue.METRICS
+        for variant in variants(experiment)
+    }
     shown = set()
-    for widget in _graphs(synthesised, "Comparison"):
-        metrics = [_metric(m) for m in widget["metrics"] if len(m) > 2]
-        variants = {m["Variant"] for m in metrics}
-        assert variants == {"Base", "SD"}, widget["title"]
-        if len(metrics) == 2:
-            shown |= {(m["TestCase"], m["name"]) for m in metrics if m.get("visible", True)}
-    for case in synthesised.experiment.benchmark.test_cases:
-        assert {name for shown_case, name in shown if shown_case == case.name} == PER_CASE
+    for widget in _graphs(each, "Comparison"):
+        metrics = [_metric(m) for m in widget["metrics"] if len(m) > 1]
+        if len({(m["TestCase"], m["name"]) for m in metrics if m.get("visible", True)}) == 1:
+            shown |= {(m["TestCase"], m["name"], m["Variant"]) for m in metrics}
+    assert shown == expected
 
 
-def test_figures_of_the_article_have_four_curves(synthesised: Synthesised) -> None:
+def test_a_variant_has_its_colour_in_every_graph_of_a_case(of_matrix: Any) -> None:
+    three = of_matrix(THREE_VARIANTS)
+    drawn = [
+        (m[-1]["label"].split(" ")[0], m[-1]["color"])
+        for widget in _graphs(three, "Comparison")
+        for m in widget["metrics"]
+        if "color" in m[-1] and m[-1].get("visible", True)
+    ]
+    colours = palette.of(variant.name for variant in variants(three.experiment))
+    assert set(drawn) == {(name, colour.light) for name, colour in colours.items()}
+
+
+def test_figures_of_the_article_have_a_curve_for_each_variant_and_headline(
+    synthesised: Synthesised,
+) -> None:
     figures = [w for w in _graphs(synthesised, "Comparison") if w["title"].startswith("Figure")]
     assert [figure["title"][:9] for figure in figures] == ["Figure 3.", "Figure 4.", "Figure 5."]
     for figure in figures:
@@ -45,38 +65,106 @@ def test_figures_of_the_article_have_four_curves(synthesised: Synthesised) -> No
         ]
 
 
-def test_metrics_are_those_the_benchmark_publishes(synthesised: Synthesised) -> None:
+def test_metrics_are_those_the_benchmark_publishes(each: Synthesised) -> None:
     published = {metric.name for metric in catalogue.METRICS}
-    for widget in _graphs(synthesised, "Comparison"):
-        for metric in (_metric(m) for m in widget["metrics"] if len(m) > 2):
-            assert metric["namespace"] == names.NAMESPACE
-            assert metric["name"] in published
+    for metric in _measured(each):
+        assert metric["namespace"] == names.NAMESPACE
+        assert metric["name"] in published
+        assert metric["Experiment"] == each.experiment.name
 
 
-def test_speed_up_is_base_over_sd(synthesised: Synthesised) -> None:
-    expressions = [
-        m[0]["expression"]
-        for widget in _graphs(synthesised, "Comparison")
-        if widget["title"].startswith("Speed-up (")
-        for m in widget["metrics"]
-        if "expression" in m[0]
+def test_a_metric_of_the_catalogue_is_drawn_for_every_case_and_variant(
+    article: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = catalogue.Metric("QueueTime", "Seconds", "Time in the queue", "", lambda record: ())
+    monkeypatch.setattr(catalogue, "METRICS", (*catalogue.METRICS, metric))
+    graphs = [w for w in _widgets(_template(article)) if w["title"] == "Time in the queue"]
+    assert len(graphs) == len(article.benchmark.test_cases)
+    for graph in graphs:
+        assert [m["Variant"] for m in map(_metric, graph["metrics"])] == ["Base", "SD"]
+        assert graph["yAxis"]["left"]["label"] == "Seconds"
+
+
+def test_speed_up_is_the_baseline_over_the_variant(variation: Callable[..., Experiment]) -> None:
+    """Each variant is held against the baseline of its own batch."""
+    experiment = variation(
+        {
+            "speculation": [
+                {"name": "SD", "mode": "fused", "num_speculative_tokens": 7},
+                {"name": "SD-8", "mode": "fused", "num_speculative_tokens": 7, "batch": 8},
+            ],
+            "serving.devices": 4,
+            "serving.tensor_parallel": 16,
+            "capacity.nodes": 1,
+        }
+    )
+    speed_ups = [
+        w for w in _widgets(_template(experiment)) if w["title"] == "Speed-up over the baseline"
     ]
-    cases = synthesised.experiment.benchmark.test_cases
-    assert expressions == [
-        f"base_{c.name.replace('-', '_')} / sd_{c.name.replace('-', '_')}" for c in cases
-    ]
+    assert len(speed_ups) == len(experiment.benchmark.test_cases)
+    for widget in speed_ups:
+        operand = {m[-1]["id"]: _metric(m) for m in widget["metrics"] if len(m) > 1}
+        quotients = [m[0] for m in widget["metrics"] if len(m) == 1]
+        found = {}
+        for quotient in quotients:
+            above, below = (operand[name] for name in quotient["expression"].split(" / "))
+            assert above["TestCase"] == below["TestCase"]
+            assert above["name"] == below["name"] == catalogue.TIME_PER_OUTPUT_TOKEN.name
+            found[quotient["label"]] = (above["Variant"], below["Variant"])
+        assert found == {
+            "SD over Base": ("Base", "SD"),
+            "SD-8 over Base-batch-8": ("Base-batch-8", "SD-8"),
+        }
 
 
 def test_cost_charges_each_service_its_half_of_the_node(synthesised: Synthesised) -> None:
     (widget, *_) = (
         w for w in _graphs(synthesised, "Comparison") if w["title"].startswith("USD per million")
     )
-    expression = next(m[0]["expression"] for m in widget["metrics"] if "expression" in m[0])
-    factor = float(expression.partition(" ")[0])
-    # At one token a second for the whole service: half of 35.7608 USD an hour, for a million of
-    # seconds.
-    assert factor == pytest.approx(35.7608 / 2 / 3600 * 1e6, rel=1e-4)
-    assert expression.endswith("* 4)")
+    quotients = {m[0]["label"]: m[0]["expression"] for m in widget["metrics"] if len(m) == 1}
+    assert list(quotients) == ["Base", "SD"]
+    for position, expression in enumerate(quotients.values()):
+        usd, _, tokens_per_second = expression.partition(" / ")
+        # Half of 35.7608 USD an hour, for a million seconds.
+        assert float(usd) == pytest.approx(35.7608 / 2 / 3600 * 1e6, rel=1e-4)
+        assert tokens_per_second == f"(v{position}_repeat_line * 4)"
+
+
+def test_quotas_are_kept(each: Synthesised) -> None:
+    _assert_quotas(each.template("observability"))
+
+
+def test_quotas_are_kept_with_most_cells(variation: Callable[..., Experiment]) -> None:
+    speculation = {"mode": "fused", "num_speculative_tokens": 7}
+    experiment = variation(
+        {
+            "name": "a-name-of-20-letters",
+            "serving.devices": 1,
+            "serving.tensor_parallel": 4,
+            "speculation": [{"name": f"variant-{n}-of-{'x' * 7}"} | speculation for n in range(4)],
+            "benchmark.test_cases": [
+                {
+                    "name": f"case-{number:02}-{'x' * 32}",
+                    "line": f"{number} " + "y" * 2000,
+                    "structure": ("structured", "open-ended")[number % 2],
+                    "headline": number < 2,
+                }
+                for number in range(30)
+            ],
+        }
+    )
+    assert len(variants(experiment)) * 30 == MOST_CELLS
+    _assert_quotas(_template(experiment))
+
+
+def test_two_experiments_share_no_metric_and_no_name(
+    of_matrix: Callable[[str], Synthesised],
+) -> None:
+    matrix = [of_matrix(name) for name in MATRIX]
+    for one, other in itertools.combinations(matrix, 2):
+        for found in (_identities, _names):
+            assert found(one)
+            assert found(one).isdisjoint(found(other))
 
 
 def test_nodes_dashboard_reads_container_insights_by_cluster(synthesised: Synthesised) -> None:
@@ -93,11 +181,28 @@ def test_alarms_tell_the_topic_and_stay_quiet_without_data(synthesised: Synthesi
     assert set(alarms) == {
         "article-node-idle",
         "article-ecc-errors",
-        "article-speculation-lost-its-benefit",
+        "article-speculation-lost-its-benefit-SD",
     }
     for alarm in alarms.values():
         assert alarm["TreatMissingData"] == "notBreaching"
         assert len(alarm["AlarmActions"]) == 1
+
+
+def test_each_variant_has_an_alarm_on_its_speed_up(of_matrix: Any) -> None:
+    three = of_matrix(THREE_VARIANTS)
+    alarms = {
+        a["Properties"]["AlarmName"]: a["Properties"]
+        for _, a in _alarms(three)
+        if "lost-its-benefit" in a["Properties"]["AlarmName"]
+    }
+    prefix = "three-variants-speculation-lost-its-benefit"
+    assert set(alarms) == {f"{prefix}-k3", f"{prefix}-K-7"}
+    for name, alarm in alarms.items():
+        variant = name.removeprefix(f"{prefix}-")
+        assert f"{variant} is less than 1.2x as fast as Base" in alarm["AlarmDescription"]
+        operands = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
+        assert [_dimensions(metric)["Variant"] for metric in operands] == ["Base", variant]
+        assert {_dimensions(metric)["Experiment"] for metric in operands} == {"three-variants"}
 
 
 def test_idle_alarm_waits_as_long_as_the_experiment_says(synthesised: Synthesised) -> None:
@@ -134,17 +239,38 @@ def _alarms(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _graphs(synthesised: Synthesised, dashboard: str) -> Iterator[dict[str, Any]]:
-    """Properties of the graphs of one dashboard."""
-    resources = synthesised.template("observability")["Resources"]
-    (body,) = (
-        resource["Properties"]["DashboardBody"]
-        for logical_id, resource in resources.items()
-        if resource["Type"] == "AWS::CloudWatch::Dashboard" and logical_id.startswith(dashboard)
-    )
-    text = body if isinstance(body, str) else "".join(map(str, body["Fn::Join"][1]))
-    for widget in json.loads(text)["widgets"]:
-        if widget["type"] == "metric":
-            yield widget["properties"]
+    """Properties of the graphs of the dashboards whose ids begin with ``dashboard``."""
+    yield from _widgets(synthesised.template("observability"), dashboard)
+
+
+def _widgets(template: dict[str, Any], dashboard: str = "Comparison") -> Iterator[dict[str, Any]]:
+    for logical_id, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::CloudWatch::Dashboard" and logical_id.startswith(dashboard):
+            for widget in json.loads(_body(resource["Properties"]["DashboardBody"]))["widgets"]:
+                if widget["type"] == "metric":
+                    yield widget["properties"]
+
+
+def _assert_quotas(template: dict[str, Any]) -> None:
+    """500 widgets and 2,500 metrics a dashboard, 500 metrics a graph, 1 MB a template."""
+    assert len(json.dumps(template, indent=1)) < 1_000_000
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::CloudWatch::Dashboard":
+            widgets = json.loads(_body(resource["Properties"]["DashboardBody"]))["widgets"]
+            metrics = [len(widget["properties"].get("metrics", ())) for widget in widgets]
+            assert len(widgets) <= 500
+            assert max(metrics) <= 500
+            assert sum(metrics) <= 2500
+
+
+def _body(body: Any) -> str:
+    return body if isinstance(body, str) else "".join(map(str, body["Fn::Join"][1]))
+
+
+def _template(experiment: Experiment) -> dict[str, Any]:
+    app = cdk.App()
+    stack = ObservabilityStack(app, "observability", experiment=experiment)
+    return dict(Template.from_stack(stack).to_json())
 
 
 def _metric(entry: list[Any]) -> dict[str, Any]:
@@ -152,3 +278,44 @@ def _metric(entry: list[Any]) -> dict[str, Any]:
     namespace, name, *dimensions, options = entry
     pairs = dict(zip(dimensions[::2], dimensions[1::2], strict=True))
     return {"namespace": namespace, "name": name, **pairs, **options}
+
+
+def _measured(synthesised: Synthesised) -> Iterator[dict[str, Any]]:
+    """The rows of the comparison dashboards that are metrics, not expressions."""
+    for widget in _graphs(synthesised, "Comparison"):
+        yield from (_metric(row) for row in widget["metrics"] if len(row) > 1)
+
+
+def _dimensions(metric: dict[str, Any]) -> dict[str, str]:
+    return {dimension["Name"]: dimension["Value"] for dimension in metric["Dimensions"]}
+
+
+def _identities(synthesised: Synthesised) -> set[str]:
+    """What CloudWatch knows the metrics of dashboards and alarms by."""
+    rows = [
+        row[:-1]
+        for board in ("Comparison", "Nodes")
+        for w in _graphs(synthesised, board)
+        for row in w["metrics"]
+        if len(row) > 1
+    ]
+    alarms = [
+        [m["Namespace"], m["MetricName"], *itertools.chain(*sorted(_dimensions(m).items()))]
+        for _, alarm in _alarms(synthesised)
+        for query in alarm["Properties"]["Metrics"]
+        if (m := query.get("MetricStat", {}).get("Metric"))
+    ]
+    return {json.dumps(identity) for identity in [*rows, *alarms]}
+
+
+def _names(synthesised: Synthesised) -> set[str]:
+    """The names that the stacks give to what they make."""
+    given = ("AlarmName", "BucketName", "BudgetName", "DashboardName", "LogGroupName", "TopicName")
+    return {
+        json.dumps([key, value])
+        for _, resource in synthesised.resources()
+        for properties in (resource.get("Properties", {}),)
+        for key, value in (properties | properties.get("Budget", {})).items()
+        # A name made of that of a resource is as unique as that is.
+        if key in given and not re.search('"Ref": "(?!AWS::)', json.dumps(value))
+    } | {f"{synthesised.experiment.name}-{stack}" for stack in synthesised.stacks}

@@ -1,26 +1,27 @@
-"""Dashboards are read as the console shows them."""
+"""Dashboards are read as the console shows them, and compared with what was published."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmark import names
 from benchmark.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TTFT
-from benchmark.names import BASE, NAMESPACE, VARIANTS
 from experiment import Experiment
+from experiment.variants import variants
 from rehearsal.aws import checks, dashboards
 from rehearsal.aws.client import Aws
+from rehearsal.aws.dashboards import Curve, Identity
 from rehearsal.errors import RehearsalError
 
-START = datetime.now(UTC) - timedelta(minutes=1)
+STACK = "article-observability"
 
 
-def metric(*row: Any) -> dict[str, Any]:
-    return {"type": "metric", "properties": {"title": "a title", "metrics": list(row)}}
+def graph(*rows: Any) -> dict[str, Any]:
+    return {"type": "metric", "properties": {"title": "a title", "metrics": list(rows)}}
 
 
 def deploy(aws: Aws, name: str, *items: dict[str, Any]) -> Any:
@@ -34,102 +35,88 @@ def publish(aws: Aws, experiment: Experiment, *without: tuple[str, str, str]) ->
     cloudwatch = aws.client("cloudwatch")
     for case in experiment.benchmark.test_cases:
         data = [
-            {
-                "MetricName": metric.name,
-                "Dimensions": [
-                    {"Name": "Variant", "Value": variant},
-                    {"Name": "TestCase", "Value": case.name},
-                ],
-                "Value": 2.0 if variant == BASE else 0.5,
-                # Of one period, however long it takes to publish them.
-                "Timestamp": START,
-            }
-            for variant in VARIANTS
+            datum(metric.name, experiment.name, variant.name, case.name)
+            for variant in variants(experiment)
             for metric in METRICS
-            if (case.name, variant, metric.name) not in without
+            if (case.name, variant.name, metric.name) not in without
         ]
-        cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+        cloudwatch.put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
 
 
-def test_rows_become_queries(aws: Aws) -> None:
+def datum(metric: str, experiment: str, variant: str, case: str) -> dict[str, Any]:
+    dimensions = {
+        names.EXPERIMENT_DIMENSION: experiment,
+        names.VARIANT_DIMENSION: variant,
+        names.TEST_CASE_DIMENSION: case,
+    }
+    return {
+        "MetricName": metric,
+        "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
+        "Value": 1.0,
+    }
+
+
+def test_a_curve_knows_the_metrics_behind_it(aws: Aws) -> None:
     title = {"type": "text", "properties": {"markdown": "## counting\nfrom 1"}}
-    graph = metric(
-        ["N", "A", "Variant", "SD", {"stat": "p90", "period": 60, "id": "a", "visible": False}],
+    rows = graph(
+        ["N", "A", "Variant", "SD", {"stat": "p90", "id": "a", "visible": False}],
         [{"expression": "a * 2", "label": "twice"}],
         ["N", "B"],
     )
-    cloudwatch = deploy(aws, "rows", title, graph)
-    (widget,) = dashboards.widgets(cloudwatch, "rows")
-    assert widget.place == "counting: a title"
-    assert widget.namespaces == {"N"}
-    hidden, twice, plain = widget.queries
-    assert hidden["MetricStat"] == {
-        "Metric": {
-            "Namespace": "N",
-            "MetricName": "A",
-            "Dimensions": [{"Name": "Variant", "Value": "SD"}],
-        },
-        "Period": 60,
-        "Stat": "p90",
-    }
-    assert (hidden["Id"], hidden["ReturnData"]) == ("a", False)
-    assert twice == {"Id": "row1", "ReturnData": True, "Expression": "a * 2", "Label": "twice"}
-    # CloudWatch's own defaults.
-    assert (plain["MetricStat"]["Period"], plain["MetricStat"]["Stat"]) == (300, "Average")
-
-
-def test_visible_curves_have_their_values(aws: Aws) -> None:
-    row = ["Curves", "A", {"id": "a", "label": "the operand", "visible": False}]
-    cloudwatch = deploy(aws, "curves", metric([{"expression": "a * 2", "label": "twice"}], row))
-    cloudwatch.put_metric_data(Namespace="Curves", MetricData=[{"MetricName": "A", "Value": 3}])
-    (widget,) = dashboards.widgets(cloudwatch, "curves")
-    (curve,) = dashboards.read(cloudwatch, widget, START, datetime.now(UTC))
-    assert (curve.label, curve.values) == ("twice", (6,))
+    cloudwatch = deploy(aws, "rows", title, rows)
+    hidden = Identity("N", "A", frozenset({("Variant", "SD")}))
+    assert dashboards.curves(cloudwatch, "rows") == [
+        Curve("counting: a title", "twice", frozenset({hidden})),
+        Curve("counting: a title", "N B", frozenset({Identity("N", "B", frozenset())})),
+    ]
 
 
 @pytest.mark.parametrize(
     ("item", "problem"),
     [
-        (metric(["N", "A"], ["...", "SD"]), "cannot read the metric"),
-        (metric(["N", "A", {"id": "Upper"}]), "takes no id 'Upper'"),
+        (graph(["N", "A"], ["...", "SD"]), "cannot read the metric"),
+        (graph(["N", "A", {"id": "Upper"}]), "takes no id 'Upper'"),
+        (graph(["N", "A", {"id": "a"}], [{"expression": "a / b"}]), "b is the id of no metric"),
+        (graph(["N", "A", {"id": "a"}], [{"expression": "a / "}]), "cannot read 'a / '"),
         ({"type": "log", "properties": {}}, "a widget of type log"),
     ],
 )
-def test_what_cannot_be_read_is_not_passed_over(
-    aws: Aws, item: dict[str, Any], problem: str
-) -> None:
+def test_what_cloudwatch_refuses_is_refused(aws: Aws, item: dict[str, Any], problem: str) -> None:
     cloudwatch = deploy(aws, "unreadable", item)
     with pytest.raises(RehearsalError, match=problem):
-        dashboards.widgets(cloudwatch, "unreadable")
+        dashboards.curves(cloudwatch, "unreadable")
 
 
-def test_every_curve_has_to_show_something(
-    deployed: Aws, article: Experiment, tmp_path: Path
-) -> None:
-    log = tmp_path / "dashboards.txt"
-    with pytest.raises(RehearsalError, match=r"shows nothing: .*Figure 3.* and 169 more"):
-        checks.dashboards_show(deployed, "article", START, log)
+def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment) -> None:
+    with pytest.raises(RehearsalError, match=r"Figure 3.*: structured, Base shows nothing; .*more"):
+        checks.dashboards_show(deployed, STACK)
 
     publish(deployed, article, ("counting", "SD", TIME_PER_OUTPUT_TOKEN.name))
     with pytest.raises(RehearsalError) as caught:
-        checks.dashboards_show(deployed, "article", START, log)
-    assert str(caught.value).startswith(
-        "shows nothing: article-comparison: Speed-up of every test case: time per output token, "
-        "Base over SD: counting; counting (structured): Time per output token: SD p50; "
-        "counting (structured): Speed-up (Base over SD): counting; see "
+        checks.dashboards_show(deployed, STACK)
+    assert str(caught.value) == (
+        "article-observability: article-comparison: Speed-up of every test case: time per output "
+        "token, baseline over variant: counting, SD shows nothing; counting (structured): Time per "
+        "output token: SD p50 shows nothing; counting (structured): Speed-up over the baseline: SD "
+        "over Base shows nothing"
     )
 
     publish(deployed, article)
-    found = checks.dashboards_show(deployed, "article", START, log)
-    assert found.startswith("172 curves in 84 widgets all show values (6 widgets of node")
-    lines = log.read_text().splitlines()
-    assert "counting (structured): Speed-up (Base over SD) | counting | 4" in lines
-    assert f"counting (structured): {TTFT.title} | SD p50 | 0.5" in lines
+    assert checks.dashboards_show(deployed, STACK) == (
+        "232 curves draw the 180 published metrics (12 others draw node telemetry, and there are "
+        "no nodes)"
+    )
 
-
-def test_without_dashboards_there_is_nothing_to_see(aws: Aws, tmp_path: Path) -> None:
-    with pytest.raises(RehearsalError, match="shows nothing: any dashboard"):
-        checks.dashboards_show(aws, "nobody", START, tmp_path / "dashboards.txt")
+    # The same experiment with another variant; and another experiment with the same variant.
+    for experiment, variant in (("article", "Third"), ("another", "SD")):
+        data = [datum(TTFT.name, experiment, variant, "counting")]
+        deployed.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+    with pytest.raises(RehearsalError) as caught:
+        checks.dashboards_show(deployed, STACK)
+    assert str(caught.value) == (
+        "article-observability: TTFT of another counting SD is on no dashboard; TTFT of article "
+        "counting Third is on no dashboard"
+    )
 
 
 def test_the_bucket_has_to_hold_the_run(deployed: Aws, tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
-"""What moto lacks, it lacks still; what stands in for it works."""
+"""moto still lacks what is mended here, and the mends work."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
@@ -14,7 +13,6 @@ from moto import mock_aws
 
 from rehearsal.aws.client import Aws
 
-NOW = datetime.now(UTC).replace(second=0, microsecond=0)
 KEY = {
     "Resources": {
         "Key": {
@@ -42,49 +40,12 @@ SUBSCRIPTION = {
 }
 
 
-def put(cloudwatch: Any, name: str, values: list[float], namespace: str = "Qwen/LLMPerf") -> None:
-    datum = {
-        "MetricName": name,
-        "Dimensions": [{"Name": "Variant", "Value": "SD"}],
-        "Timestamp": NOW,
-        "Values": values,
-        "Counts": [2.0] * len(values),
-    }
-    cloudwatch.put_metric_data(Namespace=namespace, MetricData=[datum])
-
-
-def query(identifier: str, name: str, stat: str) -> dict[str, Any]:
-    metric = {
-        "Namespace": "Qwen/LLMPerf",
-        "MetricName": name,
-        "Dimensions": [{"Name": "Variant", "Value": "SD"}],
-    }
-    return {"Id": identifier, "MetricStat": {"Metric": metric, "Period": 60, "Stat": stat}}
-
-
-def ask(cloudwatch: Any, *queries: dict[str, Any]) -> dict[str, list[float]]:
-    answer = cloudwatch.get_metric_data(
-        MetricDataQueries=queries, StartTime=NOW, EndTime=NOW + timedelta(minutes=1)
-    )
-    return {result["Id"]: result["Values"] for result in answer["MetricDataResults"]}
-
-
 @pytest.fixture
 def unmended(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "none")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "none")
     with mock_aws():
         yield lambda service: boto3.client(service, region_name="us-east-2")
-
-
-def test_moto_knows_no_percentiles_no_mathematics_and_no_namespaces(unmended: Any) -> None:
-    cloudwatch = unmended("cloudwatch")
-    put(cloudwatch, "A", [1.0], namespace="Other")
-    assert ask(cloudwatch, query("a", "A", "Average")) == {"a": [1]}
-    mathematics = {"Id": "e", "Expression": "a / a"}
-    assert ask(cloudwatch, query("a", "A", "Average"), mathematics)["e"] == []
-    with pytest.raises(TypeError):
-        ask(cloudwatch, query("a", "A", "p50"))
 
 
 def test_moto_cannot_tag_a_key_of_cloudformation(unmended: Any) -> None:
@@ -98,25 +59,6 @@ def test_moto_cannot_subscribe_for_cloudformation(unmended: Any) -> None:
             StackName="topics", TemplateBody=json.dumps(SUBSCRIPTION)
         )
     assert unmended("sns").list_subscriptions()["Subscriptions"] == []
-
-
-def test_percentiles_mathematics_and_namespaces(aws: Aws) -> None:
-    cloudwatch = aws.client("cloudwatch")
-    put(cloudwatch, "A", [1.0, 2.0, 9.0])
-    put(cloudwatch, "B", [4.0])
-    put(cloudwatch, "B", [1000.0], namespace="Other")
-    found = ask(
-        cloudwatch,
-        query("a", "A", "p50"),
-        query("b", "B", "Sum"),
-        {"Id": "e", "Expression": "b / a"},
-    )
-    assert found == {"a": [2], "b": [8], "e": [4]}
-
-
-def test_what_cloudwatch_refuses_is_refused(aws: Aws) -> None:
-    with pytest.raises(ClientError, match="no query has the id nobody"):
-        ask(aws.client("cloudwatch"), {"Id": "e", "Expression": "1 / nobody"})
 
 
 def test_a_key_of_cloudformation_has_its_tags(deployed: Aws) -> None:

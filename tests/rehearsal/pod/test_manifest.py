@@ -1,19 +1,20 @@
-"""The rehearsal runs what the pod runs, but for what it says."""
+"""The rehearsal runs what the pod runs, and lists every difference."""
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from benchmark import config as configuration
-from rehearsal.endpoints import GoldenEndpoints
+from benchmark.config import Config
 from rehearsal.errors import RehearsalError
-from rehearsal.pod.as_process import Benchmark, Place, adapt
+from rehearsal.golden.endpoints import GoldenEndpoints
+from rehearsal.pod.as_process import Benchmark, Place, as_process
 from rehearsal.pod.manifest import Pod, entry_point, read_pod
 from tests.synthesis import ROOT, Synthesised
 
@@ -42,7 +43,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def adapted(pod: Pod, place: Place) -> Benchmark:
-    return adapt(pod, ["python", "-m", "benchmark"], place)
+    return as_process(pod, ["python", "-m", "benchmark"], place)
 
 
 def write(directory: Path, *objects: dict[str, Any]) -> Path:
@@ -80,7 +81,7 @@ def test_no_entry_point(tmp_path: Path) -> None:
     [
         ([], "no Pod p"),
         ([a_pod(envFrom=[])], "envFrom is not understood"),
-        ([a_pod(env=[{"name": "A", "valueFrom": {"secretKeyRef": {}}}])], "A comes from what"),
+        ([a_pod(env=[{"name": "A", "valueFrom": {"secretKeyRef": {}}}])], "A has a source that"),
     ],
 )
 def test_what_is_not_understood_is_not_passed_over(
@@ -106,38 +107,45 @@ def test_the_environment_is_the_pod_s_and_the_way_to_aws(pod: Pod, place: Place)
     }
 
 
-def test_the_configuration_differs_in_what_is_said_and_nothing_else(
-    pod: Pod, place: Place, tmp_path: Path
-) -> None:
+def test_the_configuration_differs_in_what_is_said_and_nothing_else(pod: Pod, place: Place) -> None:
     benchmark = adapted(pod, place)
     ((path, text),) = benchmark.files.items()
     assert path == place.mounts["/etc/benchmark"] / "config.json"
-    before, after = json.loads(pod.files[CONFIG]), json.loads(text)
-    assert after["endpoints"] == ENDPOINTS
-    assert after.pop("stand_in") == GoldenEndpoints.name
-    assert {key for key in before["load"] if before["load"][key] != after["load"][key]} == set(
-        GoldenEndpoints.load
+    before = Config.model_validate_json(pod.files[CONFIG])
+    after = Config.model_validate_json(text)
+    assert after.endpoints == ENDPOINTS
+    assert after.bucket == benchmark.bucket
+    assert after.stand_in == GoldenEndpoints.name
+    assert after.load == before.load.model_copy(update=dict(GoldenEndpoints.load))
+    variants = tuple(
+        changed.model_copy(update={"endpoint": variant.endpoint})
+        for changed, variant in zip(after.variants, before.variants, strict=True)
     )
-    for key in ("endpoints", "load"):
-        after[key] = before[key]
-    assert after == before
-    (tmp_path / "config.json").write_text(text)
-    assert configuration.read(tmp_path / "config.json").bucket == benchmark.bucket
+    changed = {"variants": variants, "load": before.load, "stand_in": None}
+    assert after.model_copy(update=changed | {"bucket": before.bucket}) == before
+
+
+def test_a_variant_without_an_endpoint_is_one_line(pod: Pod, place: Place) -> None:
+    one = {"Base": ENDPOINTS["Base"]}
+    with pytest.raises(RehearsalError, match=r"^no endpoint stands in for the variant SD$"):
+        adapted(pod, replace(place, endpoints=one))
 
 
 def test_the_account_is_filled_in(pod: Pod, place: Place) -> None:
     text = pod.files[CONFIG].replace("111122223333", "${AWS_ACCOUNT_ID}")
-    unknown = Pod(None, pod.arguments, pod.environment, pod.fields, pod.mounts, {CONFIG: text})
-    assert adapted(unknown, place).bucket == "article-models-123456789012-us-east-2"
+    assert (
+        adapted(replace(pod, files={CONFIG: text}), place).bucket
+        == "article-models-123456789012-us-east-2"
+    )
 
 
 def test_every_difference_is_said(pod: Pod, place: Place) -> None:
     said = "\n".join(adapted(pod, place).differences)
     for expected in (
         "RUN_ID: rehearsal-1 in place of metadata.uid",
-        f"folder: /results is {place.mounts['/results']}",
+        f"folder: {place.mounts['/results']} in place of /results",
         "AWS: http://localhost:3 in place of AWS",
-        "endpoints.SD: http://127.0.0.1:2/v1 in place of http://qwen-sd-vllm.",
+        "variants.SD.endpoint: http://127.0.0.1:2/v1 in place of http://qwen-sd-vllm.",
         "load.mean_output_tokens: 120 in place of 600",
         "load.rounds: 2 in place of 3",
     ):
@@ -147,9 +155,7 @@ def test_every_difference_is_said(pod: Pod, place: Place) -> None:
 def test_a_load_that_is_smaller_already_stays(pod: Pod, place: Place) -> None:
     config = json.loads(pod.files[CONFIG])
     config["load"]["rounds"] = 1
-    files = {CONFIG: json.dumps(config)}
-    small = Pod(None, pod.arguments, pod.environment, pod.fields, pod.mounts, files)
-    benchmark = adapted(small, place)
+    benchmark = adapted(replace(pod, files={CONFIG: json.dumps(config)}), place)
     (text,) = benchmark.files.values()
     assert json.loads(text)["load"]["rounds"] == 1
     assert not any(difference.startswith("load.rounds") for difference in benchmark.differences)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.errors import RehearsalError
+from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import Interrupted, held, interruptible
 from rehearsal.process.processes import await_line, reason, run, running
 from tests.rehearsal.left import in_group, left_in_group
@@ -83,12 +83,12 @@ def test_handlers_are_put_back() -> None:
 
 def test_a_failure_is_one_line(tmp_path: Path) -> None:
     program = "import sys; print('first'); print('the reason'); sys.exit(3)"
-    with pytest.raises(RehearsalError, match=r"^ended with status 3: the reason; see .*log$"):
+    with pytest.raises(ProcessError, match=r"^ended with status 3: the reason; see .*log$"):
         run(python(program), os.environ, tmp_path / "log", 10)
 
 
 def test_a_process_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(RehearsalError, match="did not end within 0 s"):
+    with pytest.raises(ProcessError, match="did not end within 0 s"):
         run(python(FAMILY), os.environ, tmp_path / "log", 0.3)
 
 
@@ -96,7 +96,7 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with (
         running(python("raise SystemExit('no port')"), os.environ, log) as process,
-        pytest.raises(RehearsalError, match="ended with status 1: no port"),
+        pytest.raises(ProcessError, match="ended with status 1: no port"),
     ):
         await_line(process, log, "ready", 10)
 
@@ -104,7 +104,7 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("", "it said nothing"),
+        ("", "it printed nothing"),
         ("one\ntwo\n\n", "two"),
         ("\n ❌  article-model-store failed: no bucket\n\nat Deployer\n", "article-model-store"),
         ("mine.yaml:6: name: is required\nSubprocess exited with error 1\n", "mine.yaml:6: name"),

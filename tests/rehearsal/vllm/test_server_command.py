@@ -21,8 +21,8 @@ from rehearsal.vllm.server_command import (
     LEFT_OUT,
     REPLACED,
     Served,
-    Server,
-    adapt,
+    ServerCommand,
+    server_command,
 )
 from tests.experiment.files import EAGLE
 from tests.synthesis import Synthesised
@@ -58,7 +58,7 @@ def flags(command: tuple[str, ...]) -> dict[str, str | None]:
 
 def test_each_flag_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served) -> None:
     assert pod.command is not None
-    here = flags(adapt(pod, served).command)
+    here = flags(server_command(pod, served).command)
     changed = {*LEFT_OUT, *REPLACED, "--speculative-config"}
     for flag, value in flags(pod.command).items():
         assert (flag in here) != (flag in LEFT_OUT), flag
@@ -69,7 +69,7 @@ def test_each_flag_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served)
 
 
 def test_each_variable_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served) -> None:
-    here = adapt(pod, served).environment
+    here = server_command(pod, served).environment
     for name, value in pod.environment.items():
         assert (name in here) != (name in ENVIRONMENT_LEFT_OUT), name
         if name in here and name != "HOME":
@@ -80,7 +80,7 @@ def test_each_variable_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Ser
 
 def test_every_change_is_said(pod: Pod, served: Served) -> None:
     assert pod.command is not None
-    server = adapt(pod, served)
+    server = server_command(pod, served)
     said = "\n".join(server.differences)
     gone = {*LEFT_OUT, *REPLACED} & flags(pod.command).keys()
     for name in gone | {*ADDED, *ENVIRONMENT_ADDED}:
@@ -89,7 +89,9 @@ def test_every_change_is_said(pod: Pod, served: Served) -> None:
 
 def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, served: Served) -> None:
     manifests = synthesised.directory.parent / "dist"
-    base, speculative = (adapt(read_deployment(manifests, name), served) for name in SERVICES)
+    base, speculative = (
+        server_command(read_deployment(manifests, name), served) for name in SERVICES
+    )
     settings = json.loads(flags(speculative.command)["--speculative-config"] or "")
     assert [part for part in speculative.command if part not in base.command] == [
         "--speculative-config",
@@ -104,8 +106,8 @@ def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, serv
     assert base.environment == speculative.environment
 
 
-def adapted(pod: Pod, served: Served, *command: str) -> Server:
-    return adapt(dataclasses.replace(pod, command=command), served)
+def adapted(pod: Pod, served: Served, *command: str) -> ServerCommand:
+    return server_command(dataclasses.replace(pod, command=command), served)
 
 
 def test_a_flag_that_nobody_listed_is_passed_on(pod: Pod, served: Served) -> None:
