@@ -7,6 +7,9 @@ from typing import Final
 
 from experiment.schema import Experiment
 
+ACCOUNT_PLACEHOLDER: Final = "${AWS_ACCOUNT_ID}"
+"""Stands for the account in manifests that are written without one."""
+
 NAMESPACE: Final = "speculative-decoding"
 VLLM_PORT: Final = 8000
 
@@ -17,7 +20,6 @@ TRAINIUM_NODES: Final = "trainium"
 
 MODELS_PREFIX: Final = "models/"
 COMPILED_PREFIX: Final = "compiled/"
-
 
 MODELS_CLAIM: Final = "models"
 MODEL_STORE_CONFIG: Final = "model-store"

@@ -15,7 +15,7 @@ from aws_cdk.assertions import Template
 from benchmark import metrics as catalogue
 from benchmark import names, palette
 from experiment import Experiment
-from experiment.rules import MOST_CELLS
+from experiment.rules.measurement import MOST_CELLS
 from experiment.variants import variants
 from stacks.observability import ObservabilityStack
 from tests.matrix import MATRIX, THREE_VARIANTS
