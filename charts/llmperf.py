@@ -150,14 +150,14 @@ def _load(load: Benchmark) -> config.Load:
 
 def _settings(experiment: Experiment) -> dict[str, str]:
     """What the variants have in common, as a person would put it."""
-    serving, price = experiment.serving, experiment.capacity.price
+    serving, price = experiment.serving, cost(experiment)
     return {
         "Target": _checkpoint(experiment.models.target),
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",
         "Region": experiment.aws.region,
-        "Price": f"{price.usd_per_hour} USD per hour (as of {price.as_of}, {experiment.price_of})",
+        "Price": f"{price.usd_per_hour} USD per hour ({price.price})",
     }
 
 
