@@ -20,7 +20,7 @@ from experiment.errors import ABSENT, Refusal, shown
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
 from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
 from experiment.schema import Experiment, Model, Speculation, Structure
-from experiment.variants import Variant, Workload, variants
+from experiment.variants import Variant, services, variants
 
 LLMPERF_PREFIX_TOKENS: Final = 41
 """Llama tokens of llmperf's own instruction. Asked for a prompt no longer than that, with no
@@ -313,8 +313,7 @@ def _parallelism(experiment: Experiment) -> Refusals:
 
 def _claims_fit(experiment: Experiment) -> Refusals:
     serving, capacity = experiment.serving, experiment.capacity
-    # Every service allocates devices of its own.
-    claims = sum(variant.workload is Workload.SERVICE for variant in variants(experiment))
+    claims = len(services(experiment))
     per_node = capacity.instance.devices // serving.devices
     needed = math.ceil(claims / per_node)
     if capacity.nodes > needed:
@@ -490,7 +489,7 @@ _RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _pair: (_kinds,),
     _window: (_mode,),
     _parallelism: (),
-    _claims_fit: (),
+    _claims_fit: (_mode,),
     _memory: (_mode, _models_known, _parallelism),
     _length: (_models_known,),
     _load_fits: (),

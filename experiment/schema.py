@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from benchmark.config import Structure as Structure
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.runtimes import RUNTIMES, Mode, Runtime
@@ -191,13 +192,6 @@ class Serving(_Model):
     ]
 
 
-class Structure(StrEnum):
-    """Whether a prompt's continuation is predictable."""
-
-    STRUCTURED = "structured"
-    OPEN_ENDED = "open-ended"
-
-
 class TestCase(_Model):
     """One prompt to compare the services on."""
 
@@ -260,7 +254,8 @@ class Experiment(_Model):
     aws: Aws
     capacity: Capacity
     runtime: str = Field(
-        description="Image generation that serves.", json_schema_extra={"enum": [*RUNTIMES]}
+        description="Image generation that serves.",
+        json_schema_extra=lambda schema: schema.update(enum=[*RUNTIMES]),
     )
     models: Models
     speculation: Speculations
