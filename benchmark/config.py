@@ -13,7 +13,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from benchmark.errors import ConfigError
 
 MINIMUM_INPUT_TOKENS: Final = 41
-"""The shortest mean prompt, in llmperf's tokens."""
+"""The shortest mean prompt, in tokens of Llama's tokenizer: the minimum that llmperf itself names
+(ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``: "the minimum number of input tokens that
+will be sent is 41").
+
+It redraws a length while it is less than that of its own instruction (``src/llmperf/utils.py``,
+``randomly_sample_sonnet_lines_prompt``), so with no deviation a mean below that never ends, and a
+mean equal to it does. The instruction takes 24 tokens and one for each digit of the output length:
+27 for 600. What is left is filled with lines of the test case.
+"""
 
 Text = Annotated[str, Field(min_length=1)]
 

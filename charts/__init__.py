@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from cdk8s import App, Chart
 
@@ -15,8 +17,12 @@ from charts.namespace import NamespaceChart
 from charts.preparation import PreparationChart
 from charts.quality import QualityChart
 from charts.vllm import VllmChart
+from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
+
+# A workload's chart takes a scope, an id and the variant.
+_WORKLOADS: Final[Mapping[Workload, Callable[..., Chart]]] = {Workload.SERVICE: VllmChart}
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,10 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         ClaimsChart(app, "claims", experiment=experiment),
         ModelStoreChart(app, "model-store", experiment=experiment, bucket=deployed.bucket),
         PreparationChart(app, "preparation", experiment=experiment, scripts=scripts.read()),
-        *(VllmChart(app, variant.service, variant=variant) for variant in variants(experiment)),
+        *(
+            _WORKLOADS[variant.workload](app, variant.service, variant=variant)
+            for variant in variants(experiment)
+        ),
         LlmperfChart(
             app,
             "llmperf",

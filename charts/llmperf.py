@@ -24,7 +24,7 @@ from charts.pods import (
     run_id,
 )
 from experiment.schema import Benchmark, Experiment, Model
-from experiment.variants import Variant, variants
+from experiment.variants import Variant, services
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
@@ -85,7 +85,7 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
     return config.Config(
         experiment=experiment.name,
         model=experiment.models.target.id,
-        variants=tuple(map(_variant, variants(experiment))),
+        variants=tuple(map(_variant, services(experiment))),
         region=experiment.aws.region,
         bucket=bucket,
         load=_load(load),

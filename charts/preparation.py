@@ -5,7 +5,7 @@ Each is idempotent: a second run finds the completion marker and does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cdk8s import Chart
@@ -43,8 +43,8 @@ from charts.pods import (
     scripts_volume,
 )
 from charts.scripts import Scripts
-from charts.vllm import checkpoint_path
-from experiment.known_models import ModelKind
+from charts.vllm import paths
+from experiment.runtimes import Paths
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 
@@ -60,8 +60,6 @@ _SCRIPTS: Final = {
         "upload-artifact.sh",
     ),
 }
-_ARTIFACT_PATH: Final = f"{SCRATCH_PATH}/artifact"
-_DRAFT_PATH: Final = f"{SCRATCH_PATH}/draft"
 
 
 class PreparationChart(Chart):
@@ -174,10 +172,19 @@ def _compile(variant: Variant) -> k8s.PodSpec:
         affinity=_one_at_a_time(),
         init_containers=[
             _check(variant),
-            *([_draft(variant)] if _has_head(variant) else []),
+            *_draft(variant),
             _compiler(variant),
         ],
-        containers=[_aws("upload", ["upload-artifact.sh", artifact_prefix(variant.artifact)])],
+        containers=[
+            _aws(
+                "upload",
+                [
+                    "upload-artifact.sh",
+                    artifact_prefix(variant.artifact),
+                    *variant.runtime.artifact_parts,
+                ],
+            )
+        ],
         volumes=[
             models_volume(),
             scripts_volume(),
@@ -235,19 +242,13 @@ def _aws(name: str, script: list[str]) -> k8s.Container:
 
 
 def _compiler(variant: Variant) -> k8s.Container:
-    serving = variant.experiment.serving
+    runtime = variant.runtime
     return _neuron(
         variant,
         "compile",
         command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
-        args=compile_command(variant),
-        variables={
-            # No device to ask: say what to compile for.
-            "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
-            "NEURON_LOGICAL_NC_CONFIG": str(serving.logical_core_size),
-            "BASE_COMPILE_WORK_DIR": f"{SCRATCH_PATH}/work/",
-            "HF_HUB_OFFLINE": "1",
-        },
+        args=runtime.compile_command(variant, _paths(variant)),
+        variables={**runtime.compile_environment(variant, _paths(variant)), "HF_HUB_OFFLINE": "1"},
         # A request that fits beside the services, which idle until this is done, and no limit:
         # the compiler takes what cores there are.
         resources=k8s.ResourceRequirements(
@@ -257,21 +258,24 @@ def _compiler(variant: Variant) -> k8s.Container:
     )
 
 
-def _draft(variant: Variant) -> k8s.Container:
-    """Makes of an EAGLE head, as published, the draft that NxDI takes; the image has PyTorch."""
-    assert variant.draft is not None
-    needs_output_head = variant.draft.known.kind is ModelKind.EAGLE_HEAD
-    checkpoints = [variant.draft, *([variant.experiment.models.target] * needs_output_head)]
-    return _neuron(
-        variant,
-        "draft",
-        command=["python3", f"{SCRIPTS_PATH}/prepare_draft.py", SCRATCH_PATH],
-        args=[checkpoint_path(model) for model in checkpoints],
-        variables={},
-        resources=k8s.ResourceRequirements(
-            requests=quantities(cpu="1", memory="16Gi"), limits=quantities(memory="64Gi")
-        ),
-    )
+def _draft(variant: Variant) -> Iterator[k8s.Container]:
+    """Prepares the draft, where the runtime cannot take it as published; its image has PyTorch."""
+    if command := variant.runtime.draft_command(variant, _paths(variant)):
+        script, *arguments = command
+        yield _neuron(
+            variant,
+            "draft",
+            command=["python3", f"{SCRIPTS_PATH}/{script}", SCRATCH_PATH],
+            args=arguments,
+            variables={},
+            resources=k8s.ResourceRequirements(
+                requests=quantities(cpu="1", memory="16Gi"), limits=quantities(memory="64Gi")
+            ),
+        )
+
+
+def _paths(variant: Variant) -> Paths:
+    return paths(variant, artifact=f"{SCRATCH_PATH}/artifact", scratch=SCRATCH_PATH)
 
 
 def _neuron(
@@ -286,7 +290,7 @@ def _neuron(
     """A container of the runtime's own image, with checkpoints and scratch."""
     return k8s.Container(
         name=name,
-        image=variant.experiment.serving_runtime.image,
+        image=variant.runtime.image,
         command=command,
         args=args,
         working_dir="/tmp",
@@ -300,24 +304,3 @@ def _neuron(
             mount("tmp", "/tmp"),
         ],
     )
-
-
-def _has_head(variant: Variant) -> bool:
-    return variant.draft is not None and variant.draft.known.kind is not ModelKind.CAUSAL_LM
-
-
-def compile_command(variant: Variant) -> list[str]:
-    """NxDI's ``inference_demo`` with the configuration the service will run with."""
-    target = variant.experiment.models.target
-    draft: tuple[str, ...] = ()
-    if variant.draft:
-        path = _DRAFT_PATH if _has_head(variant) else checkpoint_path(variant.draft)
-        draft = ("--draft-model-path", path)
-    return [
-        *("inference_demo", "--model-type", target.known.family, "--task-type", "causal-lm", "run"),
-        *("--model-path", checkpoint_path(target), *draft),
-        *("--compiled-model-path", _ARTIFACT_PATH),
-        *variant.compile_flags,
-        # It wants a prompt even if it never runs one.
-        *("--compile-only", "--prompt", "x"),
-    ]

@@ -30,7 +30,7 @@ from charts.pods import (
 )
 from charts.scripts import Scripts
 from experiment.schema import Experiment
-from experiment.variants import variants
+from experiment.variants import services
 
 MAX_ANSWER_TOKENS: Final = 512
 """What a brief solution takes, as in the published sample; a question takes less than that."""
@@ -80,7 +80,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     str(experiment.benchmark.concurrency),
                     str(min(MAX_ANSWER_TOKENS, experiment.serving.length // 2)),
                     f"{RESULTS_PREFIX}quality/",
-                    *(f"{v.name}={endpoint(v)}" for v in variants(experiment)),
+                    *(f"{v.name}={endpoint(v)}" for v in services(experiment)),
                 ],
                 env=[*environment({}), run_id()],
                 env_from=model_store_environment(),

@@ -35,6 +35,7 @@ from charts.pods import (
     quantities,
     scripts_volume,
 )
+from experiment.runtimes import Paths
 from experiment.schema import Model
 from experiment.variants import Variant
 
@@ -90,6 +91,13 @@ class VllmChart(Chart):
         )
 
 
+def paths(variant: Variant, *, artifact: str, scratch: str) -> Paths:
+    """Where the containers of ``variant`` find what their command lines name."""
+    draft = checkpoint_path(variant.draft) if variant.draft else None
+    target = checkpoint_path(variant.experiment.models.target)
+    return Paths(target=target, draft=draft, artifact=artifact, scratch=scratch)
+
+
 def checkpoint_path(model: Model) -> str:
     """Where a checkpoint is mounted, e.g. ``/models/Qwen/Qwen3-32B/<revision>``."""
     below_mount = model_prefix(model.id, model.revision).removeprefix(MODELS_PREFIX)
@@ -97,27 +105,12 @@ def checkpoint_path(model: Model) -> str:
 
 
 def serve_command(variant: Variant) -> list[str]:
-    """The vLLM command line of ``variant``."""
-    experiment, runtime = variant.experiment, variant.experiment.serving_runtime
-    serving, target = experiment.serving, experiment.models.target
-    command = [
-        *("vllm", "serve", checkpoint_path(target)),
-        *("--served-model-name", target.id),
-        *("--port", str(VLLM_PORT)),
-        *("--tensor-parallel-size", str(serving.tensor_parallel)),
-        *("--max-num-seqs", str(variant.batch)),
-        *("--max-model-len", str(experiment.served_length)),
-        *runtime.flags,
-    ]
-    if variant.speculation and variant.draft:
-        command += runtime.override_flags(variant.speculation.mode)
-        command += runtime.speculation_flags(
-            variant.speculation.mode,
-            checkpoint_path(variant.draft),
-            variant.speculation.num_speculative_tokens,
-            experiment.served_length,
-        )
-    return command
+    """What the service of ``variant`` runs."""
+    return variant.runtime.serve_command(variant, _paths(variant), VLLM_PORT)
+
+
+def _paths(variant: Variant) -> Paths:
+    return paths(variant, artifact=ARTIFACT_PATH, scratch="/tmp")
 
 
 def _pod(variant: Variant) -> k8s.PodSpec:
@@ -172,27 +165,22 @@ def _fetch_artifact(variant: Variant) -> k8s.Container:
 
 
 def _server(variant: Variant) -> k8s.Container:
-    runtime, serving = variant.runtime, variant.experiment.serving
-    memory = f"{serving.devices * _MEMORY_GIB}Gi"
+    runtime, devices = variant.runtime, variant.experiment.serving.devices
+    memory = f"{devices * _MEMORY_GIB}Gi"
     return k8s.Container(
         name="vllm",
         image=runtime.image,
         command=serve_command(variant),
         working_dir="/tmp",
         env=environment(
-            {
-                **runtime.environment,
-                "NEURON_COMPILED_ARTIFACTS": ARTIFACT_PATH,
-                "NEURON_LOGICAL_NC_CONFIG": str(serving.logical_core_size),
-                "HF_HUB_OFFLINE": "1",
-            }
+            {**runtime.serve_environment(variant, _paths(variant)), "HF_HUB_OFFLINE": "1"}
         ),
         ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
         # The Neuron tools write logs and caches next to themselves.
         security_context=container_security(read_only_root=False),
         resources=k8s.ResourceRequirements(
             claims=[k8s.ResourceClaim(name="devices")],
-            requests=quantities(cpu=str(serving.devices * _CPU), memory=memory),
+            requests=quantities(cpu=str(devices * _CPU), memory=memory),
             limits=quantities(memory=memory),
         ),
         # /health answers once the model is loaded: shards of tens of gigabytes onto the devices,

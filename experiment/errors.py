@@ -1,36 +1,69 @@
-"""The one kind of error a user's experiment file can cause."""
+"""The one kind of error that a user's experiment file can cause, and how it names fields."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 MOST_SHOWN: Final = 20
-"""Errors of one file; more would be scrolled past."""
+"""Errors shown for one file. Nobody reads more at once."""
+
+ABSENT: Final = object()
+"""The value of a field that is not in the file."""
+
+Path = tuple[str | int, ...]
+"""The keys and list positions that lead to a value, e.g. ``("test_cases", 0, "name")``."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """One thing in the file that cannot be, and what could stand there instead."""
+    """A refused value, and what is allowed in its place."""
 
     field: str
+    """Dotted path, e.g. ``benchmark.test_cases[0].name``."""
     value: Any
+    """What the file has; ``ABSENT`` where it has nothing."""
     allowed: str
+    line: int | None = None
+    """The line of the file, from 1; None where no file was read."""
 
     def __str__(self) -> str:
-        return f"{self.field} = {shown(self.value)}: {self.allowed}"
+        value = "" if self.value is ABSENT else f" = {shown(self.value)}"
+        return f"{self.field}{value}: {self.allowed}"
 
 
 class ExperimentError(Exception):
-    """An experiment file was refused. ``str()`` is what a user is shown: a line for each error."""
+    """An experiment file was refused. ``str()`` is what the user is shown: one line per error."""
 
     def __init__(self, file: str, *errors: Refusal | str) -> None:
-        lines = [f"{file}: {error}" for error in errors]
+        lines = [f"{_place(file, error)}: {error}" for error in errors]
         if len(lines) > MOST_SHOWN:
             lines[MOST_SHOWN:] = [f"{file}: and {len(lines) - MOST_SHOWN} more"]
         super().__init__("\n".join(lines))
+
+
+def _place(file: str, error: Refusal | str) -> str:
+    line = error.line if isinstance(error, Refusal) else None
+    return file if line is None else f"{file}:{line}"
+
+
+def dotted(path: Path) -> str:
+    """``("test_cases", 0, "name")`` as ``test_cases[0].name``."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{_key(step)}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key) else shown(key)
+
+
+def steps(field: str) -> Path:
+    """``test_cases[0].name`` as ``("test_cases", 0, "name")``; for fields of the schema."""
+    found = re.findall(r"[^.\[\]]+", field)
+    return tuple(int(step) if step.isdigit() else step for step in found)
 
 
 def shown(value: Any) -> str:

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from benchmark.config import Structure as Structure
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.runtimes import RUNTIMES, Mode, Runtime
+from experiment.text_types import (
+    Cidr,
+    Commit,
+    Email,
+    Image,
+    ModelId,
+    Name,
+    PromptLine,
+    Region,
+    ReservationId,
+    TestCaseName,
+    Text,
+    VariantName,
+    Zone,
+)
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$")]
-VariantName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,18}[A-Za-z0-9])?$")]
 Batch = Annotated[int, Field(ge=1, le=256)]
-Text = Annotated[str, Field(min_length=1, max_length=4000)]
-Region = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")]
-Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$")]
-Email = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")]
-Cidr = Annotated[str, Field(pattern=r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$")]
 
 
 class _Model(BaseModel):
@@ -88,7 +96,7 @@ class Capacity(_Model):
         description="on-demand, spot, reservation (an on-demand capacity reservation) or "
         "capacity-block (prepaid, in one zone)."
     )
-    reservation_id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$")] | None = Field(
+    reservation_id: ReservationId | None = Field(
         None, description="Required with reservation and capacity-block."
     )
     price: Price
@@ -102,16 +110,8 @@ class Capacity(_Model):
 class Model(_Model):
     """A checkpoint on the Hugging Face Hub, at one commit."""
 
-    id: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$",
-            description="organisation/name",
-        ),
-    ]
-    revision: Annotated[
-        str, Field(pattern=r"^[0-9a-f]{40}$", description="Commit. A branch name would move.")
-    ]
+    id: ModelId = Field(description="organisation/name")
+    revision: Commit = Field(description="Commit. A branch name would move.")
     architecture: Architecture | None = Field(
         None, description="Required for a model this project does not know."
     )
@@ -152,20 +152,19 @@ class Speculation(_Model):
     )
 
 
-def _one_or_several(value: Any, several: ValidatorFunctionWrapHandler) -> Any:
-    """A tuple of one for a mapping, whose errors keep the file's path: ``speculation.mode``."""
+def _listed(value: Any) -> Any:
+    """A tuple: of one for a mapping, of the items of a list. ``Document.locate`` undoes this."""
     if isinstance(value, Mapping):
-        # By way of JSON, as the file itself: strict validation then takes text for an enumeration.
-        return (Speculation.model_validate_json(json.dumps(value)),)
-    if not isinstance(value, list):
-        raise PydanticCustomError("mapping_or_list", "must be a mapping, or a list of mappings")
-    return several(tuple(value))
+        return (value,)
+    if isinstance(value, list):
+        return tuple(value)
+    raise PydanticCustomError("mapping_or_list", "must be a mapping, or a list of mappings")
 
 
 _Several = Annotated[tuple[Speculation, ...], Field(min_length=1)]
 Speculations = Annotated[
     _Several,
-    WrapValidator(_one_or_several, json_schema_input_type=Speculation | _Several),
+    BeforeValidator(_listed, json_schema_input_type=Speculation | _Several),
     Field(description="One variant, or a list of them, each with a name."),
 ]
 
@@ -193,26 +192,13 @@ class Serving(_Model):
     ]
 
 
-class Structure(StrEnum):
-    """Whether a prompt's continuation is predictable."""
-
-    STRUCTURED = "structured"
-    OPEN_ENDED = "open-ended"
-
-
 class TestCase(_Model):
     """One prompt to compare the services on."""
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
-    name: Annotated[
-        str,
-        Field(
-            pattern=r"^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$",
-            description="Value of the CloudWatch dimension TestCase.",
-        ),
-    ]
-    line: Annotated[Text, Field(pattern=r"\S")] | None = Field(
+    name: TestCaseName = Field(description="Value of the CloudWatch dimension TestCase.")
+    line: PromptLine | None = Field(
         description="Line the prompt is filled with; null for llmperf's own text (sonnets)."
     )
     structure: Structure
@@ -222,11 +208,8 @@ class TestCase(_Model):
 class Benchmark(_Model):
     """The load, in llmperf's terms. It is closed-loop: concurrency, never a rate."""
 
-    image: Annotated[str, Field(pattern=r"^[^\s@]+(:[\w.-]+|@sha256:[0-9a-f]{64})$")] | None = (
-        Field(
-            None,
-            description="A ready image, with tag or digest; null builds one from benchmark/.",
-        )
+    image: Image | None = Field(
+        None, description="A ready image, with tag or digest; null builds one from benchmark/."
     )
     concurrency: Annotated[int, Field(ge=1, description="Requests in flight per service.")]
     requests: Annotated[int, Field(ge=1, description="Requests per case, round and service.")]
@@ -271,7 +254,8 @@ class Experiment(_Model):
     aws: Aws
     capacity: Capacity
     runtime: str = Field(
-        description="Image generation that serves.", json_schema_extra={"enum": [*RUNTIMES]}
+        description="Image generation that serves.",
+        json_schema_extra=lambda schema: schema.update(enum=[*RUNTIMES]),
     )
     models: Models
     speculation: Speculations

@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from experiment.errors import Refusal, shown
+from experiment.errors import ABSENT, Refusal, dotted
 from experiment.schema import Experiment
-from experiment.yaml_text import TOO_DEEP
-
-PATTERNS_IN_WORDS: Final = {
-    r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$": "2 to 20 of a-z, 0-9 and -, a letter first, no - at the end",
-    r"^[A-Za-z0-9]([A-Za-z0-9-]{0,18}[A-Za-z0-9])?$": (
-        "1 to 20 of A-Z, a-z, 0-9 and -, no - at either end"
-    ),
-    r"^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$": "2 to 40 of a-z, 0-9 and -, no - at either end",
-    r"^[a-z]{2}(-[a-z]+)+-\d$": "a region such as us-east-2",
-    r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$": "an availability zone such as us-east-2a",
-    r"^[^@\s]+@[^@\s]+\.[^@\s]+$": "an address such as you@example.org",
-    r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$": "an IPv4 network such as 203.0.113.0/24",
-    r"^cr-[0-9a-f]{8,17}$": "the identifier of a reservation, such as cr-0123456789abcdef0",
-    r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$": (
-        "organisation/name, as on the Hugging Face Hub"
-    ),
-    r"^[^\s@]+(:[\w.-]+|@sha256:[0-9a-f]{64})$": "an image with its tag or its digest",
-    r"\S": "more than blanks",
-    r"^[0-9a-f]{40}$": "a commit, 40 hexadecimal digits; a branch name would move",
-}
-"""The schema's patterns in words."""
+from experiment.yaml_text import TOO_DEEP, Document
 
 
-def translate(errors: Sequence[ErrorDetails]) -> Iterator[Refusal | str]:
-    """Pydantic's ``errors`` in the words of the file, without those that follow from others."""
+def translate(errors: Sequence[ErrorDetails], document: Document) -> Iterator[Refusal | str]:
+    """Pydantic's ``errors`` of ``document`` in the words of the file.
+
+    Errors that only follow from others are left out.
+    """
     misspelt = {
         (*loc[:-1], _close(str(loc[-1]), _model_at(loc[:-1])))
         for loc in (error["loc"] for error in errors if error["type"] == "extra_forbidden")
@@ -44,28 +28,29 @@ def translate(errors: Sequence[ErrorDetails]) -> Iterator[Refusal | str]:
     for error in errors:
         follows = error["type"] == "missing" and error["loc"] in misspelt
         if not follows and not _miscounted(error):
-            yield _translated(error)
+            yield _translated(error, document)
 
 
 def _miscounted(error: ErrorDetails) -> bool:
-    """Whether a list is called too short only because some of its items are bad."""
+    """Whether a list counts as too short only because some of its items are refused."""
     return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
-def _translated(error: ErrorDetails) -> Refusal | str:
-    loc = error["loc"]
-    match error["type"]:
-        case "json_invalid":  # what YAML can say and JSON cannot
+def _translated(error: ErrorDetails, document: Document) -> Refusal | str:
+    loc, kind, value = error["loc"], error["type"], error["input"]
+    match kind:
+        case "json_invalid":  # aliases inside aliases are nested deeper than pydantic reads
             return TOO_DEEP
         case "missing":
-            return f"{_path(loc)}: is required"
+            value, allowed = ABSENT, "is required"
         case "extra_forbidden":
             allowed = _unknown_key(str(loc[-1]), _model_at(loc[:-1]))
         case "model_type":
             allowed = f"must be a mapping with the keys {', '.join(_model_at(loc).model_fields)}"
         case _:
             allowed = _allowed(error)
-    return Refusal(_path(loc), error["input"], allowed)
+    path, line = document.locate(loc, of_key=kind == "extra_forbidden")
+    return Refusal(dotted(path), value, allowed, line)
 
 
 def _allowed(error: ErrorDetails) -> str:
@@ -77,12 +62,7 @@ def _allowed(error: ErrorDetails) -> str:
         case "string_too_short" if context["min_length"] == 1:
             return "must not be empty"
         case "string_pattern_mismatch":
-            pattern = context["pattern"]
-            return (
-                f"must be {PATTERNS_IN_WORDS[pattern]}"
-                if pattern in PATTERNS_IN_WORDS
-                else f"must match {pattern}"
-            )
+            return _pattern_messages()[context["pattern"]]
         case "tuple_type":
             return "must be a list"
         case "too_short":
@@ -116,18 +96,26 @@ def _items(count: int) -> str:
 
 
 def _unquote(value: Any) -> str:
-    """Advice for someone who put a number, true or false in quotes."""
+    """Advice for a number, true or false that is in quotes."""
     plain = r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?|true|false"
     return ", without quotes" if isinstance(value, str) and re.fullmatch(plain, value) else ""
 
 
-def _path(loc: Iterable[int | str]) -> str:
-    """``("benchmark", "test_cases", 0, "name")`` as ``benchmark.test_cases[0].name``."""
-    return "".join(f"[{s}]" if isinstance(s, int) else f".{_key(s)}" for s in loc).removeprefix(".")
+@cache
+def _pattern_messages() -> Mapping[str, str]:
+    """What each pattern of the schema allows, as ``text_types.matching`` says it."""
+    return dict(_patterns(Experiment.model_json_schema()))
 
 
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[\w-]+", key) else shown(key)
+def _patterns(schema: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(schema, Mapping):
+        if "patternErrorMessage" in schema:
+            yield schema["pattern"], schema["patternErrorMessage"]
+        schema = schema.values()
+    elif not isinstance(schema, list):
+        return
+    for inner in schema:
+        yield from _patterns(inner)
 
 
 def _model_at(loc: Iterable[int | str]) -> type[BaseModel]:
@@ -148,5 +136,5 @@ def _unknown_key(key: str, model: type[BaseModel]) -> str:
 
 
 def _close(key: str, model: type[BaseModel]) -> str | None:
-    """The key that ``key`` is likely a misspelling of."""
+    """The key of ``model`` that ``key`` probably misspells."""
     return next(iter(difflib.get_close_matches(key, model.model_fields, n=1)), None)

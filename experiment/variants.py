@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from experiment.artifacts import CompileInputs, artifact_key
-from experiment.compilation import compile_flags
-from experiment.runtimes import Mode, Runtime
+from experiment.runtimes import Mode, ModeSupport, Runtime, Workload
 from experiment.schema import Experiment, Model, Speculation
-
-
-class Workload(StrEnum):
-    """How a variant lives in Kubernetes."""
-
-    SERVICE = "service"
-    """A Deployment and a Service."""
-    JOB = "job"
 
 
 @dataclass(frozen=True)
@@ -34,7 +24,6 @@ class Variant:
     """Name of the variant it is compared with: the baseline of its batch; None for a baseline."""
     batch: int
     """Sequences decoded together."""
-    workload: Workload = Workload.SERVICE
 
     @property
     def runtime(self) -> Runtime:
@@ -47,21 +36,31 @@ class Variant:
         return self.speculation.mode if self.speculation else None
 
     @property
+    def support(self) -> ModeSupport | None:
+        """How the runtime serves the mode; None for a baseline."""
+        return self.runtime.modes[self.mode] if self.mode else None
+
+    @property
+    def workload(self) -> Workload:
+        """How it lives in Kubernetes."""
+        return self.support.workload if self.support else Workload.SERVICE
+
+    @property
     def window(self) -> int | None:
         """``num_speculative_tokens``; None for a baseline."""
         return self.speculation.num_speculative_tokens if self.speculation else None
 
     @property
     def draft(self) -> Model | None:
-        """The draft model; None for a baseline and for a mode that drafts without one."""
-        if self.speculation is None or self.runtime.modes[self.speculation.mode].draft is None:
+        """The draft model; None for a baseline and for a mode that needs none."""
+        if self.speculation is None or self.support is None or self.support.draft is None:
             return None
         return self.speculation.draft or self.experiment.models.draft
 
     @property
     def compile_flags(self) -> tuple[str, ...]:
         """What the compiler is told."""
-        return compile_flags(self.experiment, self.speculation, self.batch)
+        return self.runtime.compile_flags(self)
 
     @property
     def artifact(self) -> str:
@@ -80,7 +79,7 @@ class Variant:
                 batch=self.batch,
                 length=serving.length,
                 instance_type=experiment.capacity.instance_type,
-                image=experiment.serving_runtime.image,
+                image=self.runtime.image,
                 family=experiment.models.target.known.family,
                 compile_flags=self.compile_flags,
             )
@@ -104,6 +103,11 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
             if (s.batch or usual) == batch
         )
     return tuple(found)
+
+
+def services(experiment: Experiment) -> tuple[Variant, ...]:
+    """The variants that answer requests, and hold devices while they do."""
+    return tuple(v for v in variants(experiment) if v.workload is Workload.SERVICE)
 
 
 def service(variant: str) -> str:

@@ -74,7 +74,9 @@ def test_a_refused_experiment_ends_in_one_line(tmp_path: Path) -> None:
     result = cdk("--context", f"experiment={file}", "synth", "--quiet", output=tmp_path / "out")
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
-    assert f"{file}: serving.tensor_parallel = 16: must be 32" in result.stderr
+    lines = file.read_text(encoding="utf-8").splitlines()
+    [line] = [n for n, text in enumerate(lines, 1) if "tensor_parallel: 16" in text]
+    assert f"{file}:{line}: serving.tensor_parallel = 16: must be 32" in result.stderr
 
 
 def _synthesise(directory: Path) -> dict[str, bytes]:

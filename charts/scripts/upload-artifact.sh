@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Uploads a compiled artifact, and after all of it the marker that makes it usable.
-# usage: upload-artifact.sh PREFIX SCRATCH    environment: BUCKET, AWS_REGION
+# usage: upload-artifact.sh PREFIX PART... SCRATCH    environment: BUCKET, AWS_REGION
 set -euo pipefail
 
-prefix=$1 scratch=$2
+prefix=$1
+scratch=${*: -1}
+parts=("${@:2:$#-2}")
 
 if [[ -e $scratch/nothing-to-do ]]; then
   echo "nothing to upload"
   exit
 fi
 # An incomplete artifact fails in the service with an error that names none of this.
-for part in model.pt neuron_config.json weights; do
+for part in "${parts[@]}"; do
   if [[ ! -e $scratch/artifact/$part ]]; then
     echo "the compiler left no $part in $scratch/artifact" >&2
     exit 1

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from experiment.runtimes.nxdi import Nxdi
 from experiment.variants import variants
 from tests.matrix import BLOCK_IN_MELBOURNE
 from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers
@@ -37,6 +38,8 @@ def test_each_variant_has_a_compile_job_on_trainium(each: Synthesised) -> None:
         for container in containers(pod):
             if container["name"] in ("check", "upload"):
                 assert container["args"][0] == f"compiled/{variant.artifact}/"
+            if container["name"] == "upload":
+                assert container["args"][1:-1] == ["model.pt", "neuron_config.json", "weights"]
 
 
 def test_compiles_without_a_device_claim(synthesised: Synthesised) -> None:
@@ -77,6 +80,7 @@ def test_compiles_all_variants_with_the_same_sampling_and_parallelism(each: Synt
         assert variant.mode
         flags = _compile_flags(each, variant.service)
         speculation = {"--draft-model-path", "--speculation-length"}
+        assert isinstance(variant.runtime, Nxdi)
         overrides = variant.runtime.modes[variant.mode].overrides
         modes = {f"--{key.replace('_', '-')}" for key in overrides}
         assert set(flags) - set(base) == speculation | modes

@@ -15,12 +15,14 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from charts import scripts
+from experiment.runtimes import RUNTIMES
 from tests.charts.hub import Hub
 from tests.synthesis import ROOT
 
 SCRIPTS = ROOT / "charts" / "scripts"
 BUCKET = "models"
 ARTIFACT = "compiled/key/"
+PARTS = RUNTIMES["vllm-0.9.1-nxdi"].artifact_parts
 CHECKPOINTS = ("models/example/target/1/", "models/example/draft/2/")
 
 
@@ -101,7 +103,7 @@ def test_an_artifact_that_is_there_is_not_made_again(
     before = _keys(store)
     _run(environment, "await-checkpoints.sh", ARTIFACT, *CHECKPOINTS, str(tmp_path))
     _run(environment, "compile.sh", str(tmp_path), "false")
-    _run(environment, "upload-artifact.sh", ARTIFACT, str(tmp_path))
+    _run(environment, "upload-artifact.sh", ARTIFACT, *PARTS, str(tmp_path))
     assert _keys(store) == before
 
 
@@ -115,7 +117,7 @@ def test_compiles_and_uploads_and_marks_last_what_the_service_fetches(
     compiler = 'cd "$0/artifact"; mkdir weights; touch model.pt neuron_config.json weights/tp0'
     _run(environment, "compile.sh", str(scratch), "bash", "-c", compiler, str(scratch))
     assert not leftover.exists()
-    _run(environment, "upload-artifact.sh", ARTIFACT, str(scratch))
+    _run(environment, "upload-artifact.sh", ARTIFACT, *PARTS, str(scratch))
     assert _keys(store) == [
         f"{ARTIFACT}{name}"
         for name in ("_COMPLETE", "model.pt", "neuron_config.json", "weights/tp0")
@@ -130,7 +132,7 @@ def test_half_an_artifact_is_not_marked(
 ) -> None:
     (tmp_path / "artifact").mkdir()
     (tmp_path / "artifact" / "model.pt").touch()
-    result = _run(environment, "upload-artifact.sh", ARTIFACT, str(tmp_path), status=1)
+    result = _run(environment, "upload-artifact.sh", ARTIFACT, *PARTS, str(tmp_path), status=1)
     assert "the compiler left no neuron_config.json" in result.stderr
     assert _keys(store) == []
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from experiment import Experiment
+from experiment.runtimes.nxdi import Nxdi
 from experiment.variants import Variant, variants
 from tests.synthesis import Manifest, Synthesised, containers
 
@@ -55,6 +56,7 @@ def _assert_is_speculation(
     assert variant.mode
     assert variant.draft
     experiment, runtime = variant.experiment, variant.runtime
+    assert isinstance(runtime, Nxdi)
     support = runtime.modes[variant.mode]
     settings = {
         "model": f"/models/{variant.draft.id}/{variant.draft.revision}",
@@ -62,7 +64,7 @@ def _assert_is_speculation(
         "max_model_len": experiment.serving.length - _largest_window(experiment),
         **({"method": support.method} if support.method else {}),
     }
-    override: dict[str, Any] = dict(support.overrides)
+    override: dict[str, Any] = dict.fromkeys(support.overrides, True)
     if runtime.config_key:
         override = {runtime.config_key: override}
     expected: dict[str, tuple[Any, Any]] = {f"{command}.{runtime.config_flag}": (None, override)}

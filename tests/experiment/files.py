@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -112,6 +113,33 @@ def edited(changes: Mapping[str, Any]) -> str:
     JSON is YAML 1.2, and quick to write and to read.
     """
     return json.dumps(edited_data(changes), indent=2, allow_nan=False)
+
+
+def lines_of(data: Any, field: str = "", line: int = 1) -> dict[str, int]:
+    """The line of each field, such as ``test_cases[0].name``, in the text of ``edited``.
+
+    It is counted from the layout of that text, which nothing parses.
+    """
+    places = {field: line}
+    line += 1
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        name = f"{field}.{key}".removeprefix(".") if isinstance(data, dict) else f"{field}[{key}]"
+        places |= lines_of(value, name, line) if isinstance(value, dict | list) else {name: line}
+        line += 1 + json.dumps(value, indent=2).count("\n")
+    return places
+
+
+def field_of_error(error: str) -> str:
+    """The field that the words of an error begin with."""
+    return re.split(" = |: ", error)[0]
+
+
+def line_of_error(places: Mapping[str, int], error: str) -> int | None:
+    """The line of the field that ``error`` names, or of the mapping that lacks it."""
+    if error.startswith("and "):  # more than are shown
+        return None
+    field = field_of_error(error)
+    return places.get(field) or places[re.sub(r"\.?[\w-]+$", "", field)]
 
 
 def replaced(old: str, new: str) -> str:

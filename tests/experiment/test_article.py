@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmark.config import MINIMUM_INPUT_TOKENS
+from charts.llmperf import benchmark_config
 from experiment import Experiment, load
+from experiment.loader import parse
 from experiment.runtimes import Mode
 from experiment.schema import Purchase, Structure
-from tests.experiment.files import EXPERIMENTS
+from tests.experiment.files import EXPERIMENTS, edited
 
 FILES = sorted(EXPERIMENTS.glob("*.yaml"))
 
@@ -102,6 +105,11 @@ def test_both_revisions_are_commits(article: Experiment) -> None:
     for model in (article.models.target, article.models.draft):
         assert model
         assert len(bytes.fromhex(model.revision)) == 20
+
+
+def test_a_prompt_of_llmperfs_own_minimum_is_long_enough() -> None:
+    shortest = parse(edited({"benchmark.mean_input_tokens": MINIMUM_INPUT_TOKENS}), "mine.yaml")
+    assert benchmark_config(shortest, "bucket").load.mean_input_tokens == MINIMUM_INPUT_TOKENS
 
 
 def test_an_experiment_cannot_be_changed(article: Experiment) -> None:

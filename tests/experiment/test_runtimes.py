@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from experiment.known_models import Family, ModelKind
-from experiment.runtimes import RUNTIMES, Engine, Mode, runtimes_serving
+from experiment.loader import parse
+from experiment.runtimes import RUNTIMES, Engine, Mode, Paths, runtimes_serving
+from experiment.variants import Variant, variants
+from tests.experiment.files import EAGLE, EAGLE3_HEAD, edited
 
 FORK, PLUGIN = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi"
 SERVED = [(runtime, mode) for runtime in RUNTIMES for mode in RUNTIMES[runtime].modes]
-DRAFT = "/models/draft"
+
+# What makes an experiment of each runtime and mode of the article's.
+FORK_FUSED: dict[str, Any] = {}
+FORK_EAGLE = EAGLE
+PLUGIN_EAGLE = EAGLE | {"runtime": PLUGIN}
+PLUGIN_EAGLE3 = PLUGIN_EAGLE | {"speculation.mode": "eagle3", "models.draft": EAGLE3_HEAD}
+EACH = (FORK_FUSED, FORK_EAGLE, PLUGIN_EAGLE, PLUGIN_EAGLE3)
+
+FORK_FLAG, PLUGIN_FLAG = "--override-neuron-config", "--additional-config"
+PATHS = Paths(target="/target", draft="/draft", artifact="/artifact", scratch="/scratch")
+ARTIFACT_ENVIRONMENT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}
+
+
+def speculative(changes: dict[str, Any]) -> Variant:
+    _, variant = variants(parse(edited(changes), "mine.yaml"))
+    return variant
+
+
+def serve_flags(changes: dict[str, Any]) -> dict[str, str]:
+    """Each word of the command line, and the one after it."""
+    variant = speculative(changes)
+    return dict(pairwise(variant.runtime.serve_command(variant, PATHS, 8000)))
+
+
+def environment(changes: dict[str, Any]) -> Mapping[str, str]:
+    variant = speculative(changes)
+    return variant.runtime.serve_environment(variant, PATHS)
 
 
 @pytest.mark.parametrize(
@@ -47,57 +78,51 @@ def test_images_are_pinned(name: str, tag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "settings"),
+    ("changes", "settings"),
     [
-        # The fork's loader never reads a method: the override alone decides.
-        (FORK, Mode.FUSED, {}),
-        (FORK, Mode.EAGLE, {}),
+        # The fork's loader does not read a method: the override alone decides.
+        (FORK_FUSED, {}),
+        (FORK_EAGLE, {}),
         # The plugin knows no method but eagle; is_eagle3 in the override makes it EAGLE3.
-        (PLUGIN, Mode.EAGLE, {"method": "eagle"}),
-        (PLUGIN, Mode.EAGLE3, {"method": "eagle"}),
+        (PLUGIN_EAGLE, {"method": "eagle"}),
+        (PLUGIN_EAGLE3, {"method": "eagle"}),
     ],
 )
-def test_speculative_config(name: str, mode: Mode, settings: dict[str, Any]) -> None:
-    flag, value = RUNTIMES[name].speculation_flags(mode, DRAFT, 7, 1024)
-    assert flag == "--speculative-config"
-    assert json.loads(value) == settings | {
-        "model": DRAFT,
+def test_speculative_config(changes: dict[str, Any], settings: dict[str, Any]) -> None:
+    assert json.loads(serve_flags(changes)["--speculative-config"]) == settings | {
+        "model": PATHS.draft,
         "num_speculative_tokens": 7,
-        "max_model_len": 1024,
+        "max_model_len": 1024 - 7,
     }
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "overrides"),
+    ("changes", "flag", "value"),
     [
-        (FORK, Mode.FUSED, {"enable_fused_speculation": True}),
-        (FORK, Mode.EAGLE, {"enable_eagle_speculation": True}),
-        (PLUGIN, Mode.EAGLE, {"enable_eagle_speculation": True}),
-        (PLUGIN, Mode.EAGLE3, {"enable_eagle_speculation": True, "is_eagle3": True}),
+        # The fork takes overrides as they are; the plugin, below a key with underscores.
+        (FORK_FUSED, FORK_FLAG, {"enable_fused_speculation": True}),
+        (FORK_EAGLE, FORK_FLAG, {"enable_eagle_speculation": True}),
+        (
+            PLUGIN_EAGLE,
+            PLUGIN_FLAG,
+            {"override_neuron_config": {"enable_eagle_speculation": True}},
+        ),
+        (
+            PLUGIN_EAGLE3,
+            PLUGIN_FLAG,
+            {"override_neuron_config": {"enable_eagle_speculation": True, "is_eagle3": True}},
+        ),
     ],
 )
-def test_what_switches_a_mode_on(name: str, mode: Mode, overrides: dict[str, bool]) -> None:
-    assert RUNTIMES[name].modes[mode].overrides == overrides
+def test_what_switches_a_mode_on(changes: dict[str, Any], flag: str, value: dict[str, Any]) -> None:
+    assert json.loads(serve_flags(changes)[flag]) == value
 
 
-def test_the_fork_takes_overrides_as_they_are() -> None:
-    flag, value = RUNTIMES[FORK].override_flags(Mode.FUSED)
-    assert flag == "--override-neuron-config"
-    assert json.loads(value) == {"enable_fused_speculation": True}
-
-
-def test_the_plugin_takes_them_below_a_key_with_underscores() -> None:
-    flag, value = RUNTIMES[PLUGIN].override_flags(Mode.EAGLE)
-    assert flag == "--additional-config"
-    assert json.loads(value) == {"override_neuron_config": {"enable_eagle_speculation": True}}
-
-
-@pytest.mark.parametrize(("name", "mode"), SERVED)
-def test_json_fits_on_a_command_line(name: str, mode: Mode) -> None:
-    runtime = RUNTIMES[name]
-    _, configuration = runtime.override_flags(mode)
-    _, speculation = runtime.speculation_flags(mode, DRAFT, 7, 1024)
-    for value in (configuration, speculation):
+@pytest.mark.parametrize("changes", EACH)
+def test_json_fits_on_a_command_line(changes: dict[str, Any]) -> None:
+    values = [value for value in serve_flags(changes).values() if value.startswith("{")]
+    assert len(values) == 2
+    for value in values:
         assert not set(value) & set(" \n'"), value
         assert "-" not in "".join(_keys(json.loads(value))), value
 
@@ -109,33 +134,49 @@ def _keys(value: object) -> list[str]:
 
 
 def test_the_environment_of_the_fork_selects_nxdi_and_the_v0_engine() -> None:
-    assert RUNTIMES[FORK].environment == {
+    assert environment(FORK_FUSED) == ARTIFACT_ENVIRONMENT | {
         "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
         "VLLM_USE_V1": "0",
         "VLLM_RPC_TIMEOUT": "100000",
     }
 
 
+def test_the_plugin_needs_no_environment_of_its_own() -> None:
+    assert environment(PLUGIN_EAGLE) == ARTIFACT_ENVIRONMENT
+
+
 def test_each_runtime_s_engine_is_the_one_that_its_environment_selects() -> None:
-    assert {name: runtime.engine for name, runtime in RUNTIMES.items()} == {
-        FORK: Engine.V0,
-        PLUGIN: Engine.V1,
-    }
-    for runtime in RUNTIMES.values():
-        selected = runtime.environment.get("VLLM_USE_V1") == "0"
-        assert (runtime.engine is Engine.V0) == selected
-
-
-def test_the_plugin_needs_no_environment() -> None:
-    assert RUNTIMES[PLUGIN].environment == {}
+    engines = {FORK: Engine.V0, PLUGIN: Engine.V1}
+    assert {name: runtime.engine for name, runtime in RUNTIMES.items()} == engines
+    for changes in EACH:
+        selected = environment(changes).get("VLLM_USE_V1") == "0"
+        assert (speculative(changes).runtime.engine is Engine.V0) == selected
 
 
 def test_prompts_stay_out_of_the_forks_log() -> None:
-    assert "--disable-log-requests" in RUNTIMES[FORK].flags
+    assert "--disable-log-requests" in serve_flags(FORK_FUSED)
 
 
 def test_the_plugin_prefills_every_prompt() -> None:
-    assert "--no-enable-prefix-caching" in RUNTIMES[PLUGIN].flags
+    assert "--no-enable-prefix-caching" in serve_flags(PLUGIN_EAGLE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        (FORK_FUSED, []),
+        # An EAGLE v1 head is published without an output head.
+        (FORK_EAGLE, ["prepare_draft.py", "/draft", "/target"]),
+        (PLUGIN_EAGLE3, ["prepare_draft.py", "/draft"]),
+    ],
+)
+def test_a_head_is_prepared_before_it_is_compiled(
+    changes: dict[str, Any], command: list[str]
+) -> None:
+    variant = speculative(changes)
+    assert variant.runtime.draft_command(variant, PATHS) == command
+    compiled = dict(pairwise(variant.runtime.compile_command(variant, PATHS)))
+    assert compiled["--draft-model-path"] == ("/scratch/draft" if command else "/draft")
 
 
 @pytest.mark.parametrize(

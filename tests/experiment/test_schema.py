@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -67,3 +68,20 @@ def test_no_mapping_takes_unknown_keys(validator: jsonschema.Draft202012Validato
     for definition in (schema, *schema["$defs"].values()):
         if definition["type"] == "object":
             assert definition["additionalProperties"] is False, definition["title"]
+
+
+def test_every_pattern_has_its_words() -> None:
+    found = [*_texts_with_a_pattern(json.loads(json_schema()))]
+    words = {text["pattern"]: text["patternErrorMessage"] for text in found}
+    assert len(words) > 1
+    assert all(text["patternErrorMessage"] == words[text["pattern"]] for text in found)
+
+
+def _texts_with_a_pattern(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("pattern"), str):
+            yield schema
+        schema = [*schema.values()]
+    if isinstance(schema, list):
+        for inner in schema:
+            yield from _texts_with_a_pattern(inner)

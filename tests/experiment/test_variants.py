@@ -9,7 +9,7 @@ import pytest
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
 from experiment.variants import Variant, variants
-from tests.experiment.files import ABSENT, edited
+from tests.experiment.files import ABSENT, edited, edited_data, line_of_error, lines_of
 
 FEWER_DEVICES = {"serving.devices": 4, "serving.tensor_parallel": 16}
 """Four services on one node."""
@@ -113,39 +113,39 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
         pytest.param(
             {"speculation": [speculation("a"), speculation("b", num_speculative_tokens=1)]},
             [
-                "speculation[1].num_speculative_tokens = 1: must be at least 2: NxDI verifies that "
-                "many positions with one draft fewer"
+                "speculation[1].num_speculative_tokens = 1: must be at least 2: NxDI verifies a "
+                "window of k positions with k - 1 draft tokens"
             ],
             id="window",
         ),
         pytest.param(
             {"speculation": [speculation("k7"), speculation("K7")]},
             [
-                "speculation[0].name = 'k7': is duplicated; must be unique, also in lower case",
-                "speculation[1].name = 'K7': is duplicated; must be unique, also in lower case",
+                "speculation[0].name = 'k7': is duplicated; must be unique, ignoring case",
+                "speculation[1].name = 'K7': is duplicated; must be unique, ignoring case",
             ],
             id="names equal in lower case",
         ),
         pytest.param(
             {"speculation": [speculation("base"), speculation("BASE-batch-8", batch=8)]},
             [
-                "speculation[0].name = 'base': is the name of a baseline",
-                "speculation[1].name = 'BASE-batch-8': is the name of a baseline",
+                "speculation[0].name = 'base': is reserved for a baseline",
+                "speculation[1].name = 'BASE-batch-8': is reserved for a baseline",
             ],
             id="names of baselines",
         ),
         pytest.param(
             {"speculation.name": "k_7"},
             [
-                "speculation.name = 'k_7': must be 1 to 20 of A-Z, a-z, 0-9 and -, no - at "
-                "either end"
+                "speculation.name = 'k_7': must be 1 to 20 of A-Z, a-z, 0-9 and -, with no - "
+                "at either end"
             ],
             id="name",
         ),
         pytest.param(
             {"speculation": [speculation("a"), speculation("b", batch=2)]},
             [
-                "benchmark.concurrency = 4: must be at most speculation[1].batch, 2: more would "
+                "benchmark.concurrency = 4: must be at most 2, the batch of b: more would "
                 "measure the queue"
             ],
             id="concurrency",
@@ -167,9 +167,9 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
             {"speculation": [speculation("a"), speculation("b", batch=256)]}
             | {"serving.length": 2048},
             [
-                "speculation[1].batch = 256: 256 sequences of 2048 tokens have a KV cache of "
-                "368 GiB, with 64.8 GiB of weights more than 80% of 384 GiB device memory; ask for "
-                "a smaller batch or length"
+                "speculation[1].batch = 256: 256 sequences of 2048 tokens need a KV cache of 368 "
+                "GiB; with 64.8 GiB of weights that exceeds 80% of the 384 GiB of device memory; "
+                "use a smaller batch or length"
             ],
             id="memory",
         ),
@@ -177,8 +177,9 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
             {"serving.length": 2048, "benchmark.mean_output_tokens": 1974}
             | {"speculation": [speculation("a"), speculation("b", num_speculative_tokens=6)]},
             [
-                "benchmark.mean_output_tokens = 1974: input, output and three deviations come to "
-                "2038 tokens; must be at most 2034: serving.length 2048 less two windows of 7"
+                "benchmark.mean_output_tokens = 1974: input, output and three standard deviations "
+                "add up to 2038 tokens; the limit is 2034: serving.length 2048 minus two windows "
+                "of 7"
             ],
             id="load, by the largest window",
         ),
@@ -186,15 +187,15 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
             {"speculation": [speculation(f"k{k}") for k in range(4)]},
             [
                 "serving.devices = 4: 5 claims of 4 devices need more than 1 x trn2.48xlarge with "
-                "16 devices; ask for fewer, or for more capacity.nodes"
+                "16 devices; use fewer devices or more capacity.nodes"
             ],
             id="more claims than devices",
         ),
         pytest.param(
             {"speculation": [speculation(f"k{k}") for k in range(4)], "capacity.nodes": 3},
             [
-                "capacity.nodes = 3: must be 2: 5 claims of 4 devices need no more, and each node "
-                "is paid for"
+                "capacity.nodes = 3: must be 2, which is enough for 5 claims of 4 devices; every "
+                "node is billed"
             ],
             id="more nodes than claims need",
         ),
@@ -212,6 +213,10 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
     ],
 )
 def test_what_is_refused(changes: dict[str, Any], lines: list[str]) -> None:
+    changes = FEWER_DEVICES | changes
+    places = lines_of(edited_data(changes))
     with pytest.raises(ExperimentError) as refused:
-        parse(edited(FEWER_DEVICES | changes), "mine.yaml")
-    assert str(refused.value).splitlines() == [f"mine.yaml: {line}" for line in lines]
+        parse(edited(changes), "mine.yaml")
+    assert str(refused.value).splitlines() == [
+        f"mine.yaml:{line_of_error(places, line)}: {line}" for line in lines
+    ]

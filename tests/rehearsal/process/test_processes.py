@@ -107,7 +107,7 @@ def test_a_server_that_ends_instead_of_starting(tmp_path: Path) -> None:
         ("", "it printed nothing"),
         ("one\ntwo\n\n", "two"),
         ("\n ❌  article-model-store failed: no bucket\n\nat Deployer\n", "article-model-store"),
-        ("mine.yaml: name: is missing\nSubprocess exited with error 1\n", "mine.yaml: name"),
+        ("mine.yaml:6: name: is required\nSubprocess exited with error 1\n", "mine.yaml:6: name"),
     ],
 )
 def test_the_line_that_says_best_what_went_wrong(said: str, expected: str) -> None:

@@ -1,0 +1,30 @@
+"""What must hold between the fields of an experiment. Each rule is one function.
+
+A rule yields its refusals. A rule can depend on others: it is skipped when one of those has refused
+something.
+
+A rule names the item of a list by its position, also in a file that has a mapping in place of a
+list: ``Document.locate`` turns ``speculation[0].mode`` into what that file says.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from experiment.rules import aws, measurement, models, serving
+from experiment.rules.rule import Refusals, Rule
+from experiment.schema import Experiment
+
+_RULES: Final = {**aws.RULES, **models.RULES, **serving.RULES, **measurement.RULES}
+
+
+def refusals(experiment: Experiment) -> Refusals:
+    """Everything in ``experiment`` that is refused, the most basic first."""
+    kept: set[Rule] = set()
+    for rule, depends_on in _RULES.items():
+        if kept.issuperset(depends_on):
+            # Variants that share a mode or a draft are refused for the same reason: say it once.
+            found = dict.fromkeys(rule(experiment))
+            yield from found
+            if not found:
+                kept.add(rule)

@@ -1,0 +1,186 @@
+"""Rules on the runtime, the variants, and the models they decode with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from experiment.errors import Refusal, shown
+from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
+from experiment.rules.rule import Refusals, Rule
+from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
+from experiment.schema import Experiment, Model, Speculation
+from experiment.variants import variants
+
+
+def _runtime(experiment: Experiment) -> Refusals:
+    if experiment.runtime not in RUNTIMES:
+        yield Refusal("runtime", experiment.runtime, f"must be one of {', '.join(RUNTIMES)}")
+
+
+def _names(experiment: Experiment) -> Refusals:
+    names = Counter(speculation.name.lower() for speculation in experiment.speculation)
+    baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
+    for index, speculation in enumerate(experiment.speculation):
+        name, field = speculation.name, f"speculation[{index}].name"
+        if name.lower() in baselines:
+            yield Refusal(field, name, "is reserved for a baseline")
+        if names[name.lower()] > 1:
+            yield Refusal(field, name, "is duplicated; must be unique, ignoring case")
+
+
+def mode_served(experiment: Experiment) -> Refusals:
+    """The runtime serves each mode."""
+    runtime = experiment.serving_runtime
+    for index, speculation in enumerate(experiment.speculation):
+        mode = speculation.mode
+        if mode not in runtime.modes:
+            able = serving_in_words(mode)
+            elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
+            yield Refusal(
+                f"speculation[{index}].mode",
+                str(mode),
+                f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
+            )
+
+
+def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, str, ModeSupport]]:
+    """Each speculation with its place in the file, and how the runtime serves its mode."""
+    modes = experiment.serving_runtime.modes
+    for index, speculation in enumerate(experiment.speculation):
+        yield speculation, f"speculation[{index}]", modes[speculation.mode]
+
+
+def _drafts(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
+    """Each speculation that has a draft, with the draft and its place in the file."""
+    for speculation, place, support in speculating(experiment):
+        draft = speculation.draft or experiment.models.draft
+        if support.draft and draft:
+            yield speculation, f"{place}.draft" if speculation.draft else "models.draft", draft
+
+
+def _draft(experiment: Experiment) -> Refusals:
+    for speculation, place, support in speculating(experiment):
+        if support.draft and not (speculation.draft or experiment.models.draft):
+            yield Refusal(
+                "models.draft",
+                None,
+                f"is required: mode {speculation.mode} needs a draft of kind {support.draft}",
+            )
+        if speculation.draft and not support.draft:
+            yield Refusal(
+                f"{place}.draft", speculation.draft.id, f"mode {speculation.mode} takes no draft"
+            )
+
+
+def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
+    """Field, role and model of each model in the file."""
+    yield "models.target", "target", experiment.models.target
+    if experiment.models.draft:
+        yield "models.draft", "draft", experiment.models.draft
+    for index, speculation in enumerate(experiment.speculation):
+        if speculation.draft:
+            yield f"speculation[{index}].draft", "draft", speculation.draft
+
+
+def models_known(experiment: Experiment) -> Refusals:
+    """The architecture of each model is known, and is the model's own."""
+    for place, _, model in models_of(experiment):
+        field = f"{place}.architecture"
+        known = KNOWN_MODELS.get(model.id)
+        if known is None and model.architecture is None:
+            yield Refusal(
+                field,
+                None,
+                f"is required, since {model.id} is not one of {', '.join(KNOWN_MODELS)}",
+            )
+        if known is None or model.architecture is None:
+            continue
+        for figure, value in known:
+            given = getattr(model.architecture, figure)
+            if given != value:
+                yield Refusal(
+                    f"{field}.{figure}",
+                    given,
+                    f"must be {shown(value)}, as in {model.id}; architecture can be left out",
+                )
+
+
+def _family(experiment: Experiment) -> Refusals:
+    target = experiment.models.target
+    for speculation, _, support in speculating(experiment):
+        if target.known.family not in support.families:
+            yield Refusal(
+                "models.target",
+                target.id,
+                f"is of family {target.known.family}; mode {speculation.mode} is served by "
+                f"{serving_in_words(speculation.mode)}",
+            )
+
+
+def _kinds(experiment: Experiment) -> Refusals:
+    target = experiment.models.target
+    if target.known.kind is not ModelKind.CAUSAL_LM:
+        yield Refusal(
+            "models.target",
+            target.id,
+            f"is of kind {target.known.kind}; must be {ModelKind.CAUSAL_LM}",
+        )
+    for speculation, field, draft in _drafts(experiment):
+        needed = experiment.serving_runtime.modes[speculation.mode].draft
+        if draft.known.kind is not needed:
+            yield Refusal(
+                field,
+                draft.id,
+                f"is of kind {draft.known.kind}; mode {speculation.mode} needs {needed}",
+            )
+
+
+def _pair(experiment: Experiment) -> Refusals:
+    target = experiment.models.target.known
+    for _, field, model in _drafts(experiment):
+        yield from (Refusal(field, model.id, why) for why in _mismatches(model.known, target))
+
+
+def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
+    """What keeps ``draft`` from drafting for ``target``."""
+    if draft.vocabulary != target.vocabulary:
+        yield f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}"
+    if draft.family != target.family:
+        yield (
+            f"is of family {draft.family}; must be the target's, {target.family}: NxDI builds the "
+            "draft with the target's model class"
+        )
+    if draft.kind is not ModelKind.CAUSAL_LM and draft.hidden != target.hidden:
+        yield f"has hidden size {draft.hidden}; a head must have the target's, {target.hidden}"
+    if draft.checkpoint_gib >= target.checkpoint_gib:
+        yield (
+            f"has {draft.checkpoint_gib} GiB of weights; must be smaller than the target's "
+            f"{target.checkpoint_gib} GiB"
+        )
+
+
+def _window(experiment: Experiment) -> Refusals:
+    for speculation, place, support in speculating(experiment):
+        minimum = support.minimum_tokens
+        if speculation.num_speculative_tokens < minimum:
+            yield Refusal(
+                f"{place}.num_speculative_tokens",
+                speculation.num_speculative_tokens,
+                f"must be at least {minimum}: NxDI verifies a window of k positions with k - 1 "
+                "draft tokens",
+            )
+
+
+RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
+    _runtime: (),
+    _names: (),
+    mode_served: (_runtime,),
+    _draft: (mode_served,),
+    models_known: (),
+    _family: (mode_served, models_known),
+    _kinds: (_family, _draft),
+    _pair: (_kinds,),
+    _window: (mode_served,),
+}

@@ -1,0 +1,123 @@
+"""Rules on what each service gets: devices, memory, batch and length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from experiment.errors import Refusal
+from experiment.known_models import Architecture
+from experiment.rules.models import mode_served, models_known, models_of
+from experiment.rules.rule import Refusals, Rule
+from experiment.schema import Experiment
+from experiment.variants import Variant, services, variants
+
+LARGEST_TENSOR_PARALLEL: Final = 64
+"""NxDI takes powers of two up to this."""
+
+USABLE_MEMORY: Final = 0.8
+"""Share of a claim's device memory that weights and KV cache may use. Compiled graphs and scratch
+space need the rest."""
+
+
+def _parallelism(experiment: Experiment) -> Refusals:
+    serving, instance = experiment.serving, experiment.capacity.instance
+    cores = instance.logical_cores(serving.devices, serving.logical_core_size)
+    layout = (
+        f"{serving.devices} devices x {instance.cores_per_device} cores / "
+        f"logical_core_size {serving.logical_core_size}"
+    )
+    if cores > LARGEST_TENSOR_PARALLEL:
+        yield Refusal(
+            "serving.logical_core_size",
+            serving.logical_core_size,
+            f"{layout} give tensor_parallel {cores}; NxDI supports at most "
+            f"{LARGEST_TENSOR_PARALLEL}",
+        )
+    elif serving.tensor_parallel != cores:
+        yield Refusal(
+            "serving.tensor_parallel",
+            serving.tensor_parallel,
+            f"must be {cores}: {layout}",
+        )
+
+
+def _claims_fit(experiment: Experiment) -> Refusals:
+    serving, capacity = experiment.serving, experiment.capacity
+    claims = len(services(experiment))
+    per_node = capacity.instance.devices // serving.devices
+    needed = math.ceil(claims / per_node)
+    if capacity.nodes > needed:
+        yield Refusal(
+            "capacity.nodes",
+            capacity.nodes,
+            f"must be {needed}, which is enough for {claims} claims of {serving.devices} devices; "
+            "every node is billed",
+        )
+    if capacity.nodes < needed:
+        yield Refusal(
+            "serving.devices",
+            serving.devices,
+            f"{claims} claims of {serving.devices} devices need more than "
+            f"{capacity.nodes} x {capacity.instance.name} with {capacity.instance.devices} "
+            "devices; use fewer devices or more capacity.nodes",
+        )
+
+
+def _memory(experiment: Experiment) -> Refusals:
+    serving, target = experiment.serving, experiment.models.target.known
+    room = serving.devices * experiment.capacity.instance.hbm_gib_per_device
+    # A baseline needs no more than the variants of its batch.
+    for index, speculation in enumerate(experiment.speculation):
+        variant = next(v for v in variants(experiment) if v.speculation is speculation)
+        field = f"speculation[{index}]" if speculation.batch else "serving"
+        models = (target, *([variant.draft.known] if variant.draft else []))
+        weights = sum(model.checkpoint_gib for model in models)
+        cache = sum(_cache_gib(variant, model) for model in models)
+        if weights > room * USABLE_MEMORY:
+            yield Refusal(
+                "serving.devices",
+                serving.devices,
+                f"{weights:g} GiB of weights exceed {USABLE_MEMORY:.0%} of the {room} GiB of "
+                "device memory; use more devices",
+            )
+        elif weights + cache > room * USABLE_MEMORY:
+            yield Refusal(
+                f"{field}.batch",
+                variant.batch,
+                f"{variant.batch} sequences of {serving.length} tokens need a KV cache of "
+                f"{cache:.0f} GiB; with {weights:g} GiB of weights that exceeds "
+                f"{USABLE_MEMORY:.0%} of the {room} GiB of device memory; use a smaller batch or "
+                "length",
+            )
+
+
+def _cache_gib(variant: Variant, model: Architecture) -> float:
+    """Keys and values of a full batch in bfloat16, GiB.
+
+    NxDI replicates key-value heads until each of the tensor-parallel cores has one.
+    """
+    serving = variant.experiment.serving
+    heads = max(model.kv_heads, serving.tensor_parallel)
+    per_token = 2 * model.layers * heads * model.head_dim * 2
+    return per_token * variant.batch * serving.length / 2**30
+
+
+def _length(experiment: Experiment) -> Refusals:
+    length = experiment.serving.length
+    _, role, model = min(models_of(experiment), key=lambda found: found[2].known.max_length)
+    if length > model.known.max_length:
+        yield Refusal(
+            "serving.length",
+            length,
+            f"must be at most {model.known.max_length}, the context of the {role} {model.id}",
+        )
+
+
+RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
+    _parallelism: (),
+    _claims_fit: (mode_served,),
+    _memory: (mode_served, models_known, _parallelism),
+    _length: (models_known,),
+}

@@ -1,0 +1,40 @@
+"""Runtimes: the image generations that compile and serve on Trainium, one module each.
+
+A new one is a module with a ``Runtime``, and an entry in ``RUNTIMES``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from experiment.runtimes import nxdi_fork, nxdi_plugin
+from experiment.runtimes.runtime import Engine, Mode, ModeSupport, Paths, Runtime, Workload
+
+__all__ = [
+    "RUNTIMES",
+    "Engine",
+    "Mode",
+    "ModeSupport",
+    "Paths",
+    "Runtime",
+    "Workload",
+    "runtimes_serving",
+    "serving_in_words",
+]
+
+RUNTIMES: Final[dict[str, Runtime]] = {
+    runtime.name: runtime for runtime in (nxdi_fork.RUNTIME, nxdi_plugin.RUNTIME)
+}
+
+
+def runtimes_serving(mode: Mode) -> tuple[str, ...]:
+    """Names of the runtimes that can serve ``mode``."""
+    return tuple(name for name, runtime in RUNTIMES.items() if mode in runtime.modes)
+
+
+def serving_in_words(mode: Mode) -> str:
+    """Who serves ``mode`` for which families, e.g. ``vllm-0.9.1-nxdi (llama)``."""
+    return ", ".join(
+        f"{name} ({', '.join(sorted(RUNTIMES[name].modes[mode].families))})"
+        for name in runtimes_serving(mode)
+    )

@@ -1,0 +1,42 @@
+"""vLLM 0.9.1, Neuron's fork.
+
+Source: the Neuron branch of aws-neuron/upstreaming-to-vllm (``neuronx_distributed.py``). The fork's
+loader does not read a method: the overrides alone decide the mode.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from experiment.known_models import ModelKind
+from experiment.runtimes.nxdi import ANY, IMAGES, LLAMA, Nxdi, NxdiMode
+from experiment.runtimes.runtime import Engine, Mode
+
+RUNTIME: Final = Nxdi(
+    name="vllm-0.9.1-nxdi",
+    image=f"{IMAGES}:0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04",
+    engine=Engine.V0,
+    modes=MappingProxyType(
+        {
+            Mode.FUSED: NxdiMode(
+                draft=ModelKind.CAUSAL_LM, families=ANY, overrides=("enable_fused_speculation",)
+            ),
+            Mode.EAGLE: NxdiMode(
+                draft=ModelKind.EAGLE_HEAD, families=LLAMA, overrides=("enable_eagle_speculation",)
+            ),
+        }
+    ),
+    config_flag="--override-neuron-config",
+    config_key=None,
+    # 0.9 logs every prompt unless it is told not to.
+    flags=("--disable-log-requests",),
+    environment=MappingProxyType(
+        {
+            "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
+            "VLLM_USE_V1": "0",
+            # Milliseconds, as in Neuron's own tutorials; the default of 10 s is for GPUs.
+            "VLLM_RPC_TIMEOUT": "100000",
+        }
+    ),
+)

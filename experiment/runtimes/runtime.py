@@ -1,0 +1,108 @@
+"""What a runtime is: an image generation that compiles and serves on Trainium."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from experiment.known_models import Family, ModelKind
+
+if TYPE_CHECKING:  # at run time variants import runtimes
+    from experiment.variants import Variant
+
+
+class Mode(StrEnum):
+    """Ways of speculative decoding that Neuron's documentation names."""
+
+    VANILLA = "vanilla"
+    FUSED = "fused"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    MEDUSA = "medusa"
+    DFLASH = "dflash"
+
+
+class Engine(StrEnum):
+    """vLLM's two engines. They count differently: see ``benchmark.endpoint.counters``."""
+
+    V0 = "v0"
+    V1 = "v1"
+
+
+class Workload(StrEnum):
+    """How a variant lives in Kubernetes."""
+
+    SERVICE = "service"
+    """A Deployment and a Service."""
+    JOB = "job"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModeSupport:
+    """How one runtime serves one mode."""
+
+    draft: ModelKind | None
+    """What the draft must be; None for a mode that needs no draft model."""
+    families: frozenset[Family]
+    """Target families whose model class can do it."""
+    minimum_tokens: int
+    """The smallest ``num_speculative_tokens``."""
+    greedy_only: bool
+    """Tokens are sampled greedily on the device, whatever temperature a request asks for."""
+    workload: Workload = Workload.SERVICE
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where a container finds what a runtime's command lines name."""
+
+    target: str
+    draft: str | None
+    """The draft's checkpoint as it was downloaded; None for a variant without a draft."""
+    artifact: str
+    """Where the compiled artifact is written to, or read from."""
+    scratch: str
+    """An empty folder that a compile Job's containers share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime(ABC):
+    """One image generation. Everything that differs between generations stands in its module."""
+
+    name: str
+    image: str
+    engine: Engine
+    """Decides which counters ``/metrics`` fills."""
+    modes: Mapping[Mode, ModeSupport]
+    artifact_parts: tuple[str, ...]
+    """Files and folders that a complete artifact has."""
+
+    @abstractmethod
+    def compile_flags(self, variant: Variant) -> tuple[str, ...]:
+        """Flags that decide what is compiled: a part of the artifact's key, so without paths."""
+
+    @abstractmethod
+    def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
+        """Compiles ``variant`` into ``paths.artifact``."""
+
+    @abstractmethod
+    def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+        """Environment of the compile command."""
+
+    @abstractmethod
+    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
+        """A script of ``charts/scripts`` and its arguments, which prepares the draft.
+
+        Empty where the draft is compiled as it was downloaded.
+        """
+
+    @abstractmethod
+    def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
+        """Serves ``variant``, from ``paths.artifact``, in OpenAI's protocol on ``port``."""
+
+    @abstractmethod
+    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+        """Environment of the serve command."""

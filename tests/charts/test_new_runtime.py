@@ -1,0 +1,119 @@
+"""A new runtime is one class and one entry: it is found everywhere it belongs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import cdk8s
+import pytest
+
+import charts
+from experiment import Experiment, ExperimentError
+from experiment.__main__ import json_schema
+from experiment.known_models import Family
+from experiment.loader import parse
+from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime
+from experiment.variants import Variant
+from tests.experiment.files import ABSENT, edited
+
+
+class Toy(Runtime):
+    """Compiles and serves nothing, in a mode that needs no draft."""
+
+    def compile_flags(self, variant: Variant) -> tuple[str, ...]:
+        return ("--heads", str(variant.window))
+
+    def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
+        return ["toyc", paths.target, *self.compile_flags(variant), "-o", paths.artifact]
+
+    def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+        return {"TOY_WORK": paths.scratch}
+
+    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
+        return []
+
+    def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
+        return ["toyd", paths.artifact, str(port)]
+
+    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+        return {"TOY_ARTIFACT": paths.artifact}
+
+
+TOY = Toy(
+    name="toy-1",
+    image="registry.example.com/toy:1",
+    engine=Engine.V1,
+    modes={
+        Mode.MEDUSA: ModeSupport(
+            draft=None, families=frozenset({Family.QWEN3}), minimum_tokens=1, greedy_only=False
+        )
+    },
+    artifact_parts=("toy.bin",),
+)
+CHANGES: dict[str, Any] = {
+    "runtime": TOY.name,
+    "speculation": {"mode": "medusa", "num_speculative_tokens": 1},
+    "models.draft": ABSENT,
+}
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUNTIMES, TOY.name, TOY)
+
+
+def refusal(changes: dict[str, Any]) -> str:
+    with pytest.raises(ExperimentError) as refused:
+        parse(edited(changes), "mine.yaml")
+    return str(refused.value)
+
+
+def objects(experiment: Experiment) -> dict[tuple[str, str], Any]:
+    """Every object of the charts by kind and name, the digests of Jobs left out."""
+    deployed = charts.Deployed(bucket="bucket", benchmark_image="registry.example.com/benchmark:1")
+    found = [o for c in charts.charts(cdk8s.App(), experiment, deployed) for o in c.to_json()]
+    named = ((o["kind"], o["metadata"]["name"], o) for o in found)
+    return {(k, n.rpartition("-")[0] if k == "Job" else n): o for k, n, o in named}
+
+
+def test_the_schema_offers_it() -> None:
+    assert json.loads(json_schema())["properties"]["runtime"]["enum"][-1] == TOY.name
+
+
+def test_refusals_name_it() -> None:
+    assert f", {TOY.name}" in refusal({"runtime": "vllm-2"})
+    assert f"medusa is served by {TOY.name} (qwen3)" in refusal({"speculation.mode": "medusa"})
+    assert f"runtime {TOY.name} serves medusa;" in refusal({"runtime": TOY.name})
+
+
+def test_a_draft_that_its_mode_does_not_take_is_refused() -> None:
+    draft = {"id": "Qwen/Qwen3-0.6B", "revision": "1" * 40}
+    speculation = CHANGES["speculation"] | {"draft": draft}
+    assert "takes no draft" in refusal(CHANGES | {"speculation": speculation})
+
+
+def test_its_own_commands_compile_and_serve() -> None:
+    found = objects(parse(edited(CHANGES), "mine.yaml"))
+    job = found["Job", "compile-qwen-sd-vllm"]["spec"]["template"]["spec"]
+    check, compiler = job["initContainers"]
+    (upload,) = job["containers"]
+    (server,) = found["Deployment", "qwen-sd-vllm"]["spec"]["template"]["spec"]["containers"]
+    assert [c["image"] for c in (compiler, server)] == [TOY.image] * 2
+    target = "/models/Qwen/Qwen3-32B/9216db5781bf21249d130ec9da846c4624c16137"
+    assert compiler["args"] == ["toyc", target, "--heads", "1", "-o", "/scratch/artifact"]
+    assert {"name": "TOY_WORK", "value": "/scratch"} in compiler["env"]
+    assert upload["args"][1:-1] == ["toy.bin"]
+    assert server["command"] == ["toyd", "/artifact", "8000"]
+    assert {"name": "TOY_ARTIFACT", "value": "/artifact"} in server["env"]
+    assert not [word for word in check["args"] if "1.7B" in word]
+
+
+def test_a_variant_without_a_draft_is_told_to_the_benchmark_and_downloads_none() -> None:
+    found = objects(parse(edited(CHANGES), "mine.yaml"))
+    config = json.loads(found["ConfigMap", "qwen-llmperf"]["data"]["config.json"])
+    _, told = config["variants"]
+    assert (told["mode"], told["draft"], told["runtime"]) == ("medusa", None, "1")
+    (download,) = found["Job", "download"]["spec"]["template"]["spec"]["containers"]
+    assert len(download["args"]) == 1
