@@ -159,7 +159,9 @@ def _part(
     amount = load["concurrency"] if number == 0 else load["requests"]
     start = clock
     for index in range(amount):
-        chunks = _chunks(case["structure"], variant.get("window"), load["mean_output_tokens"], chance)
+        chunks = _chunks(
+            case["structure"], variant.get("window"), load["mean_output_tokens"], chance
+        )
         took = chunks[-1][0] + 0.002
         yield {
             "run": "article-20260521-0940",
