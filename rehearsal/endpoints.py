@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from experiment import Experiment
-from experiment.variants import Variant, Workload, variants
+from experiment.runtimes import Workload
+from experiment.variants import Variant, variants
 from rehearsal.console import Console
 from rehearsal.layout import Layout
 

@@ -57,9 +57,7 @@ class NetworkStack(Stack):
         )
         acknowledge(
             self.vpc,
-            {
-                "CloudFormation-Validate::W3010": "The experiment names zones, for few have trn2."
-            },
+            {"CloudFormation-Validate::W3010": "The experiment names zones, for few have trn2."},
         )
         self._tag_handler(experiment.name)
         self._flow_logs()
