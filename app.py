@@ -28,16 +28,17 @@ ROOT = Path(__file__).parent
 def compose(app: cdk.App, experiment: Experiment, account: str | None = None) -> ServingStack:
     """Add every stack of ``experiment`` to ``app``; returns the one that knows the manifests.
 
-    Without an ``account`` the stacks are for whichever deploys them. With one their names are
-    literal, which CloudFormation needs to take back what an earlier deploy left.
+    Without an ``account`` the stacks fit any account. With one, the names of resources are literal,
+    as CloudFormation needs them to import what an earlier deploy left behind.
     """
     name = experiment.name
     shared: dict[str, Any] = {
         "env": cdk.Environment(account=account, region=experiment.aws.region),
-        # The stack's own tag, by which it is found again; the CDK gives it to resources alone.
+        # The tag of the stack itself, by which it is found again. Tags.of tags only its resources.
         "tags": {"Experiment": name},
     }
-    # Traces name temporary directories of the jsii runtime: no two assemblies would be alike.
+    # Traces contain temporary directories of the jsii runtime, so that no two assemblies would be
+    # equal.
     app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
     cdk.Tags.of(app).add("Experiment", name)
     network = NetworkStack(app, f"{name}-network", experiment=experiment, **shared)
@@ -56,7 +57,7 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
         benchmark_directory=str(ROOT / "benchmark"),
         **shared,
     )
-    # Deleted in reverse: workloads, then the driver and its nodes, then the cluster.
+    # A destroy goes in reverse: workloads, then the driver and its nodes, then the cluster.
     serving.add_stack_dependency(trainium)
     observability = ObservabilityStack(
         app, f"{name}-observability", experiment=experiment, **shared
@@ -68,13 +69,13 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
         **shared
         | {"env": cdk.Environment(account=account, region=budget_region(experiment.aws.region))},
     )
-    # It publishes to the alarms' topic, which it knows by name.
+    # The budget publishes to the alarms' topic, to which it refers by name.
     budget.add_stack_dependency(observability)
     return serving
 
 
 def write_manifests(experiment: Experiment, deployed: charts.Deployed, directory: Path) -> None:
-    """The same manifests as files beside the assembly, for reading or ``kubectl apply``."""
+    """Writes the same manifests as files, for reading or ``kubectl apply``."""
     for stale in directory.glob("*.k8s.yaml"):
         stale.unlink()
     app = cdk8s.App(outdir=str(directory))

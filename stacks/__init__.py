@@ -1,1 +1,1 @@
-"""AWS: one stack a concern, each given typed values and nothing else."""
+"""AWS: one stack for each concern. A stack gets typed values and reads nothing else."""

@@ -1,4 +1,4 @@
-"""Findings of cdk-nag and the CDK that stand, each with its reason beside the code."""
+"""Accepts findings of cdk-nag and the CDK, each with its reason beside the code."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from aws_cdk import Acknowledgment, Validations
 from constructs import IConstruct
 
 HOLDS_PROMPTS: Final = {
-    "CloudFormation-Validate::E1029": "A prompt may say ${AWS::Region}; nobody fills that in."
+    "CloudFormation-Validate::E1029": "A prompt may contain ${AWS::Region} as plain text."
 }
 
 
 def acknowledge(scope: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Accept findings on ``scope`` and below: rule, with its finding in brackets, to reason."""
+    """Accepts findings on ``scope`` and below: reasons by rule, with the finding in brackets."""
     Validations.of(scope).acknowledge(
         *(Acknowledgment(id=rule, reason=reason) for rule, reason in reasons.items())
     )
 
 
 def managed_policy(name: str) -> str:
-    """The finding that a role has the AWS managed policy ``name``."""
+    """The id of the finding that a role has the AWS managed policy ``name``."""
     return f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{name}]"

@@ -1,4 +1,4 @@
-"""EKS add-ons, each at one version."""
+"""EKS add-ons, each pinned to a version."""
 
 from __future__ import annotations
 
@@ -24,17 +24,21 @@ VERSIONS: Final[Mapping[str, str]] = {
     "eks-node-monitoring-agent": "v1.7.0-eksbuild.1",
     "amazon-cloudwatch-observability": "v6.6.0-eksbuild.1",
 }
-"""What Kubernetes 1.35 gets. How these were chosen: docs/decisions/0014. ``make addons`` says what
-is newer."""
+"""Versions for Kubernetes 1.35, chosen as docs/decisions/0014 says. ``make addons`` lists newer
+ones."""
 
 
 def networking_addons(stack: Stack, cluster: eks.ICluster) -> list[eks.CfnAddon]:
-    """What a node needs before it can become ready."""
+    """The add-ons that a node needs before it can become ready."""
     role = _role(stack, "VpcCniRole")
     role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy"))
     acknowledge(
         role,
-        {managed_policy("AmazonEKS_CNI_Policy"): "Follows what each CNI version needs."},
+        {
+            managed_policy(
+                "AmazonEKS_CNI_Policy"
+            ): "AWS keeps it in step with what each CNI version needs."
+        },
     )
     return [
         _addon(
@@ -52,10 +56,10 @@ def networking_addons(stack: Stack, cluster: eks.ICluster) -> list[eks.CfnAddon]
 def node_addons(
     stack: Stack, cluster: eks.ICluster, cluster_name: str, *, after: IDependable
 ) -> None:
-    """What needs a node to become active; ``cluster_name`` is literal, as log groups need it.
+    """The add-ons that need a node to become active.
 
-    The S3 CSI driver has no role of its own: a volume is mounted with the identity of the pod that
-    mounts it.
+    ``cluster_name`` must be literal because it is part of log groups' names. The S3 CSI driver has
+    no role of its own, because a volume is mounted with the identity of the pod that mounts it.
     """
     for addon in (
         _addon(stack, "coredns", cluster),
@@ -75,7 +79,7 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
             f"{kind.capitalize()}Logs",
             log_group_name=f"{prefix}/{kind}",
             retention=logs.RetentionDays.ONE_MONTH,
-            # Kept, as the control plane's: the agents may write while they are being removed.
+            # Kept like the control plane's: the agents may still write while they are removed.
             removal_policy=RemovalPolicy.RETAIN,
         )
         for kind in ("application", "dataplane", "host", "performance")
@@ -97,7 +101,7 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
                     }
                 }
             },
-            # The agents must run on the tainted Trainium nodes above all.
+            # Above all, the agents must run on the tainted Trainium nodes.
             "tolerations": [{"operator": "Exists"}],
         },
         identity=("cloudwatch-agent", _agent_role(stack, prefix)),
@@ -107,7 +111,7 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
 
 
 def _agent_role(stack: Stack, prefix: str) -> iam.Role:
-    """Writes log groups below ``prefix`` and describes its node.
+    """May write log groups below ``prefix`` and describe its node.
 
     Metrics travel as log events (embedded metric format), so the agent needs no PutMetricData.
     CloudWatchAgentServerPolicy would allow these actions on every log group.
@@ -136,7 +140,7 @@ def _agent_role(stack: Stack, prefix: str) -> iam.Role:
     role.add_to_policy(
         iam.PolicyStatement(
             sid="DescribeNode",
-            # None of these knows resource-level permissions.
+            # None of these supports resource-level permissions.
             actions=["ec2:DescribeTags", "ec2:DescribeVolumes", "logs:DescribeLogGroups"],
             resources=["*"],
         )
@@ -145,8 +149,8 @@ def _agent_role(stack: Stack, prefix: str) -> iam.Role:
         role,
         {
             f"AwsSolutions-IAM5[Resource::arn:aws:logs:{stack.region}:<AWS::AccountId>:"
-            f"log-group:{prefix}/*]": "The log groups of this cluster, and their streams.",
-            "AwsSolutions-IAM5[Resource::*]": "Describing knows no resources.",
+            f"log-group:{prefix}/*]": "The streams of this cluster's log groups.",
+            "AwsSolutions-IAM5[Resource::*]": "Describing supports no resource-level permissions.",
         },
     )
     return role
@@ -164,7 +168,7 @@ def _addon(
     configuration: Mapping[str, Any] | None = None,
     identity: tuple[str, iam.Role] | None = None,
 ) -> eks.CfnAddon:
-    """An add-on; ``identity`` is its service account and the role that account gets."""
+    """An add-on. ``identity`` is its service account and the role that the account gets."""
     return eks.CfnAddon(
         stack,
         name,

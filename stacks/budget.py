@@ -1,4 +1,4 @@
-"""A monthly budget over everything that carries the experiment's tag."""
+"""A monthly budget for everything that carries the experiment's tag."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from constructs import Construct
 from experiment.schema import Experiment
 from stacks.observability import alarm_topic_name
 
-# Budgets are global, but CloudFormation makes them in these regions only (a test compares this
-# with cfn-lint's copy of the resource registry).
+# Budgets are global, but CloudFormation can create them in these regions only. A test compares the
+# list with cfn-lint's copy of the resource registry.
 REGIONS: Final = frozenset(
     {
         "ap-northeast-1",
@@ -37,21 +37,21 @@ ELSEWHERE: Final = "us-east-1"
 
 
 def budget_region(region: str) -> str:
-    """Where the budget of an experiment in ``region`` is made."""
+    """The region of the budget stack of an experiment in ``region``."""
     return region if region in REGIONS else ELSEWHERE
 
 
 def budget_stack_name(experiment: Experiment) -> str:
-    """Names the region too where budgets of several regions meet."""
+    """The stack's name. It contains the region if budgets of several regions share one region."""
     region = experiment.aws.region
     where = "" if budget_region(region) == region else f"{region}-"
     return f"{experiment.name}-{where}budget"
 
 
 class BudgetStack(Stack):
-    """Needs the tag ``Experiment`` activated for cost allocation, once per payer account.
+    """Works once the payer account has activated the tag ``Experiment`` for cost allocation.
 
-    A prepaid Capacity Block does not carry the tag: what it costs is known beforehand.
+    It does not count a prepaid Capacity Block, which carries no tag. Its price is known before.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class BudgetStack(Stack):
             self,
             "Budget",
             budget=budgets.CfnBudget.BudgetDataProperty(
-                # Budgets share one name space over all regions.
+                # The names of budgets must differ over all regions.
                 budget_name=f"{experiment.name}-{experiment.aws.region}",
                 budget_type="COST",
                 time_unit="MONTHLY",

@@ -21,12 +21,11 @@ from stacks.network import VPC_CIDR
 from stacks.roles import node_role
 
 KUBERNETES_VERSION: Final = "1.35"
-"""In standard support until 2027-03-27, with DRA generally available (since 1.34). The kubectl
-layer, cdk8s-plus and the version manifests are validated against must follow; tests hold them
-together."""
+"""In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,
+cdk8s-plus and the version that manifests are validated against must be the same; tests check it."""
 
 SYSTEM_NODES: Final = 2
-"""CoreDNS and the add-ons' controllers spread over two nodes, one a zone."""
+"""One node in each of two zones, for CoreDNS and the add-ons' controllers."""
 
 _PUBLIC_ECR_POLICY: Final = {
     "Fn::If": [
@@ -55,7 +54,7 @@ _KUBECTL_FINDINGS: Final = (
 
 
 class ClusterStack(Stack):
-    """An EKS cluster whose API is reachable from the VPC and the addresses the experiment names."""
+    """An EKS cluster. Its API is reachable from the VPC and from the addresses that are allowed."""
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class ClusterStack(Stack):
         node_addons(self, self.cluster, self.cluster_name, after=nodes)
 
     def _administrator(self) -> iam.Role:
-        """A role that whoever may assume roles in this account can use kubectl with."""
+        """A role for kubectl. Anyone who may assume roles in this account can assume it."""
         return iam.Role(
             self,
             "Administrator",
@@ -85,8 +84,9 @@ class ClusterStack(Stack):
 
     def _cluster(self, experiment: Experiment, vpc: ec2.Vpc) -> eks.ICluster:
         api_access = experiment.aws.api_access
-        # Kept: EKS writes once more after its deletion, and a group that came back that way would
-        # block the next deploy, which takes back only what is kept.
+        # Kept after a destroy. EKS writes once more after the cluster is deleted. If the group were
+        # deleted, EKS would create it anew, and the next deploy, which imports only kept resources,
+        # would fail on it.
         log_group = logs.LogGroup(
             self,
             "ControlPlaneLogs",
@@ -107,7 +107,7 @@ class ClusterStack(Stack):
                 if api_access
                 else eks.EndpointAccess.PRIVATE
             ),
-            # Left alone, the construct turns on Auto Mode, which cannot run the Neuron DRA driver.
+            # The construct's default is Auto Mode, which cannot run the Neuron DRA driver.
             default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
             default_capacity=0,
             bootstrap_self_managed_addons=False,
@@ -133,21 +133,21 @@ class ClusterStack(Stack):
             ),
         )
         cluster.node.add_dependency(log_group)
-        # A plain resource, which the CDK's tags pass over.
+        # A plain resource, which the CDK does not tag.
         barrier = cast(CfnResource, cluster.node.find_child("KubectlReadyBarrier"))
         barrier.add_property_override("Tags", {"Experiment": self.cluster_name})
         acknowledge(
             cluster.role,
-            {managed_policy("AmazonEKSClusterPolicy"): "What EKS needs to run a control plane."},
+            {managed_policy("AmazonEKSClusterPolicy"): "EKS needs it to run a control plane."},
         )
         handler = cluster.node.find_child("KubectlProvider")
-        # The logs of its functions would otherwise stay after every deploy and destroy.
+        # Otherwise the logs of its functions would stay after every destroy.
         RemovalPolicies.of(handler).destroy()
         acknowledge(
             handler,
             dict.fromkeys(
                 _KUBECTL_FINDINGS,
-                "The CDK's own handler: its roles and its runtime come with aws-cdk-lib.",
+                "The CDK's own handler: aws-cdk-lib defines its roles and its runtime.",
             ),
         )
         # The class implements the interface, but its Python stub lacks one of the properties.
@@ -156,8 +156,8 @@ class ClusterStack(Stack):
     def _api_security_group(self, vpc: ec2.Vpc) -> ec2.SecurityGroup:
         """Lets the VPC's own addresses reach the Kubernetes API.
 
-        EKS's cluster security group admits nothing but itself, so a bastion or a CloudShell in the
-        VPC would wait for ever.
+        EKS's cluster security group admits only its own members. Without this group, a bastion or a
+        CloudShell in the VPC would wait for ever.
         """
         group = ec2.SecurityGroup(
             self,
@@ -169,9 +169,9 @@ class ClusterStack(Stack):
         return group
 
     def _system_node_role(self) -> iam.Role:
-        """A node's role, and what Session Manager needs to forward a port to the private API.
+        """A node's role that also lets Session Manager forward a port to the private API.
 
-        AmazonSSMManagedInstanceCore would also read every parameter of the account.
+        AmazonSSMManagedInstanceCore would also allow it to read every parameter of the account.
         """
         role = node_role(self, "SystemNodeRole")
         instances = self.format_arn(service="ec2", resource="instance", resource_name="*")
@@ -188,7 +188,7 @@ class ClusterStack(Stack):
                     for action in ("Create", "Open")
                     for channel in ("Control", "Data")
                 ],
-                # None of these knows resource-level permissions.
+                # None of these supports resource-level permissions.
                 resources=["*"],
             )
         )
@@ -196,14 +196,14 @@ class ClusterStack(Stack):
             role,
             {
                 f"AwsSolutions-IAM5[Resource::arn:aws:ec2:{self.region}:<AWS::AccountId>:"
-                "instance/*]": "A node does not know its own name beforehand.",
-                "AwsSolutions-IAM5[Resource::*]": "Session Manager's channels know no resources.",
+                "instance/*]": "A node's name is not known before it starts.",
+                "AwsSolutions-IAM5[Resource::*]": "Session Manager's channels are no resources.",
             },
         )
         return role
 
     def _system_nodes(self, after: list[eks.CfnAddon]) -> eks.Nodegroup:
-        """CPU nodes for add-ons, downloads and the load generator."""
+        """CPU nodes for the add-ons, the downloads and the load generator."""
         template = ec2.LaunchTemplate(
             self,
             "SystemNodeTemplate",

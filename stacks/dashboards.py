@@ -22,7 +22,7 @@ _FULL: Final = 24
 _HEIGHT: Final = 6
 
 # Amazon CloudWatch User Guide, "CloudWatch service quotas". The other two, 500 metrics in a graph
-# and 2,500 on a dashboard, are kept by experiment.rules.MOST_CELLS.
+# and 2,500 on a dashboard, are kept by experiment.rules.measurement.MOST_CELLS.
 _WIDGETS_PER_DASHBOARD: Final = 500
 _OVERVIEW_WIDGETS: Final = 5
 _PROMPT_CHARACTERS: Final = 200
@@ -169,7 +169,7 @@ def _figure(
             for case in headlines
             for variant in variants(experiment)
         ],
-        axis=metric.unit,
+        axis=metric.axis,
         width=_THIRD,
     )
 
@@ -181,7 +181,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             _graph(
                 metric.title,
                 [metrics.measured(metric, variant, case) for variant in variants(experiment)],
-                axis=metric.unit,
+                axis=metric.axis,
                 width=_QUARTER,
             )
             for metric in catalogue.METRICS

@@ -1,4 +1,4 @@
-"""The model bucket and one least-privilege role per consumer."""
+"""The model bucket, and a least-privilege role for each of its consumers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from stacks.roles import pod_identity_principal
 
 
 class ModelStoreStack(Stack):
-    """A bucket with ``models/``, ``compiled/`` and ``results/``, and who may do what there.
+    """A bucket with ``models/``, ``compiled/`` and ``results/``, and the roles that may use it.
 
-    The bucket outlives the stack: it holds measurements, checkpoints and hours of compiling. Its
-    name is fixed, so the next deploy takes it back (``cdk deploy --import-existing-resources``),
-    provided that the stack knows its account: CloudFormation takes back by a literal name.
+    The bucket outlives the stack, because it holds measurements, checkpoints and hours of
+    compiling. Its name is fixed, so that the next deploy can import it (``cdk deploy
+    --import-existing-resources``). CloudFormation imports by literal name only, so the stack must
+    then know its account.
     """
 
     def __init__(
@@ -72,8 +73,8 @@ class ModelStoreStack(Stack):
         acknowledge(
             bucket,
             {
-                "AwsSolutions-S1": "Public weights and benchmark results, read by four roles. Who "
-                "must account for access turns on CloudTrail data events, for all buckets at once."
+                "AwsSolutions-S1": "It holds public weights and benchmark results, for four roles. "
+                "CloudTrail data events can log access to all buckets of the account at once."
             },
         )
         return bucket
@@ -89,14 +90,14 @@ class ModelStoreStack(Stack):
             iam.PolicyStatement(
                 sid="PublishMetrics",
                 actions=["cloudwatch:PutMetricData"],
-                # The action knows no resources; the namespace is what can be confined.
+                # The action supports no resource-level permissions. A condition confines it.
                 resources=["*"],
                 conditions={"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
             )
         )
         acknowledge(
             self.roles[ServiceAccount.BENCHMARK],
-            {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined by its namespace."},
+            {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined to one namespace."},
         )
 
     def _may_read(self, account: ServiceAccount, *prefixes: str) -> None:
@@ -128,7 +129,7 @@ class ModelStoreStack(Stack):
             self.roles[account],
             {
                 f"AwsSolutions-IAM5[Resource::<{bucket_id}.Arn>/{prefix}*]": "Objects below a "
-                "prefix that is this consumer's own."
+                "prefix of this consumer."
                 for prefix in prefixes
             },
         )

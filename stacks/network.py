@@ -16,12 +16,12 @@ VPC_CIDR: Final = "10.0.0.0/16"
 
 
 class NetworkStack(Stack):
-    """A VPC over the zones the experiment names.
+    """A VPC in the availability zones that the experiment names.
 
     Bulk traffic (checkpoints, compiled graphs, image layers in ECR) goes through the S3 gateway
-    endpoint, which is free. Interface endpoints cost by the hour and zone, so there are three,
-    in the Trainium zone only: the two ECR needs before S3 is asked for layers, and CloudWatch
-    Logs, the one steady stream of the nodes.
+    endpoint, which is free. Interface endpoints cost by the hour and zone. So there are only three,
+    all in the Trainium zone: two for ECR, which is asked before S3 sends layers, and one for
+    CloudWatch Logs, to which the nodes write all the time.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class NetworkStack(Stack):
             ip_addresses=ec2.IpAddresses.cidr(VPC_CIDR),
             availability_zones=self._zones,
             nat_gateways=1,
-            # Where the bulk of the traffic is: images of tens of gigabytes.
+            # The zone with most of the traffic: images of tens of gigabytes.
             nat_gateway_subnets=ec2.SubnetSelection(
                 subnet_type=ec2.SubnetType.PUBLIC,
                 availability_zones=[experiment.capacity.availability_zone],
@@ -47,7 +47,7 @@ class NetworkStack(Stack):
                     cidr_mask=24,
                     map_public_ip_on_launch=False,
                 ),
-                # Every pod has an address of the VPC, every EFA interface one more.
+                # Every pod has an address of the VPC, and so has every EFA interface.
                 ec2.SubnetConfiguration(
                     name="Private",
                     subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS,
@@ -57,7 +57,7 @@ class NetworkStack(Stack):
         )
         acknowledge(
             self.vpc,
-            {"CloudFormation-Validate::W3010": "The experiment names the zones that have trn2."},
+            {"CloudFormation-Validate::W3010": "The experiment names zones, for few have trn2."},
         )
         self._tag_handler(experiment.name)
         self._flow_logs()
@@ -66,18 +66,18 @@ class NetworkStack(Stack):
 
     @property
     def availability_zones(self) -> list[str]:
-        """The zones the experiment names. A stack that knows its account would look them up."""
+        """The zones that the experiment names. A stack with a known account would look them up."""
         return self._zones
 
     def _tag_handler(self, name: str) -> None:
-        """Tags the function that closes the default security group: the CDK's tags pass it over."""
+        """Tags the function that closes the default security group, which the CDK does not tag."""
         handler = self.node.find_child("Custom::VpcRestrictDefaultSGCustomResourceProvider")
         for part in ("Role", "Handler"):
             resource = cast(CfnResource, handler.node.find_child(part))
             resource.add_property_override("Tags", [{"Key": "Experiment", "Value": name}])
 
     def _flow_logs(self) -> None:
-        # An explicit group: one that AWS creates outlives the stack and blocks the next deploy.
+        # An explicit group. One that AWS creates outlives the stack and blocks the next deploy.
         group = logs.LogGroup(
             self,
             "FlowLogs",
@@ -104,5 +104,5 @@ class NetworkStack(Stack):
             )
             acknowledge(
                 endpoint,
-                {"AwsSolutions-EC23": "Open to the VPC's own addresses, a token to the rule."},
+                {"AwsSolutions-EC23": "Open to the VPC's own addresses. The rule sees a token."},
             )

@@ -9,12 +9,12 @@ from stacks.acknowledge import acknowledge, managed_policy
 
 
 def pod_identity_principal() -> iam.IPrincipal:
-    """Whom a role must trust for EKS Pod Identity to hand it to a pod."""
+    """The principal that a role must trust so that EKS Pod Identity can give it to a pod."""
     return iam.SessionTagsPrincipal(iam.ServicePrincipal("pods.eks.amazonaws.com"))
 
 
 def node_role(scope: Construct, construct_id: str) -> iam.Role:
-    """A role for nodes. It lacks AmazonEKS_CNI_Policy, which the CNI gets by Pod Identity."""
+    """A role for nodes, without AmazonEKS_CNI_Policy: the CNI gets that by Pod Identity."""
     policies = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly")
     role = iam.Role(
         scope,
@@ -22,6 +22,6 @@ def node_role(scope: Construct, construct_id: str) -> iam.Role:
         assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
         managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(p) for p in policies],
     )
-    reason = "What EKS requires of a node, kept current by AWS."
+    reason = "EKS requires it of a node, and AWS keeps it current."
     acknowledge(role, {managed_policy(policy): reason for policy in policies})
     return role

@@ -1,4 +1,4 @@
-"""The charts on the cluster, and the identities their pods get."""
+"""Applies the charts to the cluster, and gives their pods identities."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ PRUNED: Final = frozenset(
         "StatefulSet",
     }
 )
-"""Kinds that ``kubectl apply --prune`` removes, which the CDK's handler runs without an allowlist
-of its own (kubernetes/kubectl v0.35.0, ``pkg/util/prune/prune.go``)."""
+"""Kinds that ``kubectl apply --prune`` removes by default, as the CDK's handler runs it
+(kubernetes/kubectl v0.35.0, ``pkg/util/prune/prune.go``)."""
 
 
 class ServingStack(Stack):
@@ -68,7 +68,7 @@ class ServingStack(Stack):
         self._outputs(administrator)
 
     def deployed(self, account: str) -> Deployed:
-        """What the manifests must know of a deployment in ``account``, a token or digits."""
+        """What the manifests need to know of a deployment in ``account``, a token or digits."""
         return Deployed(
             bucket=bucket_name(self._experiment, account),
             benchmark_image=self._image.replace(self.account, account),
@@ -92,8 +92,8 @@ class ServingStack(Stack):
     ) -> list[eks.CfnPodIdentityAssociation]:
         """A role for each service account, by EKS Pod Identity.
 
-        Not by ``cluster.add_service_account``: it also annotates the account for IRSA, which
-        Mountpoint would then try first, and fail.
+        ``cluster.add_service_account`` would also annotate the account for IRSA. Mountpoint tries
+        IRSA first, and would fail.
         """
         return [
             eks.CfnPodIdentityAssociation(
@@ -110,13 +110,13 @@ class ServingStack(Stack):
     def _apply(
         self, cluster: eks.ICluster, identities: list[eks.CfnPodIdentityAssociation]
     ) -> None:
-        """A manifest resource for what the handler prunes, and one for each other object.
+        """One manifest resource for everything the handler prunes, and one for each other object.
 
-        An object that is taken out of a chart must go from the cluster, too: ``kubectl apply
-        --prune`` sees to its own kinds, CloudFormation deletes the resource of any other
-        (docs/decisions/0015).
+        An object that is taken out of a chart must also be removed from the cluster. ``kubectl
+        apply --prune`` removes its own kinds. For any other kind CloudFormation deletes the
+        resource (docs/decisions/0015).
         """
-        # One after the other: each takes two functions, and an account may run no more than ten.
+        # One after the other: each runs two functions, and an account may be limited to ten.
         earlier: list[IDependable] = [*identities]
         for chart in charts(Cdk8sApp(), self._experiment, self.deployed(self.account)):
             for name, objects in _manifests(chart):
@@ -125,7 +125,7 @@ class ServingStack(Stack):
                     name,
                     cluster=cluster,
                     manifest=objects,
-                    # Applied, not created: an object that is there already is no error.
+                    # Applied instead of created, so that an existing object is no error.
                     overwrite=True,
                 )
                 acknowledge(manifest, HOLDS_PROMPTS)
@@ -141,7 +141,7 @@ class ServingStack(Stack):
                 f"--region {self.region} --role-arn {administrator.role_arn}",
                 "First: kubectl for this cluster",
             ),
-            ("2Watch", f"{kubectl} get pods --watch", "What is going on"),
+            ("2Watch", f"{kubectl} get pods --watch", "Watch the pods"),
             (
                 "3Preparation",
                 f"{kubectl} logs --selector component=prepare --all-containers --prefix "
@@ -159,17 +159,17 @@ class ServingStack(Stack):
                 "6Quality",
                 f"{kubectl} patch $({kubectl} get job --selector app={QUALITY_JOB} --output name) "
                 """--type merge --patch '{"spec":{"suspend":false}}'""",
-                "GSM8K against both services",
+                "GSM8K against the services",
             ),
         ):
             CfnOutput(self, f"Command{name}", value=command, description=description)
 
 
 def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
-    """What one resource each applies: its name and its objects.
+    """Name and objects of each manifest resource.
 
-    The name says the object's: one under another name is another resource, not a change of this
-    one that would leave the old object where it is.
+    The name contains that of the object. So a renamed object is another resource, and not an update
+    that would leave the old object behind.
     """
     objects: list[dict[str, Any]] = chart.to_json()
     if pruned := [found for found in objects if found["kind"] in PRUNED]:

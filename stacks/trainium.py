@@ -14,19 +14,19 @@ from experiment.schema import Capacity, Experiment, Purchase
 from stacks.roles import node_role
 
 NEURON_CHART_VERSION: Final = "1.10.0"
-"""Carries DRA driver 1.2.0, which serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
+"""Contains DRA driver 1.2.0, which serves ``resource.k8s.io/v1`` and ``neuron.aws.com/v1``."""
 
 CAPACITY_TYPES: Final = {
     Purchase.ON_DEMAND: eks.CapacityType.ON_DEMAND,
-    # A reservation is paid as on-demand; the launch template says which one.
+    # A reservation is billed as on-demand. The launch template names it.
     Purchase.RESERVATION: eks.CapacityType.ON_DEMAND,
     Purchase.SPOT: eks.CapacityType.SPOT,
     Purchase.CAPACITY_BLOCK: eks.CapacityType.CAPACITY_BLOCK,
 }
 
-# EKS appends its own part with the cluster's address. RAID0 makes one file system of the NVMe
-# disks and puts kubelet's and containerd's directories on it: compiling needs 30 to 50 GB of
-# scratch, weights 60 GB, images 20 GB.
+# EKS appends a part with the cluster's address. RAID0 makes one file system of the NVMe disks and
+# puts the directories of kubelet and containerd on it. Compiling needs 30 to 50 GB of scratch
+# space, weights 60 GB and images 20 GB.
 USER_DATA: Final = """\
 MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="BOUNDARY"
@@ -49,7 +49,7 @@ spec:
 
 
 class TrainiumStack(Stack):
-    """The node group the two services run on, and the driver that hands out its devices."""
+    """The node group that the services run on, and the driver that hands out its devices."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class TrainiumStack(Stack):
             self,
             "LaunchTemplate",
             launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
-                # Here, and not in the node group: aws_eks_v2 refuses the Neuron AMI type beside
-                # instance_types=[trn2.48xlarge].
+                # Here and not in the node group, because aws_eks_v2 refuses the Neuron AMI type
+                # together with instance_types=[trn2.48xlarge].
                 instance_type=capacity.instance_type,
                 instance_market_options=(
                     ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty(
@@ -123,9 +123,9 @@ class TrainiumStack(Stack):
         )
 
     def _placement(self, capacity: Capacity) -> ec2.CfnLaunchTemplate.PlacementProperty | None:
-        """A cluster placement group.
+        """A cluster placement group, or None for reserved capacity.
 
-        A Capacity Block accepts none, and a reservation only the one it was made in.
+        A Capacity Block accepts no group, and a reservation only the one that it was made in.
         """
         if capacity.purchase.reserved:
             return None
@@ -137,9 +137,9 @@ class TrainiumStack(Stack):
     def _network_interfaces(
         self, capacity: Capacity, cluster: eks.ICluster
     ) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
-        """One EFA interface a network card.
+        """An EFA interface for each network card.
 
-        With interfaces in the template EKS adds no security group, so the cluster's own is named.
+        EKS adds no security group if the template has interfaces. So they name the cluster's.
         """
         groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
         return [
@@ -155,7 +155,7 @@ class TrainiumStack(Stack):
         ]
 
     def _fabric(self, cluster: eks.ICluster) -> ec2.SecurityGroup:
-        """EFA drops traffic unless its security group is open to itself, both ways."""
+        """A security group open to its own members in both directions, which EFA needs."""
         group = ec2.SecurityGroup(
             self,
             "Fabric",
@@ -188,7 +188,7 @@ class TrainiumStack(Stack):
             self,
             "Nodes",
             cluster=cluster,
-            # Left out, the construct silently falls back to AL2.
+            # Without it, the construct silently falls back to AL2.
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
             capacity_type=CAPACITY_TYPES[capacity.purchase],
             min_size=0,
@@ -209,14 +209,14 @@ class TrainiumStack(Stack):
             enable_node_auto_repair=True,
             max_unavailable=1,
         )
-        # By default EKS starts the new node before it ends the old one, and so asks for a second
-        # trn2 that quota, reservation and purse do not have. The construct cannot say it.
+        # By default EKS starts a new node before it ends the old one. That second trn2 would exceed
+        # quota, reservation and budget. The construct has no property for this.
         group = cast(CfnResource, nodes.node.default_child)
         group.add_property_override("UpdateConfig.UpdateStrategy", "MINIMAL")
         return nodes
 
     def _dra_driver(self, cluster: eks.ICluster) -> None:
-        """The driver alone: a device plugin beside it would hand the same devices out twice."""
+        """The driver without the device plugin, which would hand the same devices out twice."""
         driver = eks.HelmChart(
             self,
             "NeuronDra",
@@ -227,15 +227,15 @@ class TrainiumStack(Stack):
             version=NEURON_CHART_VERSION,
             namespace="kube-system",
             create_namespace=False,
-            # The handler is given 15 minutes; the driver becomes ready with its node.
+            # The handler has 15 minutes, but the driver becomes ready only with its node.
             wait=False,
             timeout=Duration.minutes(10),
             values={
                 "draDriver": {"enabled": True},
                 "devicePlugin": {"enabled": False},
-                # Node repair is EKS's own (eks-node-monitoring-agent).
+                # EKS repairs nodes itself (eks-node-monitoring-agent).
                 "npd": {"enabled": False},
             },
         )
-        # Removed while its nodes are still there, so that it can clean up after itself.
+        # Removed before its nodes, so that it can clean up after itself.
         driver.node.add_dependency(self.nodes)

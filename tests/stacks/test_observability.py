@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import aws_cdk as cdk
@@ -76,13 +77,17 @@ def test_metrics_are_those_the_benchmark_publishes(each: Synthesised) -> None:
 def test_a_metric_of_the_catalogue_is_drawn_for_every_case_and_variant(
     article: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metric = catalogue.Metric("QueueTime", "Seconds", "Time in the queue", "", lambda record: ())
+    metric = replace(catalogue.TTFT, name="QueueTime", title="Time in the queue")
     monkeypatch.setattr(catalogue, "METRICS", (*catalogue.METRICS, metric))
     graphs = [w for w in _widgets(_template(article)) if w["title"] == "Time in the queue"]
     assert len(graphs) == len(article.benchmark.test_cases)
     for graph in graphs:
-        assert [m["Variant"] for m in map(_metric, graph["metrics"])] == ["Base", "SD"]
-        assert graph["yAxis"]["left"]["label"] == "Seconds"
+        drawn = [_metric(row) for row in graph["metrics"]]
+        assert [(m["name"], m["Variant"]) for m in drawn] == [
+            ("QueueTime", "Base"),
+            ("QueueTime", "SD"),
+        ]
+        assert graph["yAxis"]["left"]["label"] == metric.axis
 
 
 def test_speed_up_is_the_baseline_over_the_variant(variation: Callable[..., Experiment]) -> None:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import re
 import statistics
 
-from benchmark.analysis.summary import Arm, Case, Percentiles
-from benchmark.names import VARIANTS
+from benchmark.analysis.summary import Case
+from benchmark.metrics import TIME_PER_OUTPUT_TOKEN, TTFT, Metric
 from tests.vllm.conftest import Rehearsed
 
-
-def median(sample: Percentiles | None) -> float:
-    assert sample is not None
-    return sample.p50
+VARIANTS = ("Base", "SD")
 
 
-def token_time(arm: Arm) -> float:
-    return median(arm.time_per_output_token)
-
-
-def ratio(case: Case) -> float:
-    """SD's time per output token by that of Base."""
-    return token_time(case.speculative) / token_time(case.base)
+def ratio(case: Case, metric: Metric = TIME_PER_OUTPUT_TOKEN) -> float:
+    """SD's median by that of Base."""
+    measured = {cell.variant: cell.measure(metric) for cell in case.cells}
+    base, sd = (measured[name] for name in VARIANTS)
+    assert base is not None
+    assert sd is not None
+    return sd.p50 / base.p50
 
 
 def test_every_request_succeeds_and_every_token_is_counted(rehearsed: Rehearsed) -> None:
@@ -43,10 +40,7 @@ def test_open_ended_prompts_neither_gain_nor_lose_much(rehearsed: Rehearsed) -> 
 
 def test_the_prefill_stays_as_it_is(rehearsed: Rehearsed) -> None:
     # Over all cases: six prefills of one, on a core that others use too, scatter by a quarter.
-    ratios = [
-        median(case.speculative.ttft) / median(case.base.ttft)
-        for case in rehearsed.run.summary.cases
-    ]
+    ratios = [ratio(case, TTFT) for case in rehearsed.run.summary.cases]
     assert 1 / 1.2 <= statistics.geometric_mean(ratios) <= 1.2
 
 
