@@ -12,8 +12,7 @@ import aws_cdk as cdk
 import cdk8s
 
 import charts
-from charts.names import ACCOUNT_PLACEHOLDER
-from experiment import DEFAULT_FILE, Experiment, ExperimentError, load
+from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
 from stacks.budget import BudgetStack, budget_region, budget_stack_name
 from stacks.cluster import ClusterStack
 from stacks.model_store import ModelStoreStack

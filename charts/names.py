@@ -7,9 +7,6 @@ from typing import Final
 
 from experiment.schema import Experiment
 
-ACCOUNT_PLACEHOLDER: Final = "${AWS_ACCOUNT_ID}"
-"""Stands for the account in manifests that are written without one."""
-
 NAMESPACE: Final = "speculative-decoding"
 VLLM_PORT: Final = 8000
 

@@ -6,7 +6,10 @@ from experiment.errors import ExperimentError
 from experiment.loader import load
 from experiment.schema import Experiment
 
-__all__ = ["DEFAULT_FILE", "Experiment", "ExperimentError", "load"]
+__all__ = ["ACCOUNT_PLACEHOLDER", "DEFAULT_FILE", "Experiment", "ExperimentError", "load"]
 
 DEFAULT_FILE: Final = "experiments/article.yaml"
-"""The experiment of whoever names none."""
+"""The experiment that is used when none is named."""
+
+ACCOUNT_PLACEHOLDER: Final = "${AWS_ACCOUNT_ID}"
+"""Stands for the account in manifests that are written without one."""

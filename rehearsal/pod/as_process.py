@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmark import config
 from benchmark.config import Config, Load, Variant
-from charts.names import ACCOUNT_PLACEHOLDER
+from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod
 
