@@ -33,8 +33,8 @@ RESULTS_PATH = "/results"
 class LlmperfChart(Chart):
     """A bare pod, as in the article: it runs once.
 
-    Nothing in its specification but the image depends on the experiment, for a pod can be changed
-    in nothing else. All inputs come from the ConfigMap; a new run is a new pod.
+    Kubernetes lets only the image of a pod be changed. So nothing else in the specification depends
+    on the experiment, and all inputs come from the ConfigMap. A new run is a new pod.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LlmperfChart(Chart):
                 service_account_name=ServiceAccount.BENCHMARK,
                 automount_service_account_token=False,
                 enable_service_links=False,
-                # A restarted container goes on with the run it finds in the results volume.
+                # A restarted container resumes the run that it finds in the results volume.
                 restart_policy="OnFailure",
                 security_context=pod_security(),
                 containers=[_container(image)],
@@ -72,7 +72,7 @@ class LlmperfChart(Chart):
                     ),
                     empty_dir("results", "10Gi"),
                     empty_dir("tmp", "10Gi"),
-                    # Ray, which llmperf runs its clients on, keeps its object store there.
+                    # llmperf runs its clients on Ray, which keeps its object store there.
                     empty_dir("shared-memory", "4Gi", medium="Memory"),
                 ],
             ),
