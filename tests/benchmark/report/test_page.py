@@ -176,6 +176,7 @@ def test_what_a_user_wrote_is_escaped(tmp_path: Path) -> None:
     assert structure.open == []
 
 
+@pytest.mark.usefixtures("_without_figures")
 def test_three_variants_have_a_line_each_in_every_table(tmp_path: Path) -> None:
     configuration = generated.config(variants=generated.TWO_WINDOWS)
     lines = generated.ledger(configuration)
