@@ -18,6 +18,14 @@ class LedgerError(BenchmarkError):
     """A line of a ledger cannot be read. It names the file, the line number and the reason."""
 
 
+class TapError(BenchmarkError):
+    """The tap cannot listen."""
+
+
+class EndpointError(BenchmarkError):
+    """An endpoint does not serve, or not what is needed. It names the endpoint and the reason."""
+
+
 class RunError(BenchmarkError):
     """The run cannot start or continue."""
 

@@ -35,12 +35,12 @@ class Proxy:
         port = self._listening.sockets[0].getsockname()[1]
         return f"http://127.0.0.1:{port}{self._server.path}"
 
-    async def start(self) -> None:
-        """Serves on a free port of the loopback. Raises OSError."""
+    async def start(self, port: int = 0) -> None:
+        """Serves on ``port`` of the loopback, 0 for a free one. Raises OSError."""
         self._listening = await asyncio.get_running_loop().create_server(
             lambda: _Client(self._server, self._exchange, self._clients),
             "127.0.0.1",
-            0,
+            port,
             # A client that is not let in at once tries again after a second.
             backlog=2048,
         )
