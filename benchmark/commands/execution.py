@@ -32,7 +32,7 @@ def run_folder(results: str) -> Path:
     return Path(os.environ.get("RESULTS_DIR") or results) / name
 
 
-def execute(config: Config, folder: Path, patience: Patience = Patience()) -> int:
+def execute(config: Config, folder: Path, patience: Patience) -> int:
     """Measures, draws, ships what the configuration ships; returns the exit status."""
     pause = _Pause()
     shipper = make_shipper(config, folder, pause)

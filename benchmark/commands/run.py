@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmark import config
 from benchmark.commands import execution
+from benchmark.run.run import Patience
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -22,4 +23,4 @@ def options(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Runs; returns the exit status. Raises ConfigError and RunError."""
     path = Path(os.environ.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
-    return execution.execute(config.read(path), execution.run_folder("/results"))
+    return execution.execute(config.read(path), execution.run_folder("/results"), Patience())

@@ -1,10 +1,10 @@
 """The built-in load driver: closed loop, with llmperf's arguments and result files.
 
 It is used where llmperf is not installed: llmperf is not on PyPI and needs an older Python. It
-keeps the same number of requests in flight, and writes the same fields by the same formulas,
-including their faults: events are taken for tokens, and the "inter-token latency" includes the time
-to first token. It differs in two ways. It has no tokenizer, so it estimates four characters a token.
-And its instruction, or a prompt of ``--prompts``, is not llmperf's.
+keeps the same number of requests in flight, and writes the same fields by the same formulas with
+the same faults: events are taken for tokens, and the "inter-token latency" includes the time to
+first token. It differs in two ways. It has no tokenizer, so it estimates four characters a token.
+And its prompts begin with its own instruction, or are those of ``--prompts``.
 """
 
 from __future__ import annotations
