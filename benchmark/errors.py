@@ -14,8 +14,11 @@ class ConfigError(BenchmarkError):
     """The configuration cannot be used. It names the file, the field and what is allowed."""
 
 
-class LedgerError(BenchmarkError):
-    """A line of a ledger cannot be read. It names the file, the line number and the reason."""
+class JournalError(BenchmarkError):
+    """A line of a ledger, or of another journal, cannot be read.
+
+    It names the file, the line number and the reason.
+    """
 
 
 class TapError(BenchmarkError):

@@ -7,18 +7,35 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 import orjson
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import Self
 
+from benchmark.errors import JournalError
 
-def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The whole lines of a journal, each with its number from 1; none if there is no file.
+T = TypeVar("T")
 
-    A torn last line, which a kill in mid-write leaves, counts as not written. Raises OSError.
+
+def read(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
+    """The lines of a journal, each validated as ``kind``; none if there is no file.
+
+    A torn last line, which a kill in mid-write leaves, counts as not written. Raises OSError, and
+    JournalError for a line of another kind.
     """
-    if path.exists():
-        yield from enumerate(path.read_bytes().split(b"\n")[:-1], start=1)
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    for number, line in enumerate(lines, start=1):
+        yield _parse(f"{path}:{number}", line, kind)
+
+
+def _parse(place: str, line: bytes, kind: TypeAdapter[T]) -> T:
+    try:
+        return kind.validate_json(line)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise JournalError(f"{place}: {field}: {problem['msg']}") from None
 
 
 class Journal:

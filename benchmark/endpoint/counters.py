@@ -1,11 +1,12 @@
 """What a server counts itself: vLLM's ``/metrics``, read before and after each load.
 
-vLLM has two engines, V0 and V1, and ``vllm:generation_tokens_total`` is not the same on both. Which
-of them serves is not asked: tokens and steps are read where both count them alike, and that counter
-is taken for what its figure shows it to be (see ``crosscheck``). Read in vLLM's source at 0.9.1,
-commit b6553be1b, which has both engines (``vllm/engine/llm_engine.py``, ``vllm/engine/metrics.py``;
-``vllm/v1/metrics/stats.py``, ``vllm/v1/metrics/loggers.py``, ``vllm/v1/spec_decode/metrics.py``),
-and V1's in later versions too.
+vLLM has two engines, V0 and V1, and ``vllm:generation_tokens_total`` means something else on each.
+The benchmark does not ask which of them serves. It reads tokens and steps where both count them
+alike, and ``crosscheck`` finds out from the figures what that one counter counts.
+
+Source: vLLM 0.9.1, commit b6553be1b, which has both engines (``vllm/engine/llm_engine.py``,
+``vllm/engine/metrics.py``; ``vllm/v1/metrics/stats.py``, ``vllm/v1/metrics/loggers.py``,
+``vllm/v1/spec_decode/metrics.py``), and the same files of V1 in later versions.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
+
+from benchmark import journal
 
 COUNTERS: Final = "counters.jsonl"
 
 _ONE_TRY: Final = aiohttp.ClientTimeout(total=10)
 
-# A server may count a step just after it has sent it.
-_POLL_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
+"""Between two looks at the counters: a server may count a step just after it has sent it."""
 _POLLS: Final = 20
 
 _GENERATED: Final = "vllm:generation_tokens_total"
@@ -41,33 +44,35 @@ _IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 @dataclass(frozen=True)
 class Counters:
-    """Since the server's start, or between two moments.
+    """What a server counted since its start, or between two moments.
 
-    ``generation_tokens``: tokens on V1. V0 counts what it scheduled, one for each sequence and
-    step, prefills included (``LLMEngine._get_stats``): tokens without speculation, steps with it.
-    (With prefix caching, which V0 has off by default, it leaves out prefills that were cached.)
-
-    ``finished_tokens``: tokens of the ``finished`` answers, on both engines. It is counted when an
-    answer ends, together with all else of its last step. ``gaps``: times between two outputs of an
-    answer, one for each step after the prefill, on both engines. Either is None where the server
-    does not count it, and in what was written before it was read.
-
-    ``drafts`` are steps that had drafts to verify, ``draft_tokens`` all drafts in them and
-    ``accepted`` those that the target agreed with, before the answer was cut at its length;
-    ``per_position``: in how many steps the n-th draft was accepted. ``token_seconds`` is the sum of
-    ``timed`` requests' mean times per output token. On Neuron V0 counts none of these.
+    On Neuron, V0 counts no drafts and no times.
     """
 
     generation_tokens: int
+    """Tokens on V1. On V0 one for each sequence and step, prefills included, which are tokens
+    without speculation and steps with it (``LLMEngine._get_stats``). With prefix caching, which V0
+    has off by default, cached prefills are missing."""
     drafts: int
+    """Steps that had drafts to verify."""
     draft_tokens: int
+    """All drafts in those steps."""
     accepted: int
+    """Drafts that the target agreed with, before the answer was cut at its length."""
     per_position: tuple[int, ...]
+    """For the n-th draft of a step: in how many steps it was accepted."""
     token_seconds: float
+    """Sum of the mean times per output token of ``timed`` requests, in seconds."""
     timed: int
+    """Requests in ``token_seconds``."""
     finished_tokens: int | None = None
+    """Tokens of the ``finished`` answers, counted when an answer ends, together with everything
+    else of its last step. None where the server does not count it, and in older files."""
     finished: int = 0
+    """Answers that have ended."""
     gaps: int | None = None
+    """Times between two outputs of an answer: one for each step after the prefill. None where the
+    server does not count it, and in older files."""
 
     @property
     def tokens(self) -> int:
@@ -160,14 +165,22 @@ def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> Co
     )
 
 
-async def scrape(endpoint: str) -> Counters | None:
+async def scrape_all(
+    endpoints: Mapping[str, str], poll_seconds: float = POLL_SECONDS
+) -> dict[str, Counters]:
+    """The counters of each server that has them. ``endpoints``: name -> base URL."""
+    found = await asyncio.gather(*(scrape(url, poll_seconds) for url in endpoints.values()))
+    return {name: c for name, c in zip(endpoints, found, strict=True) if c is not None}
+
+
+async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
-    They rest when no request runs or waits and the page stays the same for a moment. Either alone
-    would not do: a step may take longer than that moment, and a page may be written while the last
-    step of an answer is being counted. A server that seems never to rest is taken as it is after
-    some seconds: V1 goes on showing requests that were aborted until it has another one
-    (vllm-project/vllm issue 22545). ``endpoint`` is its base URL, ``/v1`` included.
+    They rest when no request runs or waits, and the page is the same after ``poll_seconds``. Either
+    condition alone is not enough: a step may take longer than that, and a page may be written while
+    the last step of an answer is being counted. After 20 polls the counters are taken as they are,
+    because V1 shows aborted requests as running until it gets another request
+    (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1`` included.
     """
     parts = urlsplit(endpoint)
     url = f"{parts.scheme}://{parts.netloc}/metrics"
@@ -179,7 +192,7 @@ async def scrape(endpoint: str) -> Counters | None:
                 return None
             if not found.in_flight and found == before:
                 break
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(poll_seconds)
     return None if found is None else found.counters
 
 
@@ -192,13 +205,8 @@ async def _page(session: aiohttp.ClientSession, url: str) -> _Page | None:
 
 
 def read(path: Path) -> tuple[Count, ...]:
-    """All lines of the file; none if there is no file. A torn last line counts as not written.
+    """All counts in the file; none if there is no file. A torn last line counts as not written.
 
-    Raises ValueError.
+    Raises OSError, and JournalError for a line that is no count.
     """
-    if not path.exists():
-        return ()
-    try:
-        return tuple(map(_COUNT.validate_json, path.read_bytes().split(b"\n")[:-1]))
-    except ValidationError:
-        raise ValueError(f"{path}: a line is not a count of this benchmark") from None
+    return tuple(journal.read(path, _COUNT))

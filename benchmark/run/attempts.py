@@ -1,97 +1,117 @@
-"""How far a run is: what a restarted one need not do again."""
+"""How far a run is: what a restarted run need not do again."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from pydantic import TypeAdapter
+
+from benchmark import journal
 from benchmark.config import Config
 from benchmark.journal import Journal
-from benchmark.names import VARIANTS
 from benchmark.record import Record
 
 PROGRESS: Final = "progress.jsonl"
 
-# A pod is restarted for ever; a case that never succeeds must not be measured for ever.
+# Kubernetes restarts a pod without limit; a test case that never succeeds must not be measured
+# without limit.
 MAXIMUM_ATTEMPTS: Final = 3
 
 
-class Pair(NamedTuple):
-    """One test case in one round: the unit that is run, or run again, as a whole."""
+class Turn(NamedTuple):
+    """One test case in one round, on all variants: what is measured, or repeated, as a whole."""
 
     round: int
     case: str
 
 
-class State:
-    """The attempts of a run, in ``progress.jsonl``: one line each, written once the ledger is on
-    the disk. A pair is complete when an attempt ended well and the ledger has its requests."""
+@dataclass(frozen=True)
+class Attempt:
+    """One measurement of a turn. ``failure`` is None where it succeeded."""
+
+    round: int
+    case: str
+    failure: str | None
+
+    @property
+    def turn(self) -> Turn:
+        """The turn that was measured."""
+        return Turn(self.round, self.case)
+
+
+_ATTEMPT: Final = TypeAdapter(Attempt)
+
+
+class Attempts:
+    """The attempts of a run, one line each in ``progress.jsonl``.
+
+    A line is written when the attempt's requests are in the ledger and on the disk. A turn is
+    complete when an attempt succeeded and the ledger has its requests.
+    """
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
-        """Reads what there is. Raises OSError and ValueError."""
+        """Reads the attempts so far. Raises OSError and JournalError."""
         self._config = config
-        self._attempts: Counter[Pair] = Counter()
-        self._failures: dict[Pair, str] = {}
-        self._complete: set[Pair] = set()
-        counts = Counter(
-            (Pair(record.round, record.case), record.variant)
+        self._count: Counter[Turn] = Counter()
+        self._failures: dict[Turn, str] = {}
+        self._complete: set[Turn] = set()
+        in_ledger = Counter(
+            (Turn(record.round, record.case), record.variant)
             for record in records
             if record.succeeded
         )
-        path = folder / PROGRESS
-        for line in path.read_bytes().split(b"\n")[:-1] if path.exists() else ():
-            entry = json.loads(line)
-            pair = Pair(entry["round"], entry["case"])
-            in_ledger = min(counts[pair, variant] for variant in VARIANTS)
-            failure = entry["failure"]
-            if failure is None and in_ledger < config.load.requests:
+        for attempt in journal.read(folder / PROGRESS, _ATTEMPT):
+            fewest = min(in_ledger[attempt.turn, variant.name] for variant in config.variants)
+            failure = attempt.failure
+            if failure is None and fewest < config.load.requests:
                 failure = "the ledger does not have its requests"
-            self._note(pair, failure)
-        self._journal = Journal(path)
+            self._note(attempt.turn, failure)
+        self._journal = Journal(folder / PROGRESS)
 
-    def note(self, pair: Pair, failure: str | None) -> None:
-        """An attempt has ended, well if ``failure`` is None. On the disk when this returns."""
-        self._journal.append({"round": pair.round, "case": pair.case, "failure": failure})
+    def note(self, turn: Turn, failure: str | None) -> None:
+        """Adds an attempt, which is on the disk on return. ``failure`` is None for success."""
+        self._journal.append(Attempt(turn.round, turn.case, failure))
         self._journal.flush()
-        self._note(pair, failure)
+        self._note(turn, failure)
 
     @property
-    def pairs(self) -> list[Pair]:
-        """All there are, in the order they are run in."""
+    def turns(self) -> list[Turn]:
+        """All turns, in the order in which they are measured."""
         rounds = range(1, self._config.load.rounds + 1)
-        return [Pair(number, case.name) for number in rounds for case in self._config.test_cases]
+        return [Turn(number, case.name) for number in rounds for case in self._config.test_cases]
 
     @property
-    def pending(self) -> list[Pair]:
-        """Those to be run."""
+    def pending(self) -> list[Turn]:
+        """The turns that are still to be measured."""
         return [
-            pair
-            for pair in self.pairs
-            if pair not in self._complete and self._attempts[pair] < MAXIMUM_ATTEMPTS
+            turn
+            for turn in self.turns
+            if turn not in self._complete and self._count[turn] < MAXIMUM_ATTEMPTS
         ]
 
     @property
-    def settled(self) -> list[Pair]:
-        """Those that will not be run again: complete, or given up."""
+    def settled(self) -> list[Turn]:
+        """The turns that will not be measured again: complete, or given up."""
         pending = set(self.pending)
-        return [pair for pair in self.pairs if pair not in pending]
+        return [turn for turn in self.turns if turn not in pending]
 
     @property
-    def failures(self) -> dict[Pair, str]:
-        """Why those failed that are not complete, as far as they were tried."""
-        return {pair: self._failures[pair] for pair in self.pairs if pair in self._failures}
+    def failures(self) -> dict[Turn, str]:
+        """Why the last attempt failed, for each turn that was tried and is not complete."""
+        return {turn: self._failures[turn] for turn in self.turns if turn in self._failures}
 
     def close(self) -> None:
         """Closes the journal."""
         self._journal.close()
 
-    def _note(self, pair: Pair, failure: str | None) -> None:
-        self._attempts[pair] += 1
+    def _note(self, turn: Turn, failure: str | None) -> None:
+        self._count[turn] += 1
         if failure is None:
-            self._complete.add(pair)
-            self._failures.pop(pair, None)
+            self._complete.add(turn)
+            self._failures.pop(turn, None)
         else:
-            self._failures[pair] = failure
+            self._failures[turn] = failure

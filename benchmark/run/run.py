@@ -1,88 +1,51 @@
-"""One run: each round, each test case, both endpoints at once; results first, then metrics."""
+"""One run: each round, each test case, all variants at once."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
 
-from benchmark import config as configuration
 from benchmark import wording
 from benchmark.analysis import crosscheck
-from benchmark.config import Config, TestCase
+from benchmark.config import Config
 from benchmark.endpoint import counters, greedy, health
 from benchmark.endpoint.counters import COUNTERS, Count, Counters
-from benchmark.errors import ConfigError, LedgerError, LoadError, RunError, ShippingError
+from benchmark.errors import JournalError, RunError
 from benchmark.journal import Journal
 from benchmark.ledger import read_ledger
-from benchmark.load import llmperf
-from benchmark.load.driver import Driver
-from benchmark.names import VARIANTS
+from benchmark.load.driver import GRACE_SECONDS, Driver
+from benchmark.names import LEDGER, WARM_UP
 from benchmark.record import Record
-from benchmark.run.attempts import Pair, State
+from benchmark.run.attempts import Attempts, Turn
 from benchmark.run.console import Progress
-from benchmark.tap.tap import STALL_SECONDS, Tap, settle
-
-CONFIG: Final = "config.json"
-LEDGER: Final = "ledger.jsonl"
-LLMPERF: Final = "llmperf"
-WARM_UP: Final = 0
-
-
-class Bucket(Protocol):
-    """Where a run's folder is kept."""
-
-    def upload(self, run_dir: Path) -> None:
-        """Puts every file there that is not there yet in this form."""
-
-
-class Publisher(Protocol):
-    """Where metrics go."""
-
-    def publish(
-        self,
-        case: str,
-        round: int,
-        records: Sequence[Record],
-        llmperf_itl: Mapping[str, Sequence[float]],
-    ) -> None:
-        """Publishes the values of one pair, once."""
+from benchmark.run.folder import prepare
+from benchmark.run.shipper import Shipper
+from benchmark.run.taps import Taps
+from benchmark.tap.tap import STALL_SECONDS
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds to wait: for the endpoints to come up, for one to come back, for a silent one."""
+    """How long to wait, and how often to look. All in seconds."""
 
     start: float = 6 * 3600
+    """For all variants to serve before the first turn."""
     recovery: float = 600
+    """For all variants to serve before another turn."""
     stall: float = STALL_SECONDS
+    """For a server that says nothing in the middle of a request."""
+    grace: float = GRACE_SECONDS
+    """For the load generator to end after the load's own timeout."""
     poll: float = health.POLL_SECONDS
-    grace: float = 300
-
-
-def prepare(folder: Path, config: Config) -> None:
-    """Makes the run's folder, or checks that it is this run's. Raises RunError."""
-    path = folder / CONFIG
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            draft = path.with_suffix(".draft")
-            draft.write_text(configuration.dump(config), encoding="utf-8")
-            draft.replace(path)
-        elif configuration.read(path) != config:
-            raise RunError(f"{path}: this run was begun with another configuration: new RUN_ID")
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}") from None
-    except ConfigError as error:
-        raise RunError(str(error)) from None
+    """Between two looks whether a variant serves."""
+    counters: float = counters.POLL_SECONDS
+    """Between two looks whether a server's counters rest."""
 
 
 class Run:
-    """A run in its folder. It may have been begun before: what is complete is not done again."""
+    """A run in its folder. If it was begun before, what is complete is not measured again."""
 
     def __init__(
         self,
@@ -90,157 +53,146 @@ class Run:
         folder: Path,
         *,
         driver: Driver,
-        store: Bucket,
-        publisher: Publisher,
+        shipper: Shipper | None = None,
         patience: Patience = Patience(),
     ) -> None:
-        """Raises RunError where the folder holds something that cannot be continued."""
+        """Without a ``shipper``, the results stay in the folder.
+
+        Raises RunError where the folder holds something that cannot be continued.
+        """
         self._config, self._folder, self._driver = config, folder, driver
-        self._store, self._publisher = store, publisher
-        self._patience = patience
-        self._shipping_problem: str | None = None
-        self._stopped: str | None = None
-        self._cases = {case.name: case for case in config.test_cases}
+        self._shipper, self._patience = shipper, patience
+        self._not_serving: str | None = None
+        self._not_shipped: str | None = None
         prepare(folder, config)
         try:
             self._records = read_ledger(folder / LEDGER)
-            self._state = State(folder, config, self._records)
+            self._attempts = Attempts(folder, config, self._records)
             self._counts = [*counters.read(folder / COUNTERS)]
             self._ledger = Journal(folder / LEDGER)
             self._counters = Journal(folder / COUNTERS)
-        except (LedgerError, OSError, ValueError, KeyError) as error:
+        except JournalError as error:
+            raise RunError(str(error)) from None
+        except OSError as error:
             raise RunError(f"{folder}: {error}") from None
-        requests = config.load.requests * len(VARIANTS)
+        requests = config.load.requests * len(config.variants)
         self._progress = Progress(
-            total=requests * len(self._state.pairs), done=requests * len(self._state.settled)
+            total=requests * len(self._attempts.turns), done=requests * len(self._attempts.settled)
         )
 
     async def execute(self) -> list[str]:
-        """Runs what is to be run and ships all of it.
+        """Measures what is left to measure, and ships after each turn and at the end.
 
         Returns a line for each thing that failed: none is success. Raises RunError.
         """
         try:
-            if self._state.pending:
+            if self._attempts.pending:
                 await self._measure()
             else:
                 self._say("every case is complete")
             await self._ship()
         finally:
             self._progress.close()
-            self._state.close()
+            self._attempts.close()
             self._counters.close()
             self._ledger.close()
         return list(self._what_failed())
 
     def _what_failed(self) -> Iterator[str]:
-        failures = self._state.failures
-        for pair, failure in failures.items():
-            yield f"{pair.case}, round {pair.round}: {failure}"
-        not_run = sum(pair not in failures for pair in self._state.pending)
-        if self._stopped is not None:
-            yield f"{self._stopped}; {not_run} of {len(self._state.pairs)} cases were not run"
+        failures = self._attempts.failures
+        for turn, failure in failures.items():
+            yield f"{turn.case}, round {turn.round}: {failure}"
+        if self._not_serving is not None:
+            not_run = sum(turn not in failures for turn in self._attempts.pending)
+            turns = len(self._attempts.turns)
+            yield f"{self._not_serving}; {not_run} of {turns} turns were not run"
         for check in crosscheck.check(self._records, self._counts):
             yield from check.failures
-        if self._shipping_problem is not None:
-            yield self._shipping_problem
+        if self._not_shipped is not None:
+            yield self._not_shipped
 
     async def _measure(self) -> None:
-        self._stopped = await self._wait(self._patience.start)
-        if self._stopped is not None:
+        if not await self._serving(self._patience.start):
             return
-        async with contextlib.AsyncExitStack() as stack:
-            taps = {
-                variant: await stack.enter_async_context(self._tap(variant)) for variant in VARIANTS
-            }
+        async with self._taps() as taps:
             await self._warm_up(taps)
-            for pair in self._state.pending:
-                self._stopped = await self._wait(self._patience.recovery)
-                if self._stopped is not None:
+            for turn in self._attempts.pending:
+                if not await self._serving(self._patience.recovery):
                     return
-                await self._attempt(pair, taps)
-                if self._shipping_problem is None:
+                await self._attempt(turn, taps)
+                # After a failure only once more, at the end: while the run waits for a bucket, the
+                # node costs as much as while it measures.
+                if self._not_shipped is None:
                     await self._ship()
         await self._compare_answers()
 
     async def _compare_answers(self) -> None:
-        """Asks past the taps, when nothing is measured any more."""
+        """Asks the variants directly, when nothing is measured any more."""
         self._say("comparing the answers")
-        try:
-            greedy.write(self._folder, await greedy.compare(self._config))
-        except OSError as error:
-            raise RunError(f"{self._folder}: cannot be written: {error}") from None
+        found = await greedy.compare(self._config)
+        with self._writing():
+            greedy.write(self._folder, found)
 
-    def _tap(self, variant: str) -> Tap:
-        return Tap(
-            self._config.endpoints[variant],
-            run=self._folder.name,
-            variant=variant,
+    def _taps(self) -> Taps:
+        return Taps(
+            self._config,
+            self._folder,
+            driver=self._driver,
             ledger=self._ledger,
-            stall_seconds=self._patience.stall,
             on_record=self._on_record,
+            stall_seconds=self._patience.stall,
+            grace_seconds=self._patience.grace,
         )
 
-    async def _wait(self, patience_seconds: float) -> str | None:
-        """Returns why it is of no use to go on, None if both endpoints serve."""
+    async def _serving(self, patience_seconds: float) -> bool:
+        """Waits until all variants serve. Returns whether they do; if not, remembers which."""
         problems = await health.wait(
             self._config.endpoints,
             patience_seconds=patience_seconds,
             say=self._say,
             poll_seconds=self._patience.poll,
         )
-        if not problems:
-            return None
-        return f"not serving after {wording.duration(patience_seconds)}: {'; '.join(problems)}"
+        if problems:
+            waited = wording.duration(patience_seconds)
+            self._not_serving = f"not serving after {waited}: {'; '.join(problems)}"
+        return not problems
 
-    async def _warm_up(self, taps: Mapping[str, Tap]) -> None:
-        """One full wave, left out: the first requests of a server take many times as long."""
+    async def _warm_up(self, taps: Taps) -> None:
+        """One full wave, in no figure: a server's first requests take many times as long."""
         self._say("warming up")
-        pair = Pair(WARM_UP, self._config.test_cases[0].name)
-        failure = await self._load(pair, taps, self._config.load.concurrency)
+        turn = Turn(WARM_UP, self._config.test_cases[0].name)
+        with self._writing():
+            _, failure = await taps.load(turn, self._config.load.concurrency)
         if failure is not None:
             self._say(f"warm-up: {failure}")
 
-    async def _attempt(self, pair: Pair, taps: Mapping[str, Tap]) -> None:
-        self._say(f"round {pair.round} of {self._config.load.rounds}: {pair.case}")
-        first, before = len(self._records), await self._scrape()
-        failure = await self._load(pair, taps, self._config.load.requests)
-        try:
-            self._count(pair, self._records[first:], before, await self._scrape())
-            await asyncio.to_thread(self._ledger.flush)
-            broken = [tap.failure for tap in taps.values() if tap.failure is not None]
-            if broken:
-                raise broken[0]
-            self._state.note(pair, failure)
-        except OSError as error:
-            raise RunError(f"{self._folder}: cannot be written: {error}") from None
+    async def _attempt(self, turn: Turn, taps: Taps) -> None:
+        self._say(f"round {turn.round} of {self._config.load.rounds}: {turn.case}")
+        before = await self._scrape()
+        with self._writing():
+            records, failure = await taps.load(turn, self._config.load.requests)
+            self._count(turn, records, before, await self._scrape())
+            self._attempts.note(turn, failure)
         if failure is not None:
-            self._say(f"failed: {pair.case}, round {pair.round}: {failure}")
+            self._say(f"failed: {turn.case}, round {turn.round}: {failure}")
 
     async def _scrape(self) -> dict[str, Counters]:
-        """What the endpoints have counted so far, of those that count."""
-        found = await asyncio.gather(
-            *(counters.scrape(self._config.endpoints[variant]) for variant in VARIANTS)
-        )
-        return {
-            variant: counted
-            for variant, counted in zip(VARIANTS, found, strict=True)
-            if counted is not None
-        }
+        return await counters.scrape_all(self._config.endpoints, self._patience.counters)
 
     def _count(
         self,
-        pair: Pair,
+        turn: Turn,
         records: Sequence[Record],
         before: Mapping[str, Counters],
         after: Mapping[str, Counters],
     ) -> None:
-        for variant in VARIANTS:
-            if variant not in before or variant not in after:
+        """Notes what each server counted in a turn, where it counts."""
+        for variant in before:
+            if variant not in after:
                 continue
             count = Count(
-                case=pair.case,
-                round=pair.round,
+                case=turn.case,
+                round=turn.round,
                 variant=variant,
                 requests=tuple(r.request for r in records if r.variant == variant),
                 counters=after[variant].since(before[variant]),
@@ -248,79 +200,19 @@ class Run:
             self._counters.append(count)
             self._counts.append(count)
 
-    async def _load(self, pair: Pair, taps: Mapping[str, Tap], requests: int) -> str | None:
-        """Drives both endpoints at once; returns what went wrong, None if nothing did."""
-        first = len(self._records)
-        for tap in taps.values():
-            tap.label(pair.case, pair.round)
-        settle()
-        problems = await asyncio.gather(
-            *(self._drive(pair, variant, tap.url, requests) for variant, tap in taps.items())
-        )
-        attempt = self._records[first:]
-        lines = []
-        for variant, problem in zip(taps, problems, strict=True):
-            own = [record for record in attempt if record.variant == variant]
-            problem = problem or _shortfall(own, requests)
-            if problem is not None:
-                lines.append(f"{variant}: {problem}")
-        return "; ".join(lines) or None
-
-    async def _drive(self, pair: Pair, variant: str, url: str, requests: int) -> str | None:
-        try:
-            await self._driver.run(
-                model=self._config.model,
-                case=self._case(pair),
-                shape=self._config.load,
-                requests=requests,
-                endpoint=url,
-                results=self._results(pair, variant),
-                grace_seconds=self._patience.grace,
-            )
-        except LoadError as error:
-            return str(error)
-        return None
-
     async def _ship(self) -> None:
-        """Uploads everything, then publishes what is settled.
+        if self._shipper is None:
+            return
+        self._not_shipped = await self._shipper.ship(self._attempts.settled, self._records)
+        if self._not_shipped is not None:
+            self._say(self._not_shipped)
 
-        Raw results first: metrics can be made from them again, they cannot be made from metrics.
-        When it fails in mid-run, that is said once and left to the end, for a node that waits for
-        a store costs as much as one that measures.
-        """
-        self._shipping_problem = None
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            await asyncio.to_thread(self._store.upload, self._folder)
-            for pair in self._state.settled:
-                records = [
-                    record
-                    for record in self._records
-                    if (record.round, record.case) == pair and record.succeeded
-                ]
-                await asyncio.to_thread(
-                    self._publisher.publish, pair.case, pair.round, records, self._published(pair)
-                )
-        except ShippingError as error:
-            self._shipping_problem = str(error)
-            self._say(str(error))
-
-    def _published(self, pair: Pair) -> dict[str, list[float]]:
-        """llmperf's own inter-token latencies of one pair, by variant."""
-        found: dict[str, list[float]] = {}
-        for variant in VARIANTS:
-            with contextlib.suppress(LoadError):
-                found[variant] = [
-                    response.inter_token_latency
-                    for response in llmperf.responses(self._results(pair, variant))
-                    if response.error is None and response.inter_token_latency > 0
-                ]
-        return found
-
-    def _results(self, pair: Pair, variant: str) -> Path:
-        return self._folder / LLMPERF / pair.case / variant / f"round-{pair.round}"
-
-    def _case(self, pair: Pair) -> TestCase:
-        return self._cases[pair.case]
+            yield
+        except OSError as error:
+            raise RunError(f"{self._folder}: cannot be written: {error}") from None
 
     def _on_record(self, record: Record) -> None:
         self._records.append(record)
@@ -329,15 +221,3 @@ class Run:
 
     def _say(self, text: str) -> None:
         self._progress.say(text)
-
-
-def _shortfall(records: Sequence[Record], requests: int) -> str | None:
-    """What keeps the requests of one endpoint from being enough."""
-    good = sum(record.succeeded for record in records)
-    if good >= requests:
-        return None
-    errors = Counter(record.error for record in records if record.error is not None)
-    if not errors:
-        return f"{good} of {requests} requests in the time there was"
-    error, _ = errors.most_common(1)[0]
-    return f"{good} of {requests} requests succeeded: {error}"

@@ -1,7 +1,7 @@
 """Stand-ins for what a run is given, and a run in a process of its own that a test can kill.
 
 ``python -m tests.benchmark.standins CONFIG FOLDER`` runs with all of them: a driver in the same
-process, a store that copies the folder, a publisher that notes what it published.
+process, a bucket that copies the folder, a publisher that notes what it published.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from benchmark.config import Load, TestCase
 from benchmark.errors import BucketError, LoadError, PublishError
 from benchmark.load.driver import Driver
 from benchmark.record import Record
-from benchmark.run import run
+from benchmark.run.run import Patience, Run
+from benchmark.run.shipper import Shipper
 
-QUICK = run.Patience(start=10, recovery=0.3, stall=2, poll=0.02, grace=20)
+# A golden endpoint has counted a token when it sends it: there is nothing to wait for.
+QUICK = Patience(start=10, recovery=0.3, stall=2, grace=20, poll=0.02, counters=0.01)
 
 
 class Bucket:
@@ -43,29 +45,29 @@ class Bucket:
 
 
 class Publisher:
-    """Notes each pair in a file, once, as the real one does."""
+    """Notes each turn's requests in a file, each request once, as the real one does."""
 
     def __init__(self, path: Path, events: list[str]) -> None:
         self.path, self.events = path, events
         self.failing = False
 
     def publish(
-        self,
-        case: str,
-        round: int,
-        records: Sequence[Record],
-        llmperf_itl: Mapping[str, Sequence[float]],
+        self, records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
     ) -> None:
         if self.failing:
             raise PublishError("throttled for too long")
-        if [case, round] in (entry[:2] for entry in self.published()):
+        known = {request for entry in self.published() for request in entry[2]}
+        new = [record for record in records if record.request not in known]
+        if not new:
             return
-        line = [case, round, [record.request for record in records], dict(llmperf_itl)]
+        case, round = new[0].case, new[0].round
+        latencies = {record.request: llmperf_latencies.get(record.request) for record in new}
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps([case, round, latencies]) + "\n")
         self.events.append(f"publish {case} {round}")
 
-    def published(self) -> list[list[object]]:
+    def published(self) -> list[tuple[str, int, dict[str, list[float]]]]:
+        """Test case, round, and llmperf's latencies by request, of each turn."""
         if not self.path.exists():
             return []
         return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
@@ -75,7 +77,8 @@ class Publisher:
 class InProcess(Driver):
     """Sends the requests from the test's own process: starting Python takes longer than they do.
 
-    ``fail`` names the (case, variant) pairs it reports as failed."""
+    ``fail`` has the (case, variant) that it reports as failed.
+    """
 
     fail: set[tuple[str, str]] = field(default_factory=set)
     ran: list[tuple[str, str, str]] = field(default_factory=list)
@@ -119,12 +122,13 @@ class InProcess(Driver):
 
 async def _main(path: Path, folder: Path) -> list[str]:
     events: list[str] = []
-    return await run.Run(
+    bucket = Bucket(folder.parent / "bucket", events)
+    publisher = Publisher(folder.parent / "published.jsonl", events)
+    return await Run(
         config.read(path),
         folder,
         driver=InProcess(None, folder),
-        store=Bucket(folder.parent / "bucket", events),
-        publisher=Publisher(folder.parent / "published.jsonl", events),
+        shipper=Shipper(folder, bucket, publisher),
         patience=QUICK,
     ).execute()
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmark.errors import LedgerError
+from benchmark.errors import JournalError
 from benchmark.journal import Journal
 from benchmark.ledger import read_ledger
 from benchmark.record import Record
@@ -78,7 +78,7 @@ def test_a_first_line_that_is_torn_is_cut_off(tmp_path: Path) -> None:
 def test_another_bad_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
     path.write_text('{"run": "r"}\n{}\n', encoding="utf-8")
-    with pytest.raises(LedgerError, match=r"ledger.jsonl:1: variant: "):
+    with pytest.raises(JournalError, match=r"ledger.jsonl:1: variant: "):
         read_ledger(path)
 
 

@@ -77,7 +77,9 @@ def shipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         Bucket=lambda bucket, region, sleep: standins.Bucket(tmp_path / "bucket", events),
     )
     publish = SimpleNamespace(
-        Publisher=lambda region, folder, sleep: standins.Publisher(tmp_path / "published", events),
+        Publisher=lambda experiment, region, folder, sleep: standins.Publisher(
+            tmp_path / "published", events
+        ),
     )
     monkeypatch.setitem(sys.modules, "benchmark.aws.bucket", store)
     monkeypatch.setitem(sys.modules, "benchmark.aws.cloudwatch", publish)
@@ -230,8 +232,15 @@ def test_the_command_from_end_to_end(
     cloudwatch = boto3.client(
         "cloudwatch", endpoint_url=url, region_name="us-east-2", **CREDENTIALS
     )
-    listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
+    pages = cloudwatch.get_paginator("list_metrics").paginate(Namespace=names.NAMESPACE)
+    listed = [metric for page in pages for metric in page["Metrics"]]
     assert {metric["MetricName"] for metric in listed} == {m.name for m in catalogue.METRICS}
+    dimensions = {tuple((d["Name"], d["Value"]) for d in metric["Dimensions"]) for metric in listed}
+    assert dimensions == {
+        (("Experiment", "article"), ("Variant", variant), ("TestCase", case))
+        for variant in endpoints
+        for case in ("counting", "sonnets")
+    }
 
     again = call("run", **environment)
     assert again.returncode == 0, again.stderr

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from benchmark.endpoint import counters
-from benchmark.endpoint.counters import COUNTERS, Count, Counters, parse, read, scrape
+from benchmark.endpoint.counters import COUNTERS, Count, Counters, parse, read, scrape, scrape_all
+from benchmark.errors import JournalError
 from benchmark.journal import Journal
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden
@@ -126,10 +126,10 @@ def test_what_was_counted_between() -> None:
 def test_a_server_that_counts_and_one_that_does_not() -> None:
     async def scenario() -> None:
         async with Golden(lambda prompt, number, length: [Step(0, 1)]) as golden:
-            found = await scrape(golden.url)
+            found = await scrape_all({"SD": golden.url, "Base": "http://127.0.0.1:1/v1"})
             url = golden.url
-        assert found is not None
-        assert found.generation_tokens == 0
+        assert list(found) == ["SD"]
+        assert found["SD"].generation_tokens == 0
         assert await scrape(url) is None
 
     asyncio.run(scenario())
@@ -145,7 +145,7 @@ def scraped(pages: Sequence[str]) -> Counters | None:
 
     async def scenario() -> Counters | None:
         async with server(metrics) as url:
-            return await scrape(url)
+            return await scrape(url, poll_seconds=0.001)
 
     return asyncio.run(scenario())
 
@@ -169,16 +169,12 @@ def of(generated: int, finished: int, running: int) -> str:
     ],
 )
 def test_counters_are_taken_when_every_answer_has_ended(
-    pages: list[str], monkeypatch: pytest.MonkeyPatch
+    pages: list[str],
 ) -> None:
-    monkeypatch.setattr(counters, "_POLL_SECONDS", 0.001)
     assert scraped([*pages, of(8, 8, 0)]) == parse(of(8, 8, 0))
 
 
-def test_a_server_that_seems_never_to_rest_is_taken_as_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(counters, "_POLL_SECONDS", 0.001)
+def test_a_server_that_seems_never_to_rest_is_taken_as_it_is() -> None:
     assert scraped([of(8, 8, 1)]) == parse(of(8, 8, 1))
 
 
@@ -207,6 +203,6 @@ def test_what_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
 
 def test_a_file_of_something_else_is_one_line(tmp_path: Path) -> None:
     (tmp_path / COUNTERS).write_text("{}\n")
-    with pytest.raises(ValueError, match="a line is not a count") as refusal:
+    with pytest.raises(JournalError, match=r"counters\.jsonl:1: case: Field required") as refusal:
         read(tmp_path / COUNTERS)
     assert "\n" not in str(refusal.value)

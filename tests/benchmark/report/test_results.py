@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from benchmark.errors import LedgerError
+from benchmark.errors import JournalError
 from benchmark.report import results
 from tests.benchmark import generated_runs as generated
 
@@ -74,5 +74,5 @@ def test_a_torn_line_is_noted_and_not_counted(tmp_path: Path) -> None:
 def test_a_broken_line_in_the_middle_is_an_error(folder: Path) -> None:
     path = folder / "ledger.jsonl"
     path.write_text("{}\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
-    with pytest.raises(LedgerError, match=r"ledger\.jsonl:1"):
+    with pytest.raises(JournalError, match=r"ledger\.jsonl:1"):
         results.read(folder)

@@ -11,22 +11,25 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmark import config as configuration
 from benchmark.analysis import crosscheck
-from benchmark.config import Config
+from benchmark.config import Config, Variant
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.errors import RunError
 from benchmark.journal import Journal
 from benchmark.ledger import read_ledger
+from benchmark.names import LEDGER
 from benchmark.record import Record
 from benchmark.run.attempts import PROGRESS
-from benchmark.run.run import LEDGER, Patience, Run, prepare
+from benchmark.run.run import Patience, Run
+from benchmark.run.shipper import Shipper
 from experiment.runtimes import Engine
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Fault, Golden
@@ -51,44 +54,52 @@ def golden(gap: float = 0.001, engine: Engine = Engine.V1) -> Golden:
     return Golden(lambda prompt, number, length: steps, engine=engine)
 
 
-@pytest.fixture(autouse=True)
-def _counters_rest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A golden endpoint has counted a token when it sends it: there is nothing to wait for."""
-    monkeypatch.setattr(counters, "_POLL_SECONDS", 0.01)
+def of(endpoints: dict[str, str], **changes: Any) -> Config:
+    """A configuration with these variants, the first a baseline for the others."""
+    baseline = next(iter(endpoints))
+    variants = tuple(
+        Variant(name=name, endpoint=url, baseline=None if name == baseline else baseline)
+        for name, url in endpoints.items()
+    )
+    return samples.config(**changes).model_copy(update={"variants": variants})
 
 
 class Setup:
-    """Two endpoints and a run's folder."""
+    """Endpoints and a run's folder. ``windows`` are those of the variants beside Base and SD."""
 
-    def __init__(self, folder: Path, **changes: Any) -> None:
+    def __init__(self, folder: Path, windows: Sequence[int] = (), **changes: Any) -> None:
         self.base, self.speculative = golden(), golden()
+        self.others = {f"k{window}": golden() for window in windows}
         self.folder = folder / "run-1"
         self.events: list[str] = []
-        self.store = Bucket(folder / "bucket", self.events)
+        self.bucket = Bucket(folder / "bucket", self.events)
         self.publisher = Publisher(folder / "published.jsonl", self.events)
         self.driver = InProcess(None, folder)
         self._changes = changes
 
+    @property
+    def endpoints(self) -> dict[str, Golden]:
+        return {"Base": self.base, "SD": self.speculative, **self.others}
+
     async def __aenter__(self) -> Setup:
-        await self.base.start()
-        await self.speculative.start()
+        for endpoint in self.endpoints.values():
+            await endpoint.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.base.stop()
-        await self.speculative.stop()
+        for endpoint in self.endpoints.values():
+            await endpoint.stop()
 
     def config(self) -> Config:
-        endpoints = {"Base": self.base.url, "SD": self.speculative.url}
-        return samples.config(**({"endpoints": endpoints} | self._changes))
+        urls = {name: endpoint.url for name, endpoint in self.endpoints.items()}
+        return of(urls, **self._changes)
 
-    def run(self, patience: Patience = QUICK) -> Run:
+    def run(self, patience: Patience = QUICK, *, ships: bool = True) -> Run:
         return Run(
             self.config(),
             self.folder,
             driver=self.driver,
-            store=self.store,
-            publisher=self.publisher,
+            shipper=Shipper(self.folder, self.bucket, self.publisher) if ships else None,
             patience=patience,
         )
 
@@ -102,24 +113,49 @@ class Setup:
         return [event for event in self.events if event.startswith("publish")]
 
 
-def test_each_round_runs_each_case_on_both_endpoints(tmp_path: Path) -> None:
+@pytest.mark.parametrize("windows", [(), (3,)])
+def test_each_round_runs_each_case_on_all_variants_at_once(
+    tmp_path: Path, windows: tuple[int, ...]
+) -> None:
     async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
+        async with Setup(tmp_path, windows) as setup:
             assert await setup.execute() == []
+            variants = list(setup.endpoints)
             counts = Counter((r.variant, r.case, r.round) for r in setup.records())
             expected = {
                 (variant, case, number): 2
-                for variant in ("Base", "SD")
+                for variant in variants
                 for case in ("counting", "sonnets")
                 for number in (1, 2)
-            } | {(variant, "counting", 0): 2 for variant in ("Base", "SD")}
+            } | {(variant, "counting", 0): 2 for variant in variants}
             assert counts == expected
             assert {r.run for r in setup.records()} == {"run-1"}
             assert all(r.succeeded and r.per_chunk for r in setup.records())
-            assert setup.driver.ran[:2] == [
-                ("counting", "Base", "round-0"),
-                ("counting", "SD", "round-0"),
+            assert setup.driver.ran[: len(variants)] == [
+                ("counting", variant, "round-0") for variant in variants
             ]
+            counted = counters.read(setup.folder / COUNTERS)
+            assert [count.variant for count in counted] == variants * 4
+
+    asyncio.run(scenario())
+
+
+def test_messages_name_the_variant(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path, windows=[3]) as setup:
+            setup.driver.fail.add(("counting", "k3"))
+            reason = "k3: llmperf ended with status 1: out of memory"
+            assert await setup.execute() == [f"counting, round {n}: {reason}" for n in (1, 2)]
+
+    asyncio.run(scenario())
+
+
+def test_without_a_shipper_the_results_stay_in_the_folder(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Setup(tmp_path, bucket=None, region=None) as setup:
+            assert await setup.run(ships=False).execute() == []
+            assert len(setup.records()) == 2 * 2 * 4 + 2 * 2
+            assert setup.events == []
 
     asyncio.run(scenario())
 
@@ -132,13 +168,11 @@ def test_raw_results_are_stored_before_their_metrics(tmp_path: Path) -> None:
                 *("upload", "publish counting 1", "upload", "publish sonnets 1"),
                 *("upload", "publish counting 2", "upload", "publish sonnets 2", "upload"),
             ]
-            stored = read_ledger(setup.store.target / LEDGER)
+            stored = read_ledger(setup.bucket.target / LEDGER)
             assert stored == setup.records()
-            for case, number, requests, latencies in setup.publisher.published():
-                of_pair = {r.request for r in stored if (r.case, r.round) == (case, number)}
-                assert isinstance(requests, list)
-                assert set(requests) == of_pair
-                assert latencies == {"Base": [0.05, 0.05], "SD": [0.05, 0.05]}
+            for case, number, latencies in setup.publisher.published():
+                of_turn = [r.request for r in stored if (r.case, r.round) == (case, number)]
+                assert latencies == {request: [0.05] for request in of_turn}
 
     asyncio.run(scenario())
 
@@ -191,14 +225,14 @@ def test_answers_are_compared_once_all_is_measured(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Setup(tmp_path) as setup:
             await setup.execute()
-            found = greedy.read(setup.store.target)
+            found = greedy.read(setup.bucket.target)
             assert [(d.case, d.first) for d in found] == [("counting", None), ("sonnets", None)]
             assert len(setup.base.sent) == len(setup.records()) / 2 + 2
 
     asyncio.run(scenario())
 
 
-def test_waits_for_both_endpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_waits_for_all_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def scenario() -> None:
         async with Setup(tmp_path) as setup:
             setup.speculative.healthy = False
@@ -219,7 +253,7 @@ def test_an_endpoint_that_never_serves(tmp_path: Path) -> None:
             failed = await setup.run(Patience(start=0.1, poll=0.02)).execute()
             assert failed == [
                 f"not serving after 0 s: SD ({setup.speculative.url}), at the last try: HTTP 503; "
-                "4 of 4 cases were not run"
+                "4 of 4 turns were not run"
             ]
 
     asyncio.run(scenario())
@@ -229,25 +263,29 @@ def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
     """What it sent is kept, the case is named, and the next start does what is missing."""
 
     async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
+        mortal = True
+
+        def dies(prompt: str, number: int, length: int) -> list[Step]:
+            if not mortal:
+                return [Step(0.001, 2)]
+            if len(setup.speculative.sent) > 6:  # after warm-up and the first two cases
+                asyncio.get_running_loop().create_task(setup.speculative.stop())
+            return [Step(0.01 * (index + 1), 2) for index in range(40)]
+
+        setup = Setup(tmp_path)
+        setup.speculative = Golden(dies)
+        async with setup:
             port = setup.speculative.port
-
-            def dies(prompt: str, number: int, length: int) -> list[Step]:
-                if len(setup.speculative.sent) > 6:  # after warm-up and the first two cases
-                    asyncio.get_running_loop().create_task(setup.speculative.stop())
-                return [Step(0.01 * (index + 1), 2) for index in range(40)]
-
-            setup.speculative._schedule = dies
             failed = await setup.execute()
             assert len(failed) == 2
             assert failed[0].startswith("counting, round 2: SD: 0 of 2 requests succeeded: ")
-            assert "2 of 4 cases" in failed[1] or "1 of 4 cases" in failed[1]
+            assert "2 of 4 turns" in failed[1] or "1 of 4 turns" in failed[1]
             lost = [r for r in setup.records() if not r.succeeded]
             assert {(r.variant, r.case, r.round) for r in lost} == {("SD", "counting", 2)}
             assert all(r.chunks for r in lost), "what came before it died is kept"
             assert len(setup.published()) == 2
 
-            setup.speculative._schedule = golden()._schedule
+            mortal = False
             await setup.speculative.start(port)
             kept = setup.records()
             assert await setup.execute() == []
@@ -293,11 +331,11 @@ def test_requests_that_fail_fail_their_case(tmp_path: Path) -> None:
 def test_a_store_that_fails_for_a_while_delays_metrics_and_loses_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Setup(tmp_path) as setup:
-            setup.store.failing = True
+            setup.bucket.failing = True
             assert await setup.execute() == ["the bucket cannot be reached"]
             # Tried once in mid-run and once at the end: a node must not idle for a bucket.
             assert setup.events == ["upload failed"] * 2
-            setup.store.failing = False
+            setup.bucket.failing = False
             assert await setup.execute() == []
             assert setup.events[2] == "upload"
             assert len(setup.published()) == 4
@@ -311,7 +349,7 @@ def test_metrics_that_cannot_be_published_are_published_later(tmp_path: Path) ->
         async with Setup(tmp_path) as setup:
             setup.publisher.failing = True
             assert await setup.execute() == ["throttled for too long"]
-            assert read_ledger(setup.store.target / LEDGER) == setup.records()
+            assert read_ledger(setup.bucket.target / LEDGER) == setup.records()
             setup.publisher.failing = False
             assert await setup.execute() == []
             assert len(setup.published()) == 4
@@ -334,22 +372,13 @@ def test_a_ledger_that_cannot_be_written_ends_the_run(
     asyncio.run(scenario())
 
 
-def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
-    prepare(tmp_path / "run", samples.config())
-    prepare(tmp_path / "run", samples.config())
-    with pytest.raises(RunError, match="another configuration"):
-        prepare(tmp_path / "run", samples.config(model="another"))
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(RunError, match="cannot be written"):
-        prepare(tmp_path / "file", samples.config())
-
-
-def test_a_folder_with_a_broken_ledger_is_refused_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [LEDGER, COUNTERS, PROGRESS])
+def test_a_folder_with_a_broken_journal_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     async def scenario() -> None:
         async with Setup(tmp_path) as setup:
-            prepare(setup.folder, setup.config())
-            (setup.folder / LEDGER).write_text("{}\n", encoding="utf-8")
-            with pytest.raises(RunError, match=r"ledger.jsonl:1: ") as refusal:
+            setup.folder.mkdir()
+            (setup.folder / name).write_text("{}\n", encoding="utf-8")
+            with pytest.raises(RunError, match=rf"{name}:1: \w+: Field required") as refusal:
                 setup.run()
             assert "\n" not in str(refusal.value)
 
@@ -386,8 +415,8 @@ def endpoints() -> Iterator[Callable[[], list[str]]]:
 def test_kill_9_in_the_middle_and_again(tmp_path: Path, endpoints: Callable[[], list[str]]) -> None:
     """Complete cases are not run again, nothing recorded is lost, nothing is published twice."""
     base, speculative = endpoints()
-    settings = samples.settings(endpoints={"Base": base, "SD": speculative})
-    (tmp_path / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    config = of({"Base": base, "SD": speculative})
+    (tmp_path / "config.json").write_text(configuration.dump(config), encoding="utf-8")
     folder = tmp_path / "run-1"
     command = [
         *(sys.executable, "-m", "tests.benchmark.standins"),
@@ -413,11 +442,11 @@ def test_kill_9_in_the_middle_and_again(tmp_path: Path, endpoints: Callable[[], 
     records = read_ledger(folder / LEDGER)
     assert [record.request for record in records][: len(seen)] == seen
     entries = [json.loads(line) for line in (folder / PROGRESS).read_bytes().splitlines()]
-    pairs = [(entry["round"], entry["case"]) for entry in entries]
-    assert sorted(pairs) == [(1, "counting"), (1, "sonnets"), (2, "counting"), (2, "sonnets")]
+    turns = [(entry["round"], entry["case"]) for entry in entries]
+    assert sorted(turns) == [(1, "counting"), (1, "sonnets"), (2, "counting"), (2, "sonnets")]
     published = Publisher(tmp_path / "published.jsonl", []).published()
     assert len(published) == 4
-    requests = [name for entry in published for name in entry[2]]  # type: ignore[attr-defined]  # JSON, read back
+    requests = [request for _, _, latencies in published for request in latencies]
     assert len(requests) == len(set(requests))
     good = {record.request for record in records if record.succeeded and record.round > 0}
     assert set(requests) == good

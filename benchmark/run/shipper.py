@@ -1,0 +1,111 @@
+"""Takes a run's results off this machine: its folder to the bucket, its metrics to CloudWatch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from benchmark.config import Config
+from benchmark.errors import LoadError, ShippingError
+from benchmark.load import llmperf
+from benchmark.record import Record
+from benchmark.run.attempts import Turn
+from benchmark.run.folder import load_results
+
+
+class Bucket(Protocol):
+    """Where a run's folder is kept."""
+
+    def upload(self, run_dir: Path) -> None:
+        """Puts every file there that is not there yet in this form. Raises BucketError."""
+
+
+class Publisher(Protocol):
+    """Where metrics go."""
+
+    def publish(
+        self, records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
+    ) -> None:
+        """Publishes the values of these requests, each request once. Raises PublishError."""
+
+
+def make_shipper(config: Config, folder: Path, sleep: Callable[[float], None]) -> Shipper | None:
+    """The shipper that the configuration asks for; None where results stay on this machine."""
+    if config.bucket is None or config.region is None:
+        return None
+    # Only here: a run that ships nothing needs no AWS SDK.
+    from benchmark.aws.bucket import Bucket
+    from benchmark.aws.cloudwatch import Publisher
+
+    bucket = Bucket(config.bucket, config.region, sleep)
+    return Shipper(folder, bucket, Publisher(config.experiment, config.region, folder, sleep))
+
+
+class Shipper:
+    """Ships one run's folder."""
+
+    def __init__(self, folder: Path, bucket: Bucket, publisher: Publisher) -> None:
+        self._folder, self._bucket, self._publisher = folder, bucket, publisher
+        self._published: set[Turn] = set()
+
+    async def ship(self, turns: Iterable[Turn], records: Sequence[Record]) -> str | None:
+        """Uploads the folder, then publishes the turns that it has not published yet.
+
+        Raw results first: metrics can be made from raw results, but not raw results from metrics.
+        ``turns`` are those that will not be measured again; ``records`` may have others, too.
+        Returns what went wrong, None if nothing did.
+        """
+        try:
+            await asyncio.to_thread(self.upload)
+            for turn in turns:
+                if turn not in self._published:
+                    own = [r for r in records if (r.round, r.case) == turn and r.succeeded]
+                    await asyncio.to_thread(self._publish, turn, own)
+                    self._published.add(turn)
+        except ShippingError as error:
+            return str(error)
+        return None
+
+    def upload(self) -> None:
+        """Uploads the folder. Raises BucketError."""
+        self._bucket.upload(self._folder)
+
+    def _publish(self, turn: Turn, records: Sequence[Record]) -> None:
+        self._publisher.publish(records, llmperf_latencies(self._folder, turn, records))
+
+
+def llmperf_latencies(
+    folder: Path, turn: Turn, records: Iterable[Record]
+) -> dict[str, list[float]]:
+    """llmperf's own inter-token latencies of one turn, in seconds, by request.
+
+    llmperf does not say which request a value is of, but it lists its requests in the order in
+    which they ended. Values and requests are matched from the last backwards, because after a
+    failed attempt the ledger has the requests of both attempts, and llmperf's file only those of
+    the last. Values for which no request is left go to the first. A variant without a readable
+    file has no entries.
+    """
+    ended: dict[str, list[Record]] = {}
+    for record in sorted(records, key=lambda record: record.sent + record.end):
+        ended.setdefault(record.variant, []).append(record)
+    found: dict[str, list[float]] = {}
+    for variant, own in ended.items():
+        values = _read(load_results(folder, turn, variant))
+        if values:
+            found |= {record.request: [] for record in own}
+        for behind, value in enumerate(reversed(values), start=1):
+            found[own[max(len(own) - behind, 0)].request].append(value)
+    return found
+
+
+def _read(folder: Path) -> list[float]:
+    with contextlib.suppress(LoadError):
+        return [
+            response.inter_token_latency
+            for response in llmperf.responses(folder)
+            if response.error is None and response.inter_token_latency > 0
+        ]
+    return []

@@ -1,0 +1,124 @@
+"""One turn on all variants at once, each through its tap."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from typing_extensions import Self
+
+from benchmark.config import Config, Variant
+from benchmark.errors import LoadError
+from benchmark.journal import Journal
+from benchmark.load.driver import Driver
+from benchmark.record import Record
+from benchmark.run.attempts import Turn
+from benchmark.run.folder import load_results
+from benchmark.tap.tap import Tap, settle
+
+
+class Taps:
+    """A tap before each variant. ``async with`` serves them.
+
+    ``on_record`` receives each record. ``stall_seconds`` is how long a server may be silent,
+    ``grace_seconds`` how long the load generator may go on after the load's own timeout.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        *,
+        driver: Driver,
+        ledger: Journal,
+        on_record: Callable[[Record], None],
+        stall_seconds: float,
+        grace_seconds: float,
+    ) -> None:
+        self._config, self._folder, self._driver = config, folder, driver
+        self._ledger, self._on_record = ledger, on_record
+        self._stall_seconds, self._grace_seconds = stall_seconds, grace_seconds
+        self._cases = {case.name: case for case in config.test_cases}
+        self._taps: dict[str, Tap] = {}
+        self._records: list[Record] = []
+
+    async def __aenter__(self) -> Self:
+        """Raises OSError."""
+        async with contextlib.AsyncExitStack() as stack:
+            for variant in self._config.variants:
+                tap = await stack.enter_async_context(self._tap(variant))
+                self._taps[variant.name] = tap
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def load(self, turn: Turn, requests: int) -> tuple[list[Record], str | None]:
+        """Drives all variants at once, with ``requests`` requests each.
+
+        Returns the records of the turn and what went wrong, None if nothing did. Raises OSError
+        where the ledger cannot be written.
+        """
+        records = self._records = []
+        for tap in self._taps.values():
+            tap.label(turn.case, turn.round)
+        settle()
+        problems = await asyncio.gather(
+            *(self._drive(turn, variant, requests) for variant in self._taps)
+        )
+        await asyncio.to_thread(self._ledger.flush)
+        for tap in self._taps.values():
+            if tap.failure is not None:
+                raise tap.failure
+        failures = []
+        for variant, problem in zip(self._taps, problems, strict=True):
+            own = [record for record in records if record.variant == variant]
+            problem = problem or _shortfall(own, requests)
+            if problem is not None:
+                failures.append(f"{variant}: {problem}")
+        return records, "; ".join(failures) or None
+
+    async def _drive(self, turn: Turn, variant: str, requests: int) -> str | None:
+        try:
+            await self._driver.run(
+                model=self._config.model,
+                case=self._cases[turn.case],
+                shape=self._config.load,
+                requests=requests,
+                endpoint=self._taps[variant].url,
+                results=load_results(self._folder, turn, variant),
+                grace_seconds=self._grace_seconds,
+            )
+        except LoadError as error:
+            return str(error)
+        return None
+
+    def _tap(self, variant: Variant) -> Tap:
+        return Tap(
+            variant.endpoint,
+            run=self._folder.name,
+            variant=variant.name,
+            ledger=self._ledger,
+            stall_seconds=self._stall_seconds,
+            on_record=self._note,
+        )
+
+    def _note(self, record: Record) -> None:
+        self._records.append(record)
+        self._on_record(record)
+
+
+def _shortfall(records: Sequence[Record], requests: int) -> str | None:
+    """Why the requests of one variant are too few; None if they are enough."""
+    good = sum(record.succeeded for record in records)
+    if good >= requests:
+        return None
+    errors = Counter(record.error for record in records if record.error is not None)
+    if not errors:
+        return f"{good} of {requests} requests in the time there was"
+    error, _ = errors.most_common(1)[0]
+    return f"{good} of {requests} requests succeeded: {error}"
