@@ -34,7 +34,7 @@ def run_folder(results: str) -> Path:
 
 def execute(config: Config, folder: Path, patience: Patience) -> int:
     """Measures, draws, ships what the configuration ships; returns the exit status."""
-    pause = _Pause()
+    pause = Pause()
     shipper = make_shipper(config, folder, pause)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         driver = Driver.choose(os.environ, Path(scratch))
@@ -54,11 +54,11 @@ def execute(config: Config, folder: Path, patience: Patience) -> int:
     return _conclude(config, folder, failed)
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """A signal has ended the run, and with it a thread's pause."""
 
 
-class _Pause:
+class Pause:
     """Sleeps between two attempts at AWS, and says so when it is for long.
 
     It ends with the run: a thread that slept on would keep the process from ending for minutes.
@@ -68,13 +68,14 @@ class _Pause:
         self.ended = threading.Event()
 
     def __call__(self, seconds: float) -> None:
+        """Sleeps. Raises Ended when the run ends meanwhile."""
         if seconds >= _LONG_PAUSE_SECONDS:
             print(f"AWS does not answer; trying again in {seconds:.0f} s", file=sys.stderr)
         if self.ended.wait(seconds):
-            raise _Ended
+            raise Ended
 
 
-async def _until_ended(run: Run, pause: _Pause) -> tuple[list[str], signal.Signals | None]:
+async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signals | None]:
     """What failed, and the signal that ended the run, if one did."""
     received: list[signal.Signals] = []
     task = asyncio.ensure_future(run.execute())

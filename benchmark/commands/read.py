@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmark.errors import LedgerError
+from benchmark.errors import JournalError
 from benchmark.ledger import read_ledger
 from benchmark.names import CONFIG, LEDGER
 
@@ -20,7 +20,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Prints; returns the exit status. Raises LedgerError and ConfigError."""
+    """Prints; returns the exit status. Raises JournalError and ConfigError."""
     from benchmark.report import terminal
 
     width = terminal.terminal_width()
@@ -36,11 +36,11 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _ledger(path: Path) -> Path:
-    """The ledger that ``path`` is, or has in it. Raises LedgerError where it has no request."""
+    """The ledger that ``path`` is, or has in it. Raises JournalError where it has no request."""
     ledger = path / LEDGER if path.is_dir() else path
     try:
         if not ledger.read_bytes():
-            raise LedgerError(f"{ledger}: is empty")
+            raise JournalError(f"{ledger}: is empty")
     except OSError as error:
-        raise LedgerError(f"{ledger}: cannot be read: {error.strerror}") from None
+        raise JournalError(f"{ledger}: cannot be read: {error.strerror}") from None
     return ledger

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmark.commands.arguments import base_url, name, port
-from benchmark.errors import LedgerError, TapError
+from benchmark.errors import JournalError, TapError
 from benchmark.journal import Journal
 from benchmark.ledger import read_ledger
 from benchmark.tap.live import Line, Traffic
@@ -48,14 +48,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Serves until SIGINT or SIGTERM; returns the exit status. Raises LedgerError and TapError."""
+    """Serves until SIGINT or SIGTERM; returns the exit status. Raises JournalError and TapError."""
     path: Path = arguments.ledger
     _check(path)
     session = time.strftime("tap-%Y%m%d-%H%M%S", time.gmtime())
     try:
         journal = Journal(path)
     except OSError as error:
-        raise LedgerError(f"{path}: cannot be written: {error.strerror}") from None
+        raise JournalError(f"{path}: cannot be written: {error.strerror}") from None
     with journal:
         failure = asyncio.run(_serve(arguments, session, journal))
     _print_table(path, session)
@@ -103,9 +103,9 @@ def _check(path: Path) -> None:
     try:
         records = read_ledger(path)
         if not records and path.exists() and path.stat().st_size > 0:
-            raise LedgerError(f"{path}: is no ledger: it holds no whole line")
+            raise JournalError(f"{path}: is no ledger: it has no whole line")
     except OSError as error:
-        raise LedgerError(f"{path}: cannot be read: {error.strerror}") from None
+        raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _print_table(path: Path, session: str) -> None:

@@ -162,7 +162,6 @@ def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
     (home / llmperf.SCRIPT).write_text(script, encoding="utf-8")
     environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3"}
     driver = Driver.choose(environment, tmp_path / "scratch")
-    assert driver.name == "llmperf"
     running = driver.run(
         model="m",
         case=CASE,
