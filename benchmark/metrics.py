@@ -1,11 +1,13 @@
 """The metric catalogue: every figure of a request, from its name to its values.
 
-A metric is one entry of ``METRICS``. What publishes, sums up, prints or draws reads the catalogue.
+A metric is one entry of ``METRICS``. Everything that publishes, sums up, prints or draws reads the
+catalogue.
 
-For chunks i = 0..m-1 at times t_i carrying c_i tokens, n tokens in all: each function says its
-formula in these letters. All times in seconds; None where the formula is not defined. The names
-TTFT to OutputTokens are the published sample's (aws-neuron-eks-samples,
-``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
+Formulas use these letters: a request is sent at t_s, its chunks i = 0..m-1 arrive at times t_i with
+c_i tokens each, and n is the sum of the c_i. Functions return seconds, counted from t_s, and None
+where the formula is not defined. The names TTFT, InterTokenLatency, EndToEndLatency,
+RequestOutputThroughput, InputTokens and OutputTokens are the published sample's
+(aws-neuron-eks-samples, ``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Final
 from benchmark.record import Record
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metric:
     """One figure of a request."""
 
@@ -26,22 +28,37 @@ class Metric:
     """In CloudWatch and in ``summary.json``."""
     unit: str
     """A CloudWatch ``StandardUnit``."""
+    axis: str
+    """The unit in words, for the axes of dashboards."""
     title: str
+    short: str
+    """The title in a table's head."""
     definition: str
-    """What it is, in words, for the report."""
+    """What it is, in words, for the report: t, c, m and n are those of this module."""
     values: Callable[[Record], Iterable[float]]
     """What one request shows: no value where the metric is not defined for it."""
+    printed: str = ""
+    """The unit that it is printed in; empty for a count."""
+    scale: float = 1
+    """What a value is multiplied with to be printed in that unit."""
+    percentiles: tuple[str, ...] = ("p50",)
+    """Of ``p50``, ``p90`` and ``p99``, those that the terminal's table shows."""
+
+    @property
+    def heading(self) -> str:
+        """The short title with the printed unit, if it has one: ``TPOT, ms``."""
+        return f"{self.short}, {self.printed}" if self.printed else self.short
 
 
 def ttft(record: Record) -> float | None:
-    """Time to first token: t_0, counted from when the request was sent."""
+    """Time to first token: t_0 - t_s."""
     return record.chunks[0][0] if record.chunks else None
 
 
 def time_per_output_token(record: Record) -> float | None:
-    """(t_{m-1} - t_0) / (n - c_0): the tokens of the first chunk took no part of that time.
+    """(t_{m-1} - t_0) / (n - c_0): the first chunk's tokens were made before that time began.
 
-    Without counts per chunk c_0 is taken for 1, which is what a prefill yields.
+    Without counts per chunk c_0 counts as 1, which is what a prefill yields.
     """
     tokens = _tokens_after_first(record)
     if tokens is None or tokens <= 0 or len(record.chunks) < 2:
@@ -63,7 +80,7 @@ def tokens_per_step(record: Record) -> float | None:
 
 
 def end_to_end(record: Record) -> float | None:
-    """From the sending of the request to the end of its answer, if the answer came whole."""
+    """The time from sending the request to the end of its answer, if the answer came whole."""
     return record.end if record.succeeded else None
 
 
@@ -77,10 +94,10 @@ def output_throughput(record: Record) -> float | None:
 def llmperf_inter_token_latency(record: Record) -> float | None:
     """llmperf's "inter-token latency", as published: t_{m-1} / (m + 1).
 
-    It adds up everything until the last content, the time to first token included, and divides by
-    the events, taken for tokens; the one that carries only the role counts (llmperf @f1d6bed,
-    ``openai_chat_completions_client.py``). Wrong as soon as a chunk carries several tokens; kept
-    for comparison.
+    llmperf adds up all time until the last content, the time to first token included, and divides
+    it by the number of events, which it takes for tokens. The event that carries only the role
+    counts too (llmperf @f1d6bed, ``openai_chat_completions_client.py``). The figure is wrong as
+    soon as a chunk carries several tokens; it is kept for comparison.
     """
     if not record.chunks:
         return None
@@ -101,78 +118,122 @@ def _single(measure: Callable[[Record], float | None]) -> Callable[[Record], Ite
     return values
 
 
-TTFT: Final = Metric(
-    "TTFT",
-    "Seconds",
-    "Time to first token",
-    "From the sending of a request to its first chunk with tokens.",
-    _single(ttft),
-)
-INTER_TOKEN_LATENCY: Final = Metric(
-    "InterTokenLatency",
-    "Seconds",
-    "Inter-token latency as llmperf publishes it",
-    "llmperf's own field: the whole time, TTFT included, divided by the number of events.",
-    _single(llmperf_inter_token_latency),
-)
-END_TO_END_LATENCY: Final = Metric(
-    "EndToEndLatency",
-    "Seconds",
-    "End-to-end latency",
-    "From the sending of a request to the end of its answer.",
-    _single(end_to_end),
-)
-REQUEST_OUTPUT_THROUGHPUT: Final = Metric(
-    "RequestOutputThroughput",
-    "Count/Second",
-    "Output tokens per second of a request",
-    "Output tokens divided by the end-to-end latency.",
-    _single(output_throughput),
-)
-INPUT_TOKENS: Final = Metric(
-    "InputTokens",
-    "Count",
-    "Input tokens",
-    "Tokens of the prompt, as the server counts them.",
-    _single(lambda record: record.prompt_tokens),
-)
-OUTPUT_TOKENS: Final = Metric(
-    "OutputTokens",
-    "Count",
-    "Output tokens",
-    "Tokens of the answer, as the server counts them.",
-    _single(lambda record: record.output_tokens),
-)
 TIME_PER_OUTPUT_TOKEN: Final = Metric(
-    "TimePerOutputToken",
-    "Seconds",
-    "Time per output token",
-    "The time from the first chunk to the last, divided by the tokens after the first chunk.",
-    _single(time_per_output_token),
+    name="TimePerOutputToken",
+    unit="Seconds",
+    axis="seconds",
+    title="Time per output token",
+    short="TPOT",
+    definition="The time from the first chunk to the last, divided by the tokens after the first "
+    "chunk: (tₘ₋₁ - t₀) / (n - c₀). Where the server does not count the tokens of each chunk, c₀ "
+    "counts as 1.",
+    values=_single(time_per_output_token),
+    printed="ms",
+    scale=1000,
+    percentiles=("p50", "p90", "p99"),
+)
+TTFT: Final = Metric(
+    name="TTFT",
+    unit="Seconds",
+    axis="seconds",
+    title="Time to first token",
+    short="TTFT",
+    definition="The time from the sending of a request to its first chunk with tokens: t₀ - tₛ.",
+    values=_single(ttft),
+    printed="ms",
+    scale=1000,
 )
 INTER_CHUNK_LATENCY: Final = Metric(
-    "InterChunkLatency",
-    "Seconds",
-    "Inter-chunk latency",
-    "The time between two chunks: one decoding step, and the pace a reader sees.",
-    inter_chunk_latencies,
+    name="InterChunkLatency",
+    unit="Seconds",
+    axis="seconds",
+    title="Inter-chunk latency",
+    short="Inter-chunk",
+    definition="The time between two chunks: tᵢ - tᵢ₋₁. It is the time of one decoding step and "
+    "the pace that a reader sees. With speculation one chunk can carry several tokens.",
+    values=inter_chunk_latencies,
+    printed="ms",
+    scale=1000,
+    percentiles=(),
+)
+END_TO_END_LATENCY: Final = Metric(
+    name="EndToEndLatency",
+    unit="Seconds",
+    axis="seconds",
+    title="End-to-end latency",
+    short="E2E",
+    definition="The time from the sending of a request to the end of its answer.",
+    values=_single(end_to_end),
+    printed="s",
+)
+INTER_TOKEN_LATENCY: Final = Metric(
+    name="InterTokenLatency",
+    unit="Seconds",
+    axis="seconds",
+    title="Inter-token latency as llmperf publishes it",
+    short="llmperf ITL",
+    definition="llmperf's own field: the whole time, TTFT included, divided by the number of "
+    "events. It is close to TPOT only where every chunk carries one token.",
+    values=_single(llmperf_inter_token_latency),
+    printed="ms",
+    scale=1000,
+    percentiles=(),
+)
+REQUEST_OUTPUT_THROUGHPUT: Final = Metric(
+    name="RequestOutputThroughput",
+    unit="Count/Second",
+    axis="tokens per second",
+    title="Output tokens per second of a request",
+    short="Tokens/s of a request",
+    definition="Output tokens divided by the end-to-end latency.",
+    values=_single(output_throughput),
+    percentiles=(),
 )
 TOKENS_PER_STEP: Final = Metric(
-    "TokensPerStep",
-    "Count",
-    "Tokens per decoding step",
-    "Tokens after the first chunk, divided by the number of chunks after it.",
-    _single(tokens_per_step),
+    name="TokensPerStep",
+    unit="Count",
+    axis="tokens",
+    title="Tokens per decoding step",
+    short="Tokens per step",
+    definition="Tokens after the first chunk, divided by the chunks after the first: "
+    "(n - c₀) / (m - 1). One less is the number of drafts accepted in a step. It is defined only "
+    "where the server counts the tokens of each chunk.",
+    values=_single(tokens_per_step),
+    percentiles=(),
+)
+INPUT_TOKENS: Final = Metric(
+    name="InputTokens",
+    unit="Count",
+    axis="tokens",
+    title="Input tokens",
+    short="Input tokens",
+    definition="Tokens of the prompt, as the server counts them.",
+    values=_single(lambda record: record.prompt_tokens),
+    percentiles=(),
+)
+OUTPUT_TOKENS: Final = Metric(
+    name="OutputTokens",
+    unit="Count",
+    axis="tokens",
+    title="Output tokens",
+    short="Output tokens",
+    definition="Tokens of the answer, as the server counts them.",
+    values=_single(lambda record: record.output_tokens),
+    percentiles=(),
 )
 
-METRICS: Final = (
+METRICS: tuple[Metric, ...] = (
+    TIME_PER_OUTPUT_TOKEN,
     TTFT,
-    INTER_TOKEN_LATENCY,
+    INTER_CHUNK_LATENCY,
     END_TO_END_LATENCY,
+    INTER_TOKEN_LATENCY,
     REQUEST_OUTPUT_THROUGHPUT,
+    TOKENS_PER_STEP,
     INPUT_TOKENS,
     OUTPUT_TOKENS,
-    TIME_PER_OUTPUT_TOKEN,
-    INTER_CHUNK_LATENCY,
-    TOKENS_PER_STEP,
 )
+"""In the order in which they are shown.
+
+Read it as ``metrics.METRICS`` at the time of use, so that a test can add an entry for a moment.
+"""

@@ -1,37 +1,12 @@
-"""How numbers are written, alike in the table, the figures and the report."""
+"""How numbers, times and names are written: alike in messages, table, figures and report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Final
 
-from benchmark.analysis.intervals import Interval
-
 MISSING: Final = "-"
 NAME_WIDTH: Final = 20
-
-_FINEST: Final = 3  # decimals of a ratio
-
-
-def times(interval: Interval) -> str:
-    """A speed-up: ``2.9x``."""
-    return f"{interval.point:.{_decimals(interval)}f}x"
-
-
-def span(interval: Interval) -> str:
-    """The bounds of a speed-up: ``2.7-3.1``."""
-    digits = _decimals(interval)
-    return f"{interval.low:.{digits}f}-{interval.high:.{digits}f}"
-
-
-def estimate(
-    point: float | None, interval: Interval | None, write: Callable[[float | None], str]
-) -> str:
-    """A figure with the bounds of its interval, if it has one: ``855.4 (851.3-856.9)``."""
-    if interval is None:
-        return write(point)
-    return f"{write(point)} ({write(interval.low)}-{write(interval.high)})"
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -75,12 +50,3 @@ def count(number: int, noun: str) -> str:
 def short(name: str) -> str:
     """A test case's name in at most ``NAME_WIDTH`` characters."""
     return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 1] + "…"
-
-
-def _decimals(interval: Interval) -> int:
-    # One decimal is what a reader remembers; more where it would not tell the bounds apart.
-    coarsest = 1 if interval.point >= 2 else 2
-    for digits in range(coarsest, _FINEST):
-        if f"{interval.low:.{digits}f}" != f"{interval.high:.{digits}f}":
-            return digits
-    return _FINEST

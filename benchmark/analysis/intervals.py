@@ -1,8 +1,8 @@
-"""How sure a ratio of two medians is, and the throughput of a load."""
+"""How certain a ratio of two medians or a load's throughput is, and how that is written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ SEED: Final = 20260521
 # The smallest sample whose range covers its median with 95 % confidence: 1 - 2 / 2**6 = 97 %.
 MINIMUM_SAMPLE: Final = 6
 
+_FINEST: Final = 3  # decimals of a ratio
 _BATCH: Final = 1_000_000  # values drawn at a time, so that memory does not grow with the run
 
 
@@ -46,13 +47,33 @@ class Interval:
         return Interval(factor * self.point, factor * self.low, factor * self.high)
 
 
+def times(interval: Interval) -> str:
+    """A speed-up: ``2.9x``."""
+    return f"{interval.point:.{_decimals(interval)}f}x"
+
+
+def span(interval: Interval) -> str:
+    """The bounds of a speed-up: ``2.7-3.1``."""
+    digits = _decimals(interval)
+    return f"{interval.low:.{digits}f}-{interval.high:.{digits}f}"
+
+
+def estimate(
+    point: float | None, interval: Interval | None, write: Callable[[float | None], str]
+) -> str:
+    """A figure with the bounds of its interval, if it has one: ``855.4 (851.3-856.9)``."""
+    if interval is None:
+        return write(point)
+    return f"{write(point)} ({write(interval.low)}-{write(interval.high)})"
+
+
 def ratio_of_medians(numerator: Sequence[float], denominator: Sequence[float]) -> Interval | None:
     """The ratio of two medians with its 95 % percentile-bootstrap interval (Efron, 1979).
 
-    Medians rather than means: one stalled request must not decide a case. Each side is resampled
-    by itself, always from the same seed, so the same ledger gives the same interval whatever else
-    is computed beside it. None where a side is smaller than ``MINIMUM_SAMPLE`` or its median may be
-    0 or less.
+    Medians, not means: one stalled request must not decide a case. Each side is resampled on its
+    own and always from the same seed, so the same ledger gives the same interval, whatever else is
+    computed. Returns None where a side has fewer than ``MINIMUM_SAMPLE`` values, or where the
+    median of a resample is not above 0.
     """
     if min(len(numerator), len(denominator)) < MINIMUM_SAMPLE:
         return None
@@ -70,17 +91,18 @@ def throughput(
 ) -> Interval | None:
     """Tokens per second of a closed-loop load with its 95 % percentile-bootstrap interval.
 
-    ``rounds``: of each round (seconds, tokens) of its requests, in the order of their sending; one
-    that failed has 0 tokens. ``busy_seconds``: in which any of them was in flight.
+    ``rounds``: for each round the (seconds, tokens) of its requests, in the order of their sending;
+    a failed request has 0 tokens. ``busy_seconds``: the time in which any of them was in
+    flight.
 
-    Resampled are the requests of all rounds, each with its time and its tokens. Every round is then
-    replayed with as many of them as it had, ``concurrency`` at once, the next one when one ends: so
-    its end, when fewer are in flight, is as uncertain as in a run. (With the mean number in flight
-    taken as given, the interval would be up to a quarter too narrow.) What the run took longer than
-    its own replay, the pauses of its driver, is added in proportion.
+    The requests of all rounds are resampled, each with its time and its tokens. Every round is then
+    replayed with as many requests as it had: ``concurrency`` at once, the next one when one ends.
+    That way the end of a round, when fewer requests are in flight, is as uncertain as in a run.
+    (With a fixed mean number in flight the interval would be up to a quarter too narrow.) A run
+    takes longer than its replay, because its driver pauses; that time is added in proportion.
 
-    None where fewer than ``MINIMUM_SAMPLE`` requests have tokens, so that hardly any resample is
-    without, or where one took no time.
+    Returns None where fewer than ``MINIMUM_SAMPLE`` requests have tokens, since some resamples
+    would then have none, or where a request took no time.
     """
     requests = [request for of_round in rounds for request in of_round]
     if sum(tokens > 0 for _, tokens in requests) < MINIMUM_SAMPLE:
@@ -101,7 +123,7 @@ def throughput(
 def _replay(
     seconds: NDArray[np.float64], ends: NDArray[np.int64], concurrency: int
 ) -> NDArray[np.float64]:
-    """How long the rounds take together, for each row of requests; they part at ``ends``."""
+    """Seconds that all rounds take, for each row of requests; ``ends`` are where a round ends."""
     busy, rows = np.zeros(len(seconds)), np.arange(len(seconds))
     for of_round in np.split(seconds, ends, axis=1):
         free_at = np.zeros((len(seconds), concurrency))
@@ -129,3 +151,12 @@ def _batches(sample: int) -> Iterator[tuple[slice, tuple[int, int]]]:
     rows = max(1, _BATCH // sample)
     for start in range(0, RESAMPLES, rows):
         yield slice(start, start + rows), (min(rows, RESAMPLES - start), sample)
+
+
+def _decimals(interval: Interval) -> int:
+    # One decimal is what a reader remembers; more where it would not tell the bounds apart.
+    coarsest = 1 if interval.point >= 2 else 2
+    for digits in range(coarsest, _FINEST):
+        if f"{interval.low:.{digits}f}" != f"{interval.high:.{digits}f}":
+            return digits
+    return _FINEST

@@ -1,12 +1,14 @@
-"""What a ledger says: percentiles, speed-ups with their intervals, cost and a verdict per case.
+"""What a ledger says: percentiles, speed-ups with their intervals, cost and verdicts.
 
-The definitions of the measures stand in ``measures``; this module only gathers them.
+``metrics`` defines the measures; this module only gathers them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,82 +16,162 @@ import numpy as np
 from benchmark import metrics
 from benchmark.analysis import caveats, intervals
 from benchmark.analysis.intervals import Interval, ratio_of_medians
-from benchmark.analysis.summary import Arm, Case, Percentiles, Steps, Summary
-from benchmark.analysis.verdict import Tally, judge
-from benchmark.config import Config, TestCase
-from benchmark.names import BASE, SPECULATIVE, VARIANTS
+from benchmark.analysis.summary import Case, Cell, Comparison, Percentiles, Steps, Summary
+from benchmark.analysis.verdict import judge
+from benchmark.config import Config, Cost, Load
+from benchmark.names import WARM_UP
 from benchmark.record import Record
 
 _ERROR_WIDTH: Final = 80
+
+_Measure = Callable[[Record], float | None]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What was to be measured, as far as it is known."""
+
+    baselines: Mapping[str, str | None]
+    """By variant, in the order of the variants; None for a baseline."""
+    load: Load | None = None
+    cost: Cost | None = None
+
+    @property
+    def several_baselines(self) -> bool:
+        """Whether a sentence has to say which one."""
+        return sum(baseline is None for baseline in self.baselines.values()) > 1
 
 
 def summarise(config: Config, records: Iterable[Record]) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
     Warm-up requests are left out, and so are requests of cases the configuration does not name.
-    Intervals describe this run: requests of one wave share a batch, so another day may differ more.
+    Intervals describe this run: the requests of one wave share a batch, so another day may differ
+    by more.
     """
-    counted = [record for record in records if record.round > 0]
+    counted = _counted(records)
     named = {case.name for case in config.test_cases}
     strangers = sorted({record.case for record in counted} - named)
     own = [record for record in counted if record.case in named]
-    cases = tuple(_case(config, case, own) for case in config.test_cases)
-    return Summary(
-        run=own[0].run if own else None,
+    plan = _Plan({one.name: one.baseline for one in config.variants}, config.load, config.cost)
+    cases = tuple(
+        _case(plan, case.name, str(case.structure), case.headline, own)
+        for case in config.test_cases
+    )
+    return dataclasses.replace(
+        _summary(plan, own, cases),
         experiment=config.experiment,
         model=config.model,
-        concurrency=config.load.concurrency,
-        started=min((record.sent for record in own), default=None),
-        ended=max((record.sent + record.end for record in own), default=None),
-        cost_denominator=config.cost.denominator if config.cost else "",
-        cases=cases,
         notes=tuple(caveats.of_run(config, cases, strangers)),
     )
 
 
-def _case(config: Config, case: TestCase, records: Sequence[Record]) -> Case:
-    requests = {
-        variant: [r for r in records if r.case == case.name and r.variant == variant]
-        for variant in VARIANTS
-    }
-    base, speculative = (_arm(config, variant, requests[variant]) for variant in VARIANTS)
-    good = {variant: _succeeded(requests[variant]) for variant in VARIANTS}
-    by_token = _speedup(good, metrics.time_per_output_token, smaller_is_better=True)
-    by_throughput = _speedup(good, metrics.output_throughput, smaller_is_better=False)
-    measure = None if by_token else "output throughput"
-    return Case(
-        name=case.name,
-        structure=str(case.structure),
-        headline=case.headline,
-        base=base,
-        speculative=speculative,
-        by_time_per_output_token=by_token,
-        by_end_to_end=_speedup(good, metrics.end_to_end, smaller_is_better=True),
-        by_throughput=by_throughput,
-        verdict=judge(base.tally, speculative.tally, by_token or by_throughput, measure),
-        notes=tuple(caveats.of_case(config.load, base, speculative)),
+def summarise_ledgers(records: Iterable[Record]) -> Summary:
+    """What ledgers say that no configuration belongs to.
+
+    Variants and test cases are those that the records name, in the order of their first request.
+    The first variant is the baseline of all others. Costs and the intervals of throughputs are
+    None: the price and the concurrency are not known.
+    """
+    counted = _counted(records)
+    variants = list(dict.fromkeys(record.variant for record in counted))
+    plan = _Plan({name: variants[0] if place else None for place, name in enumerate(variants)})
+    names = dict.fromkeys(record.case for record in counted)
+    return _summary(plan, counted, tuple(_case(plan, name, "", False, counted) for name in names))
+
+
+def _counted(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record.round != WARM_UP]
+
+
+def _summary(plan: _Plan, records: Sequence[Record], cases: tuple[Case, ...]) -> Summary:
+    return Summary(
+        run=records[0].run if records else None,
+        experiment=None,
+        model=None,
+        load=plan.load.point if plan.load else None,
+        started=min((record.sent for record in records), default=None),
+        ended=max((record.sent + record.end for record in records), default=None),
+        cost_denominator=plan.cost.denominator if plan.cost else None,
+        variants=tuple(plan.baselines),
+        cases=cases,
+        notes=(),
     )
 
 
-def _arm(config: Config, variant: str, records: Sequence[Record]) -> Arm:
-    good = _succeeded(records)
+def _case(
+    plan: _Plan, name: str, structure: str, headline: bool, records: Sequence[Record]
+) -> Case:
+    requests = {
+        variant: [r for r in records if r.case == name and r.variant == variant]
+        for variant in plan.baselines
+    }
+    measured = {variant: _cell(plan, variant, name, own) for variant, own in requests.items()}
+    good = {variant: _succeeded(own) for variant, own in requests.items()}
+    cells = [
+        dataclasses.replace(
+            measured[variant],
+            comparison=None if baseline is None else _compare(plan, variant, measured, good),
+        )
+        for variant, baseline in plan.baselines.items()
+    ]
+    return Case(
+        name=name,
+        structure=structure,
+        headline=headline,
+        cells=tuple(cells),
+        notes=tuple(caveats.of_case(plan.load, cells)),
+    )
+
+
+def _cell(plan: _Plan, variant: str, case: str, records: Sequence[Record]) -> Cell:
+    load, good = plan.load, _succeeded(records)
+    errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
     speed = _tokens_per_second(good, records)
-    speeds = _interval_of_speed(records, config.load.concurrency)
-    usd = _usd_per_million_seconds(config)
-    return Arm(
-        tally=_tally(variant, records),
-        expected=config.load.requests * config.load.rounds,
-        ttft=_percentiles(_defined(metrics.ttft, good)),
-        time_per_output_token=_percentiles(_defined(metrics.time_per_output_token, good)),
-        inter_chunk=_percentiles([gap for r in good for gap in metrics.inter_chunk_latencies(r)]),
-        end_to_end=_percentiles(_defined(metrics.end_to_end, good)),
-        throughput=_percentiles(_defined(metrics.output_throughput, good)),
-        output_tokens=_percentiles([r.output_tokens for r in good if r.output_tokens is not None]),
+    speeds = _interval_of_speed(records, load.concurrency) if load else None
+    usd = plan.cost.usd_per_million_seconds if plan.cost else None
+    return Cell(
+        variant=variant,
+        test_case=case,
+        load=load.point if load else None,
+        requests=len(records),
+        errors=len(errors),
+        most_frequent_error=Counter(errors).most_common(1)[0][0] if errors else None,
+        expected=load.requests * load.rounds if load else None,
+        measures=dict(_measures(good)),
         tokens_per_second=speed,
         tokens_per_second_interval=speeds,
-        usd_per_million_output_tokens=usd / speed if speed else None,
-        usd_per_million_output_tokens_interval=speeds.inverse.scaled(usd) if speeds else None,
+        usd_per_million_output_tokens=usd / speed if usd and speed else None,
+        usd_per_million_output_tokens_interval=speeds.inverse.scaled(usd)
+        if usd and speeds
+        else None,
         steps=_steps(good),
+    )
+
+
+def _compare(
+    plan: _Plan,
+    variant: str,
+    cells: Mapping[str, Cell],
+    good: Mapping[str, Sequence[Record]],
+) -> Comparison:
+    baseline = plan.baselines[variant]
+    assert baseline is not None
+    own, other = good[variant], good[baseline]
+    by_token = _faster(metrics.time_per_output_token, own, other)
+    by_throughput = _ratio(metrics.output_throughput, own, other)
+    return Comparison(
+        baseline=baseline,
+        by_time_per_output_token=by_token,
+        by_end_to_end=_faster(metrics.end_to_end, own, other),
+        by_throughput=by_throughput,
+        verdict=judge(
+            cells[variant],
+            cells[baseline],
+            by_token or by_throughput,
+            measure="" if by_token else "output throughput",
+            name_baseline=plan.several_baselines,
+        ),
     )
 
 
@@ -97,35 +179,30 @@ def _succeeded(records: Iterable[Record]) -> list[Record]:
     return [record for record in records if record.succeeded]
 
 
-def _tally(variant: str, records: Sequence[Record]) -> Tally:
-    errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
-    frequent = Counter(errors).most_common(1)
-    return Tally(variant, len(records), len(errors), frequent[0][0] if frequent else None)
+def _measures(records: Sequence[Record]) -> Iterator[tuple[str, Percentiles]]:
+    for metric in metrics.METRICS:
+        values = [value for record in records for value in metric.values(record)]
+        if values:
+            p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
+            yield metric.name, Percentiles(len(values), p50, p90, p99)
 
 
-def _defined(measure: Callable[[Record], float | None], records: Iterable[Record]) -> list[float]:
+def _defined(measure: _Measure, records: Iterable[Record]) -> list[float]:
     values = (measure(record) for record in records)
     return [value for value in values if value is not None]
 
 
-def _percentiles(values: Sequence[float]) -> Percentiles | None:
-    if not values:
-        return None
-    p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
-    return Percentiles(len(values), p50, p90, p99)
-
-
-def _speedup(
-    requests: dict[str, list[Record]],
-    measure: Callable[[Record], float | None],
-    *,
-    smaller_is_better: bool,
+def _ratio(
+    measure: _Measure, records: Iterable[Record], others: Iterable[Record]
 ) -> Interval | None:
-    base = _defined(measure, requests[BASE])
-    speculative = _defined(measure, requests[SPECULATIVE])
-    if smaller_is_better:
-        return ratio_of_medians(base, speculative)
-    return ratio_of_medians(speculative, base)
+    return ratio_of_medians(_defined(measure, records), _defined(measure, others))
+
+
+def _faster(
+    measure: _Measure, records: Iterable[Record], others: Iterable[Record]
+) -> Interval | None:
+    """How many times faster the records are, by a measure that is smaller then."""
+    return _ratio(measure, others, records)
 
 
 def _steps(records: Iterable[Record]) -> Steps | None:
@@ -164,8 +241,3 @@ def _busy_seconds(records: Iterable[Record]) -> float:
         busy += max(0.0, end - max(start, until))
         until = max(until, end)
     return busy
-
-
-def _usd_per_million_seconds(config: Config) -> float:
-    assert config.cost is not None
-    return config.cost.usd_per_million_seconds

@@ -1,17 +1,24 @@
-"""The summary of a run: what ``statistics`` computes and ``summary.json`` holds."""
+"""The summary of a run: what ``summarise`` computes and ``summary.json`` holds."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from benchmark.analysis.intervals import Interval
-from benchmark.analysis.verdict import Tally, Verdict
+from benchmark.config import LoadPoint
+from benchmark.metrics import Metric
 
 SUMMARY: Final = "summary.json"
+
+# Beyond half, the median over all requests is itself a failed one.
+TOLERATED_FAILURES: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -26,65 +33,48 @@ class Percentiles:
 
 @dataclass(frozen=True)
 class Steps:
-    """Tokens in each decoding step after the first chunk.
-
-    ``mean`` is over all requests: the sum of (n - c_0) by the sum of (m - 1). ``histogram`` holds
-    (tokens, number of steps) pairs.
-    """
+    """Tokens in each decoding step after the first chunk."""
 
     mean: float
+    """Over all requests: the sum of (n - c_0) by the sum of (m - 1)."""
     histogram: tuple[tuple[int, int], ...]
+    """Pairs of (tokens, number of steps)."""
 
 
-@dataclass(frozen=True)
-class Arm:
-    """One variant under one test case. Times in seconds, throughputs in output tokens/second.
+class Finding(Enum):
+    """What can be said of a variant against its baseline. ``summary.json`` has the value."""
 
-    ``throughput`` is a request's own; ``tokens_per_second`` is all requests together, at the
-    concurrency of the load, over the time in which at least one of them was in flight. Its
-    interval is None where too few requests succeeded; the cost's follows from it.
-    ``steps`` is None unless the server counted the tokens of each chunk.
-    """
-
-    tally: Tally
-    expected: int
-    ttft: Percentiles | None
-    time_per_output_token: Percentiles | None
-    inter_chunk: Percentiles | None
-    end_to_end: Percentiles | None
-    throughput: Percentiles | None
-    output_tokens: Percentiles | None
-    tokens_per_second: float | None
-    tokens_per_second_interval: Interval | None
-    usd_per_million_output_tokens: float | None
-    usd_per_million_output_tokens_interval: Interval | None
-    steps: Steps | None
+    FASTER = "faster"
+    SLOWER = "slower"
+    NEGLIGIBLE = "negligible"
+    UNDECIDED = "undecided"
+    TOO_FEW = "too few requests"
+    FAILED = "failed"
+    NOT_MEASURED = "not measured"
 
     @property
-    def complete(self) -> bool:
-        """Whether every request that was asked for is in the ledger."""
-        return self.tally.requests >= self.expected
+    def decided(self) -> bool:
+        """Whether there is a verdict at all."""
+        return self in (Finding.FASTER, Finding.SLOWER, Finding.NEGLIGIBLE, Finding.UNDECIDED)
 
 
 @dataclass(frozen=True)
-class Case:
-    """One test case. Each speed-up is above 1 where SD is the better one."""
+class Verdict:
+    """A finding and the sentence that says it."""
 
-    name: str
-    structure: str
-    headline: bool
-    base: Arm
-    speculative: Arm
+    finding: Finding
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A cell against that of its baseline. Each speed-up is above 1 where the cell is better."""
+
+    baseline: str
     by_time_per_output_token: Interval | None
     by_end_to_end: Interval | None
     by_throughput: Interval | None
     verdict: Verdict
-    notes: tuple[str, ...]
-
-    @property
-    def arms(self) -> tuple[Arm, Arm]:
-        """Base, then SD."""
-        return self.base, self.speculative
 
     @property
     def speedup(self) -> Interval | None:
@@ -93,23 +83,101 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """One variant under one test case at one load point. What is None is not known."""
+
+    variant: str
+    test_case: str
+    load: LoadPoint | None
+    requests: int
+    errors: int
+    most_frequent_error: str | None
+    expected: int | None
+    """Requests that were asked for."""
+    measures: Mapping[str, Percentiles]
+    """Of each metric of the catalogue that has values, by its name and in its unit."""
+    tokens_per_second: float | None
+    """Of all requests together, over the time in which at least one of them was in flight."""
+    tokens_per_second_interval: Interval | None
+    """None where too few requests succeeded."""
+    usd_per_million_output_tokens: float | None
+    usd_per_million_output_tokens_interval: Interval | None
+    steps: Steps | None
+    """None unless the server counted the tokens of each chunk."""
+    comparison: Comparison | None = None
+    """None for a baseline."""
+
+    @property
+    def succeeded(self) -> int:
+        """Requests that count."""
+        return self.requests - self.errors
+
+    @property
+    def unreliable(self) -> bool:
+        """Whether too many requests failed for the rest to stand for them."""
+        return self.errors > TOLERATED_FAILURES * self.requests
+
+    @property
+    def complete(self) -> bool:
+        """Whether every request that was asked for is in the ledger."""
+        return self.expected is None or self.requests >= self.expected
+
+    def measure(self, metric: Metric) -> Percentiles | None:
+        """The percentiles of ``metric``; None where it has no values."""
+        return self.measures.get(metric.name)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case: a cell for each variant, in the order of the variants."""
+
+    name: str
+    structure: str
+    """Empty where it is not known."""
+    headline: bool
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def compared(self) -> tuple[tuple[Cell, Comparison], ...]:
+        """The cells that are compared with another, each with its comparison."""
+        return tuple((cell, cell.comparison) for cell in self.cells if cell.comparison)
+
+    def cell(self, variant: str) -> Cell:
+        """The cell of one variant. Raises KeyError."""
+        return {cell.variant: cell for cell in self.cells}[variant]
+
+
+@dataclass(frozen=True)
 class Summary:
-    """A run. ``started`` and ``ended`` are Unix seconds; None where nothing was recorded."""
+    """A run, or ledgers alone. ``started`` and ``ended`` are Unix seconds; None: not known."""
 
     run: str | None
-    experiment: str
-    model: str
-    concurrency: int
+    experiment: str | None
+    model: str | None
+    load: LoadPoint | None
     started: float | None
     ended: float | None
-    cost_denominator: str
+    cost_denominator: str | None
+    variants: tuple[str, ...]
     cases: tuple[Case, ...]
     notes: tuple[str, ...]
 
     @property
     def complete(self) -> bool:
         """Whether every request that was asked for is in the ledger."""
-        return all(arm.complete for case in self.cases for arm in case.arms)
+        return all(cell.complete for case in self.cases for cell in case.cells)
+
+    @property
+    def subject(self) -> str:
+        """What is compared: ``k3, k7 against Base``; a variant alone by its name."""
+        pairs = {cell.variant: one.baseline for case in self.cases for cell, one in case.compared}
+        if not pairs:
+            return ", ".join(self.variants)
+        return "; ".join(
+            f"{', '.join(name for name in pairs if pairs[name] == baseline)} against {baseline}"
+            for baseline in dict.fromkeys(pairs.values())
+        )
 
     def to_json(self) -> str:
         """What ``summary.json`` holds: the fields by their names, findings by their values."""
@@ -120,4 +188,6 @@ class Summary:
 def _plain(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
-    raise TypeError(f"{type(value).__name__} does not belong into a summary")
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    raise TypeError(f"{type(value).__name__} cannot be serialised")

@@ -1,84 +1,45 @@
-"""What one test case says about speculative decoding, as a finding and as a sentence."""
+"""What one cell says against its baseline: a finding, and the sentence that says it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
-from benchmark import wording
+from benchmark.analysis import intervals
 from benchmark.analysis.intervals import MINIMUM_SAMPLE, Interval
+from benchmark.analysis.summary import Cell, Finding, Verdict
 
 # Below this a difference can be real and still change nobody's decision.
 MARGIN: Final = 0.05
 
-# Beyond half, the median over all requests is itself a failed one.
-TOLERATED_FAILURES: Final = 0.5
-
-
-class Finding(Enum):
-    """What can be said of SD against Base. The value is what summary.json carries."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    NEGLIGIBLE = "negligible"
-    UNDECIDED = "undecided"
-    TOO_FEW = "too few requests"
-    FAILED = "failed"
-    NOT_MEASURED = "not measured"
-
-    @property
-    def decided(self) -> bool:
-        """Whether the case has a verdict at all."""
-        return self in (Finding.FASTER, Finding.SLOWER, Finding.NEGLIGIBLE, Finding.UNDECIDED)
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How the requests of one variant ended."""
-
-    variant: str
-    requests: int
-    errors: int
-    most_frequent_error: str | None = None
-
-    @property
-    def succeeded(self) -> int:
-        """Requests that count."""
-        return self.requests - self.errors
-
-    @property
-    def unreliable(self) -> bool:
-        """Whether too many requests failed for the rest to stand for them."""
-        return self.errors > TOLERATED_FAILURES * self.requests
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A finding and the sentence that says it."""
-
-    finding: Finding
-    sentence: str
-
 
 def judge(
-    base: Tally, speculative: Tally, speedup: Interval | None, measure: str | None = None
+    cell: Cell,
+    baseline: Cell,
+    speedup: Interval | None,
+    *,
+    measure: str = "",
+    name_baseline: bool = False,
 ) -> Verdict:
-    """The verdict of one test case.
+    """The verdict on ``cell`` against ``baseline``.
 
-    ``speedup`` above 1 means SD is faster; None means no interval could be computed. ``measure``
-    names what it was taken from where that is not the usual one.
+    ``speedup`` above 1 means that the cell is faster; None means that no interval could be
+    computed. ``measure`` names what it was taken from, unless that is the time per output token.
+    ``name_baseline``: whether there are several, so that the sentence has to say which one.
     """
-    obstacle = _without_requests(base, speculative) or _with_failures(base, speculative)
+    obstacle = _without_requests(cell, baseline) or _with_failures(cell, baseline)
     if obstacle is not None:
         return obstacle
     if speedup is None:
-        return _too_few(base, speculative)
-    return _decide(speedup, f" by {measure}" if measure else "", speculative.errors > base.errors)
+        return _too_few(cell, baseline)
+    by = f" by {measure}" if measure else ""
+    if speedup.covers_one:
+        return Verdict(Finding.UNDECIDED, _no_difference(cell, baseline, speedup, by))
+    than = f" than {baseline.variant}" if name_baseline else ""
+    return _decide(cell, speedup, than, by, more_errors=cell.errors > baseline.errors)
 
 
-def _without_requests(base: Tally, speculative: Tally) -> Verdict | None:
-    missing = [tally.variant for tally in (base, speculative) if tally.requests == 0]
+def _without_requests(cell: Cell, baseline: Cell) -> Verdict | None:
+    missing = [one.variant for one in (baseline, cell) if one.requests == 0]
     if not missing:
         return None
     was = "was" if len(missing) == 1 else "were"
@@ -86,46 +47,44 @@ def _without_requests(base: Tally, speculative: Tally) -> Verdict | None:
     return Verdict(Finding.NOT_MEASURED, sentence)
 
 
-def _with_failures(base: Tally, speculative: Tally) -> Verdict | None:
-    broken = [tally for tally in (base, speculative) if tally.unreliable]
+def _with_failures(cell: Cell, baseline: Cell) -> Verdict | None:
+    broken = [one for one in (baseline, cell) if one.unreliable]
     if not broken:
         return None
     return Verdict(Finding.FAILED, f"No verdict: {' and '.join(map(_failures, broken))}.")
 
 
-def _failures(tally: Tally) -> str:
-    reason = f" ({tally.most_frequent_error})" if tally.most_frequent_error else ""
-    if tally.succeeded == 0:
-        return f"every {tally.variant} request failed{reason}"
-    return f"{tally.errors} of {tally.requests} {tally.variant} requests failed{reason}"
+def _failures(cell: Cell) -> str:
+    reason = f" ({cell.most_frequent_error})" if cell.most_frequent_error else ""
+    if cell.succeeded == 0:
+        return f"every {cell.variant} request failed{reason}"
+    return f"{cell.errors} of {cell.requests} {cell.variant} requests failed{reason}"
 
 
-def _too_few(base: Tally, speculative: Tally) -> Verdict:
-    sizes = f"{base.succeeded} good requests of Base and {speculative.succeeded} of SD"
-    need = f"an interval needs {MINIMUM_SAMPLE} measurable ones of each"
-    return Verdict(Finding.TOO_FEW, f"No verdict: {sizes}; {need}.")
+def _too_few(cell: Cell, baseline: Cell) -> Verdict:
+    sizes = f"{baseline.succeeded} requests of {baseline.variant} and {cell.succeeded} of "
+    need = f"an interval needs at least {MINIMUM_SAMPLE} measurable requests of each"
+    return Verdict(Finding.TOO_FEW, f"No verdict: {sizes}{cell.variant} succeeded; {need}.")
 
 
-def _decide(speedup: Interval, by: str, more_errors: bool) -> Verdict:
+def _decide(cell: Cell, speedup: Interval, than: str, by: str, *, more_errors: bool) -> Verdict:
     faster = speedup.point >= 1
     shown = speedup if faster else speedup.inverse
     claim = (
-        f"SD is {wording.times(shown)} {'faster' if faster else 'slower'} here{by}, "
-        f"95 % interval {wording.span(shown)}"
+        f"{cell.variant} is {intervals.times(shown)} {'faster' if faster else 'slower'}{than} "
+        f"here{by}, 95 % interval {intervals.span(shown)}"
     )
-    if speedup.covers_one:
-        return Verdict(Finding.UNDECIDED, _no_difference(speedup, by))
     if speedup.within(MARGIN):
         return Verdict(Finding.NEGLIGIBLE, f"{claim}; too little to matter.")
     if not faster:
         return Verdict(Finding.SLOWER, f"{claim}; turn it off.")
-    advice = "see to its errors before you keep it on" if more_errors else "keep it on"
+    advice = "look into its errors before you keep it on" if more_errors else "keep it on"
     return Verdict(Finding.FASTER, f"{claim}; {advice}.")
 
 
-def _no_difference(speedup: Interval, by: str) -> str:
+def _no_difference(cell: Cell, baseline: Cell, speedup: Interval, by: str) -> str:
     bound = f" and stays within {100 * MARGIN:.0f} % of it" if speedup.within(MARGIN) else ""
     return (
-        f"No difference can be told here{by}: "
-        f"the 95 % interval {wording.span(speedup)} covers 1{bound}."
+        f"No difference between {cell.variant} and {baseline.variant} can be told here{by}: "
+        f"the 95 % interval {intervals.span(speedup)} covers 1{bound}."
     )

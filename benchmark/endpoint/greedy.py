@@ -1,7 +1,8 @@
-"""Where the greedy answers of the two endpoints part, if they do: told, never a failure.
+"""Where a variant's greedy answers begin to differ from its baseline's, if they do.
 
-Equal text is not promised: sums of another order round differently, and where two tokens are about
-equally likely that decides (vllm-project/vllm #7627).
+A difference is reported and never a failure. Equal text is not promised: sums in another order
+round differently, and that decides where two tokens are about equally likely
+(vllm-project/vllm #7627).
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import aiohttp
 
 from benchmark.config import Config, TestCase
 from benchmark.load import builtin, llmperf
-from benchmark.names import VARIANTS
 
 DIVERGENCE: Final = "divergence.json"
 
@@ -27,46 +27,62 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=600)
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
+# Earlier versions compared the two variants of the article and did not name them.
+_EARLIER_VARIANT: Final = "SD"
+
+
 @dataclass(frozen=True)
 class Divergence:
-    """One prompt. ``first``: number of the first ``unit`` that differs, from 1; None if none does.
+    """One prompt, answered by a variant and by its baseline."""
 
-    ``compared`` is how many there were of the longer answer. The unit is a token where the server
-    tells its tokens, otherwise a word.
-    """
-
+    variant: str
     case: str
     unit: str
+    """A token where the server tells its tokens, otherwise a word."""
     compared: int
+    """Units of the longer answer."""
     first: int | None
+    """Number of the first unit that differs, from 1; None if none does."""
 
 
 async def compare(config: Config) -> list[Divergence]:
-    """Asks both endpoints each test case's prompt once; leaves out what is not answered."""
-    found = []
+    """Asks every variant each test case's prompt once. What is not answered is left out."""
+    found: list[Divergence] = []
     async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
         for case in config.test_cases:
             body = _body(config, case)
             answers = await asyncio.gather(
-                *(_ask(session, config.endpoints[variant], body) for variant in VARIANTS)
+                *(_ask(session, variant.endpoint, body) for variant in config.variants)
             )
-            if all(answer is not None for answer in answers):
-                found.append(_compared(case.name, [a for a in answers if a is not None]))
+            names = (variant.name for variant in config.variants)
+            found += _divergences(config, case.name, dict(zip(names, answers, strict=True)))
     return found
 
 
+def _divergences(
+    config: Config, case: str, answers: Mapping[str, Mapping[str, Any] | None]
+) -> Iterator[Divergence]:
+    for variant in config.variants:
+        if variant.baseline is None:
+            continue
+        baseline, own = answers[variant.baseline], answers[variant.name]
+        if baseline is not None and own is not None:
+            yield _compared(variant.name, case, (baseline, own))
+
+
 def write(folder: Path, found: Sequence[Divergence]) -> None:
-    """Writes them into a run's folder. Raises OSError."""
+    """Writes ``divergence.json`` into a run's folder. Raises OSError."""
     content = json.dumps([asdict(divergence) for divergence in found], indent=2)
     (folder / DIVERGENCE).write_text(content + "\n", encoding="utf-8")
 
 
 def read(folder: Path) -> tuple[Divergence, ...]:
-    """What ``write`` has written; nothing if it has not."""
+    """What ``write`` has written; nothing if there is no such file."""
     path = folder / DIVERGENCE
     if not path.exists():
         return ()
-    return tuple(Divergence(**entry) for entry in json.loads(path.read_text(encoding="utf-8")))
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(Divergence(**({"variant": _EARLIER_VARIANT} | entry)) for entry in entries)
 
 
 def _body(config: Config, case: TestCase) -> dict[str, Any]:
@@ -79,7 +95,7 @@ def _body(config: Config, case: TestCase) -> dict[str, Any]:
         "messages": [{"role": "user", "content": prompt}],
         "max_tokens": length,
         "temperature": 0.0,
-        "return_token_ids": True,  # vLLM 0.10.2 and later; others pass over it
+        "return_token_ids": True,  # vLLM 0.10.2 and later; others ignore it
     }
 
 
@@ -94,7 +110,7 @@ async def _ask(
         return None
 
 
-def _compared(case: str, answers: Sequence[Mapping[str, Any]]) -> Divergence:
+def _compared(variant: str, case: str, answers: Sequence[Mapping[str, Any]]) -> Divergence:
     tokens: list[Any] = [answer.get("token_ids") for answer in answers]
     if all(tokens):
         unit, pieces = "token", tokens
@@ -102,7 +118,7 @@ def _compared(case: str, answers: Sequence[Mapping[str, Any]]) -> Divergence:
         unit = "word"
         pieces = [(answer["message"].get("content") or "").split() for answer in answers]
     pairs = list(zip_longest(*pieces))
-    return Divergence(case, unit, len(pairs), next(_different(pairs), None))
+    return Divergence(variant, case, unit, len(pairs), next(_different(pairs), None))
 
 
 def _different(pairs: Sequence[tuple[Any, ...]]) -> Iterator[int]:

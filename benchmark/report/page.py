@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +12,12 @@ from typing import Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from benchmark import wording
+from benchmark import metrics, palette, wording
+from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.analysis.intervals import MINIMUM_SAMPLE, RESAMPLES, Interval
-from benchmark.analysis.summary import SUMMARY, Case, Summary
-from benchmark.analysis.verdict import Finding
+from benchmark.analysis.summary import SUMMARY, Case, Finding, Summary, Verdict
+from benchmark.config import Variant
 from benchmark.report import figures, results, tables
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
@@ -25,18 +26,9 @@ REPORT: Final = "report.html"
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
-# The colours of a dark page in the order of ``canvas.COLOURS``; as text each passes 4.5:1.
-_DARK: Final = dict(
-    zip(
-        canvas.COLOURS,
-        ("#14181d", "#e8ebef", "#9da7b1", "#343c46", "#63b3ed", "#f5a25d"),
-        strict=True,
-    )
-)
-
 _FOUND: Final = (
-    (Finding.FASTER, "SD is faster in"),
-    (Finding.SLOWER, "SD is slower in"),
+    (Finding.FASTER, "{} is faster in"),
+    (Finding.SLOWER, "{} is slower in"),
     (Finding.NEGLIGIBLE, "the difference is too small to matter in"),
     (Finding.UNDECIDED, "no difference can be told in"),
 )
@@ -69,21 +61,28 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         summary=run.summary,
         cost=run.config.cost,
         headline=_headline(run.summary),
-        verdicts=_verdicts(run.summary),
+        verdicts=tuple(_verdicts(run.summary)),
         drawings=drawings,
-        tables=tables.PERCENTILES,
-        comparisons=tables.comparisons(run),
+        tables=tables.tables(run),
+        roles={name: colour.role for name, colour in palette.of(run.summary.variants).items()},
         checked=tables.checked(run),
         tolerance=TOLERANCE,
         divergences=tables.divergences(run),
+        definitions=metrics.METRICS,
         settings=tuple(_settings(run)),
         missing=wording.MISSING,
         resamples=RESAMPLES,
         minimum=MINIMUM_SAMPLE,
         period=wording.period,
-        times=wording.times,
+        times=intervals.times,
         dollars=wording.dollars,
-        style=Markup(style.render(light=_variables(canvas.COLOURS), dark=_variables(_DARK))),
+        style=Markup(
+            style.render(
+                light=_variables(canvas.LIGHT),
+                dark=_variables(canvas.DARK),
+                roles=[colour.role for colour in palette.ALL],
+            )
+        ),
     )
 
 
@@ -92,21 +91,32 @@ def _variables(colours: dict[str, str]) -> Markup:
 
 
 def _headline(summary: Summary) -> str:
-    found = Counter(case.verdict.finding for case in summary.cases)
-    total = len(summary.cases)
-    decided = [f"{words} {found[finding]}" for finding, words in _FOUND if found[finding]]
-    undecided = total - sum(found[finding] for finding, _ in _FOUND)
-    if undecided:
-        decided.append(f"there is no verdict for {undecided}")
-    text = ", ".join(decided).replace(", SD is slower", ", slower")
-    return f"{text[:1].upper()}{text[1:]} of {wording.count(total, 'test case')}"
+    findings: dict[str, Counter[Finding]] = defaultdict(Counter)
+    for case in summary.cases:
+        for cell, comparison in case.compared:
+            findings[cell.variant][comparison.verdict.finding] += 1
+    cases = wording.count(len(summary.cases), "test case")
+    if not findings:
+        return f"{summary.subject} in {cases}"
+    said = [_tell(variant, found) for variant, found in findings.items()]
+    if len(said) > 1:
+        return f"Of {cases}: {'; '.join(said)}"
+    return f"{said[0][:1].upper()}{said[0][1:]} of {cases}"
+
+
+def _tell(variant: str, found: Counter[Finding]) -> str:
+    """In how many cases a variant is what: ``SD is faster in 2, slower in 1``."""
+    parts = [f"{words.format(variant)} {found[one]}" for one, words in _FOUND if found[one]]
+    if without := sum(found[one] for one in found if not one.decided):
+        parts.append(f"there is no verdict on {variant} for {without}")
+    return ", ".join(parts).replace(f", {variant} is slower", ", slower")
 
 
 @dataclass(frozen=True)
 class _Bar:
     """Where the parts of a speed-up's bar begin on a logarithmic scale, and how long they are.
 
-    All in percent of the scale: the interval, the stem from 1x to the point, the point and 1x.
+    All in percent of the scale: the interval, the stem from 1x to the point, the point, and 1x.
     """
 
     low: float
@@ -117,17 +127,44 @@ class _Bar:
     one: float
 
 
-def _verdicts(summary: Summary) -> list[tuple[Case, _Bar | None]]:
-    shown = [
-        (case, case.speedup if case.verdict.finding.decided else None) for case in summary.cases
-    ]
-    place = _scale([interval for _, interval in shown if interval])
-    return [(case, _bar(interval, place) if interval else None) for case, interval in shown]
+@dataclass(frozen=True)
+class _Line:
+    """The verdict on one variant in one test case."""
+
+    case: Case
+    variant: str
+    """Empty where the case has one verdict only, whose sentence says the name."""
+    verdict: Verdict
+    times: str
+    bar: _Bar | None
+    colour: str
+    """Role of the faster one's colour."""
+    notes: tuple[str, ...]
 
 
-def _scale(intervals: list[Interval]) -> Callable[[float], float]:
-    low = min([0.8, *(interval.low for interval in intervals)]) / 1.05
-    high = max([1.25, *(interval.high for interval in intervals)]) * 1.05
+def _verdicts(summary: Summary) -> Iterator[_Line]:
+    colours = palette.of(summary.variants)
+    lines = [(case, *pair) for case in summary.cases for pair in case.compared]
+    shown = [found.speedup for _, _, found in lines if found.verdict.finding.decided]
+    place = _scale([interval for interval in shown if interval])
+    for case, cell, found in lines:
+        finding = found.verdict.finding
+        speedup = found.speedup if finding.decided else None
+        faster = {Finding.FASTER: cell.variant, Finding.SLOWER: found.baseline}.get(finding)
+        yield _Line(
+            case=case,
+            variant=cell.variant if len(case.compared) > 1 else "",
+            verdict=found.verdict,
+            times=intervals.times(speedup) if speedup else wording.MISSING,
+            bar=_bar(speedup, place) if speedup else None,
+            colour=colours[faster].role if faster else "muted",
+            notes=case.notes if cell is case.compared[0][0] else (),
+        )
+
+
+def _scale(shown: list[Interval]) -> Callable[[float], float]:
+    low = min([0.8, *(interval.low for interval in shown)]) / 1.05
+    high = max([1.25, *(interval.high for interval in shown)]) * 1.05
     return lambda ratio: round(100 * math.log(ratio / low) / math.log(high / low), 2)
 
 
@@ -150,16 +187,32 @@ def _settings(run: Results) -> Iterator[tuple[str, str]]:
     yield "Load made by", run.driver
     yield "Concurrency", f"{load.concurrency}, closed loop"
     yield "Requests", f"{load.requests} per case, variant and round; {load.rounds} rounds"
-    yield "Warm-up", "one wave per endpoint, left out"
+    yield "Warm-up", "one wave per endpoint, left out of every figure"
     yield "Input tokens", _spread(load.mean_input_tokens, load.stddev_input_tokens)
     yield "Output tokens", _spread(load.mean_output_tokens, load.stddev_output_tokens)
     yield "Timeout", f"{load.timeout_seconds} s per case and round"
     for name, value in load.sampling.items():
         yield f"Sampling: {name}", str(value)
-    for variant, endpoint in run.config.endpoints.items():
-        yield f"Endpoint of {variant}", endpoint
+    for variant in run.config.variants:
+        yield f"Variant {variant.name}", ", ".join(_parts(variant))
     for case in run.config.test_cases:
         yield f"Prompt of {case.name}", "llmperf's own text" if case.line is None else case.line
+
+
+def _parts(variant: Variant) -> Iterator[str]:
+    """What is known of a variant."""
+    yield f"compared with {variant.baseline}" if variant.baseline else "a baseline"
+    for words, value in (
+        ("runtime", variant.runtime),
+        ("mode", variant.mode),
+        ("draft", variant.draft),
+        ("window", variant.window),
+        ("batch", variant.batch),
+        ("artifact", variant.artifact),
+    ):
+        if value is not None:
+            yield f"{words} {value}"
+    yield f"at {variant.endpoint}"
 
 
 def _spread(mean: int, deviation: int) -> str:

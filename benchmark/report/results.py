@@ -1,4 +1,4 @@
-"""A run's folder, read: everything the table, the figures and the report are made of."""
+"""Reads a run's folder: everything that table, figures and report are made of."""
 
 from __future__ import annotations
 
@@ -13,23 +13,20 @@ import numpy as np
 
 from benchmark import config as configuration
 from benchmark import metrics
-from benchmark.analysis import crosscheck, summarise
+from benchmark.analysis import crosscheck
 from benchmark.analysis.crosscheck import Check
+from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Summary
 from benchmark.config import Config
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.endpoint.greedy import Divergence
 from benchmark.ledger import read_ledger
-from benchmark.names import VARIANTS
+from benchmark.names import CONFIG, LEDGER, LLMPERF, WARM_UP
 from benchmark.record import Record
 
-CONFIG: Final = "config.json"
-LEDGER: Final = "ledger.jsonl"
-LLMPERF: Final = "llmperf"
-
 _RESPONSES: Final = "round-*/**/*_individual_responses.json"
-_WARM_UP: Final = "round-0"
+_WARM_UP: Final = f"round-{WARM_UP}"
 
 
 @dataclass(frozen=True)
@@ -62,23 +59,23 @@ class Results:
 
     @property
     def driver(self) -> str:
-        """The program that made the load, as far as the files it left tell."""
+        """The program that made the load, as far as its files tell."""
         if self.published.original:
             return "llmperf"
         built_in = "the built-in closed-loop driver (llmperf is not installed here)"
-        return built_in if self.records else "nobody yet"
+        return built_in if self.records else "no driver yet"
 
 
 def read(folder: Path) -> Results:
     """Reads a run from ``config.json``, ``ledger.jsonl`` and, where they are, the other files.
 
-    A ledger that is not there counts as empty, a torn last line as not written; both are noted in
-    the summary. Raises what ``config.load`` and ``ledger.read`` raise.
+    A missing ledger counts as empty and a torn last line as not written; the summary notes both.
+    Raises ConfigError and LedgerError.
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
     records = tuple(read_ledger(path))
-    summary = summarise.summarise(config, records)
+    summary = summarise(config, records)
     checks = crosscheck.check(records, counters.read(folder / COUNTERS))
     disagreements = (failure for check in checks for failure in check.failures)
     notes = (*summary.notes, *_file_notes(path), *disagreements)
@@ -103,7 +100,7 @@ def _file_notes(path: Path) -> Iterator[str]:
 def _published(folder: Path, config: Config, records: Sequence[Record]) -> Published:
     own, computed = {}, {}
     for case in config.test_cases:
-        for variant in VARIANTS:
+        for variant in config.endpoints:
             if values := list(_inter_token_latencies(folder / case.name / variant)):
                 own[case.name, variant] = float(np.median(values))
             if values := list(_by_formula(records, case.name, variant)):
@@ -113,16 +110,16 @@ def _published(folder: Path, config: Config, records: Sequence[Record]) -> Publi
 
 def _by_formula(records: Sequence[Record], case: str, variant: str) -> Iterator[float]:
     for record in records:
-        if (record.case, record.variant) == (case, variant) and record.round > 0:
+        if (record.case, record.variant) == (case, variant) and record.round != WARM_UP:
             latency = metrics.llmperf_inter_token_latency(record)
             if latency is not None and record.succeeded:
                 yield latency
 
 
 def _made_by_llmperf(responses: Path) -> bool:
-    """Whether llmperf wrote these and not the small driver, whose files look the same.
+    """Whether llmperf wrote these responses, or the built-in driver, whose files look the same.
 
-    The summary beside them tells, in the metadata that llmperf passes through.
+    The summary beside them says so, in the metadata that llmperf passes through.
     """
     name = responses.name.replace("_individual_responses.json", "_summary.json")
     try:

@@ -1,17 +1,18 @@
-"""The report's tables: which figures stand in them, as they are written."""
+"""The columns and tables of the report, as text. The terminal's table has the same columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from benchmark import wording
+from benchmark import metrics, wording
+from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import Check
 from benchmark.analysis.intervals import Interval
-from benchmark.analysis.summary import Arm, Case, Percentiles
-from benchmark.names import VARIANTS
+from benchmark.analysis.summary import Case, Cell
+from benchmark.metrics import Metric
 from benchmark.report.results import Results
 
 _PERCENTILES: Final = ("p50", "p90", "p99")
@@ -19,58 +20,162 @@ _PERCENTILES: Final = ("p50", "p90", "p99")
 
 @dataclass(frozen=True)
 class Group:
-    """Columns that belong together, and what stands in them for one variant of a test case."""
+    """Columns that belong together, and their texts for one cell."""
 
     title: str
     columns: tuple[str, ...]
-    cells: Callable[[Arm], tuple[str, ...]]
+    texts: Callable[[Cell], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The line of one variant: the texts of each group."""
+
+    variant: str
+    groups: tuple[Sequence[str], ...]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with two lines per test case, Base and SD."""
+    """A table with a line for each variant of each test case."""
 
     title: str
     groups: tuple[Group, ...]
+    bodies: tuple[tuple[str, tuple[Row, ...]], ...]
+    """For each test case its name and its lines."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One line of the table that has one line per test case."""
-
-    name: str
-    cells: tuple[str, ...]
-
-
-PERCENTILES: Final = (
-    Table(
-        "Latency",
-        (
-            Group("TPOT, ms", _PERCENTILES, lambda arm: _three(arm.time_per_output_token, 1000)),
-            Group("TTFT, ms", _PERCENTILES, lambda arm: _three(arm.ttft, 1000)),
-            Group("Inter-chunk, ms", _PERCENTILES, lambda arm: _three(arm.inter_chunk, 1000)),
-            Group("E2E, s", _PERCENTILES, lambda arm: _three(arm.end_to_end, 1)),
+def tables(run: Results) -> tuple[Table, ...]:
+    """Every table of figures: of single requests, of all together, of the comparisons."""
+    latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
+    others = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
+    cases = run.summary.cases
+    every = [(case, case.cells) for case in cases]
+    compared = [(case, [cell for cell, _ in case.compared]) for case in cases if case.compared]
+    found = [
+        _table("Latency", map(_of_metric, latencies), every),
+        _table("Throughput and tokens of a request", map(_of_metric, others), every),
+        _table(
+            "All requests together",
+            (REQUESTS, TOKENS_PER_STEP, _together(priced=run.config.cost is not None)),
+            every,
         ),
-    ),
-    Table(
-        "Requests, throughput and cost",
-        (
-            Group("Requests", ("sent", "failed"), lambda arm: _requests(arm)),
-            Group("Output tokens", ("p50", "per step"), lambda arm: _tokens(arm)),
-            Group("Tokens/s of a request", _PERCENTILES, lambda arm: _three(arm.throughput, 1)),
-            Group(
-                "Together, 95 % interval",
-                ("tokens/s", "USD per M tokens"),
-                lambda arm: _together(arm),
-            ),
-        ),
-    ),
+    ]
+    if compared:
+        title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
+        found.append(_table(title, _comparisons(run), compared))
+    return tuple(found)
+
+
+def of_metric(metric: Metric, percentiles: tuple[str, ...], title: str) -> Group:
+    """The columns of one metric."""
+
+    def texts(cell: Cell) -> list[str]:
+        sample = cell.measure(metric)
+        return [
+            wording.MISSING if sample is None else _written(metric, getattr(sample, percentile))
+            for percentile in percentiles
+        ]
+
+    return Group(title, percentiles, texts)
+
+
+def speedup(interval: Interval | None) -> str:
+    """A speed-up with its bounds: ``2.9x (2.7-3.1)``."""
+    if interval is None:
+        return wording.MISSING
+    return f"{intervals.times(interval)} ({intervals.span(interval)})"
+
+
+def _requests(cell: Cell) -> tuple[str, str]:
+    missing = "" if cell.complete else f" of {cell.expected}"
+    return f"{cell.requests}{missing}", str(cell.errors)
+
+
+REQUESTS: Final = Group("Requests", ("sent", "failed"), _requests)
+TOKENS_PER_STEP: Final = Group(
+    "tokens",
+    ("per step",),
+    lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
 )
 
 
-def comparisons(run: Results) -> tuple[Comparison, ...]:
-    """Per case: speed-ups by TPOT, E2E and throughput, then TPOT and llmperf's figure of both."""
-    return tuple(Comparison(case.name, _comparison(run, case)) for case in run.summary.cases)
+def _of_metric(metric: Metric) -> Group:
+    return of_metric(metric, _PERCENTILES, metric.heading)
+
+
+def _written(metric: Metric, value: float) -> str:
+    # A number of tokens is whole, unless it lies between two requests' numbers.
+    if metric.unit == "Count" and value == int(value):
+        return f"{value:,.0f}"
+    return wording.significant(value * metric.scale)
+
+
+def _table(
+    title: str,
+    groups: Iterator[Group] | Sequence[Group],
+    cases: Sequence[tuple[Case, Sequence[Cell]]],
+) -> Table:
+    columns = tuple(groups)
+    return Table(
+        title,
+        columns,
+        tuple(
+            (
+                case.name,
+                tuple(
+                    Row(cell.variant, tuple(group.texts(cell) for group in columns))
+                    for cell in cells
+                ),
+            )
+            for case, cells in cases
+        ),
+    )
+
+
+def _together(*, priced: bool) -> Group:
+    def texts(cell: Cell) -> Iterator[str]:
+        yield intervals.estimate(
+            cell.tokens_per_second, cell.tokens_per_second_interval, wording.significant
+        )
+        if priced:
+            yield intervals.estimate(
+                cell.usd_per_million_output_tokens,
+                cell.usd_per_million_output_tokens_interval,
+                wording.dollars,
+            )
+
+    columns = ("tokens/s", "USD per M tokens") if priced else ("tokens/s",)
+    return Group("Together, 95 % interval", columns, lambda cell: tuple(texts(cell)))
+
+
+def _comparisons(run: Results) -> tuple[Group, ...]:
+    """Of a compared cell: its speed-ups, then TPOT and llmperf's figure of baseline and variant."""
+    cells = {
+        (cell.test_case, cell.variant): cell for case in run.summary.cases for cell in case.cells
+    }
+    tpot = of_metric(metrics.TIME_PER_OUTPUT_TOKEN, ("p50",), "")
+
+    def pair(cell: Cell) -> tuple[Cell, Cell]:
+        assert cell.comparison is not None
+        return cells[cell.test_case, cell.comparison.baseline], cell
+
+    def speedups(cell: Cell) -> list[str]:
+        found = cell.comparison
+        assert found is not None
+        by = (found.by_time_per_output_token, found.by_end_to_end, found.by_throughput)
+        return [speedup(interval) for interval in by]
+
+    def published(cell: Cell) -> str:
+        return wording.milliseconds(run.published.medians.get((cell.test_case, cell.variant)))
+
+    ends = ("baseline", "variant")
+    return (
+        Group("Baseline", ("",), lambda cell: [pair(cell)[0].variant]),
+        Group("Speed-up, 95 % interval", ("TPOT", "E2E", "throughput of a request"), speedups),
+        Group("TPOT p50, ms", ends, lambda cell: [tpot.texts(one)[0] for one in pair(cell)]),
+        Group("llmperf p50, ms", ends, lambda cell: [published(one) for one in pair(cell)]),
+    )
 
 
 @dataclass(frozen=True)
@@ -87,7 +192,10 @@ class Checked:
 
 
 def checked(run: Results) -> tuple[tuple[str, tuple[Checked, ...]], ...]:
-    """Per case: what ledger and server both counted. Positions and times are to be seen only."""
+    """For each test case, what ledger and server both counted.
+
+    Positions and times are shown only: they need not agree.
+    """
     lines = (line for check in run.checks for line in _checked(check))
     return tuple((case, tuple(own)) for case, own in groupby(lines, lambda line: line.case))
 
@@ -117,62 +225,15 @@ def _checked(check: Check) -> Iterator[Checked]:
         yield Checked(check.case, check.variant, "mean TPOT, ms", ledger, server, "", True)
 
 
-def divergences(run: Results) -> tuple[tuple[str, str], ...]:
-    """Per case: where the greedy answers part, in words."""
+def divergences(run: Results) -> tuple[tuple[str, str, str], ...]:
+    """Test case, variant, and where its greedy answer begins to differ, in words."""
     return tuple(
         (
             found.case,
+            found.variant,
             f"{found.unit} {found.first} of {found.compared}"
             if found.first
             else f"all {found.compared} {found.unit}s are the same",
         )
         for found in run.divergences
-    )
-
-
-def _comparison(run: Results, case: Case) -> tuple[str, ...]:
-    intervals = (case.by_time_per_output_token, case.by_end_to_end, case.by_throughput)
-    published = (run.published.medians.get((case.name, variant)) for variant in VARIANTS)
-    return (
-        *map(_interval, intervals),
-        *(_three(arm.time_per_output_token, 1000)[0] for arm in case.arms),
-        *map(wording.milliseconds, published),
-    )
-
-
-def _interval(interval: Interval | None) -> str:
-    if interval is None:
-        return wording.MISSING
-    return f"{wording.times(interval)} ({wording.span(interval)})"
-
-
-def _three(sample: Percentiles | None, scale: float) -> tuple[str, ...]:
-    if sample is None:
-        return (wording.MISSING,) * len(_PERCENTILES)
-    values = (sample.p50, sample.p90, sample.p99)
-    return tuple(wording.significant(value * scale) for value in values)
-
-
-def _requests(arm: Arm) -> tuple[str, ...]:
-    missing = "" if arm.complete else f" of {arm.expected}"
-    return f"{arm.tally.requests}{missing}", str(arm.tally.errors)
-
-
-def _tokens(arm: Arm) -> tuple[str, ...]:
-    return (
-        f"{arm.output_tokens.p50:,.0f}" if arm.output_tokens else wording.MISSING,
-        f"{arm.steps.mean:.2f}" if arm.steps else wording.MISSING,
-    )
-
-
-def _together(arm: Arm) -> tuple[str, ...]:
-    return (
-        wording.estimate(
-            arm.tokens_per_second, arm.tokens_per_second_interval, wording.significant
-        ),
-        wording.estimate(
-            arm.usd_per_million_output_tokens,
-            arm.usd_per_million_output_tokens_interval,
-            wording.dollars,
-        ),
     )

@@ -1,6 +1,6 @@
-"""A run as a table for the terminal: Base against SD, case by case, in 120 columns.
+"""A run, or ledgers alone, as a table for the terminal: a line for each variant of a test case.
 
-A narrower terminal gets two tables, one below the other, that fit into 80.
+The columns stand in one table where they fit, otherwise in several, one below the other.
 """
 
 from __future__ import annotations
@@ -8,36 +8,25 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmark import wording
+from benchmark import metrics, wording
+from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import TOLERANCE
-from benchmark.analysis.summary import Arm, Case, Percentiles
-from benchmark.report import results
+from benchmark.analysis.summarise import summarise_ledgers
+from benchmark.analysis.summary import Cell, Summary
+from benchmark.record import Record
+from benchmark.report import results, tables
 from benchmark.report.results import Results
+from benchmark.report.tables import Group
 
 WIDTH: Final = 120
 NARROW: Final = 80
 
-# One column each: what is measured, how it is summed up, and how wide it is.
-_COLUMNS: Final[tuple[tuple[str, str, int], ...]] = (
-    ("", "p50", 7),
-    ("TPOT ms", "p90", 7),
-    ("", "p99", 7),
-    ("TTFT ms", "p50", 8),
-    ("E2E s", "p50", 8),
-    ("tokens/s", "together", 9),
-    ("tokens", "per step", 9),
-    ("USD per", "M tokens", 9),
-    ("", "errors", 9),
-)
-_VARIANT: Final = 5
-
-# The columns of one table, and of the first of two. The speed-up stands at the end of either.
-_WHOLE: Final = slice(None)
-_FIRST, _SECOND = slice(4), slice(4, None)
+_GAP: Final = 2
 
 
 def terminal_width() -> int:
@@ -51,118 +40,196 @@ def render(run_dir: Path, columns: int = WIDTH) -> str:
 
 
 def render_results(run: Results, columns: int = WIDTH) -> str:
-    """The table of a run that has been read already, for so many columns. Ends with a newline.
+    """The table of a run that has been read already. Ends with a newline.
 
-    It is never wider than ``WIDTH`` nor narrower than ``NARROW``.
+    It is ``columns`` wide, but never wider than ``WIDTH`` nor narrower than ``NARROW``.
     """
+    return _page(run.summary, _heading(run), _notes(run), columns)
+
+
+def render_ledgers(records: Iterable[Record], columns: int = WIDTH) -> str:
+    """The table of ledgers without a configuration, as wide as that of ``render_results``."""
+    summary = summarise_ledgers(records)
+    requests = sum(cell.requests for case in summary.cases for cell in case.cells)
+    heading = f"{summary.subject or 'Nothing'}: {wording.count(requests, 'request')}"
+    if summary.started is not None and summary.ended is not None:
+        heading += f", {wording.period(summary.started, summary.ended)}"
+    return _page(summary, [heading], [*_case_notes(summary), *_explanations(summary)], columns)
+
+
+def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], columns: int) -> str:
     width = max(NARROW, min(columns, WIDTH))
-    tables = [_WHOLE] if width == WIDTH else [_FIRST, _SECOND]
-    parts = (
-        *_heading(run, width),
-        *(line for table in tables for line in _table(run, table, width)),
-        *_verdicts(run, width),
+    parts = [
+        *(line for text in heading for line in _wrapped(text, width)),
+        *_tables(summary, width),
+        *_verdicts(summary, width),
         "",
-        *_notes(run, width),
-    )
+        *(line for note in notes for line in _wrapped(f"* {note}", width, indent=2)),
+    ]
     return "\n".join(line.rstrip() for line in parts) + "\n"
 
 
-def _heading(run: Results, width: int) -> Iterator[str]:
+def _heading(run: Results) -> Iterator[str]:
     load = run.config.load
-    yield from _wrapped(
-        f"{run.config.experiment}: Base against SD, {run.config.model} "
-        f"at concurrency {load.concurrency}",
-        width,
+    yield (
+        f"{run.config.experiment}: {run.summary.subject}, {run.config.model} "
+        f"at concurrency {load.concurrency}"
     )
-    yield from _wrapped(
+    yield (
         f"Load: {run.driver}, {wording.count(load.rounds, 'round')} of "
         f"{wording.count(load.requests, 'request')} per case and variant, "
-        f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out",
-        width,
+        f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
     )
 
 
-def _table(run: Results, columns: slice, width: int) -> Iterator[str]:
-    rule = "─" * width
+@dataclass(frozen=True)
+class _Column:
+    """A group of columns, written: its two heads and a text for each line of the table."""
+
+    heads: tuple[str, str]
+    lines: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (*self.heads, *self.lines)))
+
+
+def _tables(summary: Summary, width: int) -> Iterator[str]:
+    cells = [cell for case in summary.cases for cell in case.cells]
+    left = _labels(summary)
+    columns = [_written(group, cells) for group in _groups(summary)]
+    starts = _starts(summary)
+    last = [_speedups(cells)] if any(cell.comparison for cell in cells) else []
+    while columns or last:
+        room = width - sum(column.width for column in (*left, *last))
+        shown = _fitting(columns, room)
+        columns = columns[len(shown) :]
+        yield from _table([*left, *shown, *last], starts, width)
+        last = []
+
+
+def _fitting(columns: Sequence[_Column], room: int) -> Sequence[_Column]:
+    """As many of the columns as there is room for, and one at least."""
+    for number in range(1, len(columns)):
+        if sum(column.width for column in columns[: number + 1]) > room:
+            return columns[:number]
+    return columns
+
+
+def _table(columns: Sequence[_Column], starts: set[int], width: int) -> Iterator[str]:
+    def line(texts: Iterable[str]) -> str:
+        return "".join(
+            f"{text:<{column.width}}" for column, text in zip(columns, texts, strict=True)
+        )
+
     yield ""
-    yield from _column_heads(columns)
-    yield rule
-    for index, case in enumerate(run.summary.cases):
-        if index:
+    for heads in zip(*(column.heads for column in columns), strict=True):
+        yield line(heads)
+    yield "─" * width
+    for number, texts in enumerate(zip(*(column.lines for column in columns), strict=True)):
+        if number and number in starts:
             yield ""
-        yield from _case(case, columns)
-    yield rule
+        yield line(texts)
+    yield "─" * width
 
 
-def _column_heads(columns: slice) -> Iterator[str]:
-    measured, summed_up, _ = zip(*_COLUMNS, strict=True)
-    yield _row("", "", measured, "", columns)
-    yield _row("test case", "", summed_up, "speed-up, 95 %", columns)
-
-
-def _case(case: Case, columns: slice) -> Iterator[str]:
-    speedup = case.speedup
-    said = f"{wording.times(speedup):>5}  {wording.span(speedup)}" if speedup else ""
-    first = said if case.verdict.finding.decided else "no verdict"
-    yield _row(wording.short(case.name), case.base.tally.variant, _cells(case.base), first, columns)
-    finding = case.verdict.finding.value
-    speculative = case.speculative
-    yield _row(
-        f"  {case.structure}", speculative.tally.variant, _cells(speculative), finding, columns
-    )
-
-
-def _cells(arm: Arm) -> list[str]:
-    tally = arm.tally
+def _labels(summary: Summary) -> list[_Column]:
+    """The names of test cases, with the structure in a second line, and those of the variants."""
+    names, variants = [], []
+    for case in summary.cases:
+        below = f"  {case.structure}" if case.structure else ""
+        names += [wording.short(case.name), below, *[""] * len(case.cells)][: len(case.cells)]
+        variants += [wording.short(cell.variant) for cell in case.cells]
+    # Aligned to the left, so the gap is on the right.
+    gap = " "
     return [
-        *_three(arm.time_per_output_token),
-        wording.milliseconds(_median(arm.ttft)),
-        wording.significant(_median(arm.end_to_end)),
-        wording.significant(arm.tokens_per_second),
-        f"{arm.steps.mean:.2f}" if arm.steps else wording.MISSING,
-        wording.dollars(arm.usd_per_million_output_tokens),
-        f"{tally.errors}/{tally.requests}",
+        _Column(("", f"{'test case':<{wording.NAME_WIDTH}}{gap}"), tuple(n + gap for n in names)),
+        _Column(("", ""), tuple(variants)),
     ]
 
 
-def _three(sample: Percentiles | None) -> tuple[str, str, str]:
-    if sample is None:
-        return (wording.MISSING,) * 3
-    p50, p90, p99 = map(wording.milliseconds, (sample.p50, sample.p90, sample.p99))
-    return p50, p90, p99
+def _starts(summary: Summary) -> set[int]:
+    """The numbers of the lines at which a test case starts."""
+    ends = [len(case.cells) for case in summary.cases]
+    return {sum(ends[:number]) for number in range(len(ends))}
 
 
-def _median(sample: Percentiles | None) -> float | None:
-    return None if sample is None else sample.p50
-
-
-def _row(name: str, variant: str, cells: Sequence[str], speedup: str, columns: slice) -> str:
-    widths = (width for _, _, width in _COLUMNS[columns])
-    figures = "".join(
-        f"{cell:>{width}}" for cell, width in zip(cells[columns], widths, strict=True)
+def _groups(summary: Summary) -> Iterator[Group]:
+    for metric in metrics.METRICS:
+        if metric.percentiles:
+            title = f"{metric.short} {metric.printed}".strip()
+            yield tables.of_metric(metric, metric.percentiles, title)
+    yield Group(
+        "tokens/s", ("together",), lambda cell: [wording.significant(cell.tokens_per_second)]
     )
-    last = "" if columns == _SECOND else speedup
-    return f"{name:<{wording.NAME_WIDTH}} {variant:<{_VARIANT}}{figures}  {last}"
+    yield tables.TOKENS_PER_STEP
+    if summary.cost_denominator is not None:
+        yield Group(
+            "USD per",
+            ("M tokens",),
+            lambda cell: [wording.dollars(cell.usd_per_million_output_tokens)],
+        )
+    yield Group("", ("errors",), lambda cell: [f"{cell.errors}/{cell.requests}"])
 
 
-def _verdicts(run: Results, width: int) -> Iterator[str]:
-    for case in run.summary.cases:
+def _written(group: Group, cells: Sequence[Cell]) -> _Column:
+    lines = [group.texts(cell) for cell in cells]
+    sizes = [max(map(len, texts)) + _GAP for texts in zip(group.columns, *lines, strict=True)]
+
+    def joined(texts: Sequence[str]) -> str:
+        return "".join(f"{text:>{size}}" for text, size in zip(texts, sizes, strict=True))
+
+    width = max(sum(sizes), len(group.title) + _GAP)
+    title = group.title.center(sum(sizes) - _GAP) if len(sizes) > 1 else group.title
+    return _Column(
+        (f"{title:>{width}}", f"{joined(group.columns):>{width}}"),
+        tuple(f"{joined(texts):>{width}}" for texts in lines),
+    )
+
+
+def _speedups(cells: Sequence[Cell]) -> _Column:
+    gap = " " * _GAP
+    return _Column(("", f"{gap}speed-up, 95 %"), tuple(gap + _speedup(cell) for cell in cells))
+
+
+def _speedup(cell: Cell) -> str:
+    found = cell.comparison
+    if found is None:
+        return ""
+    if found.speedup is None or not found.verdict.finding.decided:
+        return "no verdict"
+    return f"{intervals.times(found.speedup):>5}  {intervals.span(found.speedup)}"
+
+
+def _verdicts(summary: Summary, width: int) -> Iterator[str]:
+    for case in summary.cases:
         label = f"{wording.short(case.name):<{wording.NAME_WIDTH}}  "
-        yield from _wrapped(label + case.verdict.sentence, width, indent=len(label))
+        for _, comparison in case.compared:
+            yield from _wrapped(label + comparison.verdict.sentence, width, indent=len(label))
 
 
-def _notes(run: Results, width: int) -> Iterator[str]:
-    cost = run.config.cost
-    notes = [
-        *run.summary.notes,
-        *(f"{case.name}: {note}" for case in run.summary.cases for note in case.notes),
-        *_checks(run),
-        "TPOT is the true time per output token; the speed-up says how many times faster SD is.",
-        f"USD: {wording.dollars(cost.usd_per_hour)} an hour ({cost.price}) "
-        f"x {cost.share:g}, {cost.denominator}.",
-    ]
-    for note in notes:
-        yield from _wrapped(f"* {note}", width, indent=2)
+def _notes(run: Results) -> Iterator[str]:
+    yield from run.summary.notes
+    yield from _case_notes(run.summary)
+    yield from _checks(run)
+    yield from _explanations(run.summary)
+    if cost := run.config.cost:
+        yield (
+            f"USD: {wording.dollars(cost.usd_per_hour)} an hour ({cost.price}) "
+            f"x {cost.share:g}, {cost.denominator}."
+        )
+
+
+def _case_notes(summary: Summary) -> Iterator[str]:
+    for case in summary.cases:
+        yield from (f"{case.name}: {note}" for note in case.notes)
+
+
+def _explanations(summary: Summary) -> Iterator[str]:
+    text = "TPOT is the true time per output token"
+    if any(case.compared for case in summary.cases):
+        text += "; the speed-up says how many times faster a variant is than its baseline"
+    yield f"{text}."
 
 
 def _checks(run: Results) -> Iterator[str]:
@@ -175,10 +242,11 @@ def _checks(run: Results) -> Iterator[str]:
         )
     apart = [found for found in run.divergences if found.first is not None]
     if run.divergences:
-        where = ", ".join(f"{found.case} at {found.unit} {found.first}" for found in apart)
-        yield f"Greedy answers part in {len(apart)} of {len(run.divergences)} cases" + (
-            f": {where}." if where else "."
+        where = "; ".join(
+            f"{found.case}, {found.variant}: at {found.unit} {found.first}" for found in apart
         )
+        amount = f"{len(apart)} of {wording.count(len(run.divergences), 'comparison')}"
+        yield f"Greedy answers differ in {amount}" + (f" ({where})." if where else ".")
 
 
 def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:

@@ -15,19 +15,22 @@ from typing import Any, Final
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from benchmark import names
+from benchmark import palette
 
-# Blue and orange stay apart in every common form of colour blindness; both pass 4.5:1 as text.
-COLOURS: Final = {
-    "paper": "#ffffff",
-    "ink": "#1f2328",
-    "muted": "#5b636c",
-    "rule": "#d9dee4",
-    "base": "#0a66ad",
-    "sd": "#b34700",
+_PAGE: Final = ("paper", "ink", "muted", "rule")
+
+LIGHT: Final = {
+    **dict(zip(_PAGE, (palette.PAPER[0], "#1f2328", "#5b636c", "#d9dee4"), strict=True)),
+    **{colour.role: colour.light for colour in palette.ALL},
 }
-PAPER, INK, MUTED, RULE, BASE, SD = COLOURS.values()
-COLOUR_OF: Final = {names.BASE: BASE, names.SPECULATIVE: SD}
+"""Every colour of a light page, by its name in the style sheet. Text passes 4.5:1."""
+
+DARK: Final = {
+    **dict(zip(_PAGE, (palette.PAPER[1], "#e8ebef", "#9da7b1", "#343c46"), strict=True)),
+    **{colour.role: colour.dark for colour in palette.ALL},
+}
+
+PAPER, INK, MUTED, RULE = (LIGHT[role] for role in _PAGE)
 
 WIDTH: Final = 480  # points; one point is shown as about one CSS pixel
 FONT_SIZE: Final = 11.5
@@ -67,7 +70,7 @@ _IDENTIFIER: Final = re.compile(r'(\bid="|href="#|url\(#)')
 
 
 class NothingToDraw(Exception):
-    """The run lacks what a figure shows; the text says what."""
+    """The run lacks what a figure shows. The text says what is missing."""
 
 
 def style() -> AbstractContextManager[None]:
@@ -88,7 +91,7 @@ def to_svg(drawing: Figure, name: str, description: str) -> str:
     text = _HEAD.sub("", text[text.index("<svg") :])
     text = _FONTS.sub("system-ui, sans-serif", text)
     text = _IDENTIFIER.sub(rf"\g<1>{name}-", text)
-    for role, colour in COLOURS.items():
+    for role, colour in LIGHT.items():
         text = text.replace(colour, f"var(--{role}, {colour})")
     opening = f'<svg role="img" aria-label="{html.escape(description)}"'
     text = _OPENING.sub(lambda found: f"{opening} {found[1]}", text, count=1)
@@ -96,7 +99,7 @@ def to_svg(drawing: Figure, name: str, description: str) -> str:
 
 
 def to_png(drawing: Figure, title: str) -> bytes:
-    """The same as a PNG on white, under its title, as no page stands around it."""
+    """The same as a PNG on white, with its title: a PNG has no page around it."""
     drawing.suptitle(title, x=0.012, ha="left", weight="bold", size=FONT_SIZE + 1)
     buffer = io.BytesIO()
     drawing.savefig(
@@ -106,7 +109,7 @@ def to_png(drawing: Figure, title: str) -> bytes:
 
 
 def apart(positions: list[float], gap: float) -> list[float]:
-    """The positions moved as little as needed for each to be ``gap`` from the next, order kept."""
+    """The positions, moved apart by as little as ``gap`` between neighbours needs; order kept."""
     order = sorted(range(len(positions)), key=positions.__getitem__)
     groups: list[list[int]] = []
     for index in order:

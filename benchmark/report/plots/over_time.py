@@ -1,9 +1,9 @@
-"""A measure over time: four curves, Base and SD under a structured and an open-ended prompt."""
+"""A metric over time: a curve for each variant under each headline test case."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
@@ -11,17 +11,22 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmark import palette, wording
 from benchmark.analysis.summary import Case
-from benchmark.names import VARIANTS
+from benchmark.metrics import Metric
+from benchmark.names import WARM_UP
+from benchmark.palette import Colour
 from benchmark.record import Record
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
 
-# More than this on a curve is no longer seen, but makes the page heavy.
+# More dots on a curve cannot be told apart, but make the page heavy.
 _DOTS: Final = 250
 _WAVES: Final = 60
 
-# Of the two kinds of lines, before a curve's name.
+_LINE: Final = 18  # points of height for the name of a curve
+
+# A piece of the curve's line, in front of its name.
 _SAMPLE: Final = {
     "structured": "\N{BOX DRAWINGS HEAVY HORIZONTAL}" * 2,
     "open-ended": "\N{BOX DRAWINGS HEAVY TRIPLE DASH HORIZONTAL}" * 2,
@@ -33,22 +38,18 @@ Point = tuple[float, float]
 @dataclass(frozen=True)
 class _Curve:
     variant: str
+    colour: Colour
     structure: str
     dots: tuple[Point, ...]
     waves: tuple[Point, ...]
 
 
-def paint(
-    run: Results, measure: Callable[[Record], float | None], scale: float, label: str
-) -> Figure:
-    """The headline cases' ``measure`` (seconds, times ``scale``) against the time of sending.
-
-    Raises ``NothingToDraw``.
-    """
-    curves = list(_curves(run, measure, scale))
+def paint(run: Results, metric: Metric) -> Figure:
+    """The headline cases' ``metric`` against the time of sending. Raises ``NothingToDraw``."""
+    curves = list(_curves(run, metric))
     if not curves:
         raise canvas.NothingToDraw("no request of a headline case gave this measure")
-    figure = canvas.figure(height=290)
+    figure = canvas.figure(height=max(290, _LINE * len(curves)))
     axes = figure.add_subplot()
     unit, seconds = _time_unit(max(x for curve in curves for x, _ in curve.dots))
     top = 1.12 * max(y for curve in curves for _, y in curve.dots)
@@ -58,23 +59,23 @@ def paint(
     axes.set_xlim(left=0)
     axes.margins(x=0.01)
     axes.set_xlabel(f"{unit} since the first request")
-    axes.set_ylabel(label)
+    axes.set_ylabel(f"{metric.title.lower()}, {metric.printed}")
     axes.grid(visible=False, axis="x")
-    _name_curves(axes, curves, gap=top / 15)
+    _name_curves(axes, curves, gap=top / max(15, len(curves)))
     return figure
 
 
-def _curves(
-    run: Results, measure: Callable[[Record], float | None], scale: float
-) -> Iterator[_Curve]:
+def _curves(run: Results, metric: Metric) -> Iterator[_Curve]:
     start = run.summary.started or 0.0
+    colours = palette.of(run.summary.variants)
     for case in (case for case in run.summary.cases if case.headline):
-        for variant in VARIANTS:
+        for variant, colour in colours.items():
             rounds = [
                 [
-                    (record.sent - start, value * scale)
+                    (record.sent - start, value * metric.scale)
                     for record in _requests(run, case, variant)
-                    if record.round == number and (value := measure(record)) is not None
+                    if record.round == number
+                    for value in metric.values(record)
                 ]
                 for number in range(1, run.config.load.rounds + 1)
             ]
@@ -82,22 +83,22 @@ def _curves(
             if requests:
                 dots = requests[:: math.ceil(len(requests) / _DOTS)]
                 waves = _waves(rounds, run.config.load.concurrency)
-                yield _Curve(variant, case.structure, tuple(dots), tuple(waves))
+                yield _Curve(variant, colour, case.structure, tuple(dots), tuple(waves))
 
 
 def _requests(run: Results, case: Case, variant: str) -> list[Record]:
-    counted = (record for record in run.records if record.round > 0 and record.succeeded)
+    counted = (record for record in run.records if record.round != WARM_UP and record.succeeded)
     own = [record for record in counted if (record.case, record.variant) == (case.name, variant)]
     return sorted(own, key=lambda record: record.sent)
 
 
 def _waves(rounds: Sequence[Sequence[Point]], concurrency: int) -> Iterator[Point]:
-    # Requests sent together wait for each other in one batch: their median is one observation.
-    # A long run takes several waves together.
+    # Requests sent together wait for each other in one batch, so their median is one observation.
+    # In a long run several waves make one point.
     size = concurrency * math.ceil(sum(map(len, rounds)) / (_WAVES * concurrency))
     for index, requests in enumerate(filter(None, rounds)):
         if index:
-            yield math.nan, math.nan  # between two rounds nothing was measured: no line
+            yield math.nan, math.nan  # nothing was measured between two rounds, so no line
         for start in range(0, len(requests), size):
             wave = requests[start : start + size]
             yield median(x for x, _ in wave), median(y for _, y in wave)
@@ -110,12 +111,13 @@ def _time_unit(length: float) -> tuple[str, float]:
 
 
 def _paint_curve(axes: Axes, curve: _Curve, seconds: float) -> None:
-    colour = canvas.COLOUR_OF[curve.variant]
+    colour = curve.colour.light
     solid = curve.structure == "structured"
     axes.scatter(
         [x / seconds for x, _ in curve.dots],
         [y for _, y in curve.dots],
         s=12,
+        marker=curve.colour.marker,
         linewidths=0.8,
         facecolors=colour if solid else "none",
         edgecolors=colour,
@@ -134,10 +136,10 @@ def _name_curves(axes: Axes, curves: Sequence[_Curve], gap: float) -> None:
     heights = canvas.apart([curve.waves[-1][1] for curve in curves], gap)
     for curve, height in zip(curves, heights, strict=True):
         axes.annotate(
-            f"{_SAMPLE[curve.structure]} {curve.variant}, {curve.structure}",
+            f"{_SAMPLE[curve.structure]} {wording.short(curve.variant)}, {curve.structure}",
             (1.02, height),
             xycoords=("axes fraction", "data"),
             va="center",
-            color=canvas.COLOUR_OF[curve.variant],
+            color=curve.colour.light,
             annotation_clip=False,
         )

@@ -1,43 +1,55 @@
-"""How many tokens the decoding steps of SD yield."""
+"""How many tokens the decoding steps of each variant yield."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from benchmark.analysis.summary import Steps
+from benchmark import palette, wording
+from benchmark.analysis.summary import Cell, Steps
+from benchmark.palette import Colour
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
 
+_PANEL: Final = 145  # points of height
+
 
 def paint(run: Results) -> Figure:
-    """Histograms of the headline cases, one above the other. Raises ``NothingToDraw``."""
+    """Histograms of the headline cases, one above the other. Raises ``NothingToDraw``.
+
+    Baselines are left out: each of their steps yields one token.
+    """
     shown = [
-        (case.structure, case.speculative.steps)
+        (case.structure, cell, cell.steps)
         for case in run.summary.cases
-        if case.headline and case.speculative.steps is not None
+        if case.headline
+        for cell, _ in case.compared
+        if cell.steps is not None
     ]
     if not shown:
-        raise canvas.NothingToDraw("no headline case of SD has a token count per chunk")
-    figure = canvas.figure(height=290)
+        raise canvas.NothingToDraw("no headline case of them has a token count per chunk")
+    colours = palette.of(run.summary.variants)
+    figure = canvas.figure(height=_PANEL * max(2, len(shown)))
     panels = figure.subplots(len(shown), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    for axes, (structure, steps) in zip(panels, shown, strict=True):
-        _paint_panel(axes, structure, steps)
+    for axes, (structure, cell, steps) in zip(panels, shown, strict=True):
+        _paint_panel(axes, structure, cell, steps, colours[cell.variant])
     panels[-1].set_xlabel("tokens in a step")
     panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
     return figure
 
 
-def _paint_panel(axes: Axes, structure: str, steps: Steps) -> None:
+def _paint_panel(axes: Axes, structure: str, cell: Cell, steps: Steps, colour: Colour) -> None:
     total = sum(amount for _, amount in steps.histogram)
     solid = structure == "structured"
     bars = axes.bar(
         [size for size, _ in steps.histogram],
         [100 * amount / total for _, amount in steps.histogram],
         width=0.72,
-        color=canvas.SD if solid else "none",
-        edgecolor=canvas.SD,
+        color=colour.light if solid else "none",
+        edgecolor=colour.light,
         linewidth=1.4,
         hatch=None if solid else "////",
     )
@@ -46,5 +58,6 @@ def _paint_panel(axes: Axes, structure: str, steps: Steps) -> None:
     axes.set_ylabel("% of steps")
     axes.set_yticks([])
     axes.grid(visible=False)
-    title = f"{structure}: {steps.mean:.2f} tokens a step on average"
+    name = wording.short(cell.variant)
+    title = f"{name}, {structure}: {steps.mean:.2f} tokens a step on average"
     axes.set_title(title, loc="right", size=canvas.FONT_SIZE)
