@@ -82,6 +82,13 @@ class TestCase(_Model):
         exclude_if=lambda prompts: not prompts,
     )
 
+    @property
+    def source(self) -> str:
+        """What its prompts are made of, in words."""
+        if self.prompts:
+            return f"{len(self.prompts)} of a file, sent as they are"
+        return "llmperf's own text" if self.line is None else self.line
+
 
 class LoadPoint(_Model):
     """How hard the variants are driven."""

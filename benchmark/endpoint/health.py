@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from benchmark import wording
+from benchmark.endpoint.session import open_session
 from benchmark.errors import EndpointError
 
 POLL_SECONDS: Final = 2.0
@@ -38,7 +38,7 @@ async def wait(
     """
     start, limit = time.monotonic(), wording.duration(patience_seconds)
     said: dict[str, tuple[str, float]] = {}
-    async with _session() as session:
+    async with open_session(_ONE_TRY_SECONDS) as session:
         while True:
             states = await asyncio.gather(
                 *(_state(session, endpoint) for endpoint in endpoints.values())
@@ -65,7 +65,7 @@ async def models(endpoint: str) -> list[str]:
     """The names of the models that an endpoint serves. Raises EndpointError."""
     url = f"{endpoint}/models"
     try:
-        async with _session() as session, session.get(url) as response:
+        async with open_session(_ONE_TRY_SECONDS) as session, session.get(url) as response:
             if response.status != 200:
                 raise EndpointError(f"{url}: HTTP {response.status}")
             answer = await response.json(content_type=None)
@@ -76,14 +76,6 @@ async def models(endpoint: str) -> list[str]:
         raise EndpointError(f"{url}: {_reason(error)}") from None
     except (ValueError, KeyError, TypeError):
         raise EndpointError(f"{url}: the answer is no list of models") from None
-
-
-def _session() -> aiohttp.ClientSession:
-    key = os.environ.get("OPENAI_API_KEY")
-    return aiohttp.ClientSession(
-        timeout=aiohttp.ClientTimeout(total=_ONE_TRY_SECONDS),
-        headers={"Authorization": f"Bearer {key}"} if key else None,
-    )
 
 
 async def _state(session: aiohttp.ClientSession, endpoint: str) -> str:

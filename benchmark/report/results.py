@@ -62,7 +62,7 @@ class Results:
         """The program that made the load, as far as its files tell."""
         if self.published.original:
             return "llmperf"
-        built_in = "the built-in closed-loop driver (llmperf is not installed here)"
+        built_in = "the built-in closed-loop driver, not llmperf"
         return built_in if self.records else "no driver yet"
 
 

@@ -71,6 +71,8 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
 
 def _heading(run: Results) -> Iterator[str]:
     load = run.config.load
+    given = any(case.prompts for case in run.config.test_cases)
+    prompts = "prompts of a file" if given else f"{load.mean_input_tokens} tokens in"
     yield (
         f"{run.config.experiment}: {run.summary.subject}, {run.config.model} "
         f"at concurrency {load.concurrency}"
@@ -78,7 +80,7 @@ def _heading(run: Results) -> Iterator[str]:
     yield (
         f"Load: {run.driver}, {wording.count(load.rounds, 'round')} of "
         f"{wording.count(load.requests, 'request')} per case and variant, "
-        f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
+        f"{prompts}, {load.mean_output_tokens} tokens out"
     )
 
 
