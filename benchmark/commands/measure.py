@@ -111,7 +111,9 @@ async def _model(endpoints: Mapping[str, str], wanted: str | None, wait: int) ->
         found = "; ".join(
             f"{name}: {', '.join(models)}" for name, models in zip(endpoints, served, strict=True)
         )
-        raise EndpointError(f"--model is needed, since there is no one model of all: {found}")
+        raise EndpointError(
+            f"--model is needed, since there is no one model that all endpoints serve: {found}"
+        )
     return common.pop()
 
 

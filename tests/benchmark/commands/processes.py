@@ -1,16 +1,15 @@
-"""Commands in processes of their own, and servers in a thread for them to talk to."""
+"""Commands, and servers in a thread for them to talk to."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rehearsal.golden.schedule import Decoding
 from rehearsal.golden.server import Acceptance, Golden, speculative
@@ -23,18 +22,20 @@ EMPTY = {"PYTHONPATH": str(ROOT)}
 """An environment that has nothing but where the benchmark lies."""
 
 
+class Ended(NamedTuple):
+    """What became of a command."""
+
+    status: object
+    out: str
+    err: str
+
+
+Benchmark = Callable[..., Ended]
+"""Runs a command: its arguments, and by keyword what its environment has besides."""
+
+
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "benchmark", *arguments]
-
-
-def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments),
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @contextmanager

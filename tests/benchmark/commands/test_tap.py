@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from benchmark.ledger import read_ledger
-from tests.benchmark.commands.processes import MODEL, call, eventually, golden, serving, started
+from tests.benchmark.commands.processes import (
+    MODEL,
+    Benchmark,
+    eventually,
+    golden,
+    serving,
+    started,
+)
 
 
 def ask(base_url: str, **fields: object) -> bytes:
@@ -126,32 +133,32 @@ def test_a_request_that_is_under_way_is_seen(tmp_path: Path) -> None:
         ({"--ledger": "README.md"}, "README.md:1: "),
     ],
 )
-def test_bad_input_is_refused_in_one_line(changes: dict[str, str], message: str) -> None:
+def test_bad_input_is_refused_in_one_line(
+    benchmark: Benchmark, changes: dict[str, str], message: str
+) -> None:
     options = {"--upstream": "http://127.0.0.1:9", "--ledger": "/nowhere/l", "--port": "0"}
-    ended = call("tap", *(part for pair in (options | changes).items() for part in pair))
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    (line,) = ended.stderr.splitlines()
+    ended = benchmark("tap", *(part for pair in (options | changes).items() for part in pair))
+    assert ended.status == 2
+    assert ended.out == ""
+    (line,) = ended.err.splitlines()
     assert message in line
 
 
-def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path: Path, benchmark: Benchmark) -> None:
     path = tmp_path / "note.txt"
     path.write_text("one line without an end", encoding="utf-8")
-    ended = call("tap", "--upstream", "http://127.0.0.1:9", "--ledger", str(path))
-    assert ended.returncode == 2
-    assert ended.stderr == f"benchmark: {path}: is no ledger: it has no whole line\n"
+    ended = benchmark("tap", "--upstream", "http://127.0.0.1:9", "--ledger", str(path))
+    assert ended.status == 2
+    assert ended.err == f"benchmark: {path}: is no ledger: it has no whole line\n"
     assert path.read_text(encoding="utf-8") == "one line without an end"
 
 
-def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+def test_a_port_in_use_is_named(tmp_path: Path, benchmark: Benchmark) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        ended = call(
+        ended = benchmark(
             *("tap", "--upstream", "http://127.0.0.1:9"),
             *("--ledger", str(tmp_path / "l"), "--port", str(port)),
         )
-    assert ended.returncode == 2
-    assert ended.stderr == (
-        f"benchmark: --port {port}: cannot listen there: Address already in use\n"
-    )
+    assert ended.status == 2
+    assert ended.err == (f"benchmark: --port {port}: cannot listen there: Address already in use\n")
