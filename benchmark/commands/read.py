@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmark.errors import JournalError
 from benchmark.ledger import read_ledger
 from benchmark.names import CONFIG, LEDGER
+from benchmark.record import Record
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -20,27 +21,31 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Prints; returns the exit status. Raises JournalError and ConfigError."""
+    """Prints; returns the exit status. Raises ConfigError and JournalError."""
+    # Imported here: numpy takes a while, which no other command should wait for.
     from benchmark.report import terminal
 
     width = terminal.terminal_width()
-    records = []
-    for path in map(_ledger, arguments.files):
-        if (path.parent / CONFIG).exists() and path.name == LEDGER:
-            print(terminal.render(path.parent, width))
+    records: list[Record] = []
+    for path in arguments.files:
+        ledger = path / LEDGER if path.is_dir() else path
+        own = _records(ledger)
+        if ledger.name == LEDGER and (ledger.parent / CONFIG).exists():
+            print(terminal.render(ledger.parent, width))
         else:
-            records += read_ledger(path)
+            records += own
     if records:
         print(terminal.render_ledgers(records, width))
     return 0
 
 
-def _ledger(path: Path) -> Path:
-    """The ledger that ``path`` is, or has in it. Raises JournalError where it has no request."""
-    ledger = path / LEDGER if path.is_dir() else path
+def _records(ledger: Path) -> list[Record]:
+    """The records of a ledger: at least one. Raises JournalError."""
     try:
-        if not ledger.read_bytes():
-            raise JournalError(f"{ledger}: is empty")
+        ledger.stat()  # the ledger of a run may be missing, but not one that was asked for
+        records = read_ledger(ledger)
     except OSError as error:
         raise JournalError(f"{ledger}: cannot be read: {error.strerror}") from None
-    return ledger
+    if not records:
+        raise JournalError(f"{ledger}: has no request")
+    return records

@@ -51,7 +51,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Serves until SIGINT or SIGTERM; returns the exit status. Raises JournalError and TapError."""
     path: Path = arguments.ledger
     _check(path)
-    session = time.strftime("tap-%Y%m%d-%H%M%S", time.gmtime())
+    # With the process id: two taps may begin in one second and share a ledger.
+    session = time.strftime(f"tap-%Y%m%d-%H%M%S-{os.getpid()}", time.gmtime())
     try:
         journal = Journal(path)
     except OSError as error:
