@@ -41,9 +41,9 @@ def _parse(place: str, line: bytes, kind: TypeAdapter[T]) -> T:
 class Journal:
     """A journal, open for writing.
 
-    ``append`` hands the line to the operating system at once, so that killing this process loses
-    nothing, and leaves the flush to the disk to a thread, since it takes milliseconds in which no
-    stream could be served. ``flush`` waits for it.
+    ``append`` hands the line to the operating system at once, so that nothing is lost when this
+    process is killed. A thread flushes it to the disk, because that takes milliseconds, in which no
+    stream could be served. ``flush`` waits for the thread.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,7 @@ class Journal:
 
     def append(self, line: object) -> None:
         """Writes one object. Raises OSError, for instance when the disk is full."""
-        # Quickly: while a line of a thousand chunks is written, no stream is served.
+        # orjson is fast: no stream is served while a line of a thousand chunks is written.
         data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
         written = os.write(self._file, data)
         if written != len(data):
@@ -118,7 +118,7 @@ class Journal:
 
 
 def _cut_torn_line(file: int) -> None:
-    # Otherwise the next line would be glued to it, and both would be lost.
+    # Otherwise the next line would be appended to it, and both would be lost.
     size = os.fstat(file).st_size
     position, block = size, 65536
     while position > 0:

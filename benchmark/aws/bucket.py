@@ -1,4 +1,4 @@
-"""A run's folder in the bucket: what is not there yet in its present form is put there."""
+"""A run's folder in the bucket: uploads every file that is not there yet in this form."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ class Bucket:
     def upload(self, run_dir: Path) -> None:
         """Puts each file of the folder at ``results/<its name>/<path>``, unless it is there.
 
-        Each file is read once, so that what is put there is one moment's state of it, and whole:
-        one that others replace, append to or remove meanwhile does no harm. A file may have up to
-        5 GB, S3's limit for one PutObject. Goes on for five minutes where S3 fails. Raises
-        BucketError.
+        Each file is read once, so that the object is the file as it was at one moment. Files may be
+        replaced, appended to or removed meanwhile. A file may have up to 5 GB, S3's limit for one
+        PutObject. Retries for five minutes where S3 fails. Raises BucketError.
         """
         there = self._persist(partial(self._digests, results_key(run_dir.name, "")))
         for path in sorted(run_dir.rglob("*")):
@@ -46,8 +45,8 @@ class Bucket:
                 self._persist(partial(self._put, key, data))
 
     def _digests(self, prefix: str) -> dict[str, str]:
-        # An object put in one piece into a bucket with S3's own encryption has its MD5 for an
-        # ETag. Under a KMS key it has not, and every file is put again, which is only slower.
+        # The ETag of an object is its MD5 if it was put in one piece into a bucket with S3's own
+        # encryption. Under a KMS key it is not, and every file is put again, which is only slower.
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=prefix
         )
@@ -76,7 +75,7 @@ class Bucket:
 
 
 def _read(path: Path) -> bytes | None:
-    """What the file contains; None for a folder, or a file that is gone by now."""
+    """What the file contains; None for a folder, or for a file that is gone."""
     try:
         return path.read_bytes()
     except (IsADirectoryError, FileNotFoundError):

@@ -76,8 +76,8 @@ class Part:
     values: tuple[tuple[Metric, float], ...]
 
     @property
-    def bytes(self) -> int:
-        """An upper bound of what it takes in a call."""
+    def size(self) -> int:
+        """An upper bound of the bytes it takes in a call."""
         data = sum(
             -(-count // _VALUES_PER_DATUM)
             for count in Counter(metric.name for metric, _ in self.values).values()
@@ -210,11 +210,11 @@ def calls(new: Iterable[Part]) -> Iterator[list[Part]]:
     call: list[Part] = []
     size = 0
     for part in new:
-        if call and size + part.bytes > _BYTES_PER_CALL:
+        if call and size + part.size > _BYTES_PER_CALL:
             yield call
             call, size = [], 0
         call.append(part)
-        size += part.bytes
+        size += part.size
     if call:
         yield call
 

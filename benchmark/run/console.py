@@ -1,4 +1,4 @@
-"""What a person sees while it runs: a bar on a terminal, plain lines in a log."""
+"""What a run shows of its progress: a bar on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing_extensions import Never
 
 
 class Progress:
-    """Counts requests. ``say`` writes a line that stays, above the bar if there is one."""
+    """Counts requests of ``total``, from ``done`` on."""
 
     def __init__(self, total: int, done: int = 0, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -22,21 +22,21 @@ class Progress:
         self._total, self._done = total, done
 
     def advance(self) -> None:
-        """One request more has ended."""
-        # llmperf may send a few more than it was asked for; a bar past its end looks broken.
+        """Counts one more request."""
+        # llmperf may send a few more requests than it was asked for.
         if self._done < self._total:
             self._done += 1
             if self._bar is not None:
                 self._bar.update()
 
     def say(self, text: str) -> None:
-        """Writes one line."""
+        """Writes a line that stays, above the bar if there is one."""
         if self._bar is not None:
             self._bar.write(text, file=self._stream)
         else:
             print(f"[{self._done}/{self._total}] {text}", file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Leaves the terminal as a person expects it."""
+        """Ends the bar."""
         if self._bar is not None:
             self._bar.close()

@@ -1,4 +1,4 @@
-"""A completion on its way through the tap: what is asked for besides, and what is written down."""
+"""A completion on its way through the tap: what the tap asks for, and what it records."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Label(NamedTuple):
 class Completion(Exchange):
     """A request to ``/chat/completions`` or ``/completions``.
 
-    ``on_record`` is told its line once, when all is known and before the client can know that the
-    answer is complete.
+    ``on_record`` receives its record once: when everything is known, and before the client can know
+    that the answer is complete.
     """
 
     def __init__(self, request: Request, label: Label, on_record: Callable[[Record], None]) -> None:
@@ -48,7 +48,7 @@ class Completion(Exchange):
         request.headers = http1.without(request.headers, b"accept-encoding")
         request.headers.append((b"Accept-Encoding", b"identity"))
         if http1.value(request.headers, b"x-request-id") is None:
-            # Finds the request in the server's log.
+            # With it, the request can be found in the server's log.
             request.headers.append((b"X-Request-Id", self._id.encode()))
 
     @override
@@ -86,7 +86,7 @@ class Completion(Exchange):
         self._record(clean(reason), at)
 
     def _read_answer(self) -> str | None:
-        """Notes the usage of an answer that was not streamed; returns what is wrong with it."""
+        """Counts the usage of an answer that was not streamed. Returns what is wrong with it."""
         body = bytes(self._answer)
         answer = _json(body)
         if self._status != 200:
@@ -113,7 +113,7 @@ class Completion(Exchange):
                 request=self._id,
                 sent=self._sent,
                 status=self._status,
-                # A client that reads a malformed event hangs up: what came first is the cause.
+                # A client that reads a malformed event hangs up. The event is the cause.
                 error=meter.error or error,
                 prompt_tokens=meter.prompt_tokens,
                 output_tokens=meter.output_tokens,
@@ -126,7 +126,7 @@ class Completion(Exchange):
 
 
 def _prepare(request: Request) -> tuple[bytes, bool, Meter]:
-    """The body to send on, whether it asks for a stream, and the meter for the answer."""
+    """Returns the body to send on, whether it asks for a stream, and the meter for the answer."""
     null_usage = not request.target.partition(b"?")[0].endswith(b"/chat/completions")
     body = request.body
     asked = _json(body)
@@ -143,7 +143,7 @@ def _prepare(request: Request) -> tuple[bytes, bool, Meter]:
     options = {"include_usage": True, "continuous_usage_stats": True} | own
     try:
         changed = _with_options(body, asked, options)
-    except RecursionError:  # nested more deeply than Python's own parser goes
+    except RecursionError:  # nested too deeply for Python's own parser
         return as_it_is
     meter = Meter(
         strip="continuous_usage_stats" not in own or "include_usage" not in own,
@@ -154,9 +154,9 @@ def _prepare(request: Request) -> tuple[bytes, bool, Meter]:
 
 
 def _with_options(body: bytes, asked: dict[str, Any], options: dict[str, Any]) -> bytes:
-    """The body with other ``stream_options``, its other bytes left as they are where they can be.
+    """The body with other ``stream_options``. Its other bytes stay as they are where possible.
 
-    Written anew, a number of many digits would come out as another.
+    Parsing and writing a number of many digits would change it.
     """
     if "stream_options" in asked:
         return json.dumps(json.loads(body) | {"stream_options": options}).encode()

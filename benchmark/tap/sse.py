@@ -1,4 +1,4 @@
-"""Server-sent events out of a byte stream that may be cut anywhere, inside a character too."""
+"""Server-sent events from a byte stream that may be cut anywhere, even inside a character."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ _LINES: Final = re.compile(rb"\r\n|\n|\r")
 
 
 class Event(NamedTuple):
-    """``raw``: its bytes, blank line included. ``data``: its data lines joined by "\\n", None for
-    an event without any, such as a comment."""
+    """One event."""
 
     raw: bytes
+    """Its bytes, blank line included."""
     data: bytes | None
+    """Its data lines, joined by a newline; None without any, as in a comment."""
 
 
 class Parser:
-    """Collects bytes and gives out each event once it is complete."""
+    """Collects bytes, and returns each event when it is complete."""
 
     def __init__(self) -> None:
         self._buffer = b""
 
     def feed(self, data: bytes) -> list[Event]:
-        """Takes what one read gave; returns the events it completes."""
-        # The buffer has been searched but for its end, which can be a half of a blank line.
+        """Takes the bytes of one read. Returns the events that they complete."""
+        # The buffer was searched before, but its end may be the first half of a blank line.
         searched = max(0, len(self._buffer) - 3)
         data = self._buffer + data
         events = []
@@ -42,17 +43,17 @@ class Parser:
 
     @property
     def pending(self) -> bytes:
-        """What has arrived of an event that is not complete."""
+        """What has come of an incomplete event."""
         return self._buffer
 
     def close(self) -> list[Event]:
-        """Ends the stream: an event whose blank line never came is given out all the same."""
+        """Ends the stream. Returns the event whose blank line never came, if there is one."""
         rest, self._buffer = self._buffer, b""
         return [Event(rest, _data(rest))] if rest else []
 
 
 def _end_of_event(data: bytes, start: int) -> int | None:
-    """The end of the first blank line from there on."""
+    """The end of the first blank line at or after ``start``."""
     if b"\r" not in data:  # as nearly always, and much faster
         found = data.find(b"\n\n", start)
         return found + 2 if found >= 0 else None
@@ -62,7 +63,7 @@ def _end_of_event(data: bytes, start: int) -> int | None:
 
 def _data(raw: bytes) -> bytes | None:
     if raw.startswith(b"data: ") and raw.find(b"\n") == len(raw) - 2 and b"\r" not in raw:
-        return raw[6:-2]  # how nearly every event looks
+        return raw[6:-2]  # nearly every event looks like this
     lines = [line for line in _LINES.split(raw) if line.startswith(b"data") and line[4:5] in b":"]
     if not lines:
         return None

@@ -24,7 +24,7 @@ from benchmark.tap.completion import Completion, Label
 from benchmark.tap.proxy.clients import Proxy
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Request
-from benchmark.tap.proxy.upstream import Server
+from benchmark.tap.proxy.upstream import Upstream
 
 # llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
 STALL_SECONDS: Final = 175.0
@@ -67,7 +67,7 @@ class Tap:
         self._ledger = ledger
         self._on_record = on_record
         self._port = port
-        self._proxy = Proxy(Server(endpoint, stall_seconds), self._exchange)
+        self._proxy = Proxy(Upstream(endpoint, stall_seconds), self._exchange)
         self.failure: OSError | None = None
         self.in_flight = 0
         """Completions that have come and have no line in the ledger yet."""

@@ -1,4 +1,4 @@
-"""Counts the tokens of one streamed answer, and takes out what the client did not ask for."""
+"""Counts the tokens of one streamed answer, and removes what the client did not ask for."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ _LONGEST_ERROR: Final = 200
 
 
 class Meter:
-    """Reads a stream as it passes.
-
-    ``strip``: the tap, not the client, asked for usage in every event. ``usage_only``: the client
-    wants the event that carries nothing else. ``null_usage``: events say ``"usage":null`` where
-    there is none, as vLLM's completions do and its chats do not.
-    """
+    """Reads a stream as it passes."""
 
     def __init__(self, *, strip: bool, usage_only: bool, null_usage: bool) -> None:
+        """How much of the usage is for the client.
+
+        ``strip``: remove it from events, because the tap asked for it and not the client.
+        ``usage_only``: keep the last event, which carries nothing else, because the client asked
+        for it. ``null_usage``: write ``"usage":null`` where it is removed, as vLLM does in events
+        of completions, but not of chats.
+        """
         self.chunks: list[tuple[float, int]] = []
+        """Seconds after the request was sent, and tokens, of each event that carried tokens."""
         self.prompt_tokens: int | None = None
         self.output_tokens: int | None = None
         self.error: str | None = None
         self.done = False
+        """Whether ``[DONE]`` has come."""
         self._strip = strip
         self._usage_only = usage_only
         self._null_usage = null_usage
@@ -36,22 +40,22 @@ class Meter:
 
     @property
     def per_chunk(self) -> bool:
-        """Whether the server said of every chunk how many tokens it carries, and they add up."""
+        """Whether the server counted the tokens of every chunk, and the counts add up."""
         if self._uncounted or not self.chunks:
             return False
         return sum(tokens for _, tokens in self.chunks) == self.output_tokens
 
     def feed(self, data: bytes, at: float) -> bytes:
-        """Takes what was read ``at`` seconds after the request was sent; returns what to pass on.
+        """Takes what was read ``at`` seconds after the request was sent. Returns what to pass on.
 
-        An event that is not complete yet is kept back: no client can read half of one, and whether
-        it is to be passed on shows only at its end. With nothing to strip, all is passed on.
+        An incomplete event is kept back: no client can read half an event, and only its end shows
+        whether to pass it on. With nothing to strip, everything is passed on at once.
         """
         passed = [self._take(event, at) for event in self._parser.feed(data)]
         return b"".join(passed) if self._strip else data
 
     def close(self, at: float) -> bytes:
-        """Ends the stream; returns what had been kept back."""
+        """Ends the stream. Returns what was kept back."""
         rest = self._parser.pending
         for event in self._parser.close():
             self._take(event, at)
@@ -60,7 +64,7 @@ class Meter:
         return rest if self._strip else b""
 
     def count_whole(self, usage: dict[str, Any]) -> None:
-        """Takes the usage of an answer that was not streamed."""
+        """Counts the usage of an answer that was not streamed."""
         self._count(usage, None, 0.0)
 
     def _take(self, event: Event, at: float) -> bytes:
@@ -103,7 +107,7 @@ class Meter:
         if not choices or not isinstance(choices, list):
             self.output_tokens = total
             return
-        # With several choices each event counts the tokens of its own choice.
+        # With several choices, each event has the count of its own choice.
         index = choices[0].get("index") if isinstance(choices[0], dict) else None
         if not isinstance(index, int):
             index = 0
@@ -119,10 +123,10 @@ class Meter:
 
 
 def without_usage(raw: bytes, null: bool) -> bytes:
-    """Cuts the usage out of an event, or makes it ``null``, where it is the last field.
+    """Removes the usage from an event, or makes it ``null``, where it is the last field.
 
-    Bytes are cut rather than the event written anew, so that what is left is exactly the server's.
-    An event of another shape is returned as it is: a field too many disturbs nobody.
+    Bytes are cut out, and the event is not written anew, so that the rest is exactly the server's.
+    An event of another shape is returned as it is: an additional field does no harm.
     """
     start, end = raw.rfind(_USAGE), raw.rfind(b"}")
     if start < 0 or raw[end + 1 :].strip():
@@ -145,7 +149,7 @@ def message(body: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """One line, not too long, that any file can hold."""
+    """The text in one line of at most 200 characters, all of which UTF-8 can encode."""
     line = " ".join(text.split()).encode("utf-8", "replace").decode()
     return line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + "…"
 

@@ -125,9 +125,9 @@ def test_the_command_from_end_to_end(
     cloudwatch = boto3.client(
         "cloudwatch", endpoint_url=url, region_name="us-east-2", **CREDENTIALS
     )
-    pages = cloudwatch.get_paginator("list_metrics").paginate(Namespace=names.NAMESPACE)
-    listed = [metric for page in pages for metric in page["Metrics"]]
+    listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
     assert {metric["MetricName"] for metric in listed} == {m.name for m in catalogue.METRICS}
+    listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE, MetricName="TTFT")["Metrics"]
     dimensions = {tuple((d["Name"], d["Value"]) for d in metric["Dimensions"]) for metric in listed}
     assert dimensions == {
         (("Experiment", "article"), ("Variant", variant), ("TestCase", case))

@@ -1,4 +1,4 @@
-"""The clients' side: reads their requests, and has each answered through an ``Upstream``."""
+"""The clients' side: reads their requests and has the server answer them, one by one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final, cast
+from typing import cast
 
 import httptools
 from typing_extensions import override
@@ -14,16 +14,14 @@ from typing_extensions import override
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Headers, Request
-from benchmark.tap.proxy.upstream import Server, Upstream
-
-_LARGEST_REQUEST: Final = 2**28
+from benchmark.tap.proxy.upstream import Upstream, UpstreamConnection
 
 
 class Proxy:
     """Stands before a server and makes an ``Exchange`` of each request."""
 
-    def __init__(self, server: Server, exchange: Callable[[Request], Exchange]) -> None:
-        self._server = server
+    def __init__(self, upstream: Upstream, exchange: Callable[[Request], Exchange]) -> None:
+        self._upstream = upstream
         self._exchange = exchange
         self._clients: set[_Client] = set()
         self._listening: asyncio.Server | None = None
@@ -33,12 +31,12 @@ class Proxy:
         """Base URL of the server through the proxy."""
         assert self._listening is not None
         port = self._listening.sockets[0].getsockname()[1]
-        return f"http://127.0.0.1:{port}{self._server.path}"
+        return f"http://127.0.0.1:{port}{self._upstream.path}"
 
     async def start(self, port: int = 0) -> None:
         """Serves on ``port`` of the loopback, 0 for a free one. Raises OSError."""
         self._listening = await asyncio.get_running_loop().create_server(
-            lambda: _Client(self._server, self._exchange, self._clients),
+            lambda: _Client(self._upstream, self._exchange, self._clients),
             "127.0.0.1",
             port,
             # A client that is not let in at once tries again after a second.
@@ -57,20 +55,24 @@ class Proxy:
 class _Client(asyncio.Protocol):
     """One client's connection; its requests are answered one after another."""
 
+    write: Callable[[bytes], None]
+
     def __init__(
-        self, server: Server, exchange: Callable[[Request], Exchange], connected: set[_Client]
+        self, upstream: Upstream, exchange: Callable[[Request], Exchange], connected: set[_Client]
     ) -> None:
-        self._server = server
+        self._upstream = upstream
         self._exchange = exchange
         self._connected = connected
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[Request] = deque()
-        self._upstream: Upstream | None = None
+        self._answering: UpstreamConnection | None = None
+        self._refused = False
         self.paused = False
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.write = self._transport.write  # not a method, which each chunk would go through
         self._connected.add(self)
 
     @override
@@ -81,32 +83,35 @@ class _Client(asyncio.Protocol):
         """Ends what is under way, here and at the server."""
         self._connected.discard(self)
         self._waiting.clear()
-        if self._upstream is not None:
-            self._upstream.cancel()
+        if self._answering is not None:
+            self._answering.cancel()
         self._transport.abort()
 
     @override
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._decline_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserUpgrade:
+            # The parser reads no body after such a head, so the offer cannot just be ignored.
+            self._refuse("CONNECT and Upgrade are not supported: set the client to plain HTTP/1.1")
         except httptools.HttpParserCallbackError:
             raise
         except httptools.HttpParserError as error:
-            self._refuse(HTTPStatus.BAD_REQUEST, f"malformed request: {error}")
+            self._refuse(f"malformed request: {error}")
 
     @override
     def pause_writing(self) -> None:
         self.paused = True
-        if self._upstream is not None:
-            self._upstream.pause()
+        if self._answering is not None:
+            self._answering.pause()
 
     @override
     def resume_writing(self) -> None:
         self.paused = False
-        if self._upstream is not None:
-            self._upstream.resume()
+        if self._answering is not None:
+            self._answering.resume()
 
     # What the parser calls.
 
@@ -123,21 +128,16 @@ class _Client(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        if self._parser.should_upgrade():
-            return
         expected = http1.value(self._headers, b"expect") or b""
-        if expected.lower() == b"100-continue" and self._upstream is None:
+        if expected.lower() == b"100-continue" and self._answering is None:
             self.write(http1.CONTINUE)
 
     def on_body(self, part: bytes) -> None:
         self._body += part
-        if len(self._body) > _LARGEST_REQUEST:
-            limit = f"the request has more than {_LARGEST_REQUEST} bytes"
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, limit)
 
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade():
-            return  # the parser goes no further than the head; data_received is told
+            return  # data_received refuses it
         passed = http1.end_to_end(self._headers)
         reads_chunks = self._parser.get_http_version() != "1.0"
         self._waiting.append(
@@ -153,39 +153,29 @@ class _Client(asyncio.Protocol):
         )
         self._next()
 
-    def _decline_upgrade(self, rest: bytes) -> None:
-        """Reads the request again as one that offers nothing; ``rest`` is what came after its head.
-
-        A CONNECT cannot be declined so.
-        """
-        method = self._parser.get_method()
-        if method == b"CONNECT":
-            self._refuse(HTTPStatus.BAD_REQUEST, "CONNECT is for proxies of another kind")
-            return
-        head = http1.encode_head(method, self._target, http1.without_upgrade(self._headers))
-        self._parser = httptools.HttpRequestParser(self)
-        self.data_received(head + rest)
-
-    # What the upstream calls.
-
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
+    # What the connection to the server calls.
 
     def answered(self, *, keep_alive: bool) -> None:
-        self._upstream = None
+        self._answering = None
         if keep_alive:
             self._next()
         else:
             self._transport.close()
 
     def _next(self) -> None:
-        if self._upstream is None and self._waiting and not self._transport.is_closing():
+        if self._answering is None and self._waiting and not self._transport.is_closing():
             exchange = self._exchange(self._waiting.popleft())
-            self._upstream = Upstream(self._server, self, exchange)
-            self._upstream.start()
+            self._answering = UpstreamConnection(self._upstream, self, exchange)
+            self._answering.start()
 
-    def _refuse(self, status: HTTPStatus, reason: str) -> None:
-        if self._upstream is None and not self._transport.is_closing():
-            kind = "invalid_request_error"
-            self.write(http1.encode_error(status, f"tap: {reason}", kind, keep_alive=False))
-        self._transport.close()
+    def _refuse(self, reason: str) -> None:
+        """Answers with an error, unless another answer is under way, and reads no more requests."""
+        if self._answering is not None or self._transport.is_closing():
+            self._transport.close()
+            return
+        message, kind = f"tap: {reason}", "invalid_request_error"
+        self.write(http1.encode_error(HTTPStatus.BAD_REQUEST, message, kind, keep_alive=False))
+        # The client closes the connection. Closing it here, with a body still on its way, would
+        # reset it, and the client could lose the answer.
+        self._transport.write_eof()
+        self._refused = True

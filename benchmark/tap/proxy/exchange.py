@@ -1,4 +1,4 @@
-"""What a proxy tells of one request on its way, and asks."""
+"""How a proxy reports the events of one request, and asks what to pass on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from benchmark.tap.proxy.http1 import Headers, Request
 
 
 class Exchange:
-    """One request and its answer. This one passes unchanged; a subclass may watch and change it.
+    """One request and its answer, which pass unchanged. A subclass may record and change them.
 
     ``request`` is what is sent on. Times are those of ``time.monotonic()``.
     """
@@ -15,19 +15,19 @@ class Exchange:
         self.request = request
 
     def sent(self, at: float) -> None:
-        """The connection stands, the request goes out."""
+        """The connection is open and the request goes out."""
 
     def answered(self, status: int, headers: Headers) -> bool:
-        """The head of the answer is here. Returns whether its body may change its length."""
+        """The head of the answer has come. Returns whether the length of the body may change."""
         return False
 
     def passes(self, body: bytes, at: float) -> bytes:
-        """A part of the body, read at that time. Returns what to pass on of it."""
+        """A part of the body was read. Returns what to pass on."""
         return body
 
     def ended(self, at: float) -> bytes:
-        """The answer is whole; the client cannot know yet. Returns what to add to its body."""
+        """The answer is complete, which the client cannot know yet. Returns what to add to it."""
         return b""
 
     def broke(self, reason: str, at: float) -> None:
-        """No answer came, or only a part of one."""
+        """No answer came, or only a part of it."""

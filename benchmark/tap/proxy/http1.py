@@ -33,35 +33,34 @@ _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
 @dataclass
 class Request:
-    """A request, read whole.
-
-    ``target`` is path and query as they came, percent signs and all; ``headers`` are those that
-    concern the server. ``reads_chunks``: the client speaks HTTP/1.1. ``keep_alive``: it may send
-    another request on its connection.
-    """
+    """A request, read whole."""
 
     method: bytes
     target: bytes
+    """Path and query as they came, still percent-encoded."""
     headers: Headers
+    """Those that are meant for the server."""
     body: bytes
     reads_chunks: bool = True
+    """Whether the client speaks HTTP/1.1."""
     keep_alive: bool = True
+    """Whether the client may send another request on its connection."""
 
 
 @dataclass(frozen=True)
 class Framing:
-    """How an answer is passed on, by what came and what its client can read.
-
-    ``head`` is to be written before all else. ``bodiless``: nothing follows it, whatever its
-    headers say. ``until_close``: the server ends the body by closing the connection. ``chunked``:
-    the client reads it in chunks. ``keep_alive``: the client sees its end and may send more.
-    """
+    """How an answer is passed on. It depends on what came and on what the client can read."""
 
     head: bytes
+    """Written before everything else."""
     bodiless: bool
+    """Nothing follows the head, whatever its headers say."""
     until_close: bool
+    """The server ends the body by closing the connection."""
     chunked: bool
+    """The client gets the body in chunks."""
     keep_alive: bool
+    """The client can see where the answer ends, and may send another request."""
 
     def encode(self, data: bytes, last: bool) -> bytes:
         """The next part of the body."""
@@ -115,25 +114,13 @@ def end_to_end(headers: Headers) -> Headers:
     return without(headers, *_HOP_BY_HOP, *listed)
 
 
-def without_upgrade(headers: Headers) -> Headers:
-    """All but the offer of another protocol."""
-    kept = without(headers, b"connection", b"upgrade")
-    options = b",".join(value for name, value in headers if name.lower() == b"connection")
-    others = [option for option in options.split(b",") if option.strip().lower() != b"upgrade"]
-    return [*kept, (b"Connection", b",".join(others))] if others else kept
-
-
-def encode_head(method: bytes, target: bytes, headers: Headers) -> bytes:
-    """A request without its body."""
-    return b"%b %b HTTP/1.1\r\n" % (method, target) + _lines(headers)
-
-
 def encode_request(request: Request, host: bytes) -> bytes:
     """The whole message, for a connection of its own."""
     headers = [(b"Host", host), *request.headers, (b"Connection", b"close")]
     if request.body or request.method in _WITH_BODY:
         headers.append((b"Content-Length", b"%d" % len(request.body)))
-    return encode_head(request.method, request.target, headers) + request.body
+    head = b"%b %b HTTP/1.1\r\n" % (request.method, request.target)
+    return head + _lines(headers) + request.body
 
 
 def encode_error(status: HTTPStatus, message: str, kind: str, *, keep_alive: bool) -> bytes:

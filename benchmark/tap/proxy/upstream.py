@@ -1,9 +1,10 @@
-"""The server's side: a connection for each request, whose answer is passed on as it comes."""
+"""The server's side: a connection for each request. Its answer is passed on as it comes."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Protocol, cast
 from urllib.parse import urlsplit
@@ -16,10 +17,10 @@ from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Framing, Headers
 
 
-class Server:
-    """Where requests are sent: the base URL of a server.
+class Upstream:
+    """The server that requests are sent to, given by its base URL.
 
-    ``stall_seconds`` is how long it may say nothing, or take to accept a connection.
+    ``stall_seconds`` is how long it may send nothing, or take to accept a connection.
     """
 
     def __init__(self, url: str, stall_seconds: float) -> None:
@@ -44,39 +45,31 @@ class Server:
 
 
 class Client(Protocol):
-    """Whom an answer is passed on to."""
+    """Receives the response."""
 
     paused: bool
-
-    def write(self, data: bytes) -> None:
-        """Sends it as soon as can be."""
+    """Whether the client reads more slowly than the server sends."""
+    write: Callable[[bytes], None]
+    """Sends bytes as soon as possible."""
 
     def answered(self, *, keep_alive: bool) -> None:
-        """All is written."""
+        """Everything is written."""
 
 
 class _Answer:
-    """What has come of an answer; ``status`` is None until its head is complete.
-
-    A server that says more than the one answer is not listened to.
-    """
+    """What has come of an answer. Whatever the server sends after the one answer is ignored."""
 
     def __init__(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
+        parser = httptools.HttpResponseParser(self)
+        self.feed = parser.feed_data
+        self._status_code = parser.get_status_code
         self._parts: list[bytes] = []
-        self.status: int | None = None
+        self.status: int | None = None  # until the head is complete
         self.reason, self.headers = b"", Headers()
         self.complete = False
 
-    def feed(self, data: bytes) -> None:
-        """Raises HttpParserError."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            raise httptools.HttpParserError("it changes the protocol, unasked") from None
-
     def take(self) -> bytes:
-        """What has come of the body since the last time."""
+        """What has come of the body since the last call."""
         body = b"".join(self._parts)
         self._parts.clear()
         return body
@@ -92,7 +85,7 @@ class _Answer:
             self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
+        status = self._status_code()
         if self.status is None and status >= HTTPStatus.OK:
             self.status = status
 
@@ -107,11 +100,11 @@ class _Answer:
             self.complete = True
 
 
-class Upstream(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One request's connection to the server. ``start`` it; it tells ``client`` when it is over."""
 
-    def __init__(self, server: Server, client: Client, exchange: Exchange) -> None:
-        self._server = server
+    def __init__(self, upstream: Upstream, client: Client, exchange: Exchange) -> None:
+        self._upstream = upstream
         self._client = client
         self._exchange = exchange
         self._answer = _Answer()
@@ -144,7 +137,7 @@ class Upstream(asyncio.Protocol):
 
     async def _connect(self) -> None:
         try:
-            await self._server.connect(self)
+            await self._upstream.connect(self)
         except asyncio.TimeoutError:
             self._stall()
         except OSError as error:
@@ -161,7 +154,7 @@ class Upstream(asyncio.Protocol):
             return
         if self._client.paused:
             self.pause()
-        message = http1.encode_request(self._exchange.request, self._server.host)
+        message = http1.encode_request(self._exchange.request, self._upstream.host)
         self._heard = time.monotonic()
         self._exchange.sent(self._heard)
         self._transport.write(message)
@@ -172,15 +165,17 @@ class Upstream(asyncio.Protocol):
         if self._over:  # TLS delivers what it has read, even when nobody listens any more
             return
         at = self._heard = time.monotonic()
-        malformed: httptools.HttpParserError | None = None
+        malformed = ""
         try:
             self._answer.feed(data)
         except httptools.HttpParserCallbackError:
             raise
+        except httptools.HttpParserUpgrade:
+            malformed = "it changes the protocol, which the tap never asks for"
         except httptools.HttpParserError as error:
-            malformed = error
+            malformed = str(error)
         self._pass(at)
-        if malformed is not None:
+        if malformed:
             self._break(HTTPStatus.BAD_GATEWAY, f"malformed answer: {malformed}")
 
     @override
@@ -205,7 +200,8 @@ class Upstream(asyncio.Protocol):
         body = b"" if self._framing.bodiless else self._answer.take()
         if body:
             body = self._exchange.passes(body, at)
-        # Of a bodiless one the parser cannot know, and waits for what the headers speak of.
+        # The parser does not know that this answer has no body, and waits for the one that the
+        # headers announce.
         complete = self._answer.complete or self._framing.bodiless
         if complete:
             body += self._exchange.ended(at)
@@ -223,8 +219,8 @@ class Upstream(asyncio.Protocol):
         return http1.frame(request, status, self._answer.reason, headers, changes=changes)
 
     def _watch(self) -> None:
-        """Looks whether the server has been silent for too long, as often as it could be."""
-        limit = self._server.stall_seconds
+        """Checks for a silent server, as soon as it can have been silent for too long."""
+        limit = self._upstream.stall_seconds
         left = limit if self._client.paused else self._heard + limit - time.monotonic()
         if left > 0:
             self._timer = asyncio.get_running_loop().call_later(left, self._watch)
@@ -232,7 +228,7 @@ class Upstream(asyncio.Protocol):
             self._stall()
 
     def _stall(self) -> None:
-        limit = self._server.stall_seconds
+        limit = self._upstream.stall_seconds
         self._break(HTTPStatus.GATEWAY_TIMEOUT, f"stalled: nothing came for {limit:g} s")
 
     def _break(self, status: HTTPStatus, reason: str) -> None:
@@ -240,7 +236,7 @@ class Upstream(asyncio.Protocol):
             return
         self._exchange.broke(reason, time.monotonic())
         self._leave()
-        # Once begun, the client has to see a broken answer, not one that seems to end well.
+        # A client that has a part of the answer must see that it is broken.
         keep_alive = self._framing is None and self._exchange.request.keep_alive
         if self._framing is None:
             error = f"tap: {reason}"

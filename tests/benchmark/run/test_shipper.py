@@ -56,9 +56,13 @@ def test_failed_requests_and_the_warm_up_are_not_published(folder: Path) -> None
 
 def write(folder: Path, variant: str, latencies: list[float]) -> None:
     """llmperf's file of one turn."""
-    fields = {"ttft_s": 0.1, "end_to_end_latency_s": 1, "number_output_tokens": 8}
+    fields: dict[str, object] = {
+        "ttft_s": 0.1,
+        "end_to_end_latency_s": 1,
+        "number_output_tokens": 8,
+    }
     responses = [
-        fields | {"inter_token_latency_s": value, "error_code": None if value else 500}
+        {**fields, "inter_token_latency_s": value, "error_code": None if value else 500}
         for value in latencies
     ]
     path = load_results(folder, TURN, variant) / "m_individual_responses.json"
