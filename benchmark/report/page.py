@@ -158,7 +158,7 @@ def _verdicts(summary: Summary) -> Iterator[_Line]:
             times=intervals.times(speedup) if speedup else wording.MISSING,
             bar=_bar(speedup, place) if speedup else None,
             colour=colours[faster].role if faster else "muted",
-            notes=case.notes if cell is case.compared[0][0] else (),
+            notes=case.notes if cell is case.compared[-1][0] else (),
         )
 
 

@@ -50,10 +50,11 @@ def render_results(run: Results, columns: int = WIDTH) -> str:
 def render_ledgers(records: Iterable[Record], columns: int = WIDTH) -> str:
     """The table of ledgers without a configuration, as wide as that of ``render_results``."""
     summary = summarise_ledgers(records)
+    if summary.started is None or summary.ended is None:
+        return "There is no request that counts: a warm-up does not.\n"
     requests = sum(cell.requests for case in summary.cases for cell in case.cells)
-    heading = f"{summary.subject or 'Nothing'}: {wording.count(requests, 'request')}"
-    if summary.started is not None and summary.ended is not None:
-        heading += f", {wording.period(summary.started, summary.ended)}"
+    period = wording.period(summary.started, summary.ended)
+    heading = f"{summary.subject}: {wording.count(requests, 'request')}, {period}"
     return _page(summary, [heading], [*_case_notes(summary), *_explanations(summary)], columns)
 
 
@@ -74,7 +75,7 @@ def _heading(run: Results) -> Iterator[str]:
     given = any(case.prompts for case in run.config.test_cases)
     prompts = "prompts of a file" if given else f"{load.mean_input_tokens} tokens in"
     yield (
-        f"{run.config.experiment}: {run.summary.subject}, {run.config.model} "
+        f"{run.config.experiment}: {run.summary.subject}, on {run.config.model} "
         f"at concurrency {load.concurrency}"
     )
     yield (

@@ -1,7 +1,8 @@
 """Runs made up for the tests: a folder as the benchmark leaves it, with known figures in it.
 
-The times follow speculative decoding: a step of SD costs ``SD_STEP`` seconds and yields one token
-plus the drafts accepted; Base yields one token every ``BASE_STEP`` seconds.
+The times follow speculative decoding: a step of a variant with a window costs ``SD_STEP`` seconds
+and yields one token plus the accepted drafts. A baseline yields one token every ``BASE_STEP``
+seconds.
 """
 
 from __future__ import annotations
@@ -16,12 +17,30 @@ Line = dict[str, Any]
 
 BASE_STEP = 0.045
 SD_STEP = 0.064
-WINDOW = 7
 STARTED = 1_780_000_000.0
 CONCURRENCY = 4
 
 # Acceptance per drafted token: 4.3 tokens a step give 3x, 1.42 give 1x.
 ACCEPTANCE = {"structured": 0.84, "open-ended": 0.297}
+
+ARTICLE: tuple[Line, ...] = (
+    {"name": "Base", "endpoint": "http://127.0.0.1:8000/v1", "baseline": None, "batch": 4},
+    {
+        **{"name": "SD", "endpoint": "http://127.0.0.1:8001/v1", "baseline": "Base", "batch": 4},
+        **{"mode": "fused", "draft": "Qwen/Qwen3-1.7B", "window": 7},
+    },
+)
+TWO_WINDOWS: tuple[Line, ...] = (
+    ARTICLE[0],
+    {**ARTICLE[1], "name": "k3", "window": 3},
+    {**ARTICLE[1], "name": "k7"},
+)
+TWO_BASELINES: tuple[Line, ...] = (
+    ARTICLE[0],
+    {**ARTICLE[1], "name": "k7"},
+    {**ARTICLE[0], "name": "Base-b8", "batch": 8},
+    {**ARTICLE[1], "name": "k7-b8", "baseline": "Base-b8", "batch": 8},
+)
 
 CASES: tuple[tuple[str, str, bool], ...] = (
     ("repetition", "structured", True),
@@ -35,12 +54,13 @@ def config(
     requests: int = 8,
     rounds: int = 3,
     output_tokens: int = 100,
+    variants: Iterable[Line] = ARTICLE,
 ) -> Line:
     """The content of ``config.json``."""
     return {
         "experiment": "article",
         "model": "Qwen/Qwen3-32B",
-        "endpoints": {"Base": "http://127.0.0.1:8000/v1", "SD": "http://127.0.0.1:8001/v1"},
+        "variants": [*variants],
         "region": "us-east-2",
         "bucket": "article-results",
         "load": {
@@ -84,7 +104,7 @@ def ledger(configuration: Line, seed: int = 1) -> list[Line]:
     for number in range(load["rounds"] + 1):
         for case in configuration["test_cases"]:
             took = 0.0
-            for variant in ("Base", "SD"):
+            for variant in configuration["variants"]:
                 part = list(_part(configuration, case, variant, number, clock, chance))
                 took = max([took, *(line["sent"] + line["end"] - clock for line in part)])
                 lines += part
@@ -133,20 +153,22 @@ def uncounted(line: Line) -> Line:
 
 
 def _part(
-    configuration: Line, case: Line, variant: str, number: int, clock: float, chance: random.Random
+    configuration: Line, case: Line, variant: Line, number: int, clock: float, chance: random.Random
 ) -> Iterator[Line]:
     load = configuration["load"]
     amount = load["concurrency"] if number == 0 else load["requests"]
     start = clock
     for index in range(amount):
-        chunks = _chunks(case["structure"], variant, load["mean_output_tokens"], chance)
+        chunks = _chunks(
+            case["structure"], variant.get("window"), load["mean_output_tokens"], chance
+        )
         took = chunks[-1][0] + 0.002
         yield {
             "run": "article-20260521-0940",
-            "variant": variant,
+            "variant": variant["name"],
             "case": case["name"],
             "round": number,
-            "request": f"{case['name']}-{variant}-{number}-{index}",
+            "request": f"{case['name']}-{variant['name']}-{number}-{index}",
             "sent": start + index % load["concurrency"] * 0.001,
             "status": 200,
             "error": None,
@@ -161,21 +183,23 @@ def _part(
             start += took + 0.05
 
 
-def _chunks(structure: str, variant: str, tokens: int, chance: random.Random) -> list[list[float]]:
+def _chunks(
+    structure: str, window: int | None, tokens: int, chance: random.Random
+) -> list[list[float]]:
     pace = chance.gauss(1, 0.02)
     offset = 0.21 * chance.gauss(1, 0.05)
     chunks, written = [[offset, 1]], 1
     while written < tokens:
-        size = 1 if variant == "Base" else _step(ACCEPTANCE[structure], chance)
+        size = 1 if window is None else _step(ACCEPTANCE[structure], window, chance)
         size = min(size, tokens - written)
-        offset += (BASE_STEP if variant == "Base" else SD_STEP) * pace
+        offset += (BASE_STEP if window is None else SD_STEP) * pace
         chunks.append([offset, size])
         written += size
     return chunks
 
 
-def _step(acceptance: float, chance: random.Random) -> int:
+def _step(acceptance: float, window: int, chance: random.Random) -> int:
     size = 1
-    while size < WINDOW and chance.random() < acceptance:
+    while size < window and chance.random() < acceptance:
         size += 1
     return size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmark.analysis.summary import Cell
 from benchmark.config import Config
 from benchmark.record import Record
 
@@ -13,7 +14,7 @@ def settings(**changes: Any) -> dict[str, Any]:
     return {
         "experiment": "article",
         "model": "Qwen/Qwen3-32B",
-        "endpoints": {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"},
+        "variants": variants(Base="http://127.0.0.1:1/v1", SD="http://127.0.0.1:2/v1"),
         "region": "us-east-2",
         "bucket": "results-bucket",
         "load": load(),
@@ -30,6 +31,15 @@ def settings(**changes: Any) -> dict[str, Any]:
         },
         "settings": {"Target": "Qwen/Qwen3-32B"},
     } | changes
+
+
+def variants(**endpoints: str) -> list[dict[str, Any]]:
+    """``variants`` of ``settings``, from names and base URLs; the first is the only baseline."""
+    first = next(iter(endpoints))
+    return [
+        {"name": name, "endpoint": url, "baseline": None if name == first else first}
+        for name, url in endpoints.items()
+    ]
 
 
 def load(**changes: Any) -> dict[str, Any]:
@@ -71,3 +81,23 @@ def record(**changes: Any) -> Record:
         "end": 0.5,
     }
     return Record(**(values | changes))
+
+
+def cell(variant: str, **changes: Any) -> Cell:
+    """A cell of 24 good requests, of which nothing else is known."""
+    values: dict[str, Any] = {
+        "variant": variant,
+        "test_case": "counting",
+        "load": None,
+        "requests": 24,
+        "errors": 0,
+        "most_frequent_error": None,
+        "expected": None,
+        "measures": {},
+        "tokens_per_second": None,
+        "tokens_per_second_interval": None,
+        "usd_per_million_output_tokens": None,
+        "usd_per_million_output_tokens_interval": None,
+        "steps": None,
+    }
+    return Cell(**(values | changes))

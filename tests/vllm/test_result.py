@@ -5,23 +5,20 @@ from __future__ import annotations
 import re
 import statistics
 
-from benchmark.analysis.summary import Arm, Case, Percentiles
-from benchmark.names import VARIANTS
+from benchmark.analysis.summary import Case, Cell
+from benchmark.metrics import TIME_PER_OUTPUT_TOKEN, TTFT, Metric
 from tests.vllm.conftest import Rehearsed
 
 
-def median(sample: Percentiles | None) -> float:
+def median(cell: Cell, metric: Metric) -> float:
+    sample = cell.measure(metric)
     assert sample is not None
     return sample.p50
 
 
-def token_time(arm: Arm) -> float:
-    return median(arm.time_per_output_token)
-
-
-def ratio(case: Case) -> float:
-    """SD's time per output token by that of Base."""
-    return token_time(case.speculative) / token_time(case.base)
+def ratio(case: Case, metric: Metric = TIME_PER_OUTPUT_TOKEN) -> float:
+    """SD's median by that of Base."""
+    return median(case.cell("SD"), metric) / median(case.cell("Base"), metric)
 
 
 def test_every_request_succeeds_and_every_token_is_counted(rehearsed: Rehearsed) -> None:
@@ -43,10 +40,7 @@ def test_open_ended_prompts_neither_gain_nor_lose_much(rehearsed: Rehearsed) -> 
 
 def test_the_prefill_stays_as_it_is(rehearsed: Rehearsed) -> None:
     # Over all cases: six prefills of one, on a core that others use too, scatter by a quarter.
-    ratios = [
-        median(case.speculative.ttft) / median(case.base.ttft)
-        for case in rehearsed.run.summary.cases
-    ]
+    ratios = [ratio(case, TTFT) for case in rehearsed.run.summary.cases]
     assert 1 / 1.2 <= statistics.geometric_mean(ratios) <= 1.2
 
 
@@ -62,8 +56,8 @@ def test_drafts_of_structured_prompts_are_accepted(rehearsed: Rehearsed) -> None
 
 def test_ledger_and_server_count_the_same(rehearsed: Rehearsed) -> None:
     compared = {(check.case, check.variant): check for check in rehearsed.run.checks}
-    cases = [case.name for case in rehearsed.run.summary.cases]
-    assert compared.keys() == {(case, variant) for case in cases for variant in VARIANTS}
+    cells = [cell for case in rehearsed.run.summary.cases for cell in case.cells]
+    assert compared.keys() == {(cell.test_case, cell.variant) for cell in cells}
     for (case, variant), check in compared.items():
         figures = {figure.name: figure for figure in check.figures}
         assert figures["tokens"].ledger == figures["tokens"].server

@@ -1,8 +1,9 @@
-"""Where two answers part."""
+"""Where greedy answers begin to differ."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,11 @@ class Answering:
         return web.json_response({"choices": [self.choice]})
 
 
-def compared(base: Answering, speculative: Answering) -> list[Divergence]:
+def compared(**answering: Answering) -> list[Divergence]:
     async def scenario() -> list[Divergence]:
-        async with base as one, speculative as other:
-            return await compare(samples.config(endpoints={"Base": one, "SD": other}))
+        async with AsyncExitStack() as stack:
+            urls = {name: await stack.enter_async_context(one) for name, one in answering.items()}
+            return await compare(samples.config(variants=samples.variants(**urls)))
 
     return asyncio.run(scenario())
 
@@ -61,13 +63,27 @@ def said(text: str, *tokens: int) -> Answering:
 def test_the_first_difference(
     base: Answering, speculative: Answering, unit: str, length: int, first: int | None
 ) -> None:
-    expected = [Divergence(name, unit, length, first) for name in ("counting", "sonnets")]
-    assert compared(base, speculative) == expected
+    expected = [Divergence("SD", name, unit, length, first) for name in ("counting", "sonnets")]
+    assert compared(Base=base, SD=speculative) == expected
 
 
-def test_both_are_asked_the_same_greedily() -> None:
+def test_each_variant_is_compared_with_its_baseline() -> None:
+    found = compared(Base=said("one two"), k3=said("one two"), k7=said("one three"))
+    assert [(one.variant, one.case, one.first) for one in found] == [
+        ("k3", "counting", None),
+        ("k7", "counting", 2),
+        ("k3", "sonnets", None),
+        ("k7", "sonnets", 2),
+    ]
+
+
+def test_a_baseline_alone_is_compared_with_nothing() -> None:
+    assert compared(Base=said("one")) == []
+
+
+def test_all_are_asked_the_same_greedily() -> None:
     base, speculative = said("one"), said("one")
-    compared(base, speculative)
+    compared(Base=base, SD=speculative)
     assert base.asked == speculative.asked
     assert {body["temperature"] for body in base.asked} == {0}
     assert {body["max_tokens"] for body in base.asked} == {20}
@@ -75,12 +91,19 @@ def test_both_are_asked_the_same_greedily() -> None:
 
 
 def test_an_endpoint_that_does_not_answer_is_left_out() -> None:
-    config = samples.config(endpoints={"Base": "http://127.0.0.1:1/v1", "SD": "http://x.invalid"})
-    assert asyncio.run(compare(config)) == []
+    async def scenario() -> list[Divergence]:
+        async with said("one") as base, said("one") as other:
+            urls = {"Base": base, "k3": "http://127.0.0.1:1/v1", "k7": other}
+            return await compare(samples.config(variants=samples.variants(**urls)))
+
+    assert {one.variant for one in asyncio.run(scenario())} == {"k7"}
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    found = (Divergence("counting", "token", 80, None), Divergence("sonnets", "word", 9, 4))
+    found = (
+        Divergence("SD", "counting", "token", 80, None),
+        Divergence("k7", "sonnets", "word", 9, 4),
+    )
     write(tmp_path, found)
     assert read(tmp_path) == found
     assert read(tmp_path / "elsewhere") == ()

@@ -42,6 +42,13 @@ def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()).strip() for node in ElementTree.fromstring(svg).iter()]
 
 
+@pytest.fixture
+def _unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of the words alone: turning figures into files is what takes the time."""
+    monkeypatch.setattr(canvas, "to_svg", lambda *_: "")
+    monkeypatch.setattr(canvas, "to_png", lambda *_: b"")
+
+
 def missing(folder: Path, lines: list[generated.Line]) -> dict[str, str]:
     run = results.read(generated.write(folder, CONFIG, lines))
     return {drawing.name: drawing.missing for drawing in figures.draw(run) if drawing.missing}
@@ -99,12 +106,8 @@ def test_llmperf_is_contradicted_where_it_calls_sd_slower(drawings: dict[str, Dr
     assert "as published" in drawings["llmperf"].caption
 
 
-def test_llmperf_formula_is_labelled_where_llmperf_did_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The words alone: turning figures into files is what takes the time.
-    monkeypatch.setattr(canvas, "to_svg", lambda *_: "")
-    monkeypatch.setattr(canvas, "to_png", lambda *_: b"")
+@pytest.mark.usefixtures("_unpainted")
+def test_llmperf_formula_is_labelled_where_llmperf_did_not_run(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, CONFIG, LINES))
     caption = next(d.caption for d in figures.draw(run) if d.name == "llmperf")
     assert "by its formula on the same streams" in caption
@@ -122,7 +125,59 @@ def test_throughput_and_cost_have_intervals(drawings: dict[str, Drawing], name: 
     assert drawings[name].svg.count(f'id="{name}-LineCollection_') == 6
 
 
-def test_one_variant_only(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def of_four(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawing]:
+    """Two baselines, each with one variant."""
+    configuration = generated.config(variants=generated.TWO_BASELINES)
+    lines = generated.ledger(configuration)
+    folder = generated.write(tmp_path_factory.mktemp("four"), configuration, lines)
+    generated.write_llmperf(folder, lines)
+    return {drawing.name: drawing for drawing in figures.draw(results.read(folder))}
+
+
+def test_four_variants_are_drawn_each_in_its_colour(of_four: dict[str, Drawing]) -> None:
+    assert tuple(of_four) == NAMES
+    assert not any(drawing.missing for drawing in of_four.values())
+    compared = {"tokens-per-step", "speed-up"}
+    for name, drawing in of_four.items():
+        used = set(re.findall(r"--(variant-\d)", drawing.svg))
+        expected = {"variant-2", "variant-4"} if name in compared else set()
+        assert used == (expected or {f"variant-{number}" for number in (1, 2, 3, 4)}), name
+
+
+def test_four_variants_are_named(of_four: dict[str, Drawing]) -> None:
+    for name in ("end-to-end", "inter-token", "ttft"):
+        found = texts(of_four[name].svg)
+        for variant in ("Base", "k7", "Base-b8", "k7-b8"):
+            assert f"━━ {variant}, structured" in found
+    for name in ("throughput", "cost", "llmperf"):
+        assert {"Base", "k7", "Base-b8", "k7-b8"} <= set(texts(of_four[name].svg))
+    assert {"k7", "k7-b8", "end to end"} <= set(texts(of_four["speed-up"].svg))
+    assert "repetition, k7-b8 · true" in texts(of_four["llmperf"].svg)
+
+
+@pytest.mark.usefixtures("_unpainted")
+def test_a_baseline_alone_has_no_figures_of_comparisons(tmp_path: Path) -> None:
+    configuration = generated.config(variants=generated.ARTICLE[:1], rounds=1)
+    lines = generated.ledger(configuration)
+    run = results.read(generated.write(tmp_path, configuration, lines))
+    drawings = figures.draw(run)
+    assert {drawing.name for drawing in drawings} == {*NAMES} - {
+        "tokens-per-step",
+        "llmperf",
+        "speed-up",
+    }
+    assert not any(drawing.missing for drawing in drawings)
+
+
+@pytest.mark.usefixtures("_unpainted")
+def test_without_a_price_there_is_no_figure_of_the_cost(tmp_path: Path) -> None:
+    run = results.read(generated.write(tmp_path, CONFIG | {"cost": None}, LINES))
+    assert [drawing.name for drawing in figures.draw(run)] == [*NAMES[:-1]]
+
+
+@pytest.mark.usefixtures("_unpainted")
+def test_one_of_two_variants_measured(tmp_path: Path) -> None:
     found = missing(tmp_path, [line for line in LINES if line["variant"] == "Base"])
     assert set(found) == {"tokens-per-step", "llmperf", "speed-up"}
 

@@ -106,7 +106,7 @@ def test_identifiers_are_unique(page: str) -> None:
 
 def test_it_follows_the_colour_scheme_of_the_page(page: str) -> None:
     assert "@media (prefers-color-scheme: dark)" in page
-    for role in ("paper", "ink", "muted", "rule", "base", "sd"):
+    for role in ("paper", "ink", "muted", "rule", "variant-1", "variant-8"):
         assert page.count(f"--{role}: #") == 2
 
 
@@ -154,9 +154,9 @@ def test_throughput_and_cost_have_intervals(run: Path, page: str) -> None:
     assert "Together, 95 % interval" in text
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     for case in summary["cases"]:
-        for arm in (case["base"], case["speculative"]):
+        for cell in case["cells"]:
             speed, usd = (
-                arm[f"{name}_interval"]
+                cell[f"{name}_interval"]
                 for name in ("tokens_per_second", "usd_per_million_output_tokens")
             )
             said = "{point:.1f} ({low:.1f}-{high:.1f})".format(**speed)
@@ -176,9 +176,57 @@ def test_what_a_user_wrote_is_escaped(tmp_path: Path) -> None:
     assert structure.open == []
 
 
+@pytest.mark.usefixtures("_without_figures")
+def test_three_variants_have_a_line_each_in_every_table(tmp_path: Path) -> None:
+    configuration = generated.config(variants=generated.TWO_WINDOWS)
+    lines = generated.ledger(configuration)
+    path = write_report(generated.write(tmp_path, configuration, lines))
+    page = path.read_text(encoding="utf-8")
+    structure = Structure()
+    structure.feed(page)
+    assert structure.open == []
+    text = visible(page)
+    assert text.startswith("article: k3, k7 against Base")
+    assert re.search(r"Of 3 test cases: k3 is faster in 2, .+ in 1; k7 is faster in 2, ", text)
+    # Three tables of every variant in three cases, and one of what is compared.
+    for position, amount in ((1, 9), (2, 12), (3, 12)):
+        assert page.count(f'<th scope="row" class="variant-{position}">') == amount
+    assert page.count('<article class="verdict') == 6
+    assert "mode fused, draft Qwen/Qwen3-1.7B, window 3, batch 4" in text
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_several_baselines_are_named(tmp_path: Path) -> None:
+    configuration = generated.config(variants=generated.TWO_BASELINES, requests=4, rounds=2)
+    lines = generated.ledger(configuration)
+    path = write_report(generated.write(tmp_path, configuration, lines))
+    text = visible(path.read_text(encoding="utf-8"))
+    assert "faster than Base here" in text
+    assert "faster than Base-b8 here" in text
+    assert "k7 against Base; k7-b8 against Base-b8" in text
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_a_baseline_alone_without_a_price(tmp_path: Path) -> None:
+    configuration = generated.config(variants=generated.ARTICLE[:1]) | {"cost": None}
+    lines = [
+        generated.fail(line) if line["request"] == "counting-Base-1-0" else line
+        for line in generated.ledger(configuration)
+    ]
+    path = write_report(generated.write(tmp_path, configuration, lines))
+    text = visible(path.read_text(encoding="utf-8"))
+    assert "Base in 3 test cases" in text
+    assert "Base: 1 of 24 requests failed" in text
+    # Beside the definitions, which say what they would be.
+    tables = text[: text.index("Definitions")]
+    for word in ("Verdict", "Speed-up", "USD", "$"):
+        assert word not in tables
+    assert "What the cost rests on" not in text
+
+
 def test_one_variant_missing(tmp_path: Path) -> None:
     text = drawn(tmp_path, [line for line in LINES if line["variant"] == "SD"])
-    assert "There is no verdict for 3 of 3 test cases" in text
+    assert "There is no verdict on SD for 3 of 3 test cases" in text
     assert "Base was not measured at all" in text
     assert "Not drawn: Speed-up at concurrency 4" in text
 
@@ -239,11 +287,11 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     )
     with Journal(folder / COUNTERS) as journal:
         journal.append(count)
-    greedy.write(folder, [Divergence("counting", "token", 100, 17)])
+    greedy.write(folder, [Divergence("SD", "counting", "token", 100, 17)])
     write_report(folder)
     text = visible((folder / "report.html").read_text())
     assert f"tokens {tokens:,} {2 * tokens:,} 50.00%" in text
     assert f"steps {steps:,} {steps:,} 0.00%" in text
     assert "Tokens are those of the answers that ended. Steps are passes of the model" in text
-    assert "counting token 17 of 100" in text
+    assert "counting SD : token 17 of 100" in text
     assert "own count, 50.0% apart" in text[: text.index("Verdict per test case")]

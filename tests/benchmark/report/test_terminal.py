@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import sys
 import termios
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmark.errors import ConfigError
+from benchmark.ledger import read_ledger
 from benchmark.report import results, terminal
 from tests.benchmark import generated_runs as generated
 
@@ -19,11 +21,11 @@ CONFIG = generated.config()
 LINES = generated.ledger(CONFIG)
 
 
-def rows(text: str, name: str) -> tuple[str, str]:
-    """The two lines of a test case: Base and SD."""
+def rows(text: str, name: str, variants: int = 2) -> list[str]:
+    """The lines of a test case: one for each variant."""
     lines = text.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith(name) and " Base " in line)
-    return lines[first], lines[first + 1]
+    return lines[first : first + variants]
 
 
 def tables(text: str) -> list[str]:
@@ -38,13 +40,62 @@ def tables(text: str) -> list[str]:
 def test_whole_run(tmp_path: Path) -> None:
     text = terminal.render(generated.write(tmp_path, CONFIG, LINES))
     base, speculative = rows(text, "repetition")
-    assert "3.0x" in base
     assert speculative.split()[:2] == ["structured", "SD"]
-    assert speculative.endswith("faster")
-    assert "0/24" in base
-    assert rows(text, "open-ended")[1].endswith("undecided")
-    assert "at concurrency 4" in text
+    assert re.search(r" 3\.0x  \d\.\d-\d\.\d$", speculative)
+    assert base.endswith(" 0/24")
+    assert "SD is 3.0x faster here" in text
+    assert "article: SD against Base, on Qwen/Qwen3-32B at concurrency 4" in text
     assert "rate" not in text.replace("decorate", "")
+
+
+def test_a_line_for_each_variant(tmp_path: Path) -> None:
+    configuration = generated.config(variants=generated.TWO_WINDOWS)
+    text = terminal.render(
+        generated.write(tmp_path, configuration, generated.ledger(configuration))
+    )
+    base, three, seven = rows(text, "repetition", variants=3)
+    assert "x  " not in base
+    assert three.split()[:2] == ["structured", "k3"]
+    assert re.search(r" 1\.\d+x  \S+$", three)
+    assert seven.split()[0] == "k7"
+    assert re.search(r" 3\.\d+x  \S+$", seven)
+    (table,) = tables(text)
+    assert table.count(" k3 ") == table.count(" k7 ") == table.count(" Base ") == 3
+
+
+def test_a_variant_alone_has_no_speed_up(tmp_path: Path) -> None:
+    configuration = generated.config(variants=generated.ARTICLE[:1])
+    text = terminal.render(
+        generated.write(tmp_path, configuration, generated.ledger(configuration))
+    )
+    (base,) = rows(text, "repetition", variants=1)
+    assert "0/24" in base
+    assert "speed-up" not in text
+    assert "verdict" not in text
+
+
+def test_without_a_price_there_is_no_cost(tmp_path: Path) -> None:
+    text = terminal.render(generated.write(tmp_path, CONFIG | {"cost": None}, LINES))
+    assert "USD" not in text
+    assert "$" not in text
+
+
+def test_ledgers_without_a_configuration(tmp_path: Path) -> None:
+    folder = generated.write(tmp_path, CONFIG, LINES)
+    whole = terminal.render(folder)
+    text = terminal.render_ledgers(read_ledger(folder / "ledger.jsonl"))
+    assert text.startswith("SD against Base: 144 requests, 2026-05-28 20:26 to 20:28 UTC\n")
+    for name in ("repetition", "counting", "open-ended"):
+        for line, known in zip(rows(text, name), rows(whole, name), strict=True):
+            kept = [word for word in known.split() if not word.startswith("$")]
+            # Nobody knows the structure of the prompts.
+            assert line.split() == kept[-len(line.split()) :]
+            assert len(kept) - len(line.split()) <= 1
+    assert "USD" not in text
+
+
+def test_a_ledger_without_a_request() -> None:
+    assert terminal.render_ledgers([]).startswith("There is no request")
 
 
 @pytest.mark.parametrize("torn", [False, True])
@@ -64,7 +115,7 @@ def test_it_fits_into_the_terminal(tmp_path: Path, torn: bool) -> None:
 def test_a_narrow_terminal_gets_all_of_it_in_two_tables(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, CONFIG, LINES))
     (whole,) = tables(terminal.render_results(run, 120))
-    first, second = tables(terminal.render_results(run, 119))
+    first, second = tables(terminal.render_results(run, 80))
     for name in ("repetition", "counting", "open-ended"):
         lines = zip(*(rows(text, name) for text in (whole, first, second)), strict=True)
         for cells, above, below in ((line.split() for line in three) for three in lines):
@@ -104,8 +155,8 @@ def test_errors_are_counted_and_explained(tmp_path: Path) -> None:
     ]
     text = terminal.render(generated.write(tmp_path, CONFIG, lines))
     base, speculative = rows(text, "counting")
-    assert base.endswith("no verdict")
-    assert "24/24" in speculative
+    assert base.endswith("0/24")
+    assert re.search(r"24/24 +no verdict$", speculative)
     assert "every SD request failed (the server reset the connection)" in text
 
 
@@ -129,7 +180,7 @@ def test_cost_names_its_denominator_and_date(tmp_path: Path) -> None:
 def test_tokens_per_step_need_a_count_per_chunk(tmp_path: Path) -> None:
     uncounted = [generated.uncounted(line) for line in LINES]
     base, _ = rows(terminal.render(generated.write(tmp_path, CONFIG, uncounted)), "repetition")
-    assert base.split()[-5] == "-"
+    assert base.split()[-3] == "-"
 
 
 def test_without_a_configuration(tmp_path: Path) -> None:
