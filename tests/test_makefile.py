@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 INSTALLED = (".venv/ready", ".venv/ready-dev", "node_modules/.package-lock.json")
 
@@ -81,3 +83,34 @@ def test_cleaning_keeps_results() -> None:
     (line,) = recipes("clean")
     assert line.startswith("rm -rf cdk.out dist ")
     assert "results" not in line
+
+
+@pytest.mark.parametrize(
+    ("variables", "endpoints"),
+    [
+        (["BASE=http://a", "SD=http://b"], "Base=http://a SD=http://b"),
+        (["VARIANTS=Base=http://a k3=http://b"], "Base=http://a k3=http://b"),
+        (["BASE=http://a", "VARIANTS=k3=http://b"], "Base=http://a k3=http://b"),
+    ],
+)
+def test_endpoints_are_measured_by_name(variables: list[str], endpoints: str) -> None:
+    *_, line, files = recipes("measure", *variables)
+    assert line.split("measure ")[1].rstrip(" \\") == endpoints
+    assert files.strip() == ""
+    *_, files = recipes("measure", *variables, "CASES=my cases", "OPTIONS=--rounds 2")
+    assert files.split("  ")[0].strip() == '--cases "my cases"'
+    assert files.endswith("--rounds 2")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("tap", "UPSTREAM is needed: make tap UPSTREAM=http://HOST:PORT"),
+        ("read", "FILES is needed: make read FILES=results/..."),
+        ("measure", "Endpoints are needed: make measure BASE=http://HOST:PORT SD=http://HOST:PORT"),
+    ],
+)
+def test_what_a_target_needs_is_said(target: str, message: str) -> None:
+    made = make(ROOT, {}, "--old-file=.venv/ready-dev", target)
+    assert made.returncode == 2
+    assert made.stderr.startswith(f"{message}\n")

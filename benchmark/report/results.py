@@ -70,7 +70,7 @@ def read(folder: Path) -> Results:
 
     What the files say of test cases and variants that the configuration does not name is left out.
     A missing ledger counts as empty and a torn last line as not written; the summary notes both.
-    Raises ConfigError and LedgerError.
+    Raises ConfigError and JournalError.
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
