@@ -91,6 +91,26 @@ report: $(READY_DEV) ## Draw the report of RUN, a folder in results/, again
 	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
 	@python -m benchmark report "$(RUN)"
 
+.PHONY: tap
+tap: LEDGER ?= results/tap-$(shell date +%Y%m%d-%H%M%S).jsonl
+tap: $(READY_DEV) ## Record what passes to UPSTREAM, any OpenAI-compatible server, in LEDGER: docs/tap.md
+	@test -n "$(UPSTREAM)" || { echo "UPSTREAM is needed: make tap UPSTREAM=http://HOST:PORT" >&2; exit 2; }
+	@python -m benchmark tap --upstream "$(UPSTREAM)" --ledger "$(LEDGER)" $(if $(PORT),--port "$(PORT)")
+
+.PHONY: read
+read: $(READY_DEV) ## Print the table of FILES, any ledgers or folders of runs
+	@test -n "$(FILES)" || { echo "FILES is needed: make read FILES=results/..." >&2; exit 2; }
+	@python -m benchmark read $(FILES)
+
+# A plain `make` assigns BASE for `diff`: an endpoint is one that was given on the command line.
+ENDPOINTS = $(if $(filter command line environment,$(origin BASE)),Base=$(BASE)) $(if $(SD),SD=$(SD)) $(VARIANTS)
+.PHONY: measure
+measure: $(READY_DEV) ## Measure endpoints that you have: BASE=URL SD=URL, or VARIANTS="NAME=URL ..."
+	@test -n "$(strip $(ENDPOINTS))" || \
+		{ echo "Endpoints are needed: make measure BASE=http://HOST:PORT SD=http://HOST:PORT" >&2; exit 2; }
+	@python -m benchmark measure $(strip $(ENDPOINTS)) \
+		$(if $(CASES),--cases "$(CASES)") $(if $(PROMPTS),--prompts "$(PROMPTS)") $(OPTIONS)
+
 .PHONY: test
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
 	pytest --numprocesses 2 --dist loadfile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -23,7 +24,14 @@ mean equal to it does. The instruction takes 24 tokens and one for each digit of
 27 for 600. What is left is filled with lines of the test case.
 """
 
+NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+"""Names of variants and test cases.
+
+They become folders, parts of object keys and CloudWatch dimensions.
+"""
+
 Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(pattern=NAME.pattern)]
 
 
 class _Model(BaseModel):
@@ -46,8 +54,7 @@ class Variant(_Model):
     What is None is not known, as with a server that someone else set up.
     """
 
-    # A folder, a part of an object key and a CloudWatch dimension are made of it.
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Name
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]+(/[^?#]*)?$")] = Field(
         description="Base URL, /v1 included."
     )
@@ -67,17 +74,28 @@ class Variant(_Model):
 
 
 class TestCase(_Model):
-    """One prompt to compare the variants on."""
+    """Prompts of one kind to compare the variants on."""
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
-    # A folder, a part of an object key and a CloudWatch dimension are made of it.
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Name
     line: Text | None = Field(
-        description="The line that the prompt repeats; None for llmperf's own text."
+        description="The line that the prompt repeats; None for llmperf's own text or prompts."
     )
     structure: Structure
     headline: bool = Field(False, description="Drawn in the report's latency figures.")
+    prompts: tuple[Text, ...] = Field(
+        (),
+        description="Sent as they are, in turn, in place of a prompt made of the line.",
+        exclude_if=lambda prompts: not prompts,
+    )
+
+    @property
+    def source(self) -> str:
+        """What its prompts are made of, in words."""
+        if self.prompts:
+            return f"{len(self.prompts)} of a file, sent as they are"
+        return "llmperf's own text" if self.line is None else self.line
 
 
 class LoadPoint(_Model):
@@ -196,7 +214,7 @@ def read(path: Path) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{path}: {line}" for line in _lines(error))) from None
+        raise ConfigError("\n".join(f"{path}: {line}" for line in lines(error))) from None
 
 
 def dump(config: Config) -> str:
@@ -204,7 +222,9 @@ def dump(config: Config) -> str:
     return config.model_dump_json(indent=2) + "\n"
 
 
-def _lines(error: ValidationError) -> Iterator[str]:
+def lines(error: ValidationError) -> Iterator[str]:
+    """One line for each thing that is wrong: the field and what is allowed."""
     for problem in error.errors(include_url=False):
         field = ".".join(map(str, problem["loc"]))
-        yield f"{field}: {problem['msg']}".removeprefix(": ")
+        message = problem["msg"].removeprefix("Value error, ")
+        yield f"{field}: {message}".removeprefix(": ")

@@ -21,6 +21,14 @@ class JournalError(BenchmarkError):
     """
 
 
+class TapError(BenchmarkError):
+    """The tap cannot listen."""
+
+
+class EndpointError(BenchmarkError):
+    """An endpoint does not serve, or not what is needed. It names the endpoint and the reason."""
+
+
 class RunError(BenchmarkError):
     """The run cannot start or continue."""
 

@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from experiment import DEFAULT_FILE
 
 ROOT = Path(__file__).parents[1]
@@ -88,3 +90,34 @@ def test_cleaning_keeps_results() -> None:
 def test_the_default_experiment_is_that_of_every_command() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert re.findall(r"^EXPERIMENT \?= (.+)$", text, re.MULTILINE) == [DEFAULT_FILE]
+
+
+@pytest.mark.parametrize(
+    ("variables", "endpoints"),
+    [
+        (["BASE=http://a", "SD=http://b"], "Base=http://a SD=http://b"),
+        (["VARIANTS=Base=http://a k3=http://b"], "Base=http://a k3=http://b"),
+        (["BASE=http://a", "VARIANTS=k3=http://b"], "Base=http://a k3=http://b"),
+    ],
+)
+def test_endpoints_are_measured_by_name(variables: list[str], endpoints: str) -> None:
+    *_, line, files = recipes("measure", *variables)
+    assert line.split("measure ")[1].rstrip(" \\") == endpoints
+    assert files.strip() == ""
+    *_, files = recipes("measure", *variables, "CASES=my cases", "OPTIONS=--rounds 2")
+    assert files.split("  ")[0].strip() == '--cases "my cases"'
+    assert files.endswith("--rounds 2")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("tap", "UPSTREAM is needed: make tap UPSTREAM=http://HOST:PORT"),
+        ("read", "FILES is needed: make read FILES=results/..."),
+        ("measure", "Endpoints are needed: make measure BASE=http://HOST:PORT SD=http://HOST:PORT"),
+    ],
+)
+def test_what_a_target_needs_is_said(target: str, message: str) -> None:
+    made = make(ROOT, {}, "--old-file=.venv/ready-dev", target)
+    assert made.returncode == 2
+    assert made.stderr.startswith(f"{message}\n")

@@ -19,11 +19,12 @@ from typing import Any, Final
 import aiohttp
 
 from benchmark.config import Config, TestCase
+from benchmark.endpoint.session import open_session
 from benchmark.load import builtin, llmperf
 
 DIVERGENCE: Final = "divergence.json"
 
-_TIMEOUT: Final = aiohttp.ClientTimeout(total=600)
+_TIMEOUT_SECONDS: Final = 600.0
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
@@ -48,7 +49,7 @@ class Divergence:
 async def compare(config: Config) -> list[Divergence]:
     """Asks every variant each test case's prompt once. What is not answered is left out."""
     found: list[Divergence] = []
-    async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+    async with open_session(_TIMEOUT_SECONDS) as session:
         for case in config.test_cases:
             body = _body(config, case)
             answers = await asyncio.gather(
@@ -87,16 +88,23 @@ def read(folder: Path) -> tuple[Divergence, ...]:
 
 def _body(config: Config, case: TestCase) -> dict[str, Any]:
     length = config.load.mean_output_tokens
-    lines = builtin.lines(None if case.line is None else llmperf.repeated(case.line))
-    characters = config.load.mean_input_tokens * _CHARACTERS_PER_TOKEN
-    prompt = builtin.prompt(random.Random(case.name), lines, characters, length)
     return {
         "model": config.model,
-        "messages": [{"role": "user", "content": prompt}],
+        "messages": [{"role": "user", "content": _prompt(config, case)}],
         "max_tokens": length,
         "temperature": 0.0,
         "return_token_ids": True,  # vLLM 0.10.2 and later; others ignore it
     }
+
+
+def _prompt(config: Config, case: TestCase) -> str:
+    if case.prompts:
+        return case.prompts[0]
+    lines = builtin.lines(None if case.line is None else llmperf.repeated(case.line))
+    characters = config.load.mean_input_tokens * _CHARACTERS_PER_TOKEN
+    return builtin.prompt(
+        random.Random(case.name), lines, characters, config.load.mean_output_tokens
+    )
 
 
 async def _ask(

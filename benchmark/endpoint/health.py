@@ -1,4 +1,4 @@
-"""Waits until endpoints serve."""
+"""Waits until endpoints serve, and asks what they serve."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from benchmark import wording
+from benchmark.endpoint.session import open_session
+from benchmark.errors import EndpointError
 
 POLL_SECONDS: Final = 2.0
 
 # A wait of hours is normal before the first request: the endpoints may still be compiling.
 _SAY_EVERY_SECONDS: Final = 60.0
 _ONE_TRY_SECONDS: Final = 10
+_LATE: Final = f"no answer within {_ONE_TRY_SECONDS} s"
+_NO_SUCH_PATH: Final = (404, 405)
 
 
 async def wait(
@@ -26,15 +30,15 @@ async def wait(
     say: Callable[[str], None],
     poll_seconds: float = POLL_SECONDS,
 ) -> list[str]:
-    """Returns once every endpoint's ``/health`` says 200, or after ``patience_seconds``.
+    """Returns once every endpoint serves, or after ``patience_seconds``.
 
-    ``endpoints``: name -> base URL. Returns, for each that does not serve, what it said at the
-    last try: none is success.
+    An endpoint serves when its ``/health`` answers 200. ``/health`` is vLLM's; a server without it
+    is asked for its models instead. ``endpoints``: name -> base URL. Returns a line for each
+    endpoint that does not serve, with the result of the last try: none is success.
     """
     start, limit = time.monotonic(), wording.duration(patience_seconds)
     said: dict[str, tuple[str, float]] = {}
-    one_try = aiohttp.ClientTimeout(total=_ONE_TRY_SECONDS)
-    async with aiohttp.ClientSession(timeout=one_try) as session:
+    async with open_session(_ONE_TRY_SECONDS) as session:
         while True:
             states = await asyncio.gather(
                 *(_state(session, endpoint) for endpoint in endpoints.values())
@@ -57,15 +61,43 @@ async def wait(
             await asyncio.sleep(poll_seconds)
 
 
+async def models(endpoint: str) -> list[str]:
+    """The names of the models that an endpoint serves. Raises EndpointError."""
+    url = f"{endpoint}/models"
+    try:
+        async with open_session(_ONE_TRY_SECONDS) as session, session.get(url) as response:
+            if response.status != 200:
+                raise EndpointError(f"{url}: HTTP {response.status}")
+            answer = await response.json(content_type=None)
+        return [str(model["id"]) for model in answer["data"]]
+    except asyncio.TimeoutError:
+        raise EndpointError(f"{url}: {_LATE}") from None
+    except aiohttp.ClientError as error:
+        raise EndpointError(f"{url}: {_reason(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise EndpointError(f"{url}: the answer is no list of models") from None
+
+
 async def _state(session: aiohttp.ClientSession, endpoint: str) -> str:
     """What keeps it from serving; "" when it serves."""
     parts = urlsplit(endpoint)
     try:
-        async with session.get(f"{parts.scheme}://{parts.netloc}/health") as response:
-            return "" if response.status == 200 else f"HTTP {response.status}"
+        status = await _status(session, f"{parts.scheme}://{parts.netloc}/health")
+        if status in _NO_SUCH_PATH:
+            status = await _status(session, f"{endpoint}/models")
     except asyncio.TimeoutError:
-        return f"no answer within {_ONE_TRY_SECONDS} s"
-    except aiohttp.ClientConnectorDNSError:
-        return "its name is not known yet"
+        return _LATE
     except aiohttp.ClientError as error:
-        return f"{type(error).__name__}" if not isinstance(error, OSError) else "not reachable"
+        return _reason(error)
+    return "" if status == 200 else f"HTTP {status}"
+
+
+async def _status(session: aiohttp.ClientSession, url: str) -> int:
+    async with session.get(url) as response:
+        return response.status
+
+
+def _reason(error: aiohttp.ClientError) -> str:
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name is not known yet"
+    return "not reachable" if isinstance(error, OSError) else type(error).__name__

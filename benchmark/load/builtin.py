@@ -1,15 +1,17 @@
-"""A small closed-loop driver with llmperf's arguments and result files, for where llmperf is not.
+"""The built-in load driver: closed loop, with llmperf's arguments and result files.
 
-llmperf is not on PyPI and needs an older Python. This driver keeps the same number of requests in
-flight and writes the same fields by the same formulas, its faults included: events are taken for
-tokens, and the time to first token counts into "inter-token latency". What differs: it has no
-tokenizer, so lengths are estimated at four characters a token, and the instruction is its own.
+It is used where llmperf is not installed: llmperf is not on PyPI and needs an older Python. It
+keeps the same number of requests in flight, and writes the same fields by the same formulas with
+the same faults: events are taken for tokens, and the "inter-token latency" includes the time to
+first token. It differs in two ways. It has no tokenizer, so it estimates four characters a token.
+And its prompts begin with its own instruction, or are those of ``--prompts``.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -57,14 +59,14 @@ class _Request:
 
 
 def main() -> int:
-    """Runs the load; returns the exit status: 0, whatever became of the requests."""
+    """Runs the load; returns the exit status, which is 0 even where requests failed."""
     options = _parser().parse_args()
     base, key = os.environ.get("OPENAI_API_BASE"), os.environ.get("OPENAI_API_KEY")
     if not base or not key:
         print("OPENAI_API_BASE and OPENAI_API_KEY must be set", file=sys.stderr)
         return 2
     start = time.monotonic()
-    results = asyncio.run(_drive(options, base, key))
+    results = asyncio.run(_load(options, base, key))
     _write(options, results, time.monotonic() - start)
     return 0
 
@@ -77,26 +79,24 @@ def requests_of(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def _requests(options: argparse.Namespace) -> Iterator[_Request]:
     chance = random.Random(11)
     own = lines(options.text.read_text(encoding="utf-8") if options.text else None)
+    given = json.loads(options.prompts.read_text(encoding="utf-8")) if options.prompts else []
+    prompts = itertools.cycle(given)
     for _ in range(options.max_num_completed_requests):
         length = _positive(chance, options.mean_output_tokens, options.stddev_output_tokens)
-        wanted = _positive(chance, options.mean_input_tokens, options.stddev_input_tokens)
-        body = {
-            "model": options.model,
-            "messages": [
-                {"role": "system", "content": ""},
-                {
-                    "role": "user",
-                    "content": prompt(chance, own, wanted * _CHARACTERS_PER_TOKEN, length),
-                },
-            ],
-            "stream": True,
-            "max_tokens": length,
-        }
-        yield _Request(body | options.additional_sampling_params, wanted)
+        if given:
+            text = next(prompts)
+            messages = [{"role": "user", "content": text}]
+        else:
+            wanted = _positive(chance, options.mean_input_tokens, options.stddev_input_tokens)
+            text = prompt(chance, own, wanted * _CHARACTERS_PER_TOKEN, length)
+            # As llmperf does.
+            messages = [{"role": "system", "content": ""}, {"role": "user", "content": text}]
+        body = {"model": options.model, "messages": messages, "stream": True, "max_tokens": length}
+        yield _Request(body | options.additional_sampling_params, _tokens(text))
 
 
 def lines(text: str | None) -> list[str]:
-    """The lines that prompts are filled with; None stands for the driver's own."""
+    """The lines that fill the prompts; None stands for the driver's own."""
     return (_SONNET if text is None else text).splitlines(keepends=True)
 
 
@@ -108,11 +108,15 @@ def prompt(chance: random.Random, lines: list[str], characters: int, length: int
     return text[:characters]
 
 
+def _tokens(text: str) -> int:
+    return -(-len(text) // _CHARACTERS_PER_TOKEN)
+
+
 def _positive(chance: random.Random, mean: int, deviation: int) -> int:
     return max(1, round(chance.gauss(mean, deviation)))
 
 
-async def _drive(options: argparse.Namespace, base: str, key: str) -> list[dict[str, Any]]:
+async def _load(options: argparse.Namespace, base: str, key: str) -> list[dict[str, Any]]:
     deadline = time.monotonic() + options.timeout
     queue = iter(list(_requests(options)))
     results: list[dict[str, Any]] = []
@@ -177,7 +181,7 @@ class _Answer:
     def fields(self, input_tokens: int) -> dict[str, Any]:
         code, text = self._error
         whole = time.monotonic() - self._start if code is None else 0
-        tokens = -(-len(self._text) // _CHARACTERS_PER_TOKEN)
+        tokens = _tokens(self._text)
         return {
             "error_code": code,
             "error_msg": text,
@@ -249,6 +253,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--llm-api", choices=["openai"], default="openai")
     parser.add_argument("--metadata", default="")
     parser.add_argument("--text", type=Path, help="lines to fill prompts with")
+    parser.add_argument("--prompts", type=Path, help="JSON list of prompts to send as they are")
     return parser
 
 

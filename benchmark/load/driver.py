@@ -1,8 +1,9 @@
-"""Runs one round of load in a process of its own: llmperf's, or the small driver's."""
+"""Runs one round of load in a process of its own: llmperf, or the built-in driver."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import benchmark
 from benchmark.config import Load, TestCase
 from benchmark.errors import LoadError
 from benchmark.load import builtin, llmperf
@@ -18,27 +20,25 @@ from benchmark.load.llmperf import Installation
 
 LOG: Final = "driver.log"
 
-# Beyond the load's own timeout, which is looked at between requests only: one last request on a
-# silent server (180 s), and the start and end of Ray.
+# Beyond the load's own timeout, which a driver checks only between two requests. It covers a last
+# request to a silent server (180 s), and the time that Ray takes to start and end.
 GRACE_SECONDS: Final = 300.0
 
 
 @dataclass(frozen=True)
 class Driver:
-    """What makes the load. ``installation`` None stands for the small driver."""
+    """What makes the load: llmperf, or where ``installation`` is None the built-in driver.
+
+    Prompts that are sent as they are need the built-in driver: llmperf makes its own.
+    """
 
     installation: Installation | None
     scratch: Path
 
     @classmethod
     def choose(cls, environment: Mapping[str, str], scratch: Path) -> Driver:
-        """llmperf where it is installed. ``scratch`` takes its private copies."""
+        """llmperf, where it is installed. ``scratch`` is a folder for its private copies."""
         return cls(llmperf.find(environment), scratch)
-
-    @property
-    def name(self) -> str:
-        """What is said of the load in summaries."""
-        return builtin.NAME if self.installation is None else llmperf.NAME
 
     async def run(
         self,
@@ -51,18 +51,24 @@ class Driver:
         results: Path,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
-        """One case on one endpoint: ``requests`` requests, result files into ``results``.
+        """Sends ``requests`` requests of one case to one endpoint; ``results`` takes the files.
 
         Cancelling it ends the load's processes. Raises LoadError.
         """
-        results.mkdir(parents=True, exist_ok=True)
+        installation = None if case.prompts else self.installation
+        name = builtin.NAME if installation is None else llmperf.NAME
         scratch = self.scratch / "-".join(results.parts[-3:])
         try:
-            command, extra = self._prepare(scratch, case, shape.concurrency)
+            results.mkdir(parents=True, exist_ok=True)
+            if installation is None:
+                command, extra = _builtin(scratch, case)
+            else:
+                command = installation.private_copy(scratch, case.line)
+                extra = installation.environment(scratch, shape.concurrency)
             command += llmperf.arguments(
-                shape, model=model, requests=requests, results=results, driver=self.name
+                shape, model=model, requests=requests, results=results, driver=name
             )
-        except (LoadError, OSError) as error:
+        except OSError as error:
             raise LoadError(str(error)) from None
         environment = {
             **os.environ,
@@ -74,23 +80,24 @@ class Driver:
             command, environment, results / LOG, shape.timeout_seconds + grace_seconds
         )
         if status is None:
-            raise LoadError(f"{self.name} did not end and was stopped")
+            raise LoadError(f"{name} did not end and was stopped")
         if status != 0:
-            raise LoadError(f"{self.name} ended with status {status}: {_last(results / LOG)}")
+            raise LoadError(f"{name} ended with status {status}: {_last(results / LOG)}")
 
-    def _prepare(
-        self, scratch: Path, case: TestCase, concurrency: int
-    ) -> tuple[list[str], dict[str, str]]:
-        if self.installation is not None:
-            command = self.installation.private_copy(scratch, case.line)
-            return command, self.installation.environment(scratch, concurrency)
-        command = [sys.executable, "-m", builtin.__name__]
-        if case.line is not None:
-            scratch.mkdir(parents=True, exist_ok=True)
-            text = scratch / "text.txt"
-            text.write_text(llmperf.repeated(case.line), encoding="utf-8")
-            command += ["--text", str(text)]
-        return command, {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+
+def _builtin(scratch: Path, case: TestCase) -> tuple[list[str], dict[str, str]]:
+    """The built-in driver's command and environment. ``scratch`` takes what it reads."""
+    command = [sys.executable, "-m", builtin.__name__]
+    scratch.mkdir(parents=True, exist_ok=True)
+    if case.prompts:
+        prompts = scratch / "prompts.json"
+        prompts.write_text(json.dumps(case.prompts), encoding="utf-8")
+        command += ["--prompts", str(prompts)]
+    elif case.line is not None:
+        text = scratch / "text.txt"
+        text.write_text(llmperf.repeated(case.line), encoding="utf-8")
+        command += ["--text", str(text)]
+    return command, {"PYTHONPATH": str(Path(benchmark.__file__).parents[1])}
 
 
 async def _execute(

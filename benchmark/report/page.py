@@ -191,7 +191,8 @@ def _settings(run: Results) -> Iterator[tuple[str, str]]:
     yield "Concurrency", f"{load.concurrency}, closed loop"
     yield "Requests", f"{load.requests} per case, variant and round; {load.rounds} rounds"
     yield "Warm-up", "one wave per endpoint, left out of every figure"
-    yield "Input tokens", _spread(load.mean_input_tokens, load.stddev_input_tokens)
+    if not any(case.prompts for case in run.config.test_cases):
+        yield "Input tokens", _spread(load.mean_input_tokens, load.stddev_input_tokens)
     yield "Output tokens", _spread(load.mean_output_tokens, load.stddev_output_tokens)
     yield "Timeout", f"{load.timeout_seconds} s per case and round"
     for name, value in load.sampling.items():
@@ -199,7 +200,7 @@ def _settings(run: Results) -> Iterator[tuple[str, str]]:
     for variant in run.config.variants:
         yield f"Variant {variant.name}", ", ".join(_parts(variant))
     for case in run.config.test_cases:
-        yield f"Prompt of {case.name}", "llmperf's own text" if case.line is None else case.line
+        yield f"Prompt of {case.name}", case.source
 
 
 def _parts(variant: Variant) -> Iterator[str]:

@@ -61,7 +61,7 @@ class Results:
         """The program that made the load, as far as its files tell."""
         if self.published.original:
             return "llmperf"
-        built_in = "the built-in closed-loop driver (llmperf is not installed here)"
+        built_in = "the built-in closed-loop driver, not llmperf"
         return built_in if self.records else "no driver yet"
 
 
@@ -70,7 +70,7 @@ def read(folder: Path) -> Results:
 
     What the files say of test cases and variants that the configuration does not name is left out.
     A missing ledger counts as empty and a torn last line as not written; the summary notes both.
-    Raises ConfigError and LedgerError.
+    Raises ConfigError and JournalError.
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER

@@ -72,14 +72,16 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
 
 def _heading(run: Results) -> Iterator[str]:
     load = run.config.load
+    lengths = f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
+    if any(case.prompts for case in run.config.test_cases):
+        lengths = f"prompts of a file, at most {load.mean_output_tokens} tokens out"
     yield (
         f"{run.config.experiment}: {run.summary.subject}, on {run.config.model} "
         f"at concurrency {load.concurrency}"
     )
     yield (
         f"Load: {run.driver}, {wording.count(load.rounds, 'round')} of "
-        f"{wording.count(load.requests, 'request')} per case and variant, "
-        f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
+        f"{wording.count(load.requests, 'request')} per case and variant, {lengths}"
     )
 
 

@@ -1,12 +1,13 @@
-"""The tap: a transparent reverse proxy on loopback that writes down when each token passed.
+"""The tap: a transparent reverse proxy on loopback that records when each token passed.
 
-Any OpenAI-compatible client works through it as it does without. Of requests to
-``/chat/completions`` and ``/completions`` it writes one ledger line each, whatever happens to
-them once they have come whole; all others just pass.
+Any OpenAI-compatible client works through it as it does without it. The tap writes one ledger line
+for each complete request to ``/chat/completions`` and ``/completions``, whatever becomes of it. All
+other requests pass unrecorded.
 
-What differs from a direct connection, besides what ``benchmark.tap.proxy`` says: streamed requests
-ask the server for usage in every event (``stream_options``, where the client did not set its own),
-which is taken out again on the way back; and answers are asked for uncompressed.
+A request through the tap differs from a direct one in two ways, besides what
+``benchmark.tap.proxy`` says. A streamed request asks the server for usage in every event
+(``stream_options``, where the client did not set them itself), and the tap removes that usage from
+the answer. All answers are requested uncompressed.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Request
 from benchmark.tap.proxy.upstream import Upstream
 
-# Just before llmperf itself gives up on a silent server (180 s), so that the line names the cause.
+# llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
 STALL_SECONDS: Final = 175.0
 
 _MEASURED: Final = (b"/chat/completions", b"/completions")
 
 
 def settle() -> None:
-    """Collects garbage now, between two loads, where it disturbs no stream.
+    """Collects garbage now, between two loads, when no stream is under way.
 
-    A full collection takes 20 ms and more, in which none is served; what is frozen here makes those
-    short that come by themselves.
+    A full collection takes 20 ms and more, and no stream is served meanwhile. Freezing what is left
+    keeps later collections short.
     """
     gc.unfreeze()
     gc.collect()
@@ -45,9 +46,10 @@ def settle() -> None:
 class Tap:
     """Stands before one endpoint. ``async with`` serves it; ``url`` is what clients are given.
 
-    ``endpoint`` is the server's base URL, ``/v1`` included. ``stall_seconds`` is how long the
-    server may say nothing. ``on_record`` is told of each line. After an OSError of the ledger, such
-    as a full disk, it goes on serving and keeps the error in ``failure``.
+    ``endpoint`` is the server's base URL, ``/v1`` included. ``port`` is where the tap listens on
+    loopback; 0 takes a free one. ``stall_seconds`` is how long the server may send nothing.
+    ``on_record`` receives each line of the ledger. When the ledger cannot be written, for instance
+    because the disk is full, the tap goes on serving and keeps the OSError in ``failure``.
     """
 
     def __init__(
@@ -57,17 +59,21 @@ class Tap:
         run: str,
         variant: str,
         ledger: Journal,
+        port: int = 0,
         stall_seconds: float = STALL_SECONDS,
         on_record: Callable[[Record], None] = lambda record: None,
     ) -> None:
         self._label = Label(run, variant, case="", round=0)
         self._ledger = ledger
         self._on_record = on_record
+        self._port = port
         self._proxy = Proxy(Upstream(endpoint, stall_seconds), self._exchange)
         self.failure: OSError | None = None
+        self.in_flight = 0
+        """Completions that have come and have no line in the ledger yet."""
 
     def label(self, case: str, round: int) -> None:
-        """Says what the requests belong to that come from now on."""
+        """Sets the test case and round of the requests that come from now on."""
         self._label = self._label._replace(case=case, round=round)
 
     @property
@@ -76,8 +82,8 @@ class Tap:
         return self._proxy.url
 
     async def __aenter__(self) -> Self:
-        """Serves on a free port of the loopback. Raises OSError."""
-        await self._proxy.start()
+        """Begins to serve. Raises OSError, for instance where the port is in use."""
+        await self._proxy.start(self._port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -87,10 +93,12 @@ class Tap:
     def _exchange(self, request: Request) -> Exchange:
         path = request.target.partition(b"?")[0]
         if request.method == b"POST" and path.endswith(_MEASURED):
+            self.in_flight += 1
             return Completion(request, self._label, self._record)
         return Exchange(request)
 
     def _record(self, record: Record) -> None:
+        self.in_flight -= 1
         try:
             self._ledger.append(record)
         except OSError as error:

@@ -28,6 +28,19 @@ def test_reads_back_what_it_dumps(tmp_path: Path) -> None:
     assert config.read(tmp_path / "again.json") == loaded
 
 
+def test_prompts_are_written_only_where_there_are_any(tmp_path: Path) -> None:
+    contents = samples.settings(test_cases=[CASE, CASE | {"name": "y", "prompts": ["Why?"]}])
+    loaded = config.read(write(tmp_path, contents))
+    assert [case.get("prompts") for case in json.loads(config.dump(loaded))["test_cases"]] == [
+        None,
+        ["Why?"],
+    ]
+    assert [case.source for case in loaded.test_cases] == [
+        "llmperf's own text",
+        "1 of a file, sent as they are",
+    ]
+
+
 def test_is_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         setattr(samples.config(), "model", "another")  # noqa: B010 (mypy knows it is read-only)

@@ -49,6 +49,13 @@ def test_what_is_imported_is_there_at_the_version_it_is_tested_with() -> None:
     assert {name: pins().get(name) for name in tested} == tested
 
 
+def test_what_the_page_on_the_tap_installs_is_all_but_the_aws_sdk() -> None:
+    page = (FOLDER.parent / "docs" / "tap.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^pip install .*\\\n +(.+)$", page, re.MULTILINE)
+    # Jinja brings markupsafe.
+    assert set(listed.split()) == imported() - {"boto3", "botocore", "markupsafe"}
+
+
 def test_llmperf_is_the_commit_that_the_code_follows() -> None:
     (commit,) = re.findall(r"LLMPERF_COMMIT=([0-9a-f]{40})$", DOCKERFILE, re.MULTILINE)
     assert f"@{commit[:7]}" in (llmperf.__doc__ or "")

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from benchmark import __main__ as command
 from benchmark import metrics, names
 from benchmark import metrics as catalogue
-from benchmark.errors import RunError
 from benchmark.ledger import read_ledger
-from tests.benchmark import samples, standins
+from tests.benchmark import samples
 
 README = Path(__file__).parents[2] / "README.md"
 CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
@@ -44,107 +38,6 @@ def write(folder: Path, **changes: Any) -> str:
     path = folder / "config.json"
     path.write_text(json.dumps(samples.settings(**changes)), encoding="utf-8")
     return str(path)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["report", "no-such-folder"], "benchmark: no-such-folder: there is no such folder"),
-        (["run"], "benchmark: none.json: cannot be read: No such file or directory"),
-    ],
-)
-def test_what_is_expected_to_fail_fails_in_one_line(arguments: list[str], message: str) -> None:
-    ended = call(*arguments, BENCHMARK_CONFIG="none.json")
-    assert ended.returncode == 2
-    assert ended.stderr == f"{message}\n"
-
-
-def test_each_error_of_a_configuration_has_its_line(tmp_path: Path) -> None:
-    path = write(tmp_path, model="", bucket="")
-    ended = call("run", BENCHMARK_CONFIG=path)
-    assert ended.returncode == 2
-    assert ended.stderr.splitlines() == [
-        f"benchmark: {path}: {field}: String should have at least 1 character"
-        for field in ("model", "bucket")
-    ]
-
-
-@pytest.fixture
-def shipping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Stands in for the modules that talk to AWS; returns what they did."""
-    events: list[str] = []
-    store = SimpleNamespace(
-        Bucket=lambda bucket, region, sleep: standins.Bucket(tmp_path / "bucket", events),
-    )
-    publish = SimpleNamespace(
-        Publisher=lambda experiment, region, folder, sleep: standins.Publisher(
-            tmp_path / "published", events
-        ),
-    )
-    monkeypatch.setitem(sys.modules, "benchmark.aws.bucket", store)
-    monkeypatch.setitem(sys.modules, "benchmark.aws.cloudwatch", publish)
-    return events
-
-
-def test_a_run_id_becomes_a_folder_name(tmp_path: Path, shipping: list[str]) -> None:
-    environment = {"BENCHMARK_CONFIG": write(tmp_path), "RUN_ID": "../x"}
-    with pytest.raises(RunError, match=r"RUN_ID = '../x': must match"):
-        command._run(environment)
-
-
-def test_sigterm_ends_a_run_and_keeps_what_there_is(
-    tmp_path: Path, shipping: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A pod that is deleted: its endpoints never served, it waits, and is told to end."""
-
-    def terminate() -> None:
-        deadline = time.monotonic() + 5
-        while time.monotonic() < deadline and not (tmp_path / "r" / "run-1").exists():
-            time.sleep(0.01)
-        time.sleep(0.3)
-        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # it would end the tests
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    environment = {
-        "BENCHMARK_CONFIG": write(tmp_path),
-        "RESULTS_DIR": str(tmp_path / "r"),
-        "RUN_ID": "run-1",
-    }
-    killer = threading.Thread(target=terminate)
-    killer.start()
-    assert command._run(environment) == 128 + signal.SIGTERM
-    killer.join()
-    said = capsys.readouterr()
-    assert "waiting for Base" in said.err
-    assert f"ended by SIGTERM; what there is stays in {tmp_path / 'r' / 'run-1'}" in said.out
-    # A rehearsal shows standard error on the terminal, and says itself that it is ended.
-    assert "ended by" not in said.err
-
-
-def test_a_signal_ends_a_thread_s_pause(capsys: pytest.CaptureFixture[str]) -> None:
-    pause = command._Pause()
-    threading.Timer(0.2, pause.ended.set).start()
-    with pytest.raises(command._Ended):
-        pause(300)
-    assert capsys.readouterr().err == "AWS takes nothing now; trying again in 300 s\n"
-
-
-def test_a_folder_that_is_no_run_s(tmp_path: Path) -> None:
-    ended = call("report", str(tmp_path))
-    assert ended.returncode == 2
-    assert ended.stderr == f"benchmark: {tmp_path}: is no run's folder: has no config.json\n"
-
-
-@pytest.mark.parametrize(("failed", "status"), [([], 0), (["x, round 1: y"], 1)])
-def test_the_last_lines_say_what_failed(
-    tmp_path: Path, failed: list[str], status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command._conclude(samples.config(), tmp_path, failed * 2) == status
-    captured = capsys.readouterr()
-    if failed:
-        assert captured.err.count("benchmark: failed: x, round 1: y\n") == 1
-    else:
-        assert "s3://results-bucket" in captured.out
 
 
 @pytest.fixture

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
+import pytest
+from aiohttp import web
+
 from benchmark.endpoint import health
+from benchmark.errors import EndpointError
 from rehearsal.golden.server import Golden
+from tests.benchmark.tapped import Handler, server
 
 
 async def wait(endpoints: dict[str, str], seconds: float, said: list[str]) -> list[str]:
@@ -44,5 +50,67 @@ def test_says_who_does_not_serve() -> None:
             assert problems == ["SD (http://127.0.0.1:9/v1), at the last try: not reachable"]
             problems = await wait({"SD": "http://no-such-host.invalid/v1"}, 0, [])
             assert "name is not known" in problems[0]
+
+    asyncio.run(scenario())
+
+
+def answering(**answers: int | str) -> Handler:
+    """A server that answers at these paths, by their last part: with a status or with a text."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        found = answers.get(request.path.rpartition("/")[2], 404)
+        return web.Response(status=found) if isinstance(found, int) else web.Response(text=found)
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_server_without_health_is_asked_for_its_models(status: int) -> None:
+    async def scenario() -> None:
+        async with server(answering(health=status, models=200)) as url:
+            assert await wait({"Base": url}, 0, []) == []
+        async with server(answering(health=status, models=503)) as url:
+            (problem,) = await wait({"Base": url}, 0, [])
+            assert problem == f"Base ({url}), at the last try: HTTP 503"
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_is_not_healthy_is_not_asked_for_its_models() -> None:
+    async def scenario() -> None:
+        unhealthy = answering(health=503, models=200)
+        async with server(unhealthy) as url:
+            (problem,) = await wait({"Base": url}, 0, [])
+            assert problem.endswith("HTTP 503")
+
+    asyncio.run(scenario())
+
+
+def test_models_of_a_server() -> None:
+    async def scenario() -> None:
+        listed = {"data": [{"id": "target"}, {"id": "adapter"}]}
+        async with server(answering(models=json.dumps(listed))) as url:
+            assert await health.models(url) == ["target", "adapter"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (401, "HTTP 401"),
+        ("<html>", "the answer is no list of models"),
+        ('["a"]', "the answer is no list of models"),
+        ('{"data": null}', "the answer is no list of models"),
+    ],
+)
+def test_models_that_are_not_told(answer: int | str, message: str) -> None:
+    async def scenario() -> None:
+        async with server(answering(models=answer)) as url:
+            with pytest.raises(EndpointError) as refusal:
+                await health.models(url)
+            assert str(refusal.value) == f"{url}/models: {message}"
+        with pytest.raises(EndpointError, match="not reachable"):
+            await health.models("http://127.0.0.1:9/v1")
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""The small driver, in a process of its own as it runs, through ``drive`` and without."""
+"""The built-in driver: in a process of its own, as it runs, and its requests alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmark.config import Load, TestCase
+from benchmark.config import Load, Structure, TestCase
 from benchmark.errors import LoadError
 from benchmark.load import builtin, llmperf
 from benchmark.load.driver import LOG, Driver
@@ -71,6 +71,39 @@ def test_without_a_line_prompts_are_sonnets_and_differ() -> None:
     assert len(prompts) == 4
     assert any("summer" in prompt for prompt in prompts)
     assert len({body["max_tokens"] for body in bodies}) > 1
+
+
+def test_given_prompts_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.json"
+    path.write_text('["Why?", "How so?"]', encoding="utf-8")
+    bodies = list(builtin.requests_of(options("--prompts", str(path), requests=3)))
+    assert [body["messages"] for body in bodies] == [
+        [{"role": "user", "content": text}] for text in ("Why?", "How so?", "Why?")
+    ]
+    assert all(body["max_tokens"] == 20 and body["stream"] for body in bodies)
+
+
+def test_given_prompts_are_sent_by_the_built_in_driver_even_where_llmperf_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # it is found from any folder
+    case = TestCase(name="mine", line=None, prompts=("Why?",), structure=Structure.OPEN_ENDED)
+    absent = llmperf.Installation("no-such-python", tmp_path)
+
+    async def scenario() -> None:
+        async with golden(1, 4) as server:
+            await Driver(absent, tmp_path / "scratch").run(
+                model="Qwen/Qwen3-32B",
+                case=case,
+                shape=Load.model_validate(samples.load()),
+                requests=2,
+                endpoint=server.url,
+                results=tmp_path / "results",
+            )
+            assert [sent.prompt for sent in server.sent] == ["Why?", "Why?"]
+
+    asyncio.run(scenario())
+    assert llmperf.summary(tmp_path / "results")["driver"] == builtin.NAME
 
 
 def test_writes_llmperf_s_files_by_llmperf_s_formulas(tmp_path: Path) -> None:
@@ -162,7 +195,6 @@ def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
     (home / llmperf.SCRIPT).write_text(script, encoding="utf-8")
     environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3"}
     driver = Driver.choose(environment, tmp_path / "scratch")
-    assert driver.name == "llmperf"
     running = driver.run(
         model="m",
         case=CASE,

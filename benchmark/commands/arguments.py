@@ -1,0 +1,58 @@
+"""Types of arguments that several commands take. Each refusal is one line."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from benchmark.config import NAME
+
+
+def base_url(text: str) -> str:
+    """A server's base URL; ``/v1`` is added where the URL has no path."""
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is no number
+        usable = False
+    if not usable or parts.query or parts.fragment:
+        raise ArgumentTypeError(f"{text!r}: must be a base URL such as http://127.0.0.1:8000/v1")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
+
+
+def name(text: str) -> str:
+    """The name of a variant or a test case."""
+    if not NAME.fullmatch(text):
+        raise ArgumentTypeError(f"{text!r}: a name must match {NAME.pattern}")
+    return text
+
+
+def port(text: str) -> int:
+    """A port to listen on; 0 stands for a free one."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise ArgumentTypeError(f"{text!r}: must be a whole number from 0 to 65535")
+    return int(text)
+
+
+def at_least(minimum: int) -> Callable[[str], int]:
+    """A whole number that is not smaller than ``minimum``."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < minimum:
+            raise ArgumentTypeError(f"{text!r}: must be a whole number of at least {minimum}")
+        return int(text)
+
+    return number
+
+
+def temperature(text: str) -> float:
+    """A sampling temperature."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise ArgumentTypeError(f"{text!r}: must be a number of at least 0")
+    return value

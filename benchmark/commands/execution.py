@@ -1,0 +1,103 @@
+"""Executes one run and concludes it: what ``run`` and ``measure`` have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from benchmark.commands import report
+from benchmark.config import Config
+from benchmark.errors import RunError, ShippingError
+from benchmark.load.driver import Driver
+from benchmark.run.run import Patience, Run
+from benchmark.run.shipper import make_shipper
+
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_LONG_PAUSE_SECONDS: Final = 5.0
+
+
+def run_folder(results: str) -> Path:
+    """The run's folder: RUN_ID, or the time, in RESULTS_DIR, or ``results``. Raises RunError."""
+    name = os.environ.get("RUN_ID") or time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    if not _RUN_ID.fullmatch(name):
+        raise RunError(f"RUN_ID = {name!r}: must match {_RUN_ID.pattern}")
+    return Path(os.environ.get("RESULTS_DIR") or results) / name
+
+
+def execute(config: Config, folder: Path, patience: Patience) -> int:
+    """Measures, draws, ships what the configuration ships; returns the exit status."""
+    pause = Pause()
+    shipper = make_shipper(config, folder, pause)
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
+        driver = Driver.choose(os.environ, Path(scratch))
+        run = Run(config, folder, driver=driver, shipper=shipper, patience=patience)
+        failed, by = asyncio.run(_until_ended(run, pause))
+    if by is not None:
+        # On standard output, for the log: a rehearsal shows standard error on the terminal, where
+        # the person who ended it needs no such line.
+        print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}")
+        return 128 + by
+    report.draw(folder)
+    if shipper is not None:
+        try:
+            shipper.upload()
+        except ShippingError as error:
+            failed = [*failed, str(error)]
+    return _conclude(config, folder, failed)
+
+
+class Ended(Exception):
+    """A signal has ended the run, and with it a thread's pause."""
+
+
+class Pause:
+    """Sleeps between two attempts at AWS, and says so when it is for long.
+
+    It ends with the run: a thread that slept on would keep the process from ending for minutes.
+    """
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def __call__(self, seconds: float) -> None:
+        """Sleeps. Raises Ended when the run ends meanwhile."""
+        if seconds >= _LONG_PAUSE_SECONDS:
+            print(f"AWS does not answer; trying again in {seconds:.0f} s", file=sys.stderr)
+        if self.ended.wait(seconds):
+            raise Ended
+
+
+async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signals | None]:
+    """What failed, and the signal that ended the run, if one did."""
+    received: list[signal.Signals] = []
+    task = asyncio.ensure_future(run.execute())
+
+    def end(by: signal.Signals) -> None:
+        received.append(by)
+        pause.ended.set()
+        task.cancel()
+
+    for by in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(by, end, by)
+    try:
+        return await task, None
+    except asyncio.CancelledError:
+        return [], received[0]
+
+
+def _conclude(config: Config, folder: Path, failed: list[str]) -> int:
+    for line in dict.fromkeys(failed):
+        print(f"benchmark: failed: {line}", file=sys.stderr)
+    if failed:
+        print(f"benchmark: the rest is kept in {folder}", file=sys.stderr)
+        return 1
+    print(f"results: {folder}" + (f" and s3://{config.bucket}" if config.bucket else ""))
+    return 0

@@ -1,0 +1,159 @@
+"""``measure NAME=URL ...``: measures endpoints that you already have, without AWS.
+
+The first endpoint is the baseline that the others are compared with. Table, report and ledger are
+written to results/RUN_ID. The environment may set RUN_ID (the same name continues the same run),
+RESULTS_DIR (in place of results), OPENAI_API_KEY (sent to the endpoints), and LLMPERF_HOME and
+LLMPERF_PYTHON (llmperf then makes the load in place of the built-in driver).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from benchmark import config as configuration
+from benchmark import wording
+from benchmark.commands import execution
+from benchmark.commands.arguments import at_least, base_url, name, temperature
+from benchmark.config import MINIMUM_INPUT_TOKENS, Config, Load, TestCase, Variant
+from benchmark.endpoint import health
+from benchmark.errors import ConfigError, EndpointError
+from benchmark.load import cases
+from benchmark.names import LEDGER
+from benchmark.run.run import Patience
+
+_RESULTS: Final = "results"
+_REQUESTS: Final = 8
+_TIMEOUT_SECONDS: Final = 1200  # for one test case and round; the article's
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options. The defaults are the article's, except that answers are shorter."""
+    add = parser.add_argument
+    add("endpoints", type=_endpoint, nargs="+", metavar="NAME=URL")
+    add("--model", help="default: the one that all endpoints serve")
+    prompts = parser.add_mutually_exclusive_group()
+    prompts.add_argument(
+        "--cases",
+        type=Path,
+        metavar="FILE",
+        help="test cases, JSON lines: name, line, structure; default: the article's two headlines",
+    )
+    prompts.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help='prompts to send as they are: one a line, or JSON lines with "prompt"',
+    )
+    add("--concurrency", type=at_least(1), default=4, help="requests in flight at each endpoint")
+    add(
+        "--requests",
+        type=at_least(1),
+        help=f"for each test case, round and endpoint; default: {_REQUESTS}, or each of --prompts",
+    )
+    add("--rounds", type=at_least(1), default=3)
+    add("--input-tokens", type=at_least(MINIMUM_INPUT_TOKENS), default=64, help="not of --prompts")
+    add("--output-tokens", type=at_least(2), default=200, help="longest answer")
+    add("--temperature", type=temperature, default=0.0)
+    add("--wait", type=at_least(0), default=60, help="seconds until the endpoints must serve")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Measures; returns the exit status. Raises ConfigError, EndpointError and RunError."""
+    endpoints: dict[str, str] = dict(arguments.endpoints)
+    if len(endpoints) < len(arguments.endpoints):
+        raise ConfigError("NAME=URL: each endpoint needs a name of its own")
+    test_cases = _test_cases(arguments)
+    folder = execution.run_folder(_RESULTS)
+    try:
+        model = asyncio.run(_model(endpoints, arguments.model, arguments.wait))
+    except KeyboardInterrupt:
+        print("benchmark: ended by SIGINT; nothing was measured", file=sys.stderr)
+        return 128 + signal.SIGINT
+    config = _config(arguments, endpoints, model, test_cases)
+    patience = Patience(start=arguments.wait, recovery=arguments.wait)
+    status = execution.execute(config, folder, patience)
+    if status > 128:
+        print(f"benchmark: the same command with RUN_ID={folder.name} continues this run")
+    else:
+        print(f"ledger: {folder / LEDGER}")
+    return status
+
+
+def _test_cases(arguments: argparse.Namespace) -> tuple[TestCase, ...]:
+    if arguments.cases is not None:
+        return cases.read_cases(arguments.cases)
+    if arguments.prompts is not None:
+        return (cases.read_prompts(arguments.prompts),)
+    return cases.HEADLINES
+
+
+async def _model(endpoints: Mapping[str, str], wanted: str | None, wait: int) -> str:
+    """Waits until all endpoints serve; returns the model to ask for. Raises EndpointError."""
+    problems = await health.wait(
+        endpoints, patience_seconds=wait, say=lambda text: print(text, file=sys.stderr)
+    )
+    if problems:
+        after = f"not serving after {wording.duration(wait)}"
+        raise EndpointError("\n".join(f"{after}: {problem}" for problem in problems))
+    if wanted is not None:
+        return wanted
+    served = await asyncio.gather(*(health.models(url) for url in endpoints.values()))
+    common = set(served[0]).intersection(*served)
+    if len(common) != 1:
+        found = "; ".join(
+            f"{name}: {', '.join(models)}" for name, models in zip(endpoints, served, strict=True)
+        )
+        raise EndpointError(
+            f"--model is needed, since there is no one model that all endpoints serve: {found}"
+        )
+    return common.pop()
+
+
+def _config(
+    arguments: argparse.Namespace,
+    endpoints: Mapping[str, str],
+    model: str,
+    test_cases: tuple[TestCase, ...],
+) -> Config:
+    """The run's configuration. Raises ConfigError."""
+    baseline = next(iter(endpoints))
+    try:
+        return Config(
+            experiment="measure",
+            model=model,
+            variants=tuple(
+                Variant(name=name, endpoint=url, baseline=None if name == baseline else baseline)
+                for name, url in endpoints.items()
+            ),
+            region=None,
+            bucket=None,
+            load=Load(
+                mean_input_tokens=arguments.input_tokens,
+                mean_output_tokens=arguments.output_tokens,
+                concurrency=arguments.concurrency,
+                requests=arguments.requests or len(test_cases[0].prompts) or _REQUESTS,
+                rounds=arguments.rounds,
+                timeout_seconds=_TIMEOUT_SECONDS,
+                sampling={"temperature": arguments.temperature},
+            ),
+            test_cases=test_cases,
+            cost=None,
+            stand_in=None,
+        )
+    except ValidationError as error:
+        raise ConfigError("\n".join(configuration.lines(error))) from None
+
+
+def _endpoint(text: str) -> tuple[str, str]:
+    name_, equals, url = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=URL")
+    return name(name_), base_url(url)

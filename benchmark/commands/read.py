@@ -1,0 +1,51 @@
+"""``read FILE ...``: prints the table of any ledgers.
+
+FILE is a ledger or a folder with a ledger.jsonl. A ledger with a config.json beside it is a run: it
+gets the run's own table. All other ledgers are read together, as if they were one.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmark.errors import JournalError
+from benchmark.ledger import read_ledger
+from benchmark.names import CONFIG, LEDGER
+from benchmark.record import Record
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Prints; returns the exit status. Raises ConfigError and JournalError."""
+    # Imported here: numpy takes a while, which no other command should wait for.
+    from benchmark.report import terminal
+
+    width = terminal.terminal_width()
+    records: list[Record] = []
+    for path in arguments.files:
+        ledger = path / LEDGER if path.is_dir() else path
+        own = _records(ledger)
+        if ledger.name == LEDGER and (ledger.parent / CONFIG).exists():
+            print(terminal.render(ledger.parent, width))
+        else:
+            records += own
+    if records:
+        print(terminal.render_ledgers(records, width))
+    return 0
+
+
+def _records(ledger: Path) -> list[Record]:
+    """The records of a ledger: at least one. Raises JournalError."""
+    try:
+        ledger.stat()  # the ledger of a run may be missing, but not one that was asked for
+        records = read_ledger(ledger)
+    except OSError as error:
+        raise JournalError(f"{ledger}: cannot be read: {error.strerror}") from None
+    if not records:
+        raise JournalError(f"{ledger}: has no request")
+    return records

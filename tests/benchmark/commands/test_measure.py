@@ -1,0 +1,234 @@
+"""``measure``: endpoints that are there already, and no AWS at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from benchmark.config import Config, read
+from benchmark.ledger import read_ledger
+from benchmark.load.cases import HEADLINES
+from experiment import load
+from tests.benchmark.commands.processes import (
+    EMPTY,
+    Benchmark,
+    eventually,
+    golden,
+    serving,
+    started,
+)
+from tests.benchmark.tapped import server
+from tests.synthesis import ROOT
+
+SMALL = ("--requests", "3", "--rounds", "1", "--concurrency", "3", "--output-tokens", "40")
+
+
+@pytest.fixture
+def measure(tmp_path: Path, benchmark: Benchmark) -> Benchmark:
+    """``measure`` with its results in ``tmp_path``."""
+    return partial(benchmark, "measure", RESULTS_DIR=str(tmp_path), RUN_ID="run-1")
+
+
+def config_of(folder: Path) -> Config:
+    return read(folder / "run-1" / "config.json")
+
+
+GUARD = """
+import socket, sys
+sys.modules["boto3"] = sys.modules["botocore"] = None
+connect = socket.socket.connect
+def refuse(self, address):
+    if self.family != socket.AF_UNIX and address[0] != "127.0.0.1":
+        raise AssertionError(f"connects to {address}")
+    return connect(self, address)
+socket.socket.connect = refuse
+from benchmark.__main__ import main
+sys.exit(main())
+"""
+"""The command, which fails where it imports boto3 or connects to another machine."""
+
+
+def test_three_endpoints_an_empty_environment_no_aws_and_no_other_machine(
+    tmp_path: Path, measure: Benchmark
+) -> None:
+    windows = {"Base": 1, "k3": 3, "k7": 7}
+    with serving(*map(golden, windows.values())) as servers:
+        endpoints = [f"{name}={s.url}" for name, s in zip(windows, servers, strict=True)]
+        ended = subprocess.run(
+            [sys.executable, "-c", GUARD, "measure", *endpoints, *SMALL],
+            env=EMPTY | {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 0, ended.stderr
+    folder = tmp_path / "run-1"
+    assert ended.stdout.splitlines()[-3:] == [
+        f"report: {folder}/report.html",
+        f"results: {folder}",
+        f"ledger: {folder}/ledger.jsonl",
+    ]
+    assert "k3, k7 against Base" in ended.stdout
+    assert "USD" not in ended.stdout
+    assert "k7" in (folder / "report.html").read_text(encoding="utf-8")
+
+    measured = [record for record in read_ledger(folder / "ledger.jsonl") if record.round > 0]
+    assert all(record.succeeded and record.per_chunk for record in measured)
+    assert {(r.variant, r.case) for r in measured} == {
+        (name, case.name) for name in windows for case in HEADLINES
+    }
+    config = config_of(tmp_path)
+    assert [variant.baseline for variant in config.variants] == [None, "Base", "Base"]
+    assert (config.bucket, config.region, config.cost) == (None, None, None)
+    assert config.model == "Qwen/Qwen3-32B"
+
+
+def test_the_default_cases_are_the_article_s_headlines() -> None:
+    article = load(ROOT / "experiments" / "article.yaml").benchmark.test_cases
+    assert [(case.name, case.line, str(case.structure)) for case in HEADLINES] == [
+        (case.name, case.line, str(case.structure)) for case in article if case.headline
+    ]
+
+
+def test_one_endpoint_alone_with_the_cases_of_a_file(tmp_path: Path, measure: Benchmark) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text('{"name": "json", "line": "{}", "structure": "structured"}\n', "utf-8")
+    with serving(golden()) as (base,):
+        ended = measure(f"Base={base.url}", "--cases", str(path), *SMALL)
+        prompts = [sent.prompt for sent in base.sent]
+    assert ended.status == 0, ended.err
+    assert "speed-up" not in ended.out
+    assert all("{}\n{}" in prompt for prompt in prompts)
+    (case,) = config_of(tmp_path).test_cases
+    assert (case.name, case.headline) == ("json", True)
+
+
+def test_prompts_of_a_file_are_sent_as_they_are(tmp_path: Path, measure: Benchmark) -> None:
+    path = tmp_path / "my prompts.txt"
+    path.write_text("Why?\nHow so?\n", encoding="utf-8")
+    with serving(golden()) as (base,):
+        ended = measure(
+            *(f"Base={base.url}", "--prompts", str(path), "--rounds", "2", "--concurrency", "1"),
+            LLMPERF_HOME="/nowhere",
+            LLMPERF_PYTHON="python3",
+        )
+        prompts = [sent.prompt for sent in base.sent]
+    assert ended.status == 0, ended.err
+    # The warm-up, two rounds with each prompt once, and the comparison of answers.
+    assert prompts == ["Why?", *["Why?", "How so?"] * 2, "Why?"]
+    assert "prompts of a file" in ended.out
+    (case,) = config_of(tmp_path).test_cases
+    assert case.name == "my-prompts"
+
+
+def test_a_server_without_health_and_with_a_key(tmp_path: Path, measure: Benchmark) -> None:
+    seen: list[str | None] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path.startswith("/v1/"):
+            seen.append(request.headers.get("Authorization"))
+        if request.path == "/v1/models":
+            return web.json_response({"data": [{"id": "m"}]})
+        status = 405 if request.path == "/health" else 500
+        return web.json_response({"error": {"message": "out of memory"}}, status=status)
+
+    with serving(server(answer)) as (url,):
+        ended = measure(f"Base={url}", *SMALL, OPENAI_API_KEY="sesame")
+    assert ended.status == 1
+    failed = [line for line in ended.err.splitlines() if ": failed: " in line]
+    cases = [case.name for case in HEADLINES]
+    assert [line.split(", round")[0] for line in failed] == [
+        f"benchmark: failed: {case}" for case in cases
+    ]
+    assert all("Base: 0 of 3 requests succeeded: HTTP 500: out of memory" in f for f in failed)
+    assert set(seen) == {"Bearer sesame"}  # whatever is under /v1
+
+
+def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(
+    tmp_path: Path, measure: Benchmark
+) -> None:
+    with serving(golden(), golden(7)) as (base, speculative):
+        arguments = ["measure", f"Base={base.url}", f"SD={speculative.url}", *SMALL]
+        environment = EMPTY | {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1"}
+        progress = tmp_path / "run-1" / "progress.jsonl"
+        with started(*arguments, environment=environment) as process:
+            eventually(lambda: progress.exists() and progress.read_text(encoding="utf-8"))
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        assert process.returncode == 128 + signal.SIGINT
+        assert "Traceback" not in err
+        assert out.splitlines() == [
+            f"benchmark: ended by SIGINT; what was measured is kept in {tmp_path}/run-1",
+            "benchmark: the same command with RUN_ID=run-1 continues this run",
+        ]
+        again = measure(*arguments[1:])
+    assert again.status == 0, again.err
+    records = read_ledger(tmp_path / "run-1" / "ledger.jsonl")
+    first = [r for r in records if r.round > 0 and r.case == HEADLINES[0].name and r.succeeded]
+    assert len(first) == 2 * 3  # not measured again
+
+
+def test_ctrl_c_while_it_waits(tmp_path: Path, measure: Benchmark) -> None:
+    environment = EMPTY | {"RESULTS_DIR": str(tmp_path)}
+    with started("measure", "Base=http://127.0.0.1:9", environment=environment) as process:
+        assert process.stderr is not None
+        waiting = process.stderr.readline()
+        assert waiting.startswith("waiting for Base (http://127.0.0.1:9/v1): not reachable, for ")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGINT
+    assert err == "benchmark: ended by SIGINT; nothing was measured\n"
+    assert not os.listdir(tmp_path)
+
+
+def test_endpoints_that_serve_different_models_need_a_name(
+    tmp_path: Path, measure: Benchmark
+) -> None:
+    with serving(golden(), golden(model="another")) as (base, other):
+        arguments = (f"Base={base.url}", f"SD={other.url}")
+        ended = measure(*arguments, *SMALL)
+        assert ended.status == 2
+        assert ended.err == (
+            "benchmark: --model is needed, since there is no one model that all endpoints serve: "
+            "Base: Qwen/Qwen3-32B; SD: another\n"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: NAME=URL"),
+        (["http://h"], "NAME=URL: 'http://h': must be NAME=URL"),
+        (["Base=h:80"], "'h:80': must be a base URL such as http://127.0.0.1:8000/v1"),
+        (["a b=http://h"], "'a b': a name must match"),
+        (["a=http://h", "a=http://g"], "NAME=URL: each endpoint needs a name of its own"),
+        (["a=http://h", "--rounds", "0"], "--rounds: '0': must be a whole number of at least 1"),
+        (["a=http://h", "--input-tokens", "40"], "must be a whole number of at least 41"),
+        (["a=http://h", "--temperature", "nan"], "'nan': must be a number of at least 0"),
+        (["a=http://h", "--cases", "f", "--prompts", "g"], "not allowed with argument --cases"),
+        (
+            ["a=http://127.0.0.1:9", "--wait", "0"],
+            "not serving after 0 s: a (http://127.0.0.1:9/v1), at the last try: not reachable",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(
+    tmp_path: Path, measure: Benchmark, arguments: list[str], message: str
+) -> None:
+    ended = measure(*arguments)
+    assert ended.status == 2
+    (line,) = ended.err.splitlines()
+    assert message in line
+
+
+def test_a_run_id_becomes_a_folder_name(tmp_path: Path, measure: Benchmark) -> None:
+    ended = measure("a=http://h", RUN_ID="../x")
+    assert ended.status == 2
+    assert ended.err.startswith("benchmark: RUN_ID = '../x': must match ")

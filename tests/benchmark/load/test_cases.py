@@ -1,0 +1,76 @@
+"""Test cases and prompts out of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmark.errors import ConfigError
+from benchmark.load import cases
+
+GOOD = '{"name": "a", "line": "b", "structure": "structured"}\n'
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    monkeypatch.chdir(tmp_path)
+
+    def written(text: str) -> Path:
+        Path("f").write_text(text, encoding="utf-8")
+        return Path("f")
+
+    return written
+
+
+def test_the_first_two_cases_are_drawn_where_none_says_so(write: Callable[[str], Path]) -> None:
+    path = write("".join(GOOD.replace('"a"', f'"{name}"') for name in "abc"))
+    assert [case.headline for case in cases.read_cases(path)] == [True, True, False]
+    path.write_text(GOOD.replace('"a"', '"z"') + GOOD.replace("}", ', "headline": true}'), "utf-8")
+    assert [case.headline for case in cases.read_cases(path)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "text", ["Why?\n\n How so? \n", '{"prompt": "Why?", "id": 1}\n{"prompt": "How so?"}']
+)
+def test_prompts_are_lines_or_json_lines(write: Callable[[str], Path], text: str) -> None:
+    assert cases.read_prompts(write(text)).prompts == ("Why?", "How so?")
+
+
+@pytest.mark.parametrize(
+    ("name", "case"), [("my prompts.v2.txt", "my-prompts-v2"), ("ü.txt", "prompts")]
+)
+def test_prompts_are_named_after_their_file(tmp_path: Path, name: str, case: str) -> None:
+    path = tmp_path / name
+    path.write_text("Why?", encoding="utf-8")
+    assert cases.read_prompts(path).name == case
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (cases.read_cases, "\n", "f: has no line"),
+        (cases.read_cases, GOOD + "\nx", "f:3: Invalid JSON: "),
+        (cases.read_cases, '{"name": "a", "line": "b"}', "f:1: structure: Field required"),
+        (cases.read_cases, GOOD.replace("structured", "loose"), "f:1: structure: "),
+        (cases.read_prompts, "", "f: has no line"),
+        (cases.read_prompts, '{"prompt": "a"}\n{"prompt": 1}', "f:2: prompt: must be a text"),
+        (cases.read_prompts, '{"prompt": "a"}\nb', "f:2: is not JSON: "),
+    ],
+)
+def test_a_bad_line_is_named(
+    write: Callable[[str], Path], read: Callable[[Path], object], text: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        read(write(text))
+    assert str(refusal.value).startswith(message)
+    assert "\n" not in str(refusal.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="none: cannot be read: No such file or directory"):
+        cases.read_cases(tmp_path / "none")
+    (tmp_path / "binary").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="binary: is not UTF-8: invalid start byte at byte 0"):
+        cases.read_prompts(tmp_path / "binary")
