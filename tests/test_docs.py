@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from experiment import ExperimentError, load
 from tests.synthesis import ROOT
 
 DOCUMENTS: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -111,6 +112,37 @@ def test_the_tree_of_the_readme_names_all_folders() -> None:
         named.append(path)
     visible = {f"{folder}/" for folder in FOLDERS if not folder.startswith(".")}
     assert visible <= set(named)
+
+
+LLAMA_DRAFT: Final = """meta-llama/Llama-3.2-1B
+    revision: 0123456789abcdef0123456789abcdef01234567
+    architecture: {family: llama, vocabulary: 128256, layers: 16, hidden: 2048, kv_heads: 8,
+      head_dim: 64, tied_embeddings: true, max_length: 131072, checkpoint_gib: 2.3}
+    # """
+NEWER: Final = ("vllm-0.9.1-nxdi", "vllm-0.16-nxdi")
+REFUSED: Final = (
+    (NEWER,),
+    (("tensor_parallel: 32", "tensor_parallel: 64"),),
+    (NEWER, ("mode: fused", "mode: eagle3")),
+    (("Qwen/Qwen3-1.7B", LLAMA_DRAFT),),
+    (("purchase: on-demand", "purchase: capacity-block"),),
+    (("num_speculative_tokens: 7", "num_speculative_token: 7"),),
+)
+"""What each file of the README's examples changes in the article's: earlier and later text."""
+
+
+def test_the_readme_shows_refusals_as_they_are(tmp_path: Path) -> None:
+    shown = re.findall(r"^mine\.yaml:.*$", text(ROOT / "README.md"), re.M)
+    for line, changes in zip(shown, REFUSED, strict=True):
+        content = text(ROOT / "experiments" / "article.yaml")
+        for earlier, later in changes:
+            assert earlier in content
+            content = content.replace(earlier, later)
+        file = tmp_path / "mine.yaml"
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(ExperimentError) as refused:
+            load(str(file))
+        assert line in str(refused.value).replace(str(file), file.name).splitlines()
 
 
 ASSUMPTIONS: Final = text(ROOT / "docs" / "assumptions.md")
