@@ -115,10 +115,8 @@ def test_the_tree_of_the_readme_names_all_folders() -> None:
 
 
 LLAMA_DRAFT: Final = """meta-llama/Llama-3.2-1B
-    revision: 0123456789abcdef0123456789abcdef01234567
     architecture: {family: llama, vocabulary: 128256, layers: 16, hidden: 2048, kv_heads: 8,
-      head_dim: 64, tied_embeddings: true, max_length: 131072, checkpoint_gib: 2.3}
-    # """
+      head_dim: 64, tied_embeddings: true, max_length: 131072, checkpoint_gib: 2.3}"""
 NEWER: Final = ("vllm-0.9.1-nxdi", "vllm-0.16-nxdi")
 REFUSED: Final = (
     (NEWER,),
