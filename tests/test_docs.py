@@ -101,6 +101,18 @@ def test_make_targets_exist(document: Path) -> None:
             assert target in TARGETS, f"make {target}"
 
 
+def test_code_names_documents_that_exist() -> None:
+    """A record may be named by its number: docs/decisions/0004."""
+    named = {
+        path.rstrip(".")
+        for file in FILES
+        if file.endswith((".py", ".sh", ".yaml", ".txt", "Makefile")) and (ROOT / file).is_file()
+        for path in re.findall(r"\bdocs/[\w./-]+", text(ROOT / file))
+    }
+    assert named
+    assert [path for path in sorted(named) if not any(ROOT.glob(f"{path}*"))] == []
+
+
 def test_the_tree_of_the_readme_names_all_folders() -> None:
     (tree,) = FENCE.findall(text(ROOT / "README.md").partition("\n## Repository\n")[2])[:1]
     named: list[str] = []
