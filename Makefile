@@ -10,13 +10,13 @@ PYTHON ?= python3
 EXPERIMENT ?= experiments/article.yaml
 BASE ?= main
 
-# Node, npm and the pinned CDK CLI come with the environment: nothing on the machine is asked.
+# Node, npm and the pinned CDK CLI come with the environment; those of the machine are not used.
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
-# The CLI would otherwise look up a host of AWS on every command.
+# Otherwise the CLI looks up an AWS host on every command.
 export CDK_DISABLE_CLI_TELEMETRY := true
 CDK := cdk --no-lookups --no-notices --context "experiment=$(EXPERIMENT)"
 
-# On a terminal pip and npm show how far they are; a log gets the line before them, and errors.
+# On a terminal pip and npm show their progress. A log gets only the line before them, and errors.
 PIP_INSTALL := pip install $(if $(MAKE_TERMOUT),,--quiet) --disable-pip-version-check
 NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--loglevel=error > /dev/null)
 
@@ -40,7 +40,7 @@ help: ## This list
 $(READY): requirements.txt constraints.txt | .venv/bin/pip
 	@echo "Installing the CDK, cdk8s and Node.js into .venv, once: 0.7 GB, which takes half a minute or more"
 	@$(PIP_INSTALL) --requirement requirements.txt --constraint constraints.txt
-	@# jsii unpacks the CDK where it is first used: now, not in the midst of the first command.
+	@# jsii unpacks the CDK when it is first used: do it now and not during the first command.
 	@python -c 'import app'
 	@touch $@
 
@@ -55,19 +55,19 @@ $(CLI): package.json package-lock.json $(READY)
 	@touch $@
 
 .PHONY: synth
-synth: $(CLI) ## Write cdk.out/ and dist/ for EXPERIMENT
+synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT
 	@rm -rf cdk.out dist
 	$(CDK) synth --quiet
 	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
 	@python -m experiment notes "$(EXPERIMENT)"
 
 .PHONY: manifests
-manifests: $(CLI) ## Write cdk.out/ and dist/, complete with ACCOUNT if it is given, and list dist/
+manifests: $(CLI) ## Write cdk.out/ and dist/, with ACCOUNT filled in if given, and list dist/
 	$(CDK) synth --quiet $(if $(ACCOUNT),--context account=$(ACCOUNT))
 	@ls dist
 
 .PHONY: rehearse
-rehearse: $(READY_DEV) $(CLI) ## The whole experiment on this machine: embedded AWS, golden endpoints
+rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
 	@python -m rehearsal "$(EXPERIMENT)"
 
 $(READY_VLLM): rehearsal/vllm/requirements.txt
@@ -77,17 +77,17 @@ $(READY_VLLM): rehearsal/vllm/requirements.txt
 		{ echo "vLLM needs libnuma.so.1 (on Debian: apt-get install libnuma1)" >&2; exit 1; }
 	@echo "Installing vLLM into .venv-vllm, once: 4.9 GB, which takes minutes"
 	@$(PYTHON) -m venv --clear .venv-vllm
-	@# Not resolved: what it declares cannot be had whole. Not compiled: most of it is never imported.
+	@# --no-deps: not all declared dependencies are on PyPI. --no-compile: most modules are never imported.
 	@.venv-vllm/bin/$(PIP_INSTALL) --no-deps --no-compile --requirement rehearsal/vllm/requirements.txt
 	@touch $@
 
 .PHONY: rehearse-vllm
 rehearse-vllm: EXPERIMENT = experiments/two-cores.yaml
-rehearse-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## The same with real vLLM on the CPU in place of golden endpoints
+rehearse-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM on the CPU instead of golden endpoints
 	@python -m rehearsal --vllm "$(EXPERIMENT)"
 
 .PHONY: report
-report: $(READY_DEV) ## Draw the report of RUN, a folder in results/, again
+report: $(READY_DEV) ## Redraw the report of RUN, a folder in results/
 	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
 	@python -m benchmark report "$(RUN)"
 
@@ -116,53 +116,54 @@ test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
 	pytest --numprocesses 2 --dist loadfile
 
 .PHONY: test-vllm
-test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and hold the result against the article's
-	@# Not captured: the rehearsal shows how far it is, which takes minutes.
+test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and compare with the article's result
+	@# The output is not captured, because the rehearsal takes minutes and shows its progress.
 	pytest --capture=no tests/vllm
 
 .PHONY: test-cluster
-test-cluster: $(READY_DEV) ## Judge the charts by a real control plane; needs Go 1.25+
+test-cluster: $(READY_DEV) ## Apply the charts to a real control plane; needs Go 1.25+
 	@python -m control_plane
 	pytest tests/cluster
 
 .PHONY: check
-check: $(READY_DEV) ## Format, lint and types
+check: $(READY_DEV) ## Check format, lint and types
 	ruff format --check .
 	ruff check .
 	mypy
-	@# The benchmark runs on llmperf's Python, which the tests do not.
+	@# The benchmark runs on the Python of llmperf, which the tests do not use.
 	mypy --python-version 3.10 benchmark
 
 .PHONY: diff
-diff: $(CLI) ## What the working tree would change against BASE (default: main)
+diff: $(CLI) ## Show what the working tree changes against BASE (default: main)
 	@scripts/diff.py "$(BASE)" "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
 
-# What acts on an account names its experiment: another one may stand there, at 36 dollars an hour.
+# A command that acts on an account must name its experiment: the default may be the wrong one, at
+# 36 dollars an hour.
 NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file -a -n "$(EXPERIMENT)" || \
 	{ echo "EXPERIMENT is needed: make $@ EXPERIMENT=experiments/NAME.yaml" >&2; exit 2; }
 
 .PHONY: bootstrap
-bootstrap: $(CLI) ## Prepare the account's regions of EXPERIMENT for the CDK, once
+bootstrap: $(CLI) ## Prepare the account and region of EXPERIMENT for the CDK, once
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment bootstrap --experiment "$(EXPERIMENT)"
 
 .PHONY: deploy
-deploy: $(CLI) ## Deploy EXPERIMENT, all of it or STACKS; takes back what an earlier deploy left
+deploy: $(CLI) ## Deploy EXPERIMENT (or its STACKS); takes back its bucket and logs
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment deploy $(STACKS) --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
 
 .PHONY: destroy
-destroy: $(CLI) ## Remove EXPERIMENT from the account, but for its bucket and logs
+destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
 
 .PHONY: addons
-addons: $(READY) ## Which versions of the pinned add-ons EKS offers
+addons: $(READY) ## List the versions of the pinned add-ons that EKS offers
 	@python -m deployment addons --experiment "$(EXPERIMENT)"
 
 .PHONY: smoke
 smoke: SMALL = $(basename $(EXPERIMENT))-smoke.yaml
-smoke: $(READY) ## Write a small experiment beside EXPERIMENT that tries its deployment out
+smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deployment with
 	@python -m experiment smoke "$(EXPERIMENT)" > "$(SMALL).new" || { rm -f "$(SMALL).new"; exit 1; }
 	@mv "$(SMALL).new" "$(SMALL)"
 	@echo "$(SMALL): make deploy EXPERIMENT=$(SMALL)"
@@ -172,19 +173,19 @@ schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json
 
 .PHONY: locks
-locks: $(READY_DEV) ## Write the locks of what the pods install; one that is deleted first gets the newest
+locks: $(READY_DEV) ## Write the locks of the pods' packages; delete a lock first to get the newest
 	@python scripts/lock.py
 
 .PHONY: snapshots
-snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts render now
+snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts now render
 	pytest --snapshot-update
 
 .PHONY: bench
-bench: $(READY_DEV) $(CLI) ## Synthesis against an empty app; the tap against none
+bench: $(READY_DEV) $(CLI) ## Measure synthesis against an empty app, and streams with and without the tap
 	python -m tests.bench.synthesis
 	python -m tests.bench.tap
 	python -m tests.bench.accuracy
 
 .PHONY: clean
-clean: ## Remove what synthesis and tests wrote; results stay
+clean: ## Remove the output of synthesis and tests; keep results
 	rm -rf cdk.out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
