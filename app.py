@@ -12,7 +12,7 @@ import aws_cdk as cdk
 import cdk8s
 
 import charts
-from experiment import Experiment, ExperimentError, load
+from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
 from stacks.budget import BudgetStack, budget_region, budget_stack_name
 from stacks.cluster import ClusterStack
 from stacks.model_store import ModelStoreStack
@@ -22,8 +22,6 @@ from stacks.serving import ServingStack
 from stacks.trainium import TrainiumStack
 
 ROOT = Path(__file__).parent
-DEFAULT_EXPERIMENT = "experiments/article.yaml"
-ACCOUNT_PLACEHOLDER = "${AWS_ACCOUNT_ID}"
 
 
 def compose(app: cdk.App, experiment: Experiment, account: str | None = None) -> ServingStack:
@@ -92,7 +90,7 @@ def main() -> int:
         print(f"account = {account!r}: must be the 12 digits of an AWS account", file=sys.stderr)
         return 1
     try:
-        experiment = load(app.node.try_get_context("experiment") or DEFAULT_EXPERIMENT)
+        experiment = load(app.node.try_get_context("experiment") or DEFAULT_FILE)
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1

@@ -27,7 +27,7 @@ _WORKLOADS: Final[Mapping[Workload, Callable[..., Chart]]] = {Workload.SERVICE: 
 
 @dataclass(frozen=True)
 class Deployed:
-    """What only a deployment knows: it holds the account."""
+    """What only a deployment knows, because it depends on the account."""
 
     bucket: str
     benchmark_image: str

@@ -14,7 +14,7 @@ _REQUEST = "neurons"
 
 
 class ClaimsChart(Chart):
-    """``xl-trn2`` and its like: connected Neuron devices of one group, at one logical core size."""
+    """Connected Neuron devices of one group, at one logical core size, such as ``xl-trn2``."""
 
     def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
@@ -49,8 +49,8 @@ class ClaimsChart(Chart):
                                 requests=[_REQUEST],
                                 opaque=k8s.OpaqueDeviceConfiguration(
                                     driver=DRIVER,
-                                    # Decoded strictly: a field misspelt here leaves the pod in
-                                    # ContainerCreating.
+                                    # The driver decodes this strictly: a misspelt field leaves
+                                    # the pod in ContainerCreating.
                                     parameters={
                                         "apiVersion": f"{DRIVER}/v1",
                                         "kind": "NeuronConfig",

@@ -33,8 +33,8 @@ RESULTS_PATH = "/results"
 class LlmperfChart(Chart):
     """A bare pod, as in the article: it runs once.
 
-    Nothing in its specification but the image depends on the experiment, for a pod can be changed
-    in nothing else. All inputs come from the ConfigMap; a new run is a new pod.
+    Kubernetes lets only the image of a pod be changed. So nothing else in the specification depends
+    on the experiment, and all inputs come from the ConfigMap. A new run is a new pod.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LlmperfChart(Chart):
                 service_account_name=ServiceAccount.BENCHMARK,
                 automount_service_account_token=False,
                 enable_service_links=False,
-                # A restarted container goes on with the run it finds in the results volume.
+                # A restarted container resumes the run that it finds in the results volume.
                 restart_policy="OnFailure",
                 security_context=pod_security(),
                 containers=[_container(image)],
@@ -72,7 +72,7 @@ class LlmperfChart(Chart):
                     ),
                     empty_dir("results", "10Gi"),
                     empty_dir("tmp", "10Gi"),
-                    # Ray, which llmperf runs its clients on, keeps its object store there.
+                    # llmperf runs its clients on Ray, which keeps its object store there.
                     empty_dir("shared-memory", "4Gi", medium="Memory"),
                 ],
             ),
@@ -150,14 +150,14 @@ def _load(load: Benchmark) -> config.Load:
 
 def _settings(experiment: Experiment) -> dict[str, str]:
     """What the variants have in common, as a person would put it."""
-    serving, price = experiment.serving, experiment.capacity.price
+    serving, price = experiment.serving, cost(experiment)
     return {
         "Target": _checkpoint(experiment.models.target),
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",
         "Region": experiment.aws.region,
-        "Price": f"{price.usd_per_hour} USD per hour (as of {price.as_of}, {experiment.price_of})",
+        "Price": f"{price.usd_per_hour} USD per hour ({price.price})",
     }
 
 

@@ -15,8 +15,8 @@ from experiment.schema import Experiment
 class ModelStoreChart(Chart):
     """A static volume on the bucket's ``models/``, mounted with the identity of the pod.
 
-    Compiled graphs are fetched onto local disks instead: Mountpoint can neither rename nor
-    append, and serving reads every shard at once.
+    Compiled graphs are fetched onto local disks instead: Mountpoint can neither rename nor append,
+    and a service reads all shards at once.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class ModelStoreChart(Chart):
                 capacity={"storage": k8s.Quantity.from_string("1200Gi")},
                 access_modes=["ReadOnlyMany"],
                 persistent_volume_reclaim_policy="Retain",
-                # No storage class. The API keeps no empty one: kubectl would find it missing, and
-                # set it again, with every apply.
+                # Without a storage class: the API drops an empty one, so kubectl would set it again
+                # with every apply.
                 claim_ref=k8s.ObjectReference(name=MODELS_CLAIM, namespace=NAMESPACE),
                 mount_options=[
                     "read-only",
@@ -48,8 +48,8 @@ class ModelStoreChart(Chart):
                     f"gid={USER_ID}",
                     f"region {experiment.aws.region}",
                     f"prefix {MODELS_PREFIX}",
-                    # With a pod's identity Mountpoint may not ask the instance metadata, and
-                    # would then assume 10 Gbps.
+                    # With a pod's identity Mountpoint cannot read the instance metadata, and
+                    # assumes 10 Gbps.
                     "maximum-throughput-gbps 100",
                 ],
                 csi=k8s.CsiPersistentVolumeSource(

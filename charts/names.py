@@ -18,7 +18,6 @@ TRAINIUM_NODES: Final = "trainium"
 MODELS_PREFIX: Final = "models/"
 COMPILED_PREFIX: Final = "compiled/"
 
-
 MODELS_CLAIM: Final = "models"
 MODEL_STORE_CONFIG: Final = "model-store"
 SCRIPTS_CONFIG: Final = "scripts"
@@ -36,7 +35,7 @@ class Component(StrEnum):
 
 
 class ServiceAccount(StrEnum):
-    """One per consumer of AWS; each has a role of its own in ``stacks.model_store``."""
+    """One for each kind of pod that uses AWS. Each has its own role in ``stacks.model_store``."""
 
     PREPARE = "prepare"
     SERVE = "serve"
@@ -47,7 +46,7 @@ class ServiceAccount(StrEnum):
 def claim_template(experiment: Experiment) -> str:
     """Name of the device claim template: ``xl-trn2`` for the article's half of a node.
 
-    A claim template cannot be changed, so another shape is another template.
+    A claim template cannot be changed, so another shape has a template of another name.
     """
     serving = experiment.serving
     shape = (serving.devices, serving.logical_core_size)
@@ -56,7 +55,7 @@ def claim_template(experiment: Experiment) -> str:
 
 
 def bucket_name(experiment: Experiment, account: str) -> str:
-    """The model bucket's name, unique through account and region."""
+    """The model bucket's name. The account and the region make it unique."""
     return f"{experiment.name}-models-{account}-{experiment.aws.region}"
 
 

@@ -14,11 +14,11 @@ POD_SECURITY = {
 }
 
 POD_IDENTITY_AGENT = "169.254.170.23/32"
-"""Where pods get their AWS credentials, on port 80 of the node. Nothing exempts it from policy."""
+"""Where pods get their AWS credentials, on port 80 of the node. Network policies apply to it."""
 
 
 class NamespaceChart(Chart):
-    """A namespace nothing may enter or leave but by the ways listed here."""
+    """A namespace with a list of allowed connections. All others are denied."""
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
@@ -108,7 +108,7 @@ def _dns() -> k8s.NetworkPolicyEgressRule:
 
 
 def _https() -> k8s.NetworkPolicyEgressRule:
-    """S3, CloudWatch and the Hugging Face Hub have no addresses a policy could name."""
+    """S3, CloudWatch and the Hugging Face Hub have no fixed addresses that a policy could name."""
     return k8s.NetworkPolicyEgressRule(
         to=[k8s.NetworkPolicyPeer(ip_block=k8s.IpBlock(cidr="0.0.0.0/0"))], ports=[_tcp(443)]
     )

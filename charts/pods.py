@@ -47,9 +47,9 @@ def container_security(*, read_only_root: bool) -> k8s.SecurityContext:
 
 
 def environment(values: Mapping[str, str]) -> list[k8s.EnvVar]:
-    """Plain variables.
+    """Environment variables with plain values.
 
-    ``HOME`` and ``USER`` are always there: the pods' user has no entry in the images' passwd, and
+    ``HOME`` and ``USER`` are always set: the pods' user has no entry in the images' passwd, and
     PyTorch asks for its name.
     """
     return [
@@ -59,7 +59,7 @@ def environment(values: Mapping[str, str]) -> list[k8s.EnvVar]:
 
 
 def run_id() -> k8s.EnvVar:
-    """``RUN_ID``: the same for every restart of a pod's container, another for the next pod."""
+    """``RUN_ID``: one value for all restarts of a pod's container, another for the next pod."""
     return k8s.EnvVar(
         name="RUN_ID",
         value_from=k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path="metadata.uid")),
@@ -67,10 +67,10 @@ def run_id() -> k8s.EnvVar:
 
 
 def python_command(name: str) -> list[str]:
-    """Runs ``name.py`` of ``charts/scripts`` with what ``name.lock`` pins; arguments follow.
+    """Runs ``name.py`` of ``charts/scripts`` with what ``name.lock`` pins. Arguments follow.
 
-    Installed at the start rather than baked into an image of its own: these pods fetch from the
-    internet anyway.
+    The packages are installed at the start instead of into an image of their own: these pods fetch
+    from the internet anyway.
     """
     install = (
         f"pip install --quiet --no-cache-dir --target {SCRATCH_PATH}/lib "
@@ -83,14 +83,14 @@ def python_command(name: str) -> list[str]:
 def model_store_environment() -> list[k8s.EnvFromSource]:
     """``BUCKET`` and ``AWS_REGION``.
 
-    By reference, so that no pod's specification holds an account or a bucket: what a Job or a Pod
-    is made of cannot be changed later.
+    They are references, so that no pod's specification holds an account or a bucket: the
+    specification of a Job or a Pod cannot be changed later.
     """
     return [k8s.EnvFromSource(config_map_ref=k8s.ConfigMapEnvSource(name=MODEL_STORE_CONFIG))]
 
 
 def quantities(**amounts: str) -> dict[str, k8s.Quantity]:
-    """Resource amounts; underscores in a name stand for dashes."""
+    """Resource amounts. An underscore in a name stands for a dash."""
     return {
         name.replace("_", "-"): k8s.Quantity.from_string(amount) for name, amount in amounts.items()
     }
@@ -141,5 +141,5 @@ def job_name(prefix: str, spec: k8s.JobSpec) -> str:
 
 
 def digest(value: Any) -> str:
-    """Eight hex digits that stand for a JSON value."""
+    """The first eight hex digits of a JSON value's SHA-256."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]

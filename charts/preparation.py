@@ -1,6 +1,7 @@
-"""Jobs that fill the bucket: checkpoints by way of a CPU node, graphs by way of local NVMe.
+"""Jobs that fill the bucket with checkpoints and compiled graphs.
 
-Each is idempotent: a second run finds the completion marker and does nothing.
+Checkpoints pass through a CPU node, graphs through the NVMe of a Trainium node. Each Job is
+idempotent: a second run finds the completion marker and does nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from experiment.runtimes import Paths
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 
-# From a pod's start, so that waiting for a node does not count.
+# Counted from a pod's start, so without the wait for a node.
 _DEADLINE_SECONDS: Final = 8 * 60 * 60
 _SCRIPTS: Final = {
     "download": ("download.py", "download.lock"),
@@ -87,7 +88,7 @@ class PreparationChart(Chart):
 
     def _job(self, construct_id: str, name: str, step: str, pod: k8s.PodSpec) -> None:
         labels = {"component": Component.PREPARE, "step": step}
-        # A Job that failed in a script runs again, under a new name, with the script mended.
+        # A Job that failed in a script runs again, under a new name, once the script is fixed.
         scripts = {script: self._scripts[script] for script in _SCRIPTS[step]}
         spec = k8s.JobSpec(
             backoff_limit=3,
@@ -105,7 +106,7 @@ class PreparationChart(Chart):
 
 
 def _download(experiment: Experiment) -> k8s.PodSpec:
-    """The checkpoints, a file at a time, so that the node needs room for one shard only."""
+    """Copies the checkpoints, a file at a time: the node needs room for one shard only."""
     drafts = (variant.draft for variant in variants(experiment))
     # Two variants may share a draft.
     checkpoints = dict.fromkeys(
@@ -127,7 +128,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
                 command=python_command("download"),
                 args=[*checkpoints],
                 env=[
-                    # The client keeps what it has fetched; in memory that would be the pod's end.
+                    # The client caches what it fetches. In memory that would exceed the limit.
                     *environment({"HF_HOME": f"{SCRATCH_PATH}/hub"}),
                     # For gated models; Qwen's need none.
                     k8s.EnvVar(
@@ -157,7 +158,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
 
 
 def _compile(variant: Variant) -> k8s.PodSpec:
-    """Check, compile, upload: one container after the other, each in the image that has the tool.
+    """Checks, compiles, uploads: one container after another, each in the image with its tool.
 
     No device claim: NxDI traces and shards on the CPU, and the waiting services may already
     hold all devices of the node (docs/decisions/0004).
@@ -197,7 +198,7 @@ def _compile(variant: Variant) -> k8s.PodSpec:
 
 
 def _one_at_a_time() -> k8s.Affinity:
-    """No two compile pods on one node: together they have filled its disk."""
+    """No two compile pods on one node: two have filled its disk."""
     term = k8s.PodAffinityTerm(
         label_selector=k8s.LabelSelector(match_labels={"step": "compile"}),
         topology_key="kubernetes.io/hostname",
@@ -249,8 +250,8 @@ def _compiler(variant: Variant) -> k8s.Container:
         command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
         args=runtime.compile_command(variant, _paths(variant)),
         variables={**runtime.compile_environment(variant, _paths(variant)), "HF_HUB_OFFLINE": "1"},
-        # A request that fits beside the services, which idle until this is done, and no limit:
-        # the compiler takes what cores there are.
+        # The request fits beside the services, which idle until this is done. There is no limit
+        # of CPU: the compiler uses all cores.
         resources=k8s.ResourceRequirements(
             requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),
             limits=quantities(memory="600Gi"),
@@ -259,7 +260,7 @@ def _compiler(variant: Variant) -> k8s.Container:
 
 
 def _draft(variant: Variant) -> Iterator[k8s.Container]:
-    """Prepares the draft, where the runtime cannot take it as published; its image has PyTorch."""
+    """Prepares a draft that the runtime cannot compile as published. Its image has PyTorch."""
     if command := variant.runtime.draft_command(variant, _paths(variant)):
         script, *arguments = command
         yield _neuron(

@@ -33,17 +33,17 @@ from experiment.schema import Experiment
 from experiment.variants import services
 
 MAX_ANSWER_TOKENS: Final = 512
-"""What a brief solution takes, as in the published sample; a question takes less than that."""
+"""Room for a brief solution, as in the published sample. A question is shorter."""
 
 
 class QualityChart(Chart):
-    """Started by hand, since it takes the services' time: see the stack's output."""
+    """A Job to start by hand, since it loads the services. The stack's output says how."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, experiment: Experiment, scripts: Scripts
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
-        # With another script or lock it is another Job, under a new name.
+        # Another script or lock makes another Job, under a new name.
         annotations = {"scripts": digest([scripts["quality.py"], scripts["quality.lock"]])}
         labels = {"app": QUALITY_JOB, "component": Component.QUALITY}
         spec = k8s.JobSpec(

@@ -1,4 +1,4 @@
-"""One vLLM service: Deployment and Service. All variants come from here, so they cannot differ."""
+"""One vLLM service: a Deployment and a Service. All variants are built here, so all are alike."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class VllmChart(Chart):
             "Service",
             metadata=k8s.ObjectMeta(name=variant.service, labels=self._labels),
             spec=k8s.ServiceSpec(
-                # With the label that the clients' policies select by: the VPC CNI lets a pod reach
-                # a ClusterIP only if the policy selects the Service's own selector.
+                # The clients' policies select by these labels: the VPC CNI lets a pod reach a
+                # ClusterIP only if the policy selects the Service's own selector.
                 selector=self._labels,
                 ports=[
                     k8s.ServicePort(
@@ -78,7 +78,7 @@ class VllmChart(Chart):
             spec=k8s.DeploymentSpec(
                 replicas=1,
                 selector=k8s.LabelSelector(match_labels={"app": variant.service}),
-                # A node has devices for its own services alone: a pod rolled in beside the old one
+                # The services hold the devices of their nodes: a pod started beside the old one
                 # would wait for ever.
                 strategy=k8s.DeploymentStrategy(type="Recreate"),
                 # The pod waits for its artifact, which may take hours the first time.
@@ -118,10 +118,11 @@ def _pod(variant: Variant) -> k8s.PodSpec:
     return k8s.PodSpec(
         service_account_name=ServiceAccount.SERVE,
         automount_service_account_token=False,
-        # A Service's injected variables can be taken for vLLM's own (VLLM_PORT and the like).
+        # The variables that Kubernetes injects for a Service can clash with vLLM's own, such as
+        # VLLM_PORT.
         enable_service_links=False,
         security_context=pod_security(),
-        # Below the ten minutes after which Mountpoint's own pod goes away.
+        # Shorter than the ten minutes after which Mountpoint's own pod ends.
         termination_grace_period_seconds=120,
         resource_claims=[
             k8s.PodResourceClaim(
@@ -144,7 +145,7 @@ def _pod(variant: Variant) -> k8s.PodSpec:
 
 
 def _fetch_artifact(variant: Variant) -> k8s.Container:
-    """Waits for the compile Job's completion marker, then brings graph and shards."""
+    """Waits for the compile Job's completion marker, then fetches graph and shards."""
     return k8s.Container(
         name="fetch-artifact",
         image=AWS_CLI_IMAGE,
@@ -183,15 +184,15 @@ def _server(variant: Variant) -> k8s.Container:
             requests=quantities(cpu=str(devices * _CPU), memory=memory),
             limits=quantities(memory=memory),
         ),
-        # /health answers once the model is loaded: shards of tens of gigabytes onto the devices,
-        # then a warm-up. Compiling is not part of it.
+        # /health answers once the model is loaded: tens of gigabytes are copied onto the devices,
+        # then warmed up. The compile Job has compiled it.
         startup_probe=_probe(period=10, failures=270),
         readiness_probe=_probe(period=5, failures=3),
         liveness_probe=_probe(period=20, failures=6),
         volume_mounts=[
             mount("models", MODELS_PATH, read_only=True),
-            # Read-only: what the loader cannot read it would compile again, for hours and with
-            # defaults of its own, and would begin by writing here.
+            # Read-only: the loader compiles again what it cannot read, for hours and with its own
+            # defaults, and begins by writing here. This makes it fail instead.
             mount("artifact", ARTIFACT_PATH, read_only=True),
             mount("shared-memory", "/dev/shm"),
             mount("tmp", "/tmp"),

@@ -1,6 +1,9 @@
-"""``python -m experiment check FILE...`` validates files and says what they may surprise with;
-``notes FILE`` says that alone; ``smoke FILE`` prints a small experiment of the same shape;
-``schema`` prints the JSON Schema."""
+"""Commands on experiment files.
+
+``python -m experiment check FILE...`` validates files and prints notes on them; ``notes FILE``
+prints only the notes; ``smoke FILE`` prints a small experiment of the same shape; ``schema`` prints
+the JSON Schema.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def _check(experiment: Experiment, file: str) -> Iterator[str]:
 
 
 def _notes(experiment: Experiment, file: str) -> Iterator[str]:
-    """Say what a file may surprise with."""
+    """Print notes on what may surprise."""
     yield from (f"{file}: {note}" for note in notes(experiment))
 
 

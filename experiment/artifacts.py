@@ -1,8 +1,8 @@
 """From every compile input to the key a compiled artifact is stored under.
 
 NxDI loads whatever graph it finds at ``NEURON_COMPILED_ARTIFACTS`` and ignores flags that differ
-from those it was compiled with. A key that left out one input would let one window run on
-another's graph without a word.
+from those the graph was compiled with. If a key left out an input, one window would run on another
+window's graph, and nothing would say so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a valid experiment may still surprise its user with, a line each."""
+"""What may surprise the user of a valid experiment, a line each."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from experiment.schema import Experiment, Purchase
 
 
 def notes(experiment: Experiment) -> Iterator[str]:
-    """Said after synthesis and before a deploy."""
+    """The notes, which are shown after synthesis and before a deploy."""
     capacity = experiment.capacity
     if not experiment.priced_as_bought:
-        yield f"capacity.price: costs are reckoned with that of {experiment.price_of}"
+        yield f"capacity.price: costs use the price of {experiment.price_of}"
     if capacity.purchase is Purchase.ON_DEMAND and not capacity.instance.sold_on_demand:
         yield (
             f"capacity.purchase = on-demand: no on-demand price of {capacity.instance_type} was "

@@ -266,9 +266,9 @@ class Experiment(_Model):
 
     @property
     def price_of(self) -> str:
-        """Whose price is reckoned with, e.g. ``capacity-block in us-east-2``.
+        """Which price the costs use, e.g. ``capacity-block in us-east-2``.
 
-        Where the node is bought otherwise or elsewhere, that no price of that is given.
+        If the node is bought otherwise or elsewhere, it adds that no such price is given.
         """
         price, bought = self.capacity.price, f"{self.capacity.purchase} in {self.aws.region}"
         missing = "" if self.priced_as_bought else f"; no price of {bought} is given"

@@ -1,4 +1,4 @@
-"""A small experiment of the same shape, which tries a deployment out in minutes."""
+"""A small experiment of the same shape, to try a deployment in minutes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LENGTH: Final = 512
 TOKENS: Final = 64
 REQUESTS: Final = 8
 
-# Names of their own: what is measured here must not stand in the experiment's own curves.
+# Their names differ from the experiment's: these figures must not appear in its curves.
 CASES: Final = (
     {
         "name": "smoke-structured",
@@ -36,10 +36,10 @@ CASES: Final = (
 
 
 def smoke(experiment: Experiment, file: str) -> str:
-    """YAML of ``experiment``, which is ``file``'s, with a small pair, short and with few requests.
+    """YAML of ``experiment``, read from ``file``, with small models, few tokens and few requests.
 
-    It has the same name, and so the same stacks and the same node. Small heads are not known, so
-    it speculates by a fused draft model. Raises ExperimentError for a runtime that serves none.
+    It has the same name, and so the same stacks and nodes. No small heads are known, so its
+    variants use a fused draft model. Raises ExperimentError for a runtime without that mode.
     """
     if Mode.FUSED not in experiment.serving_runtime.modes:
         allowed = f"serves no {Mode.FUSED}, the one mode that a small pair is known for"

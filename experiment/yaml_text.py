@@ -220,10 +220,16 @@ def _malformed(file: str, line: int, problem: str) -> ExperimentError:
     return ExperimentError(f"{file}:{line}", f"not valid YAML: {problem}")
 
 
+_REUSED_ANCHOR: Final = re.compile(
+    r"anchor ['\"](.+)['\"]\nfirst occurrence +in .+, line (\d+), (?:.*\n)+?"
+    r"second occurrence +in .+, line (\d+), "
+)
+
+
 def _duplicated_anchor(warning: str) -> tuple[int, str]:
     """The line and the problem of ruamel.yaml's ReusedAnchorWarning, which has no mark."""
-    anchor, first, second = re.findall(r"anchor '(.+)'|line (\d+), column", warning)
-    return int(second[1]), f"anchor &{anchor[0]} is duplicated; it is already in line {first[1]}"
+    [(anchor, first, second)] = _REUSED_ANCHOR.findall(warning)
+    return int(second), f"anchor &{anchor} is duplicated; it is already in line {first}"
 
 
 def _problem(error: MarkedYAMLError) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from experiment import ExperimentError
+from experiment import DEFAULT_FILE, ExperimentError
 from rehearsal.console import Console
 from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
@@ -25,13 +25,12 @@ from rehearsal.rehearse import STAGES, rehearse
 from rehearsal.vllm.endpoints import VllmEndpoints
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-DEFAULT_EXPERIMENT: Final = "experiments/article.yaml"
 
 
 def main() -> int:
     """Rehearses; returns the exit status."""
     parser = argparse.ArgumentParser(prog="rehearsal", description=__doc__)
-    parser.add_argument("experiment", nargs="?", default=DEFAULT_EXPERIMENT)
+    parser.add_argument("experiment", nargs="?", default=DEFAULT_FILE)
     parser.add_argument(
         "--vllm", action="store_true", help="real vLLM on the CPU in place of golden endpoints"
     )

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the working tree would change against another revision, without an AWS account.
 
-usage: scripts/diff.py BASE [EXPERIMENT] [--markdown FILE]
+usage: scripts/diff.py BASE EXPERIMENT [--markdown FILE]
 
 Both sides are synthesised with the packages that are installed now, each from its own code.
 Prints ``cdk diff --method=template`` of every stack, then the
@@ -28,7 +28,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-DEFAULT_EXPERIMENT = "experiments/article.yaml"
 PACKAGES = ("requirements.txt", "constraints.txt", "package-lock.json")
 COMMENT_LIMIT = 60_000
 """GitHub takes 65,536 characters; the rest is for what the workflow adds."""
@@ -335,7 +334,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the difference; returns the exit status."""
     parser = argparse.ArgumentParser(description="What the working tree would change.")
     parser.add_argument("base", metavar="BASE", help="a commit, branch or tag")
-    parser.add_argument("experiment", metavar="EXPERIMENT", nargs="?", default=DEFAULT_EXPERIMENT)
+    parser.add_argument("experiment", metavar="EXPERIMENT", help="a file of experiments/")
     parser.add_argument("--markdown", metavar="FILE", type=Path, help="also write a comment")
     given = parser.parse_args(arguments)
     experiment = Path(given.experiment)

@@ -135,7 +135,7 @@ def one_line(result: Run) -> str:
 
 @pytest.mark.parametrize("base", ["nowhere", "main:Makefile"])
 def test_unknown_base(repository: Repository, base: str) -> None:
-    assert one_line(repository.diff(base)) == f"no such revision: {base}"
+    assert one_line(repository.diff(base, EXPERIMENT)) == f"no such revision: {base}"
 
 
 @pytest.fixture
@@ -160,12 +160,12 @@ REFUSE = """{
 
 
 def test_head_that_does_not_synthesise(repository: Repository, cli: Callable[[str], Path]) -> None:
-    assert one_line(repository.diff("main", tools=cli(REFUSE))) == "mine.yaml: no"
+    assert one_line(repository.diff("main", EXPERIMENT, tools=cli(REFUSE))) == "mine.yaml: no"
 
 
 def test_base_that_does_not_synthesise(repository: Repository, cli: Callable[[str], Path]) -> None:
     only_base = f'case "$PWD" in */tree) {REFUSE};; esac'
-    assert one_line(repository.diff("main", tools=cli(only_base))) == (
+    assert one_line(repository.diff("main", EXPERIMENT, tools=cli(only_base))) == (
         "main does not synthesise with the packages installed now: mine.yaml: no"
     )
 

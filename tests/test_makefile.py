@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from experiment import DEFAULT_FILE
+
 ROOT = Path(__file__).parents[1]
 INSTALLED = (".venv/ready", ".venv/ready-dev", "node_modules/.package-lock.json")
 
@@ -81,3 +83,8 @@ def test_cleaning_keeps_results() -> None:
     (line,) = recipes("clean")
     assert line.startswith("rm -rf cdk.out dist ")
     assert "results" not in line
+
+
+def test_the_default_experiment_is_that_of_every_command() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.findall(r"^EXPERIMENT \?= (.+)$", text, re.MULTILINE) == [DEFAULT_FILE]

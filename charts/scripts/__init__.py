@@ -1,4 +1,4 @@
-"""What the preparation and quality pods run, and the locks of what they install."""
+"""Scripts that the preparation and quality pods run, and locks of what they install."""
 
 from __future__ import annotations
 

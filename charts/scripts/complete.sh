@@ -1,8 +1,7 @@
-# To be sourced: whether a prefix of the bucket is complete, that is, has its marker, which is
-# written last.
+# To be sourced: whether a prefix of the bucket is complete. The marker is written last.
 #
-# Listed, not headed: without the right to list the whole bucket, a missing object is "forbidden".
-# A failed listing is shown, and counts as not complete.
+# This lists instead of heading: without the right to list the whole bucket, a missing object is
+# "forbidden". A failed listing is shown and counts as not complete.
 complete() {
   local marker=${1}_COMPLETE
   [[ $marker == $(aws s3api list-objects-v2 --bucket "$BUCKET" --prefix "$marker" \

@@ -1,4 +1,4 @@
-"""Runs lm-eval's GSM8K against both services and puts the results into the bucket.
+"""Runs lm-eval's GSM8K against each service and puts the results into the bucket.
 
 usage: quality.py MODEL LIMIT CONCURRENCY MAX_TOKENS PREFIX LABEL=BASE_URL...
 environment: BUCKET, AWS_REGION, RUN_ID

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Uploads a compiled artifact, and after all of it the marker that makes it usable.
+# Uploads a compiled artifact, then the marker that makes it usable.
 # usage: upload-artifact.sh PREFIX PART... SCRATCH    environment: BUCKET, AWS_REGION
 set -euo pipefail
 
@@ -11,7 +11,7 @@ if [[ -e $scratch/nothing-to-do ]]; then
   echo "nothing to upload"
   exit
 fi
-# An incomplete artifact fails in the service with an error that names none of this.
+# A service fails on an incomplete artifact with an error that does not name the missing part.
 for part in "${parts[@]}"; do
   if [[ ! -e $scratch/artifact/$part ]]; then
     echo "the compiler left no $part in $scratch/artifact" >&2

@@ -10,10 +10,9 @@ from typing import Final
 
 from benchmark import config
 from benchmark.config import Config, Load, Variant
+from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod
-
-ACCOUNT_PLACEHOLDER: Final = "${AWS_ACCOUNT_ID}"
 
 # What the image brings along, and the terminal's type.
 _FROM_THIS_MACHINE: Final = ("PATH", "LLMPERF_HOME", "LLMPERF_PYTHON", "HF_HOME", "TERM")

@@ -1,4 +1,4 @@
-"""Whose price a cost is reckoned with, and whether the node can be bought at all."""
+"""Which price the costs use, and whether the node can be bought at all."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def test_a_price_of_something_else_is_named_as_what_it_is(
     changes: dict[str, Any], words: str
 ) -> None:
     assert experiment(changes).price_of == words
-    assert f"capacity.price: costs are reckoned with that of {words}" in list(
-        notes(experiment(changes))
-    )
+    assert f"capacity.price: costs use the price of {words}" in list(notes(experiment(changes)))
 
 
 def test_what_may_not_be_for_sale_is_said(article: Experiment) -> None:

@@ -228,7 +228,7 @@ SYNTAX = [
     _syntax(
         "anchor-twice",
         "devices: 8\n  logical_core_size: 2",
-        "devices: &n 8\n  logical_core_size: &n 2",
+        "devices: &n 8 # anchor 'm' in line 1, column 1\n  logical_core_size: &n 2",
         48,
         "not valid YAML: anchor &n is duplicated; it is already in line 47",
     ),

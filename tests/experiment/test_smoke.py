@@ -23,6 +23,14 @@ def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment]:
     [
         {},
         {"speculation.num_speculative_tokens": 15, "serving.batch": 16},
+        {
+            "speculation": [
+                {"name": "k3", "mode": "fused", "num_speculative_tokens": 3},
+                {"name": "k7", "mode": "fused", "num_speculative_tokens": 7, "batch": 8},
+            ],
+            "serving.devices": 4,
+            "serving.tensor_parallel": 16,
+        },
         {"capacity.nodes": 2, "serving.devices": 16, "serving.tensor_parallel": 64},
         {"benchmark.test_cases.0.name": "jamais-vu", "alerts.emails": ["team@example.org"]},
         {"serving.batch": 64, "benchmark.concurrency": 64, "benchmark.requests": 64},
@@ -59,6 +67,14 @@ def test_a_head_is_tried_out_with_a_fused_draft() -> None:
     large, little = small(EAGLE)
     assert [large.speculation[0].mode, little.speculation[0].mode] == ["eagle", "fused"]
     assert little.runtime == large.runtime
+
+
+def test_a_variant_s_own_draft_gives_way_to_the_small_one() -> None:
+    own = {"id": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c"}
+    _, little = small({"speculation.draft": own})
+    assert little.speculation[0].draft is None
+    assert little.models.draft
+    assert little.models.draft.id == "Qwen/Qwen3-0.6B"
 
 
 def test_a_runtime_without_a_small_pair_is_refused_in_one_line() -> None:
