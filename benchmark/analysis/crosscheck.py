@@ -1,9 +1,9 @@
-"""The ledger against the server's own counters: two counts that share nothing but the tokens.
+"""Checks the ledger against the server's own counters: two counts of the same tokens.
 
 - *Tokens* are those of the answers that ended.
-- *Steps* are passes of the target after the prefill, which yields an answer's first token. A server
-  may count them in several ways: times between two outputs, drafts verified, and what vLLM's V0
-  calls generation tokens. Each has to agree.
+- *Steps* are passes of the target after the prefill; the prefill yields an answer's first token.
+  A server may count steps in several ways: as times between two outputs, as verified drafts, and
+  as what vLLM's V0 calls generation tokens. Each of these counts has to agree.
 - *Accepted drafts* are the tokens that a step yields beyond its first.
 """
 
@@ -18,25 +18,26 @@ from benchmark.endpoint.counters import Count, Counters
 from benchmark.record import Record
 
 TOLERANCE: Final = 0.01
-"""Part of the server's figure that the ledger's may differ from it."""
+"""How far the two figures may differ, as a part of the server's."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One quantity, counted twice.
-
-    ``cut``: by how much the server's may exceed the ledger's, because the last step of an answer is
-    cut at the answer's length: the server counts what it accepted, the ledger what arrived.
-    """
+    """One quantity, counted twice."""
 
     name: str
     ledger: float
     server: float
     cut: int = 0
+    """By how much the server's figure may exceed the ledger's.
+
+    The last step of an answer is cut at the answer's length. The server counts what it accepted in
+    that step, the ledger counts what arrived.
+    """
 
     @property
     def disagreement(self) -> float:
-        """How far the server's is from what the ledger allows, as a part of it."""
+        """How far the server's figure is outside what the ledger allows, as a part of it."""
         excess = max(self.ledger - self.server, self.server - self.ledger - self.cut, 0)
         return excess / self.server if self.server else float(excess > 0)
 
@@ -48,18 +49,19 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """One variant of a test case.
-
-    ``figures`` must agree. ``positions``: for the n-th draft, the part of the steps in which the
-    ledger saw it accepted, and the server did. ``token_seconds``: mean time per output token by the
-    ledger and by the server, which differ by the way between them. Both are there to be seen.
-    """
+    """One variant of a test case."""
 
     case: str
     variant: str
     figures: tuple[Figure, ...]
+    """These must agree."""
     positions: tuple[tuple[float, float], ...]
+    """For the n-th draft, the part of the steps that accepted it: by the ledger, by the server."""
     token_seconds: tuple[float, float] | None
+    """Mean time per output token by the ledger and by the server.
+
+    They differ by the way between server and tap, so they are shown and need not agree.
+    """
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -75,7 +77,8 @@ class Check:
 def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
     """A check for each variant of a test case that the server has counters for.
 
-    A load of which a request failed is left out: the server may have counted what never arrived.
+    Where a request of a load failed, the whole load is left out, because the server may have
+    counted tokens that never arrived.
     """
     by_id = {record.request: record for record in records}
     pairs: dict[tuple[str, str], tuple[list[Record], list[Count]]] = {}
@@ -96,7 +99,7 @@ def _check(case: str, variant: str, records: list[Record], counts: list[Count]) 
     )
     figures = [tokens, *_steps(records, counted)]
     positions: tuple[tuple[float, float], ...] = ()
-    # Without a draft there is nothing to compare: an image may not count them at all.
+    # Without drafts there is nothing to compare. Some images do not count drafts at all.
     if drafts := sum(c.drafts for c in counted):
         figures.append(_accepted(records, counted, drafts))
         by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
@@ -107,7 +110,7 @@ def _check(case: str, variant: str, records: list[Record], counts: list[Count]) 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
     """One figure, or none where the server does not count steps.
 
-    Where it counts them in several ways, the count that agrees least speaks for all.
+    Where the server counts them in several ways, the count furthest from the ledger's is taken.
     """
     steps = sum(len(record.chunks[1:]) for record in records)
     if by_server := tuple(_steps_by_server(counted)):
@@ -119,7 +122,7 @@ def _steps_by_server(counted: Sequence[Counters]) -> Iterator[int]:
     if len(gaps) == len(counted):
         yield sum(gaps)
     generated = sum(c.generation_tokens for c in counted)
-    # Less than there were tokens: these are V0's, a prefill for each answer and the steps.
+    # Fewer than there were tokens, so V0 counted: one prefill for each answer, and the steps.
     if generated < sum(c.tokens for c in counted):
         yield generated - sum(c.finished for c in counted)
     if drafts := sum(c.drafts for c in counted):

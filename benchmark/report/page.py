@@ -56,11 +56,13 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
     )
     page = environment.get_template("report.html.j2")
     style = environment.get_template("report.css.j2")
+    headline, said = _headline(run.summary)
     return page.render(
         run=run,
         summary=run.summary,
         cost=run.config.cost,
-        headline=_headline(run.summary),
+        headline=headline,
+        said=said,
         verdicts=tuple(_verdicts(run.summary)),
         drawings=drawings,
         tables=tables.tables(run),
@@ -90,25 +92,26 @@ def _variables(colours: dict[str, str]) -> Markup:
     return Markup(" ".join(f"--{role}: {colour};" for role, colour in colours.items()))
 
 
-def _headline(summary: Summary) -> str:
+def _headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
+    """The heading, and below it a line for each variant where several are compared."""
     findings: dict[str, Counter[Finding]] = defaultdict(Counter)
     for case in summary.cases:
         for cell, comparison in case.compared:
             findings[cell.variant][comparison.verdict.finding] += 1
     cases = wording.count(len(summary.cases), "test case")
-    if not findings:
-        return f"{summary.subject} in {cases}"
     said = [_tell(variant, found) for variant, found in findings.items()]
+    if not said:
+        return f"{summary.subject} in {cases}", ()
     if len(said) > 1:
-        return f"Of {cases}: {'; '.join(said)}"
-    return f"{said[0][:1].upper()}{said[0][1:]} of {cases}"
+        return f"{len(said)} variants compared in {cases}", tuple(said)
+    return f"{said[0][:1].upper()}{said[0][1:]} of {cases}", ()
 
 
 def _tell(variant: str, found: Counter[Finding]) -> str:
     """In how many cases a variant is what: ``SD is faster in 2, slower in 1``."""
     parts = [f"{words.format(variant)} {found[one]}" for one, words in _FOUND if found[one]]
     if without := sum(found[one] for one in found if not one.decided):
-        parts.append(f"there is no verdict on {variant} for {without}")
+        parts.append(f"{variant} has no verdict in {without}")
     return ", ".join(parts).replace(f", {variant} is slower", ", slower")
 
 

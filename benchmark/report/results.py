@@ -31,13 +31,12 @@ _WARM_UP: Final = f"round-{WARM_UP}"
 
 @dataclass(frozen=True)
 class Published:
-    """llmperf's inter-token latency: the median over requests in seconds, by case and variant.
-
-    ``original``: read from llmperf's own files. Otherwise its formula was applied to the ledger.
-    """
+    """llmperf's inter-token latency."""
 
     medians: dict[tuple[str, str], float]
+    """Over requests, in seconds, by test case and variant."""
     original: bool
+    """Whether they come from llmperf's own files; if not, from its formula and the ledger."""
 
     @property
     def origin(self) -> str:
@@ -69,6 +68,7 @@ class Results:
 def read(folder: Path) -> Results:
     """Reads a run from ``config.json``, ``ledger.jsonl`` and, where they are, the other files.
 
+    What the files say of test cases and variants that the configuration does not name is left out.
     A missing ledger counts as empty and a torn last line as not written; the summary notes both.
     Raises ConfigError and LedgerError.
     """
@@ -76,7 +76,9 @@ def read(folder: Path) -> Results:
     path = folder / LEDGER
     records = tuple(read_ledger(path))
     summary = summarise(config, records)
-    checks = crosscheck.check(records, counters.read(folder / COUNTERS))
+    cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
+    counts = counters.read(folder / COUNTERS)
+    checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
     notes = (*summary.notes, *_file_notes(path), *disagreements)
     return Results(
@@ -86,7 +88,7 @@ def read(folder: Path) -> Results:
         summary=dataclasses.replace(summary, notes=notes),
         published=_published(folder / LLMPERF, config, records),
         checks=checks,
-        divergences=greedy.read(folder),
+        divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
     )
 
 
@@ -125,7 +127,7 @@ def _made_by_llmperf(responses: Path) -> bool:
     try:
         summary = json.loads(responses.with_name(name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return True  # a run that died before its summary, or files of llmperf's alone
+        return True  # killed before the summary was written, or llmperf's own files without one
     return bool(summary.get("driver", LLMPERF) == LLMPERF)
 
 
@@ -136,7 +138,7 @@ def _inter_token_latencies(folder: Path) -> Iterator[float]:
         try:
             responses = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue  # a run that died leaves half a file; the ledger has its requests
+            continue  # a run that was killed left half a file; the ledger has its requests
         for response in responses:
             latency = response.get("inter_token_latency_s")
             if latency and not response.get("error_code"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -80,7 +80,7 @@ def of_metric(metric: Metric, percentiles: tuple[str, ...], title: str) -> Group
     return Group(title, percentiles, texts)
 
 
-def speedup(interval: Interval | None) -> str:
+def _speedup(interval: Interval | None) -> str:
     """A speed-up with its bounds: ``2.9x (2.7-3.1)``."""
     if interval is None:
         return wording.MISSING
@@ -113,7 +113,7 @@ def _written(metric: Metric, value: float) -> str:
 
 def _table(
     title: str,
-    groups: Iterator[Group] | Sequence[Group],
+    groups: Iterable[Group],
     cases: Sequence[tuple[Case, Sequence[Cell]]],
 ) -> Table:
     columns = tuple(groups)
@@ -164,7 +164,7 @@ def _comparisons(run: Results) -> tuple[Group, ...]:
         found = cell.comparison
         assert found is not None
         by = (found.by_time_per_output_token, found.by_end_to_end, found.by_throughput)
-        return [speedup(interval) for interval in by]
+        return [_speedup(interval) for interval in by]
 
     def published(cell: Cell) -> str:
         return wording.milliseconds(run.published.medians.get((cell.test_case, cell.variant)))

@@ -79,7 +79,7 @@ def paint(run: Results) -> Figure:
     axes.set_xlim(0, 1.06 * max(max(change.baseline, change.variant) for change in changes))
     axes.set_xlabel(f"ms per token, medians (llmperf's {run.published.origin})")
     drawn = {name for line in lines for name in (line.baseline, line.variant)}
-    per_case.legend(figure, {name: colours[name] for name in colours if name in drawn})
+    per_case.legend(axes, {name: colours[name] for name in colours if name in drawn})
     return figure
 
 

@@ -61,7 +61,7 @@ def paint_values(
     axes.set_xlim(0, 1.2 * max(end.high for _, ends in shown for _, end in ends))
     axes.set_xlabel(label)
     drawn = {cell.variant for _, ends in shown for cell, _ in ends}
-    legend(figure, {name: colours[name] for name in run.summary.variants if name in drawn})
+    legend(axes, {name: colours[name] for name in run.summary.variants if name in drawn})
     return figure
 
 
@@ -90,22 +90,24 @@ def paint_speedups(run: Results) -> Figure:
     axes.set_xlabel("times faster than the baseline: per output token, and end to end")
     drawn = {cell.variant for _, pairs in shown for cell, _ in pairs}
     end_to_end = {"end to end": Colour("muted", canvas.MUTED, canvas.MUTED, "s")}
-    legend(figure, {name: colours[name] for name in colours if name in drawn} | end_to_end)
+    legend(axes, {name: colours[name] for name in colours if name in drawn} | end_to_end)
     return figure
 
 
-def legend(figure: Figure, colours: dict[str, Colour]) -> None:
-    """Names the colours above a figure, in as many columns as fit."""
+def legend(axes: Axes, colours: dict[str, Colour]) -> None:
+    """Names the colours above the axes, in as many columns as fit."""
     names = [wording.short(name) for name in colours]
     handles = [
         Line2D([], [], color=colour.light, marker=colour.marker, markersize=6, linestyle="none")
         for colour in colours.values()
     ]
     widest = _HANDLE + _CHARACTER * max(map(len, names))
-    legend = figure.legend(
+    legend = axes.legend(
         handles=handles,
         labels=names,
-        loc="outside upper right",
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        borderaxespad=0,
         ncols=max(1, min(len(names), int(canvas.WIDTH // widest))),
         handletextpad=0.2,
     )

@@ -14,7 +14,8 @@ from benchmark.palette import Colour
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
 
-_PANEL: Final = 145  # points of height
+_PANEL: Final = 100  # points of height for a histogram
+_MINIMUM: Final = 290
 
 
 def paint(run: Results) -> Figure:
@@ -32,7 +33,7 @@ def paint(run: Results) -> Figure:
     if not shown:
         raise canvas.NothingToDraw("no headline case of them has a token count per chunk")
     colours = palette.of(run.summary.variants)
-    figure = canvas.figure(height=_PANEL * max(2, len(shown)))
+    figure = canvas.figure(height=max(_MINIMUM, _PANEL * len(shown)))
     panels = figure.subplots(len(shown), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for axes, (structure, cell, steps) in zip(panels, shown, strict=True):
         _paint_panel(axes, structure, cell, steps, colours[cell.variant])

@@ -31,7 +31,10 @@ def summed_up(folder: Path, variants: Iterable[Line]) -> Summary:
 def baselines(summary: Summary) -> dict[str, str | None]:
     """Of the first case, by variant."""
     cells = summary.cases[0].cells
-    return {cell.variant: cell.comparison and cell.comparison.baseline for cell in cells}
+    return {
+        cell.variant: None if cell.comparison is None else cell.comparison.baseline
+        for cell in cells
+    }
 
 
 def test_a_cell_for_each_variant_in_their_order(tmp_path: Path) -> None:

@@ -42,6 +42,13 @@ def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()).strip() for node in ElementTree.fromstring(svg).iter()]
 
 
+@pytest.fixture
+def _unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of the words alone: turning figures into files is what takes the time."""
+    monkeypatch.setattr(canvas, "to_svg", lambda *_: "")
+    monkeypatch.setattr(canvas, "to_png", lambda *_: b"")
+
+
 def missing(folder: Path, lines: list[generated.Line]) -> dict[str, str]:
     run = results.read(generated.write(folder, CONFIG, lines))
     return {drawing.name: drawing.missing for drawing in figures.draw(run) if drawing.missing}
@@ -99,12 +106,8 @@ def test_llmperf_is_contradicted_where_it_calls_sd_slower(drawings: dict[str, Dr
     assert "as published" in drawings["llmperf"].caption
 
 
-def test_llmperf_formula_is_labelled_where_llmperf_did_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The words alone: turning figures into files is what takes the time.
-    monkeypatch.setattr(canvas, "to_svg", lambda *_: "")
-    monkeypatch.setattr(canvas, "to_png", lambda *_: b"")
+@pytest.mark.usefixtures("_unpainted")
+def test_llmperf_formula_is_labelled_where_llmperf_did_not_run(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, CONFIG, LINES))
     caption = next(d.caption for d in figures.draw(run) if d.name == "llmperf")
     assert "by its formula on the same streams" in caption
@@ -153,6 +156,7 @@ def test_four_variants_are_named(of_four: dict[str, Drawing]) -> None:
     assert "repetition, k7-b8 · true" in texts(of_four["llmperf"].svg)
 
 
+@pytest.mark.usefixtures("_unpainted")
 def test_a_baseline_alone_has_no_figures_of_comparisons(tmp_path: Path) -> None:
     configuration = generated.config(variants=generated.ARTICLE[:1], rounds=1)
     lines = generated.ledger(configuration)
@@ -166,15 +170,13 @@ def test_a_baseline_alone_has_no_figures_of_comparisons(tmp_path: Path) -> None:
     assert not any(drawing.missing for drawing in drawings)
 
 
-def test_without_a_price_there_is_no_figure_of_the_cost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(canvas, "to_svg", lambda *_: "")
-    monkeypatch.setattr(canvas, "to_png", lambda *_: b"")
+@pytest.mark.usefixtures("_unpainted")
+def test_without_a_price_there_is_no_figure_of_the_cost(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, CONFIG | {"cost": None}, LINES))
     assert [drawing.name for drawing in figures.draw(run)] == [*NAMES[:-1]]
 
 
+@pytest.mark.usefixtures("_unpainted")
 def test_one_of_two_variants_measured(tmp_path: Path) -> None:
     found = missing(tmp_path, [line for line in LINES if line["variant"] == "Base"])
     assert set(found) == {"tokens-per-step", "llmperf", "speed-up"}

@@ -8,6 +8,8 @@ from statistics import median
 
 import pytest
 
+from benchmark.endpoint import greedy
+from benchmark.endpoint.greedy import Divergence
 from benchmark.errors import JournalError
 from benchmark.report import results
 from tests.benchmark import generated_runs as generated
@@ -76,3 +78,16 @@ def test_a_broken_line_in_the_middle_is_an_error(folder: Path) -> None:
     path.write_text("{}\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
     with pytest.raises(JournalError, match=r"ledger\.jsonl:1"):
         results.read(folder)
+
+
+def test_what_the_configuration_does_not_name_is_left_out(folder: Path) -> None:
+    greedy.write(
+        folder,
+        [
+            Divergence("SD", "counting", "token", 100, 17),
+            Divergence("k3", "counting", "token", 100, 17),
+            Divergence("SD", "elsewhere", "token", 100, 17),
+        ],
+    )
+    (found,) = results.read(folder).divergences
+    assert (found.variant, found.case) == ("SD", "counting")

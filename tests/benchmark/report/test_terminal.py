@@ -112,6 +112,20 @@ def test_it_fits_into_the_terminal(tmp_path: Path, torn: bool) -> None:
         assert max(map(len, text.splitlines())) == width
 
 
+def test_long_names_of_variants_fit_too(tmp_path: Path) -> None:
+    variants = [generated.ARTICLE[0]] + [
+        {**generated.ARTICLE[1], "name": f"{window}-" + "v" * 60} for window in range(1, 4)
+    ]
+    configuration = generated.config(variants=variants, requests=4, rounds=2)
+    lines = generated.ledger(configuration)
+    run = results.read(generated.write(tmp_path, configuration, lines))
+    for columns in (80, 120):
+        text = terminal.render_results(run, columns)
+        assert max(map(len, text.splitlines())) == columns
+        for table in tables(text):
+            assert all(table.count(f" {window}-vvvvv") == 3 for window in range(1, 4))
+
+
 def test_a_narrow_terminal_gets_all_of_it_in_two_tables(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, CONFIG, LINES))
     (whole,) = tables(terminal.render_results(run, 120))
