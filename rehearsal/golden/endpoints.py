@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from benchmark.config import Structure
 from experiment import Experiment
-from experiment.schema import Structure
 from experiment.variants import Variant
 from rehearsal.console import Console
 from rehearsal.endpoints import Serving, services

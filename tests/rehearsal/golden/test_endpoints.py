@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmark.config import Structure
 from benchmark.endpoint import counters
 from benchmark.endpoint.counters import Counters
 from benchmark.load import llmperf
 from benchmark.load.builtin import requests_of
 from experiment import Experiment
 from experiment.runtimes import RUNTIMES, Engine
-from experiment.schema import Structure
 from experiment.variants import variants
 from rehearsal.golden.endpoints import (
     ACCEPTANCE,
