@@ -85,7 +85,9 @@ def counted(url: str, model: str) -> Counters:
 def test_they_count_as_the_runtime_s_engine_does(
     runtime: str, article: Experiment, tmp_path: Path
 ) -> None:
-    experiment = article.model_copy(update={"runtime": runtime})
+    mode = next(iter(RUNTIMES[runtime].modes))
+    speculation = article.speculation[0].model_copy(update={"mode": mode})
+    experiment = article.model_copy(update={"runtime": runtime, "speculation": (speculation,)})
     with golden_endpoints(experiment, 100, os.environ, tmp_path) as endpoints:
         base, speculative = (counted(url, article.models.target.id) for url in endpoints.values())
     assert base.generation_tokens == base.tokens == 40
