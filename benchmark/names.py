@@ -16,10 +16,6 @@ EXPERIMENT_DIMENSION: Final = "Experiment"
 VARIANT_DIMENSION: Final = "Variant"
 TEST_CASE_DIMENSION: Final = "TestCase"
 
-BASE: Final = "Base"
-SPECULATIVE: Final = "SD"
-VARIANTS: Final = (BASE, SPECULATIVE)
-
 
 WARM_UP: Final = 0
 """The round whose requests are left out of every figure."""

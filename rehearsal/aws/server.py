@@ -2,9 +2,10 @@
 
 ``python -m rehearsal.aws.server`` serves on loopback until it is ended. Its first line is its URL.
 
-Three bugs and gaps of moto 5.2.5 are mended; ``tests/rehearsal/aws/test_server.py`` shows that moto
+Four bugs and gaps of moto 5.2.5 are mended; ``tests/rehearsal/aws/test_server.py`` shows that moto
 still has them:
 
+- ListMetrics names a metric of several dimensions once for each value, in quadratic time.
 - CloudFormation passes the tags of a KMS key on under names that moto's own KMS does not know, and
   the stack ends half made.
 - CloudFormation ignores subscriptions to an SNS topic.
@@ -20,6 +21,7 @@ from typing import Any, Final
 from moto.cloudformation import parsing
 from moto.cloudformation.parsing import get_model_map
 from moto.cloudformation.responses import CloudFormationResponse
+from moto.cloudwatch.models import CloudWatchBackend, MetricDatumBase
 from moto.kms.models import Key
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
@@ -49,11 +51,24 @@ def mend() -> None:
     Key.create_from_cloudformation_json = _with_names_of_kms(  # type: ignore[method-assign]
         Key.create_from_cloudformation_json
     )
+    CloudWatchBackend.get_filtered_metrics = _distinct_metrics  # type: ignore[method-assign]
     get_model_map()["AWS::SNS::Subscription"] = _Subscription  # type: ignore[assignment]
     CloudFormationResponse.create_change_set = _noting_imports(  # type: ignore[assignment,method-assign]
         CloudFormationResponse.create_change_set
     )
     parsing.parse_and_create_resource = _taking_back(parsing.parse_and_create_resource)
+
+
+def _distinct_metrics(
+    self: CloudWatchBackend, metric_name: str, namespace: str, dimensions: list[dict[str, str]]
+) -> list[MetricDatumBase]:
+    distinct = {
+        (datum.namespace, datum.name, tuple((d.name, d.value) for d in datum.dimensions)): datum
+        for datum in self.get_all_metrics()
+    }
+    return [
+        datum for datum in distinct.values() if datum.filter(namespace, metric_name, dimensions)
+    ]
 
 
 def _with_names_of_kms(create: Callable[..., Key]) -> Callable[..., Key]:

@@ -48,6 +48,24 @@ def unmended(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield lambda service: boto3.client(service, region_name="us-east-2")
 
 
+def listed(cloudwatch: Any) -> list[str]:
+    """The metrics of a namespace, after two values of each of two metrics."""
+    for variant in ("Base", "SD", "Base", "SD"):
+        dimensions = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": "a"}]
+        datum = {"MetricName": "TTFT", "Dimensions": dimensions, "Value": 1.0}
+        cloudwatch.put_metric_data(Namespace="Listed", MetricData=[datum])
+    found = cloudwatch.list_metrics(Namespace="Listed")["Metrics"]
+    return sorted(d["Value"] for m in found for d in m["Dimensions"] if d["Name"] == "Variant")
+
+
+def test_moto_lists_a_metric_once_for_each_value(unmended: Any) -> None:
+    assert listed(unmended("cloudwatch")) == ["Base", "Base", "SD", "SD"]
+
+
+def test_a_metric_is_listed_once(aws: Aws) -> None:
+    assert listed(aws.client("cloudwatch")) == ["Base", "SD"]
+
+
 def test_moto_cannot_tag_a_key_of_cloudformation(unmended: Any) -> None:
     with pytest.raises(KeyError, match="TagKey"):
         unmended("cloudformation").create_stack(StackName="keys", TemplateBody=json.dumps(KEY))
