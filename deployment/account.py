@@ -1,4 +1,4 @@
-"""Whose account it is, and clients for it."""
+"""The account that the credentials belong to, and clients for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deployment.errors import DeploymentError
 
 
 def client(service: str, region: str) -> Any:
-    """A client with the credentials of the environment, as the CDK CLI finds them."""
+    """A client with the credentials that the CDK CLI would find, too."""
     with in_words():
         return boto3.Session().client(service, region_name=region)
 
@@ -27,7 +27,7 @@ def account_id(region: str) -> str:
 
 @contextlib.contextmanager
 def in_words() -> Iterator[None]:
-    """Turns what boto3 raises into one line."""
+    """Turns errors of boto3 into a DeploymentError of one line."""
     try:
         yield
     except NoCredentialsError:

@@ -1,4 +1,4 @@
-"""Which versions of the pinned add-ons EKS offers."""
+"""Compares the pinned versions of the add-ons with those that EKS offers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from stacks.cluster import KUBERNETES_VERSION
 
 
 def compare(experiment: Experiment) -> int:
-    """A line an add-on; returns 1 if EKS does not offer a pinned version, or else 0."""
+    """Prints a line for each add-on. Returns 1 if EKS lacks a pinned version, otherwise 0."""
     region = experiment.aws.region
     print(f"add-ons of EKS {KUBERNETES_VERSION} in {region}, against stacks/addons.py", flush=True)
     return max([_line(name, pinned, *_offered(name, region)) for name, pinned in VERSIONS.items()])
 
 
 def _line(name: str, pinned: str, offered: Sequence[str], default: str | None) -> int:
-    """Prints what there is to say of one add-on; returns what it means for the exit status."""
+    """Prints the line of one add-on; returns its exit status."""
     if pinned not in offered:
         print(f"  {name}: {pinned} is not offered; {', '.join(offered) or 'none'} is")
         return 1

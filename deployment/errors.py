@@ -1,7 +1,7 @@
-"""What can go wrong between here and AWS."""
+"""What can go wrong with an account."""
 
 from __future__ import annotations
 
 
 class DeploymentError(Exception):
-    """The account does not let it be done. ``str()`` is the one line that a user is shown."""
+    """The command cannot be carried out in this account. One line."""

@@ -1,4 +1,4 @@
-"""The stacks of one experiment in an account: made, changed, looked for, deleted."""
+"""Deploys, finds and deletes the stacks of one experiment in an account."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from stacks.budget import budget_region
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
 TAG: Final = "Experiment"
-"""``app.py`` gives it to every stack."""
+"""Key of the tag that ``app.py`` gives to every stack."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack of the experiment; ``status`` is None where there is none in the account."""
+    """A stack of the experiment. ``status`` is None if the account does not have it."""
 
     name: str
     region: str
@@ -36,8 +36,8 @@ class Stack:
 def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: bool) -> int:
     """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
 
-    Synthesis is told the account, so that names are literal and CloudFormation takes back what an
-    earlier deploy left: the bucket and the logs. Raises DeploymentError.
+    Synthesis gets the account. So names are literal, and CloudFormation can import the bucket and
+    the logs that an earlier deploy left. Raises DeploymentError.
     """
     account = account_id(experiment.aws.region)
     _say(f"{_headline(experiment, file, account)}: deploying {', '.join(stacks) or 'all stacks'}")
@@ -50,9 +50,10 @@ def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: boo
 
 
 def destroy(experiment: Experiment, file: str, *, yes: bool) -> int:
-    """Deletes the stacks that are there, and no others; returns the CLI's exit status.
+    """Deletes the stacks that exist, and no others; returns the CLI's exit status.
 
-    Says first what it found and what will stay. Raises DeploymentError, also if it found nothing.
+    It first prints what it found and what will stay. Raises DeploymentError, also if there is
+    nothing to delete.
     """
     account = account_id(experiment.aws.region)
     _say(f"{_headline(experiment, file, account)}: looking for its stacks")
@@ -87,7 +88,7 @@ def bootstrap(experiment: Experiment, file: str) -> int:
 
 
 def _regions(experiment: Experiment) -> set[str]:
-    """The experiment's own, and that of its budget."""
+    """The experiment's region and that of its budget."""
     return {experiment.aws.region, budget_region(experiment.aws.region)}
 
 
@@ -106,7 +107,7 @@ def _headline(experiment: Experiment, file: str, account: str) -> str:
 
 
 def _say(line: str) -> None:
-    """At once: the CLI writes to the same place, past this process's buffer."""
+    """Prints at once, because the CLI writes to the same terminal past this process's buffer."""
     print(line, flush=True)
 
 
@@ -115,7 +116,7 @@ def _context(file: str, account: str) -> list[str]:
 
 
 def _synthesise(file: str, account: str) -> None:
-    """Writes the assembly; what the CLI says of it is shown only if it fails."""
+    """Writes the assembly. The CLI's output is shown only if it fails."""
     arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *_context(file, account))
     done = _run(arguments, capture=True)
     if done.returncode:
@@ -123,7 +124,7 @@ def _synthesise(file: str, account: str) -> None:
 
 
 def _cdk(*arguments: str) -> int:
-    """The CLI, which asks and reports on this terminal."""
+    """Runs the CLI, which asks and reports on this terminal."""
     return _run(arguments, capture=False).returncode
 
 
@@ -136,7 +137,7 @@ def _run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProc
 
 
 def _found(assembly: Path) -> Iterator[Stack]:
-    """Each stack of the assembly, as it is in the account."""
+    """Each stack of the assembly, with its status in the account."""
     for name, artifact in _artifacts(assembly):
         region = artifact["environment"].rpartition("/")[2]
         yield Stack(name, region, _status(name, region))
@@ -155,7 +156,7 @@ def _status(name: str, region: str) -> str | None:
         try:
             (found,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
         except ClientError as error:
-            # CloudFormation has no error of its own for a stack that does not exist.
+            # CloudFormation has no error code for a stack that does not exist.
             if "does not exist" in str(error):
                 return None
             raise
@@ -164,12 +165,12 @@ def _status(name: str, region: str) -> str | None:
 
 
 def _begins_with(prefix: str, region: str) -> bool:
-    """Whether a stack's name begins so: to ask is quicker than to synthesise."""
+    """Whether any stack's name begins with ``prefix``. Asking is quicker than synthesis."""
     return any(stack["StackName"].startswith(prefix) for stack in _all(region))
 
 
 def _experiments(region: str) -> set[str]:
-    """Names of the experiments that stand in ``region``, by their stacks' tag."""
+    """Names of the experiments that have stacks in ``region``, by their tags."""
     return {
         tag["Value"] for stack in _all(region) for tag in stack.get("Tags", []) if tag["Key"] == TAG
     }
@@ -182,7 +183,7 @@ def _all(region: str) -> list[dict[str, Any]]:
 
 
 def _kept(assembly: Path, stacks: Sequence[str]) -> Iterator[str]:
-    """Names of what outlives these stacks."""
+    """Names of the resources that outlive these stacks."""
     for stack in stacks:
         template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
         for logical_id, resource in template["Resources"].items():

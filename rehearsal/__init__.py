@@ -1,1 +1,1 @@
-"""The experiment on one machine: what stands in for AWS and for vLLM."""
+"""The experiment on one machine, with stand-ins for AWS and for the vLLM services."""

@@ -123,7 +123,7 @@ Result = subprocess.CompletedProcess[str]
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> Result:
-    """What came of ``command``, which sees no AWS credentials."""
+    """Runs ``command`` without AWS credentials; returns its result."""
     clean = {key: item for key, item in os.environ.items() if not key.startswith("AWS_")}
     return subprocess.run(
         [str(part) for part in command],
@@ -136,7 +136,7 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> Result:
 
 
 def cdk(*arguments: str | Path, cwd: Path = ROOT, **environment: str) -> Result:
-    """What came of the CDK CLI: in its output what it says, in its errors what the app does."""
+    """Runs the CDK CLI; returns its result. Standard error holds what the app prints."""
     if not shutil.which("cdk"):
         raise DiffError("no cdk on the PATH: `make diff` brings it")
     quiet = {"CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true", **environment}

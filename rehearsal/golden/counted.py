@@ -1,7 +1,7 @@
-"""What vLLM's two engines say on ``/metrics`` of the same answers.
+"""The ``/metrics`` page that each of vLLM's two engines would show for the same answers.
 
-Of vLLM's series there are those that the benchmark reads and a few that a user looks for, and of a
-histogram its last bucket. Names, labels and what each counts are vLLM's: V0's at commit b6553be1b,
+It has the series that the benchmark reads and a few that a user looks for; a histogram has its last
+bucket only. Names, labels and what each counts are vLLM's: V0's at commit b6553be1b,
 0.9.1 (``vllm/engine/metrics.py``, and ``LLMEngine._get_stats`` in ``vllm/engine/llm_engine.py``),
 V1's of 0.12 and later (``vllm/v1/metrics/loggers.py``, ``vllm/v1/metrics/stats.py``,
 ``vllm/v1/spec_decode/metrics.py``).
@@ -19,10 +19,10 @@ from rehearsal.golden.sent import Sent
 def page(
     engine: Engine, model: str, sent: Sequence[Sent], running: int = 0, drafts: int = 0
 ) -> str:
-    """The page after ``sent``, while ``running`` requests are still being served.
+    """The page after the requests ``sent``, while ``running`` requests are still served.
 
-    ``drafts``: how many a step verifies, where V1 counts them. With NxDI it counts none, nor does
-    V0 on Neuron: 0.
+    ``drafts`` is the number of draft tokens that a step verifies, as V1 counts them. It is 0 where
+    the engine counts none: V1 with NxDI, and V0 on Neuron.
     """
     labels = {"model_name": model}
     if engine is Engine.V0:
@@ -45,7 +45,7 @@ def _both(labels: Mapping[str, str], sent: Sequence[Sent], running: int) -> Iter
 
 
 def _v0(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
-    # What its scheduler scheduled: one a step, however many tokens the step yields.
+    # V0 counts what its scheduler scheduled: one token a step, however many the step yields.
     scheduled = sum(len(request.chunks) for request in sent)
     yield from _single("counter", "vllm:generation_tokens_total", labels, scheduled)
     histograms = {
@@ -53,7 +53,7 @@ def _v0(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
         "vllm:request_generation_tokens": _lengths(sent),
     }
     for name, values in histograms.items():
-        # V0 makes a series of a histogram when it has the first value for it.
+        # V0 shows a histogram only once it has a value.
         if values:
             yield from _histogram(name, labels, values)
 
@@ -86,7 +86,7 @@ def _drafts(labels: Mapping[str, str], sent: Sequence[Sent], drafts: int) -> Ite
 
 
 def _gaps(sent: Iterable[Sent]) -> list[float]:
-    """Seconds between two steps of an answer, for each but the prefill."""
+    """Seconds between successive steps of each answer."""
     return [
         later - earlier for request in sent for (earlier, _), (later, _) in pairwise(request.chunks)
     ]
@@ -97,7 +97,7 @@ def _lengths(sent: Iterable[Sent]) -> list[float]:
 
 
 def _mean_time(request: Sent) -> float:
-    """As V1 takes it: over all tokens but one, and 0 if there is no other."""
+    """V1's mean: over all tokens but the first, and 0 for an answer of one token."""
     (first, _), (last, _) = request.chunks[0], request.chunks[-1]
     return (last - first) / max(1, request.tokens - 1)
 

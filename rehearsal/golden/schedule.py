@@ -1,4 +1,4 @@
-"""When a server that decodes speculatively sends how many tokens."""
+"""The schedule of a server that decodes speculatively: how many tokens it sends, and when."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOKEN_SECONDS = 0.045
 
 @dataclass(frozen=True)
 class Step:
-    """``tokens`` tokens, due ``at`` seconds after the request arrived."""
+    """One forward pass: ``tokens`` tokens, due ``at`` seconds after the request arrived."""
 
     at: float
     tokens: int
@@ -20,22 +20,24 @@ class Step:
 
 @dataclass(frozen=True)
 class Decoding:
-    """What a server does for a token.
+    """How a server decodes.
 
-    A step of ``window`` k runs k - 1 draft passes, each ``draft_cost`` target passes long, and one
-    verification, and yields one token more than drafts were accepted in a row: 1 to k. A window of
-    1 is plain decoding. ``token_seconds`` and ``prefill_seconds`` are divided by ``speed``.
+    A step of window k runs k - 1 draft passes and one verification. It yields the accepted drafts
+    and one token more, so 1 to k tokens. A window of 1 is plain decoding.
     """
 
     window: int = 1
     draft_cost: float = 0.18
+    """Length of a draft pass, in target passes."""
     token_seconds: float = TOKEN_SECONDS
+    """Length of a target pass."""
     prefill_seconds: float = 0.2
     speed: float = 1.0
+    """Divides all times."""
 
     @property
     def step_seconds(self) -> float:
-        """How long one step takes."""
+        """Length of one step."""
         return self.token_seconds * (1 + (self.window - 1) * self.draft_cost) / self.speed
 
     def tokens_per_step(self, acceptance: float) -> float:
@@ -43,9 +45,9 @@ class Decoding:
         return sum(acceptance**accepted for accepted in range(self.window))
 
     def steps(self, tokens: int, acceptance: float, seed: object) -> Iterator[Step]:
-        """The schedule of an answer of ``tokens`` tokens; the prefill yields the first.
+        """The schedule of an answer of ``tokens`` tokens, of which the prefill yields the first.
 
-        ``acceptance`` is the probability that one draft is accepted. Equal seeds, equal schedules.
+        ``acceptance`` is the probability that a draft is accepted. Equal seeds give equal steps.
         """
         chance = random.Random(repr(seed))
         left, count = tokens, 1

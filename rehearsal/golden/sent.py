@@ -1,4 +1,4 @@
-"""What a golden endpoint knows of a request: the truth that a measurement is held against."""
+"""A golden endpoint's own record of a request, against which a measurement is checked."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Sent:
-    """One request: ``received`` and the times in ``chunks`` by the monotonic clock, which all
-    processes of a machine share. A chunk is what a step yielded, the prefill first; of an answer
-    sent in one piece they are the times at which it was to be computed. ``whole`` says that it was
-    served to its end."""
+    """One request. Times are of the monotonic clock, which all processes of a machine share."""
 
     id: str
     received: float
     prompt: str
     chunks: list[tuple[float, int]] = field(default_factory=list)
+    """Time and tokens of each step, the prefill first. For an answer that is sent in one piece, the
+    times at which its steps were due."""
     whole: bool = False
+    """Whether it was served to its end."""
 
     @property
     def tokens(self) -> int:

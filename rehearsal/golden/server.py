@@ -1,7 +1,7 @@
-"""The golden endpoint: OpenAI-compatible, and it keeps its own record of what it sent when.
+"""The golden endpoint: OpenAI-compatible, with a record of its own of what it sent when.
 
-What it answers is scheduled beforehand, so that whatever measures it can be held against a truth
-that was not measured the same way.
+Its answers follow a schedule. So a measurement can be checked against a truth that was not measured
+in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAULT_HEADER = "X-Golden-Fault"
 
 
 class Fault(Enum):
-    """Ways to go wrong, asked for by a header or for all requests by ``Golden.fault``."""
+    """Ways to fail: for one request by a header, or for all by ``Golden.fault``."""
 
     RESET = "reset"  # the connection is torn down in mid-stream
     TRUNCATED = "truncated"  # the stream ends early, as if it were whole
@@ -48,18 +48,18 @@ Schedule = Callable[[str, int, int], list[Step]]
 
 @dataclass(frozen=True)
 class Acceptance:
-    """How many drafts the target accepts, by what the prompt contains; the first match counts."""
+    """How likely the target accepts a draft, by a text in the prompt. The first match counts."""
 
     by_text: Mapping[str, float] = field(default_factory=dict)
     otherwise: float = 0.52
 
     def of(self, prompt: str) -> float:
-        """The acceptance of each draft for ``prompt``, 0 to 1."""
+        """The probability that a draft for ``prompt`` is accepted, 0 to 1."""
         return next((rate for text, rate in self.by_text.items() if text in prompt), self.otherwise)
 
 
 def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Schedule:
-    """A schedule for ``Golden``: the n-th request of a prompt always gets the same one."""
+    """A schedule for ``Golden``. The n-th request of a prompt always gets the same steps."""
 
     def schedule(prompt: str, number: int, tokens: int) -> list[Step]:
         return list(decoding.steps(tokens, acceptance.of(prompt), (seed, prompt, number)))
@@ -68,9 +68,9 @@ def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Sc
 
 
 class Golden:
-    """One endpoint. ``async with`` serves it; ``url`` then ends in ``/v1``.
+    """One endpoint, served inside ``async with``.
 
-    It counts what ``engine`` counts; ``drafts``: see ``counted.page``.
+    It counts as ``engine`` does. ``drafts`` is that of ``counted.page``.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Golden:
         return int(self._runner.addresses[0][1])
 
     async def start(self, port: int = 0) -> None:
-        """Serves on loopback; port 0 takes a free one. Raises OSError."""
+        """Serves on loopback; port 0 takes a free port. Raises OSError."""
         app = web.Application(client_max_size=2**26)
         app.add_routes(
             [
@@ -116,13 +116,13 @@ class Golden:
                 web.get("/record", self._record),
             ]
         )
-        # Answers need not be waited for: whoever stops it wants it gone.
+        # Do not wait for answers that are still being sent.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", port).start()
 
     async def stop(self) -> None:
-        """Drops all connections, as a server does that dies."""
+        """Drops all connections, like a server that dies."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -230,7 +230,7 @@ class Golden:
             text = wire.words(total, step.tokens)
             total += step.tokens
             event = answer.chunk(text, index == len(steps) - 1, total, usage)
-            # Against the arrival, not the step before: a late step must not push all that follow.
+            # Relative to the arrival: a late step must not delay all that follow.
             await _until(sent.received + step.at)
             if index == 0 and answer.chat:
                 yield answer.role(usage)
@@ -257,7 +257,7 @@ class Golden:
 
 
 class _Writer:
-    """Writes a stream's events, and goes wrong before event number ``at`` if it is to."""
+    """Writes a stream's events, and commits ``fault`` before event number ``at``."""
 
     def __init__(
         self, request: web.Request, response: web.StreamResponse, fault: Fault | None, at: int

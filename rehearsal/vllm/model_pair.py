@@ -17,7 +17,7 @@ from rehearsal.process.processes import run
 
 BUILD_SECONDS: Final = 900.0
 
-# All that decides what comes out.
+# Everything that determines the result.
 _INPUTS: Final = (
     "rehearsal/vllm/build.py",
     "rehearsal/vllm/corpus.py",
@@ -27,7 +27,7 @@ _INPUTS: Final = (
 
 
 def cases(experiment: Experiment) -> str:
-    """What the pair is trained on, for the command line of ``build``."""
+    """The test cases that the pair is trained on, as an argument of ``build``."""
     return json.dumps(
         [
             (case.line, case.structure is Structure.STRUCTURED)
@@ -37,7 +37,7 @@ def cases(experiment: Experiment) -> str:
 
 
 def key(experiment: Experiment, root: Path) -> str:
-    """Equal for equal inputs only: sources, packages, test cases."""
+    """A hash of the inputs: sources, packages, test cases."""
     digest = hashlib.sha256(cases(experiment).encode())
     for name in _INPUTS:
         digest.update(hashlib.sha256((root / name).read_bytes()).digest())
@@ -45,13 +45,13 @@ def key(experiment: Experiment, root: Path) -> str:
 
 
 def find(experiment: Experiment, layout: Layout) -> Path | None:
-    """The pair, if it was made before."""
+    """The pair, or None if it was not made yet."""
     folder = layout.pairs / key(experiment, layout.root)
     return folder if folder.is_dir() else None
 
 
 def make(experiment: Experiment, layout: Layout) -> Path:
-    """Makes the pair, which shows its progress itself. Raises RehearsalError."""
+    """Makes the pair and shows the progress on the terminal. Raises ProcessError."""
     folder = layout.pairs / key(experiment, layout.root)
     draft = folder.with_suffix(f".{os.getpid()}")
     command = [str(layout.vllm), "-m", "rehearsal.vllm.build", str(draft), cases(experiment)]
@@ -62,9 +62,9 @@ def make(experiment: Experiment, layout: Layout) -> Path:
             layout.logs / "build-pair.log",
             BUILD_SECONDS,
             errors_on_terminal=True,
-            end_by=signal.SIGTERM,  # without a word: on SIGINT it would print a traceback
+            end_by=signal.SIGTERM,  # on SIGINT it would print a traceback
         )
-        draft.replace(folder)  # whole or not at all
+        draft.replace(folder)  # one rename, so that the folder is always complete
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder
