@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import signal
 import sys
 from collections.abc import Mapping
@@ -29,9 +30,8 @@ from benchmark.load import cases
 from benchmark.names import LEDGER
 from benchmark.run.run import Patience
 
-_RESULTS: Final = "results"
 _REQUESTS: Final = 8
-_TIMEOUT_SECONDS: Final = 1200  # for one test case and round; the article's
+_WAVE_SECONDS: Final = 600  # for as many requests as are in flight at once; the article's
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
     if len(endpoints) < len(arguments.endpoints):
         raise ConfigError("NAME=URL: each endpoint needs a name of its own")
     test_cases = _test_cases(arguments)
-    folder = execution.run_folder(_RESULTS)
+    folder = execution.run_folder("results")
     try:
         model = asyncio.run(_model(endpoints, arguments.model, arguments.wait))
     except KeyboardInterrupt:
@@ -125,6 +125,7 @@ def _config(
 ) -> Config:
     """The run's configuration. Raises ConfigError."""
     baseline = next(iter(endpoints))
+    requests = arguments.requests or len(test_cases[0].prompts) or _REQUESTS
     try:
         return Config(
             experiment="measure",
@@ -139,9 +140,9 @@ def _config(
                 mean_input_tokens=arguments.input_tokens,
                 mean_output_tokens=arguments.output_tokens,
                 concurrency=arguments.concurrency,
-                requests=arguments.requests or len(test_cases[0].prompts) or _REQUESTS,
+                requests=requests,
                 rounds=arguments.rounds,
-                timeout_seconds=_TIMEOUT_SECONDS,
+                timeout_seconds=_WAVE_SECONDS * math.ceil(requests / arguments.concurrency),
                 sampling={"temperature": arguments.temperature},
             ),
             test_cases=test_cases,
@@ -153,7 +154,7 @@ def _config(
 
 
 def _endpoint(text: str) -> tuple[str, str]:
-    name_, equals, url = text.partition("=")
+    variant, equals, url = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=URL")
-    return name(name_), base_url(url)
+    return name(variant), base_url(url)

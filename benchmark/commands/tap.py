@@ -37,7 +37,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ledger", type=Path, required=True, metavar="FILE")
     parser.add_argument(
-        "--port", type=port, default=PORT, help="on loopback; 0 takes a free one (default: 8001)"
+        "--port",
+        type=port,
+        default=PORT,
+        help=f"on loopback; 0 takes a free one (default: {PORT})",
     )
     parser.add_argument(
         "--variant", type=name, default="Base", metavar="NAME", help="(default: Base)"
@@ -62,7 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
     _print_table(path, session)
     print(f"ledger: {path}")
     if failure is not None:
-        print(f"benchmark: failed: {path}: cannot be written: {failure}", file=sys.stderr)
+        print(f"benchmark: failed: {path}: cannot be written: {failure.strerror}", file=sys.stderr)
     return 0 if failure is None else 1
 
 
@@ -91,16 +94,24 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
         print(f"stands before {arguments.upstream}; Ctrl-C ends it", file=sys.stderr)
         settle()
         while not ended.is_set():
-            line.show(traffic.line(tap.in_flight))
+            line.show(_text(tap, traffic))
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(ended.wait(), line.every_seconds)
-    line.show(traffic.line(tap.in_flight))
+    line.show(_text(tap, traffic))
     line.close()
     return tap.failure
 
 
+def _text(tap: Tap, traffic: Traffic) -> str:
+    """The live line, which begins with what is wrong with the ledger."""
+    problem = f"ledger: {tap.failure.strerror}; " if tap.failure is not None else ""
+    return problem + traffic.line(tap.in_flight)
+
+
 def _check(path: Path) -> None:
     """Refuses a file that is no ledger: appending would cut off its last line."""
+    if path.exists() and not path.is_file():
+        raise JournalError(f"{path}: is no file")
     try:
         records = read_ledger(path)
         if not records and path.exists() and path.stat().st_size > 0:
@@ -113,7 +124,7 @@ def _print_table(path: Path, session: str) -> None:
     """Prints the table of what this session recorded."""
     records = [record for record in read_ledger(path) if record.run == session]
     if not records:
-        print("no completion passed")
+        print("no completion was recorded")
         return
     # Imported here: numpy takes a while, and clients wait for the URL.
     from benchmark.report import terminal

@@ -33,6 +33,9 @@ NAME: Final = "closed-loop"
 _CHARACTERS_PER_TOKEN: Final = 4
 _READ_TIMEOUT: Final = 180.0  # seconds without a byte; llmperf's
 
+_TRANSPORT_ERRORS: Final = (aiohttp.ClientError, asyncio.TimeoutError)
+_MALFORMED: Final = (ValueError, KeyError, TypeError, AttributeError)  # an event of another shape
+
 # Shakespeare, sonnet 18: stands in for the text that llmperf brings.
 _SONNET: Final = """\
 Shall I compare thee to a summer's day?
@@ -145,7 +148,7 @@ async def _send(session: aiohttp.ClientSession, base: str, request: _Request) ->
             else:
                 async for line in response.content:
                     answer.take(line)
-    except (aiohttp.ClientError, asyncio.TimeoutError, ValueError) as error:
+    except (*_TRANSPORT_ERRORS, *_MALFORMED) as error:
         answer.fail(-1, f"{type(error).__name__}: {error}")
     return answer.fields(request.input_tokens)
 
@@ -164,16 +167,16 @@ class _Answer:
         self._error = (code, text)
 
     def take(self, line: bytes) -> None:
-        data = line.strip().removeprefix(b"data: ")
-        if not data or data == b"[DONE]":
+        field, _, data = line.strip().partition(b":")
+        if field != b"data" or data.strip() in (b"", b"[DONE]"):
             return
         self._events += 1
         body = json.loads(data)
         if "error" in body:
             self.fail(int(body["error"].get("code") or -1), str(body["error"].get("message")))
             return
-        content = body["choices"][0]["delta"].get("content")
-        if content:
+        # Some servers send an event without a choice, about the prompt or the usage.
+        if body["choices"] and (content := body["choices"][0]["delta"].get("content")):
             self._last = time.monotonic() - self._start
             self._ttft = self._ttft or self._last
             self._text += content

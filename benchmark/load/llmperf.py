@@ -27,28 +27,32 @@ _COPIES: Final = 500
 
 @dataclass(frozen=True)
 class Response:
-    """One request as llmperf saw it. Times in seconds; its tokens are recounted with a Llama
-    tokenizer, and ``inter_token_latency`` is the whole time by the number of events."""
+    """One request as llmperf saw it. Times are in seconds."""
 
     ttft: float
     inter_token_latency: float
+    """The whole time, divided by the number of events."""
     end_to_end: float
     output_tokens: int
+    """Counted by llmperf with a Llama tokenizer."""
     error: int | None
+    """The HTTP status or the code of an error event, otherwise -1; None where it succeeded."""
 
 
 @dataclass(frozen=True)
 class Installation:
-    """A checkout of llmperf, ``home``, and the Python that has its dependencies."""
+    """llmperf, as it is installed."""
 
     python: str
+    """The Python that has its dependencies."""
     home: Path
+    """A checkout of llmperf."""
 
     def private_copy(self, folder: Path, line: str | None) -> list[str]:
-        """Copies what runs into ``folder``, fills its text with ``line``; returns the command.
+        """Copies llmperf into ``folder``, fills its text with ``line``; returns the command.
 
-        llmperf reads its text from beside its own modules, so two cases at once, or a case that
-        keeps the sonnets (None) after one that does not, each need modules of their own.
+        llmperf reads its text from a file beside its own modules. Each case therefore needs a copy
+        of the modules. With None the copy keeps llmperf's sonnets.
         """
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.home / "src" / "llmperf", folder / "llmperf")
@@ -59,16 +63,16 @@ class Installation:
         return [self.python, str(folder / SCRIPT)]
 
     def environment(self, folder: Path, concurrency: int) -> dict[str, str]:
-        """What its processes, Ray's among them, need beside the endpoint."""
+        """What llmperf's processes, including Ray's, need besides the endpoint."""
         return {
             "PYTHONPATH": str(folder),
             "HF_HUB_OFFLINE": "1",
             "RAY_USAGE_STATS_ENABLED": "0",
-            # Ray starts a worker for each CPU it sees, which in a pod are the whole node's: on
-            # a large one they would take more memory than the pod has.
+            # Ray starts a worker for each CPU it sees. A pod sees all CPUs of its node: on a large
+            # node the workers would need more memory than the pod has.
             "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": max(2, concurrency)}),
-            # Ray listens on the pod's address and wants a token of who calls. Left alone it keeps
-            # one in the home folder, where two that start at once may each write their own.
+            # Ray listens on the pod's address and asks callers for a token. By default it keeps the
+            # token in the home folder, where two that start at once may overwrite each other's.
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(),
         }

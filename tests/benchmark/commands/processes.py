@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from typing import NamedTuple, TypeVar
 
@@ -40,11 +40,11 @@ def command(*arguments: str) -> list[str]:
 
 @contextmanager
 def started(
-    *arguments: str, environment: Mapping[str, str] | None = None
+    *arguments: str, environment: Mapping[str, str] | None = None, under: Sequence[str] = ()
 ) -> Iterator[subprocess.Popen[str]]:
-    """A command under way; it is killed if the test has not ended it."""
+    """A command under way, started by the command ``under``; a test that fails kills it."""
     process = subprocess.Popen(
-        command(*arguments),
+        [*under, *command(*arguments)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

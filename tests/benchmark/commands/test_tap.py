@@ -120,6 +120,21 @@ def test_a_request_that_is_under_way_is_seen(tmp_path: Path) -> None:
     assert tap.returncode == 0
 
 
+def test_a_full_disk_does_not_stop_the_client_but_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "l"
+    arguments = ("tap", "--ledger", str(path), "--port", "0", "--upstream")
+    full = ("prlimit", "--fsize=0", "--")  # no file may grow
+    with serving(golden()) as (server,), started(*arguments, server.url, under=full) as tap:
+        assert tap.stdout is not None
+        assert ask(tap.stdout.readline().strip()).endswith(b"data: [DONE]\n\n")
+        tap.terminate()
+        out, err = tap.communicate(timeout=20)
+    assert tap.returncode == 1
+    assert out == f"no completion was recorded\nledger: {path}\n"
+    assert err.splitlines()[-2].startswith("ledger: File too large; 1 request, ")
+    assert err.splitlines()[-1] == f"benchmark: failed: {path}: cannot be written: File too large"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -128,7 +143,8 @@ def test_a_request_that_is_under_way_is_seen(tmp_path: Path) -> None:
         ({"--upstream": "http://h/v1?key=1"}, "--upstream: 'http://h/v1?key=1': must be a base"),
         ({"--port": "65536"}, "--port: '65536': must be a whole number from 0 to 65535"),
         ({"--variant": "a b"}, "--variant: 'a b': a name must match"),
-        ({"--ledger": "/"}, "/: cannot be read: Is a directory"),
+        ({"--ledger": "/"}, "/: is no file"),
+        ({"--ledger": "/dev/zero"}, "/dev/zero: is no file"),
         ({"--ledger": "/proc/ledger.jsonl"}, "/proc/ledger.jsonl: cannot be written: No such file"),
         ({"--ledger": "README.md"}, "README.md:1: "),
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from benchmark.config import Load, Structure, TestCase
 from benchmark.errors import LoadError
@@ -17,6 +18,7 @@ from benchmark.load.driver import LOG, Driver
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Fault, Golden
 from tests.benchmark import samples
+from tests.benchmark.tapped import server
 
 CASE = TestCase.model_validate(samples.settings()["test_cases"][0])
 
@@ -151,6 +153,28 @@ def test_failed_requests_are_results_too(tmp_path: Path, fault: Fault, code: int
     results = asyncio.run(scenario())
     assert [response.error for response in llmperf.responses(results)] == [code, code]
     assert llmperf.summary(results)["results_number_errors"] == 2
+
+
+@pytest.mark.parametrize(
+    ("events", "error"),
+    [
+        ([b": ping", b'data: {"choices": []}', b'data:{"choices": [{"delta": {}}]}'], None),
+        ([b'data: {"choices": [{"text": "no chat"}]}'], -1),
+        ([b'data: {"error": "out of memory"}'], -1),
+        ([b"data: 1"], -1),
+        ([b"data: <html>"], -1),
+    ],
+)
+def test_answers_of_other_servers(tmp_path: Path, events: list[bytes], error: int | None) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"\n\n".join([*events, b"data: [DONE]", b""]))
+
+    async def scenario() -> Path:
+        async with server(answer) as url:
+            return await run(url, tmp_path)
+
+    results = asyncio.run(scenario())
+    assert [response.error for response in llmperf.responses(results)] == [error] * 2
 
 
 def test_a_load_that_does_not_end_is_ended(tmp_path: Path) -> None:
