@@ -6,26 +6,21 @@ idempotent: a second run finds the completion marker and does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts.compilation import DEADLINE_SECONDS, compile_pod
 from charts.names import (
     NAMESPACE,
-    NODE_GROUP_LABEL,
     SCRIPTS_CONFIG,
-    TRAINIUM_NODES,
     Component,
     ServiceAccount,
-    artifact_prefix,
     model_prefix,
 )
 from charts.pods import (
-    AWS_CLI_IMAGE,
-    MODELS_PATH,
     PYTHON_IMAGE,
     SCRATCH_PATH,
     SCRIPTS_PATH,
@@ -35,22 +30,16 @@ from charts.pods import (
     environment,
     job_name,
     model_store_environment,
-    models_volume,
     mount,
-    neuron_toleration,
     pod_security,
     python_command,
     quantities,
     scripts_volume,
 )
 from charts.scripts import Scripts
-from charts.vllm import paths
-from experiment.runtimes import Paths
 from experiment.schema import Experiment
-from experiment.variants import Variant, variants
+from experiment.variants import variants
 
-# Counted from a pod's start, so without the wait for a node.
-_DEADLINE_SECONDS: Final = 8 * 60 * 60
 _SCRIPTS: Final = {
     "download": ("download.py", "download.lock"),
     "compile": (
@@ -83,7 +72,7 @@ class PreparationChart(Chart):
                 f"Compile-{variant.service}",
                 f"compile-{variant.service}",
                 "compile",
-                _compile(variant),
+                compile_pod(variant),
             )
 
     def _job(self, construct_id: str, name: str, step: str, pod: k8s.PodSpec) -> None:
@@ -119,7 +108,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
         automount_service_account_token=False,
         enable_service_links=False,
         restart_policy="OnFailure",
-        active_deadline_seconds=_DEADLINE_SECONDS,
+        active_deadline_seconds=DEADLINE_SECONDS,
         security_context=pod_security(),
         containers=[
             k8s.Container(
@@ -154,154 +143,4 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
             )
         ],
         volumes=[scripts_volume(), empty_dir("scratch", "40Gi"), empty_dir("tmp", "5Gi")],
-    )
-
-
-def _compile(variant: Variant) -> k8s.PodSpec:
-    """Checks, compiles, uploads: one container after another, each in the image with its tool.
-
-    No device claim: NxDI traces and shards on the CPU, and the waiting services may already
-    hold all devices of the node (docs/decisions/0004).
-    """
-    return k8s.PodSpec(
-        service_account_name=ServiceAccount.PREPARE,
-        automount_service_account_token=False,
-        enable_service_links=False,
-        restart_policy="OnFailure",
-        active_deadline_seconds=_DEADLINE_SECONDS,
-        security_context=pod_security(),
-        affinity=_one_at_a_time(),
-        init_containers=[
-            _check(variant),
-            *_draft(variant),
-            _compiler(variant),
-        ],
-        containers=[
-            _aws(
-                "upload",
-                [
-                    "upload-artifact.sh",
-                    artifact_prefix(variant.artifact),
-                    *variant.runtime.artifact_parts,
-                ],
-            )
-        ],
-        volumes=[
-            models_volume(),
-            scripts_volume(),
-            empty_dir("scratch", "500Gi"),
-            empty_dir("tmp", "100Gi"),
-        ],
-        node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
-        tolerations=[neuron_toleration()],
-    )
-
-
-def _one_at_a_time() -> k8s.Affinity:
-    """No two compile pods on one node: two have filled its disk."""
-    term = k8s.PodAffinityTerm(
-        label_selector=k8s.LabelSelector(match_labels={"step": "compile"}),
-        topology_key="kubernetes.io/hostname",
-    )
-    return k8s.Affinity(
-        pod_anti_affinity=k8s.PodAntiAffinity(
-            required_during_scheduling_ignored_during_execution=[term]
-        )
-    )
-
-
-def _check(variant: Variant) -> k8s.Container:
-    models = [model for model in (variant.experiment.models.target, variant.draft) if model]
-    return _aws(
-        "check",
-        [
-            "await-checkpoints.sh",
-            artifact_prefix(variant.artifact),
-            *(model_prefix(model.id, model.revision) for model in models),
-        ],
-    )
-
-
-def _aws(name: str, script: list[str]) -> k8s.Container:
-    return k8s.Container(
-        name=name,
-        image=AWS_CLI_IMAGE,
-        command=["/bin/bash", f"{SCRIPTS_PATH}/{script[0]}"],
-        args=[*script[1:], SCRATCH_PATH],
-        env=environment({}),
-        env_from=model_store_environment(),
-        security_context=container_security(read_only_root=True),
-        resources=k8s.ResourceRequirements(
-            requests=quantities(cpu="1", memory="1Gi"), limits=quantities(memory="8Gi")
-        ),
-        volume_mounts=[
-            mount("scratch", SCRATCH_PATH),
-            mount("scripts", SCRIPTS_PATH, read_only=True),
-            mount("tmp", "/tmp"),
-        ],
-    )
-
-
-def _compiler(variant: Variant) -> k8s.Container:
-    runtime = variant.runtime
-    return _neuron(
-        variant,
-        "compile",
-        command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
-        args=runtime.compile_command(variant, _paths(variant)),
-        variables={**runtime.compile_environment(variant, _paths(variant)), "HF_HUB_OFFLINE": "1"},
-        # The request fits beside the services, which idle until this is done. There is no limit
-        # of CPU: the compiler uses all cores.
-        resources=k8s.ResourceRequirements(
-            requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),
-            limits=quantities(memory="600Gi"),
-        ),
-    )
-
-
-def _draft(variant: Variant) -> Iterator[k8s.Container]:
-    """Prepares a draft that the runtime cannot compile as published. Its image has PyTorch."""
-    if command := variant.runtime.draft_command(variant, _paths(variant)):
-        script, *arguments = command
-        yield _neuron(
-            variant,
-            "draft",
-            command=["python3", f"{SCRIPTS_PATH}/{script}", SCRATCH_PATH],
-            args=arguments,
-            variables={},
-            resources=k8s.ResourceRequirements(
-                requests=quantities(cpu="1", memory="16Gi"), limits=quantities(memory="64Gi")
-            ),
-        )
-
-
-def _paths(variant: Variant) -> Paths:
-    return paths(variant, artifact=f"{SCRATCH_PATH}/artifact", scratch=SCRATCH_PATH)
-
-
-def _neuron(
-    variant: Variant,
-    name: str,
-    *,
-    command: list[str],
-    args: list[str],
-    variables: Mapping[str, str],
-    resources: k8s.ResourceRequirements,
-) -> k8s.Container:
-    """A container of the runtime's own image, with checkpoints and scratch."""
-    return k8s.Container(
-        name=name,
-        image=variant.runtime.image,
-        command=command,
-        args=args,
-        working_dir="/tmp",
-        env=environment(variables),
-        security_context=container_security(read_only_root=False),
-        resources=resources,
-        volume_mounts=[
-            mount("models", MODELS_PATH, read_only=True),
-            mount("scratch", SCRATCH_PATH),
-            mount("scripts", SCRIPTS_PATH, read_only=True),
-            mount("tmp", "/tmp"),
-        ],
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from benchmark.config import Structure as Structure
+from benchmark.config import Structure
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.runtimes import RUNTIMES, Mode, Runtime

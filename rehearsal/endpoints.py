@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from experiment import Experiment
-from experiment.runtimes import Workload
-from experiment.variants import Variant, variants
 from rehearsal.console import Console
 from rehearsal.layout import Layout
 
@@ -50,8 +48,3 @@ class Endpoints(Protocol):
 
         Raises RehearsalError or ProcessError.
         """
-
-
-def services(experiment: Experiment) -> tuple[Variant, ...]:
-    """The variants that are served: those that live as a service in Kubernetes."""
-    return tuple(v for v in variants(experiment) if v.workload is Workload.SERVICE)

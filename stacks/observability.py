@@ -17,7 +17,8 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from experiment.schema import Experiment, Structure
+from benchmark.config import Structure
+from experiment.schema import Experiment
 from experiment.variants import variants
 from stacks import metrics
 from stacks.acknowledge import HOLDS_PROMPTS, acknowledge

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from benchmark.config import MINIMUM_INPUT_TOKENS
+from benchmark.config import MINIMUM_INPUT_TOKENS, Structure
 from experiment.errors import ABSENT, Refusal
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
-from experiment.schema import Experiment, Structure
+from experiment.schema import Experiment
 from experiment.variants import variants
 
 MOST_CELLS: Final = 150

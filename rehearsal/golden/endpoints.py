@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from benchmark.config import Structure
 from experiment import Experiment
-from experiment.schema import Structure
-from experiment.variants import Variant
+from experiment.variants import Variant, services
 from rehearsal.console import Console
-from rehearsal.endpoints import Serving, services
+from rehearsal.endpoints import Serving
 from rehearsal.golden.schedule import Decoding
 from rehearsal.layout import Layout
 from rehearsal.process.processes import await_line, running

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from experiment import Experiment
+from experiment.variants import services
 from rehearsal.console import Console
-from rehearsal.endpoints import Serving, services
+from rehearsal.endpoints import Serving
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.pod.manifest import read_deployment

@@ -10,8 +10,8 @@ import signal
 from pathlib import Path
 from typing import Final
 
+from benchmark.config import Structure
 from experiment import Experiment
-from experiment.schema import Structure
 from rehearsal.layout import Layout
 from rehearsal.process.processes import run
 

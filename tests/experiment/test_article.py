@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.config import MINIMUM_INPUT_TOKENS
+from benchmark.config import MINIMUM_INPUT_TOKENS, Structure
 from charts.llmperf import benchmark_config
 from experiment import Experiment, load
 from experiment.loader import parse
 from experiment.runtimes import Mode
-from experiment.schema import Purchase, Structure
+from experiment.schema import Purchase
 from tests.experiment.files import EXPERIMENTS, edited
 
 FILES = sorted(EXPERIMENTS.glob("*.yaml"))

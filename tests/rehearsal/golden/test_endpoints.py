@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmark.config import Structure
 from benchmark.endpoint import counters
 from benchmark.endpoint.counters import Counters
 from benchmark.load import llmperf
 from benchmark.load.builtin import requests_of
 from experiment import Experiment
+from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine
-from experiment.schema import Structure
 from experiment.variants import variants
 from rehearsal.golden.endpoints import (
     ACCEPTANCE,
@@ -25,6 +26,7 @@ from rehearsal.golden.endpoints import (
     scheduled_time,
 )
 from rehearsal.golden.server import Acceptance
+from tests.experiment.files import EAGLE, edited
 
 
 def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
@@ -82,14 +84,11 @@ def counted(url: str, model: str) -> Counters:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_they_count_as_the_runtime_s_engine_does(
-    runtime: str, article: Experiment, tmp_path: Path
-) -> None:
-    mode = next(iter(RUNTIMES[runtime].modes))
-    speculation = article.speculation[0].model_copy(update={"mode": mode})
-    experiment = article.model_copy(update={"runtime": runtime, "speculation": (speculation,)})
+def test_they_count_as_the_runtime_s_engine_does(runtime: str, tmp_path: Path) -> None:
+    experiment = parse(edited(EAGLE | {"runtime": runtime}), "mine.yaml")
+    model = experiment.models.target.id
     with golden_endpoints(experiment, 100, os.environ, tmp_path) as endpoints:
-        base, speculative = (counted(url, article.models.target.id) for url in endpoints.values())
+        base, speculative = (counted(url, model) for url in endpoints.values())
     assert base.generation_tokens == base.tokens == 40
     assert speculative.tokens == 40
     steps = RUNTIMES[runtime].engine is Engine.V0
