@@ -161,17 +161,18 @@ class Run:
         """One full wave, in no figure: a server's first requests take many times as long."""
         self._say("warming up")
         turn = Turn(WARM_UP, self._config.test_cases[0].name)
-        with self._writing():
-            _, failure = await taps.load(turn, self._config.load.concurrency)
+        _, failure = await taps.load(turn, self._config.load.concurrency)
         if failure is not None:
             self._say(f"warm-up: {failure}")
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
         self._say(f"round {turn.round} of {self._config.load.rounds}: {turn.case}")
         before = await self._scrape()
+        records, failure = await taps.load(turn, self._config.load.requests)
+        after = await self._scrape()
         with self._writing():
-            records, failure = await taps.load(turn, self._config.load.requests)
-            self._count(turn, records, before, await self._scrape())
+            await taps.flush()
+            self._count(turn, records, before, after)
             self._attempts.note(turn, failure)
         if failure is not None:
             self._say(f"failed: {turn.case}, round {turn.round}: {failure}")

@@ -60,8 +60,7 @@ class Taps:
     async def load(self, turn: Turn, requests: int) -> tuple[list[Record], str | None]:
         """Drives all variants at once, with ``requests`` requests each.
 
-        Returns the records of the turn and what went wrong, None if nothing did. Raises OSError
-        where the ledger cannot be written.
+        Returns the records of the turn and what went wrong, None if nothing did.
         """
         records = self._records = []
         for tap in self._taps.values():
@@ -70,10 +69,6 @@ class Taps:
         problems = await asyncio.gather(
             *(self._drive(turn, variant, requests) for variant in self._taps)
         )
-        await asyncio.to_thread(self._ledger.flush)
-        for tap in self._taps.values():
-            if tap.failure is not None:
-                raise tap.failure
         failures = []
         for variant, problem in zip(self._taps, problems, strict=True):
             own = [record for record in records if record.variant == variant]
@@ -81,6 +76,13 @@ class Taps:
             if problem is not None:
                 failures.append(f"{variant}: {problem}")
         return records, "; ".join(failures) or None
+
+    async def flush(self) -> None:
+        """Returns when all records are on the disk. Raises OSError if one could not be written."""
+        await asyncio.to_thread(self._ledger.flush)
+        for tap in self._taps.values():
+            if tap.failure is not None:
+                raise tap.failure
 
     async def _drive(self, turn: Turn, variant: str, requests: int) -> str | None:
         try:

@@ -95,7 +95,7 @@ class _Client(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             # The parser reads no body after such a head, so the offer cannot just be ignored.
-            self._refuse("neither CONNECT nor Upgrade: set your client to plain HTTP/1.1")
+            self._refuse("CONNECT and Upgrade are not supported: set the client to plain HTTP/1.1")
         except httptools.HttpParserCallbackError:
             raise
         except httptools.HttpParserError as error:

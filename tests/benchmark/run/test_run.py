@@ -36,6 +36,8 @@ from rehearsal.golden.server import Fault, Golden
 from tests.benchmark import samples
 from tests.benchmark.standins import QUICK, Bucket, InProcess, Publisher
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _imports_are_frozen() -> Iterator[None]:
@@ -114,275 +116,230 @@ class Setup:
 
 
 @pytest.mark.parametrize("windows", [(), (3,)])
-def test_each_round_runs_each_case_on_all_variants_at_once(
+async def test_each_round_runs_each_case_on_all_variants_at_once(
     tmp_path: Path, windows: tuple[int, ...]
 ) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path, windows) as setup:
-            assert await setup.execute() == []
-            variants = list(setup.endpoints)
-            counts = Counter((r.variant, r.case, r.round) for r in setup.records())
-            expected = {
-                (variant, case, number): 2
-                for variant in variants
-                for case in ("counting", "sonnets")
-                for number in (1, 2)
-            } | {(variant, "counting", 0): 2 for variant in variants}
-            assert counts == expected
-            assert {r.run for r in setup.records()} == {"run-1"}
-            assert all(r.succeeded and r.per_chunk for r in setup.records())
-            assert setup.driver.ran[: len(variants)] == [
-                ("counting", variant, "round-0") for variant in variants
-            ]
-            counted = counters.read(setup.folder / COUNTERS)
-            assert [count.variant for count in counted] == variants * 4
-
-    asyncio.run(scenario())
+    async with Setup(tmp_path, windows) as setup:
+        assert await setup.execute() == []
+        variants = list(setup.endpoints)
+        counts = Counter((r.variant, r.case, r.round) for r in setup.records())
+        expected = {
+            (variant, case, number): 2
+            for variant in variants
+            for case in ("counting", "sonnets")
+            for number in (1, 2)
+        } | {(variant, "counting", 0): 2 for variant in variants}
+        assert counts == expected
+        assert {r.run for r in setup.records()} == {"run-1"}
+        assert all(r.succeeded and r.per_chunk for r in setup.records())
+        assert setup.driver.ran[: len(variants)] == [
+            ("counting", variant, "round-0") for variant in variants
+        ]
+        counted = counters.read(setup.folder / COUNTERS)
+        assert [count.variant for count in counted] == variants * 4
 
 
-def test_messages_name_the_variant(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path, windows=[3]) as setup:
-            setup.driver.fail.add(("counting", "k3"))
-            reason = "k3: llmperf ended with status 1: out of memory"
-            assert await setup.execute() == [f"counting, round {n}: {reason}" for n in (1, 2)]
-
-    asyncio.run(scenario())
+async def test_messages_name_the_variant(tmp_path: Path) -> None:
+    async with Setup(tmp_path, windows=[3]) as setup:
+        setup.driver.fail.add(("counting", "k3"))
+        reason = "k3: llmperf ended with status 1: out of memory"
+        assert await setup.execute() == [f"counting, round {n}: {reason}" for n in (1, 2)]
 
 
-def test_without_a_shipper_the_results_stay_in_the_folder(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path, bucket=None, region=None) as setup:
-            assert await setup.run(ships=False).execute() == []
-            assert len(setup.records()) == 2 * 2 * 4 + 2 * 2
-            assert setup.events == []
-
-    asyncio.run(scenario())
+async def test_without_a_shipper_the_results_stay_in_the_folder(tmp_path: Path) -> None:
+    async with Setup(tmp_path, bucket=None, region=None) as setup:
+        assert await setup.run(ships=False).execute() == []
+        assert len(setup.records()) == 2 * 2 * 4 + 2 * 2
+        assert setup.events == []
 
 
-def test_raw_results_are_stored_before_their_metrics(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            await setup.execute()
-            assert setup.events == [
-                *("upload", "publish counting 1", "upload", "publish sonnets 1"),
-                *("upload", "publish counting 2", "upload", "publish sonnets 2", "upload"),
-            ]
-            stored = read_ledger(setup.bucket.target / LEDGER)
-            assert stored == setup.records()
-            for case, number, latencies in setup.publisher.published():
-                of_turn = [r.request for r in stored if (r.case, r.round) == (case, number)]
-                assert latencies == {request: [0.05] for request in of_turn}
-
-    asyncio.run(scenario())
+async def test_raw_results_are_stored_before_their_metrics(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        await setup.execute()
+        assert setup.events == [
+            *("upload", "publish counting 1", "upload", "publish sonnets 1"),
+            *("upload", "publish counting 2", "upload", "publish sonnets 2", "upload"),
+        ]
+        stored = read_ledger(setup.bucket.target / LEDGER)
+        assert stored == setup.records()
+        for case, number, latencies in setup.publisher.published():
+            of_turn = [r.request for r in stored if (r.case, r.round) == (case, number)]
+            assert latencies == {request: [0.05] for request in of_turn}
 
 
-def test_a_complete_run_is_not_run_again(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            await setup.execute()
-            before, ran = setup.records(), len(setup.driver.ran)
-            assert await setup.execute() == []
-            assert setup.records() == before
-            assert len(setup.driver.ran) == ran
-            assert len(setup.published()) == 4
-
-    asyncio.run(scenario())
+async def test_a_complete_run_is_not_run_again(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        await setup.execute()
+        before, ran = setup.records(), len(setup.driver.ran)
+        assert await setup.execute() == []
+        assert setup.records() == before
+        assert len(setup.driver.ran) == ran
+        assert len(setup.published()) == 4
 
 
 @pytest.mark.parametrize("engine", Engine)
-def test_either_engine_of_vllm_counts_what_the_ledger_has(tmp_path: Path, engine: Engine) -> None:
-    async def scenario() -> None:
-        setup = Setup(tmp_path)
-        setup.base, setup.speculative = golden(engine=engine), golden(engine=engine)
-        async with setup:
-            assert await setup.execute() == []
-            checks = crosscheck.check(setup.records(), counters.read(setup.folder / COUNTERS))
-            assert len(checks) == 4
-            for check in checks:
-                compared = [(f.name, f.ledger, f.server) for f in check.figures]
-                assert compared == [("tokens", 80, 80), ("steps", 28, 28)]
-
-    asyncio.run(scenario())
-
-
-def test_a_server_that_counts_otherwise_fails_the_run(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            assert await setup.execute() == []
-            path = setup.folder / COUNTERS
-            first, *others = path.read_text().splitlines(keepends=True)
-            assert first.count('_tokens":40,') == 2
-            path.write_text("".join([first.replace('_tokens":40,', '_tokens":41,'), *others]))
-            assert await setup.execute() == [
-                "counting, Base: tokens: 80 in the ledger, 81 by the server's own count, 1.2% apart"
-            ]
-
-    asyncio.run(scenario())
+async def test_either_engine_of_vllm_counts_what_the_ledger_has(
+    tmp_path: Path, engine: Engine
+) -> None:
+    setup = Setup(tmp_path)
+    setup.base, setup.speculative = golden(engine=engine), golden(engine=engine)
+    async with setup:
+        assert await setup.execute() == []
+        checks = crosscheck.check(setup.records(), counters.read(setup.folder / COUNTERS))
+        assert len(checks) == 4
+        for check in checks:
+            compared = [(f.name, f.ledger, f.server) for f in check.figures]
+            assert compared == [("tokens", 80, 80), ("steps", 28, 28)]
 
 
-def test_answers_are_compared_once_all_is_measured(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            await setup.execute()
-            found = greedy.read(setup.bucket.target)
-            assert [(d.case, d.first) for d in found] == [("counting", None), ("sonnets", None)]
-            assert len(setup.base.sent) == len(setup.records()) / 2 + 2
+async def test_a_server_that_counts_otherwise_fails_the_run(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        assert await setup.execute() == []
+        path = setup.folder / COUNTERS
+        first, *others = path.read_text().splitlines(keepends=True)
+        assert first.count('_tokens":40,') == 2
+        path.write_text("".join([first.replace('_tokens":40,', '_tokens":41,'), *others]))
+        assert await setup.execute() == [
+            "counting, Base: tokens: 80 in the ledger, 81 by the server's own count, 1.2% apart"
+        ]
 
-    asyncio.run(scenario())
+
+async def test_answers_are_compared_once_all_is_measured(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        await setup.execute()
+        found = greedy.read(setup.bucket.target)
+        assert [(d.case, d.first) for d in found] == [("counting", None), ("sonnets", None)]
+        assert len(setup.base.sent) == len(setup.records()) / 2 + 2
 
 
-def test_waits_for_all_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            setup.speculative.healthy = False
-            running = asyncio.create_task(setup.execute())
-            await asyncio.sleep(0.2)
-            assert setup.base.sent == []
-            setup.speculative.healthy = True
-            assert await running == []
-
-    asyncio.run(scenario())
+async def test_waits_for_all_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with Setup(tmp_path) as setup:
+        setup.speculative.healthy = False
+        running = asyncio.create_task(setup.execute())
+        await asyncio.sleep(0.2)
+        assert setup.base.sent == []
+        setup.speculative.healthy = True
+        assert await running == []
     assert "waiting for SD" in capsys.readouterr().err
 
 
-def test_an_endpoint_that_never_serves(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            setup.speculative.healthy = False
-            failed = await setup.run(Patience(start=0.1, poll=0.02)).execute()
-            assert failed == [
-                f"not serving after 0 s: SD ({setup.speculative.url}), at the last try: HTTP 503; "
-                "4 of 4 turns were not run"
-            ]
-
-    asyncio.run(scenario())
+async def test_an_endpoint_that_never_serves(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        setup.speculative.healthy = False
+        failed = await setup.run(Patience(start=0.1, poll=0.02)).execute()
+        assert failed == [
+            f"not serving after 0 s: SD ({setup.speculative.url}), at the last try: HTTP 503; "
+            "4 of 4 turns were not run"
+        ]
 
 
-def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
+async def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
     """What it sent is kept, the case is named, and the next start does what is missing."""
 
-    async def scenario() -> None:
-        mortal = True
+    mortal = True
 
-        def dies(prompt: str, number: int, length: int) -> list[Step]:
-            if not mortal:
-                return [Step(0.001, 2)]
-            if len(setup.speculative.sent) > 6:  # after warm-up and the first two cases
-                asyncio.get_running_loop().create_task(setup.speculative.stop())
-            return [Step(0.01 * (index + 1), 2) for index in range(40)]
+    def dies(prompt: str, number: int, length: int) -> list[Step]:
+        if not mortal:
+            return [Step(0.001, 2)]
+        if len(setup.speculative.sent) > 6:  # after warm-up and the first two cases
+            asyncio.get_running_loop().create_task(setup.speculative.stop())
+        return [Step(0.01 * (index + 1), 2) for index in range(40)]
 
-        setup = Setup(tmp_path)
-        setup.speculative = Golden(dies)
-        async with setup:
-            port = setup.speculative.port
-            failed = await setup.execute()
-            assert len(failed) == 2
-            assert failed[0].startswith("counting, round 2: SD: 0 of 2 requests succeeded: ")
-            assert "2 of 4 turns" in failed[1] or "1 of 4 turns" in failed[1]
-            lost = [r for r in setup.records() if not r.succeeded]
-            assert {(r.variant, r.case, r.round) for r in lost} == {("SD", "counting", 2)}
-            assert all(r.chunks for r in lost), "what came before it died is kept"
-            assert len(setup.published()) == 2
+    setup = Setup(tmp_path)
+    setup.speculative = Golden(dies)
+    async with setup:
+        port = setup.speculative.port
+        failed = await setup.execute()
+        assert len(failed) == 2
+        assert failed[0].startswith("counting, round 2: SD: 0 of 2 requests succeeded: ")
+        assert "2 of 4 turns" in failed[1] or "1 of 4 turns" in failed[1]
+        lost = [r for r in setup.records() if not r.succeeded]
+        assert {(r.variant, r.case, r.round) for r in lost} == {("SD", "counting", 2)}
+        assert all(r.chunks for r in lost), "what came before it died is kept"
+        assert len(setup.published()) == 2
 
-            mortal = False
-            await setup.speculative.start(port)
-            kept = setup.records()
-            assert await setup.execute() == []
-            assert setup.records()[: len(kept)] == kept
-            assert len(setup.published()) == 4
-            assert len(set(setup.published())) == 4
-
-    asyncio.run(scenario())
+        mortal = False
+        await setup.speculative.start(port)
+        kept = setup.records()
+        assert await setup.execute() == []
+        assert setup.records()[: len(kept)] == kept
+        assert len(setup.published()) == 4
+        assert len(set(setup.published())) == 4
 
 
-def test_a_driver_that_fails_on_one_case_does_not_stop_the_others(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            setup.driver.fail.add(("counting", "SD"))
-            reason = "SD: llmperf ended with status 1: out of memory"
-            expected = [f"counting, round {number}: {reason}" for number in (1, 2)]
+async def test_a_driver_that_fails_on_one_case_does_not_stop_the_others(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        setup.driver.fail.add(("counting", "SD"))
+        reason = "SD: llmperf ended with status 1: out of memory"
+        expected = [f"counting, round {number}: {reason}" for number in (1, 2)]
+        assert await setup.execute() == expected
+        assert setup.published() == ["publish sonnets 1", "publish sonnets 2"]
+        for _ in range(2):
             assert await setup.execute() == expected
-            assert setup.published() == ["publish sonnets 1", "publish sonnets 2"]
-            for _ in range(2):
-                assert await setup.execute() == expected
-            # Given up by now: what there is of it is published, and it is not run any more.
-            ran = len(setup.driver.ran)
-            assert await setup.execute() == expected
-            assert len(setup.driver.ran) == ran
-            assert len(setup.published()) == 4
-
-    asyncio.run(scenario())
+        # Given up by now: what there is of it is published, and it is not run any more.
+        ran = len(setup.driver.ran)
+        assert await setup.execute() == expected
+        assert len(setup.driver.ran) == ran
+        assert len(setup.published()) == 4
 
 
-def test_requests_that_fail_fail_their_case(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            setup.base.fault = Fault.TOO_MANY
-            failed = await setup.execute()
-            assert len(failed) == 4
-            assert failed[0] == (
-                "counting, round 1: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
-            )
-
-    asyncio.run(scenario())
+async def test_requests_that_fail_fail_their_case(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        setup.base.fault = Fault.TOO_MANY
+        failed = await setup.execute()
+        assert len(failed) == 4
+        assert failed[0] == (
+            "counting, round 1: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
+        )
 
 
-def test_a_store_that_fails_for_a_while_delays_metrics_and_loses_nothing(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            setup.bucket.failing = True
-            assert await setup.execute() == ["the bucket cannot be reached"]
-            # Tried once in mid-run and once at the end: a node must not idle for a bucket.
-            assert setup.events == ["upload failed"] * 2
-            setup.bucket.failing = False
-            assert await setup.execute() == []
-            assert setup.events[2] == "upload"
-            assert len(setup.published()) == 4
-            assert len([r for r in setup.records() if r.round > 0]) == 16
-
-    asyncio.run(scenario())
-
-
-def test_metrics_that_cannot_be_published_are_published_later(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            setup.publisher.failing = True
-            assert await setup.execute() == ["throttled for too long"]
-            assert read_ledger(setup.bucket.target / LEDGER) == setup.records()
-            setup.publisher.failing = False
-            assert await setup.execute() == []
-            assert len(setup.published()) == 4
-
-    asyncio.run(scenario())
+async def test_a_store_that_fails_for_a_while_delays_metrics_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    async with Setup(tmp_path) as setup:
+        setup.bucket.failing = True
+        assert await setup.execute() == ["the bucket cannot be reached"]
+        # Tried once in mid-run and once at the end: a node must not idle for a bucket.
+        assert setup.events == ["upload failed"] * 2
+        setup.bucket.failing = False
+        assert await setup.execute() == []
+        assert setup.events[2] == "upload"
+        assert len(setup.published()) == 4
+        assert len([r for r in setup.records() if r.round > 0]) == 16
 
 
-def test_a_ledger_that_cannot_be_written_ends_the_run(
+async def test_metrics_that_cannot_be_published_are_published_later(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        setup.publisher.failing = True
+        assert await setup.execute() == ["throttled for too long"]
+        assert read_ledger(setup.bucket.target / LEDGER) == setup.records()
+        setup.publisher.failing = False
+        assert await setup.execute() == []
+        assert len(setup.published()) == 4
+
+
+async def test_a_ledger_that_cannot_be_written_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: object, record: Record) -> None:
         raise OSError(28, "No space left on device")
 
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            monkeypatch.setattr(Journal, "append", full)
-            with pytest.raises(RunError, match=r"cannot be written: .*No space left"):
-                await setup.execute()
-
-    asyncio.run(scenario())
+    async with Setup(tmp_path) as setup:
+        monkeypatch.setattr(Journal, "append", full)
+        with pytest.raises(RunError, match=r"cannot be written: .*No space left"):
+            await setup.execute()
 
 
 @pytest.mark.parametrize("name", [LEDGER, COUNTERS, PROGRESS])
-def test_a_folder_with_a_broken_journal_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
-    async def scenario() -> None:
-        async with Setup(tmp_path) as setup:
-            setup.folder.mkdir()
-            (setup.folder / name).write_text("{}\n", encoding="utf-8")
-            with pytest.raises(RunError, match=rf"{name}:1: \w+: Field required") as refusal:
-                setup.run()
-            assert "\n" not in str(refusal.value)
-
-    asyncio.run(scenario())
+async def test_a_folder_with_a_broken_journal_is_refused_in_one_line(
+    tmp_path: Path, name: str
+) -> None:
+    async with Setup(tmp_path) as setup:
+        setup.folder.mkdir()
+        (setup.folder / name).write_text("{}\n", encoding="utf-8")
+        with pytest.raises(RunError, match=rf"{name}:1: \w+: Field required") as refusal:
+            setup.run()
+        assert "\n" not in str(refusal.value)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from benchmark import metrics
 from rehearsal.golden.server import FAULT_HEADER, Fault
 from tests.benchmark.tapped import bench, chat, completion, eventually, golden, server
 
+pytestmark = pytest.mark.anyio
+
 
 def test_a_line_says_what_the_server_s_own_record_says(tmp_path: Path) -> None:
     """Eight streams at once of 1 to 8 tokens a chunk: no token lost, times within the bars."""
@@ -46,20 +48,17 @@ def test_a_line_says_what_the_server_s_own_record_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "body"), [("chat/completions", chat), ("completions", completion)]
 )
-def test_an_answer_that_is_not_streamed(
+async def test_an_answer_that_is_not_streamed(
     tmp_path: Path, path: str, body: Callable[..., dict[str, Any]]
 ) -> None:
-    async def scenario() -> None:
-        async with golden(1, 4) as server, bench(server.url, tmp_path) as b:
-            status, answer = await b.post(body(stream=False), path)
-            assert status == 200
-            assert json.loads(answer)["usage"]["completion_tokens"] == 5
-            record = b.only()
-            assert (record.stream, record.per_chunk, record.chunks) == (False, False, ())
-            assert (record.prompt_tokens, record.output_tokens) == (2, 5)
-            assert metrics.output_throughput(record) == pytest.approx(5 / record.end)
-
-    asyncio.run(scenario())
+    async with golden(1, 4) as server, bench(server.url, tmp_path) as b:
+        status, answer = await b.post(body(stream=False), path)
+        assert status == 200
+        assert json.loads(answer)["usage"]["completion_tokens"] == 5
+        record = b.only()
+        assert (record.stream, record.per_chunk, record.chunks) == (False, False, ())
+        assert (record.prompt_tokens, record.output_tokens) == (2, 5)
+        assert metrics.output_throughput(record) == pytest.approx(5 / record.end)
 
 
 @pytest.mark.parametrize(
@@ -76,71 +75,59 @@ def test_an_answer_that_is_not_streamed(
         (Fault.NO_USAGE, 200, None),
     ],
 )
-def test_a_bad_upstream_gives_a_line_and_leaves_the_tap_serving(
+async def test_a_bad_upstream_gives_a_line_and_leaves_the_tap_serving(
     tmp_path: Path, fault: Fault, status: int, error: str | None
 ) -> None:
-    async def scenario() -> None:
-        async with golden(1, 4, 8, 2) as server, bench(server.url, tmp_path, 0.3) as b:
-            broken = fault in (Fault.RESET, Fault.STALL)
-            try:
-                answered, _ = await b.post(chat(), headers={FAULT_HEADER: fault.value})
-                assert answered == status
-                assert not broken
-            except aiohttp.ClientError:
-                assert broken, "a stream that ended well must not look broken"
-            record = b.only()
-            assert record.status == status
-            assert (record.error or "").startswith(error or "")
-            assert (record.error is None) is (error is None)
-            assert (await b.post(chat()))[0] == 200
-            assert b.records()[1].error is None
-
-    asyncio.run(scenario())
+    async with golden(1, 4, 8, 2) as server, bench(server.url, tmp_path, 0.3) as b:
+        broken = fault in (Fault.RESET, Fault.STALL)
+        try:
+            answered, _ = await b.post(chat(), headers={FAULT_HEADER: fault.value})
+            assert answered == status
+            assert not broken
+        except aiohttp.ClientError:
+            assert broken, "a stream that ended well must not look broken"
+        record = b.only()
+        assert record.status == status
+        assert (record.error or "").startswith(error or "")
+        assert (record.error is None) is (error is None)
+        assert (await b.post(chat()))[0] == 200
+        assert b.records()[1].error is None
 
 
-def test_counts_per_request_only_are_said_to_be_so(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with golden(1, 4, 8) as server, bench(server.url, tmp_path) as b:
-            server.fault = Fault.PER_REQUEST
-            await b.post(chat())
-            server.fault = Fault.NO_USAGE
-            await b.post(chat())
-            per_request, unknown = b.records()
-            assert not per_request.per_chunk
-            assert per_request.output_tokens == 13
-            assert [tokens for _, tokens in per_request.chunks] == [0, 0, 0]
-            assert metrics.ttft(per_request) is not None
-            assert unknown.output_tokens is None
-
-    asyncio.run(scenario())
+async def test_counts_per_request_only_are_said_to_be_so(tmp_path: Path) -> None:
+    async with golden(1, 4, 8) as server, bench(server.url, tmp_path) as b:
+        server.fault = Fault.PER_REQUEST
+        await b.post(chat())
+        server.fault = Fault.NO_USAGE
+        await b.post(chat())
+        per_request, unknown = b.records()
+        assert not per_request.per_chunk
+        assert per_request.output_tokens == 13
+        assert [tokens for _, tokens in per_request.chunks] == [0, 0, 0]
+        assert metrics.ttft(per_request) is not None
+        assert unknown.output_tokens is None
 
 
-def test_usage_that_is_no_count_is_not_one(tmp_path: Path) -> None:
+async def test_usage_that_is_no_count_is_not_one(tmp_path: Path) -> None:
     async def odd(request: web.Request) -> web.StreamResponse:
         return web.json_response({"usage": {"prompt_tokens": 1.5, "completion_tokens": "x"}})
 
-    async def scenario() -> None:
-        async with server(odd) as url, bench(url, tmp_path) as b:
-            await b.post(chat(stream=False))
-            assert (b.only().prompt_tokens, b.only().output_tokens) == (None, None)
-
-    asyncio.run(scenario())
+    async with server(odd) as url, bench(url, tmp_path) as b:
+        await b.post(chat(stream=False))
+        assert (b.only().prompt_tokens, b.only().output_tokens) == (None, None)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b""])
-def test_an_answer_that_is_no_json(tmp_path: Path, body: bytes) -> None:
+async def test_an_answer_that_is_no_json(tmp_path: Path, body: bytes) -> None:
     async def odd(request: web.Request) -> web.StreamResponse:
         return web.Response(body=body, content_type="application/json")
 
-    async def scenario() -> None:
-        async with server(odd) as url, bench(url, tmp_path) as b:
-            assert await b.post(chat()) == (200, body)
-            assert (b.only().error or "").startswith("malformed answer: ")
-
-    asyncio.run(scenario())
+    async with server(odd) as url, bench(url, tmp_path) as b:
+        assert await b.post(chat()) == (200, body)
+        assert (b.only().error or "").startswith("malformed answer: ")
 
 
-def test_a_client_that_leaves_after_done_has_not_cancelled(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_after_done_has_not_cancelled(tmp_path: Path) -> None:
     async def lingering(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -148,20 +135,17 @@ def test_a_client_that_leaves_after_done_has_not_cancelled(tmp_path: Path) -> No
         await asyncio.sleep(60)
         return response
 
-    async def scenario() -> None:
-        async with server(lingering) as url, bench(url, tmp_path) as b:
-            response = await b.client.post(f"{b.tap.url}/chat/completions", json=chat())
-            assert await response.content.readany() == b"data: [DONE]\n\n"
-            # On file by now, not when the client has gone.
-            assert b.only().error is None
-            response.close()
-            await asyncio.sleep(0.1)
-            assert b.only().error is None
-
-    asyncio.run(scenario())
+    async with server(lingering) as url, bench(url, tmp_path) as b:
+        response = await b.client.post(f"{b.tap.url}/chat/completions", json=chat())
+        assert await response.content.readany() == b"data: [DONE]\n\n"
+        # On file by now, not when the client has gone.
+        assert b.only().error is None
+        response.close()
+        await asyncio.sleep(0.1)
+        assert b.only().error is None
 
 
-def test_what_made_the_client_hang_up_is_the_error(tmp_path: Path) -> None:
+async def test_what_made_the_client_hang_up_is_the_error(tmp_path: Path) -> None:
     async def broken(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -169,26 +153,20 @@ def test_what_made_the_client_hang_up_is_the_error(tmp_path: Path) -> None:
         await asyncio.sleep(60)
         return response
 
-    async def scenario() -> None:
-        async with server(broken) as url, bench(url, tmp_path) as b:
-            async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
-                await response.content.readany()
-            await eventually(lambda: len(b.records()) == 1)
-            assert (b.only().error or "").startswith("malformed event")
-
-    asyncio.run(scenario())
+    async with server(broken) as url, bench(url, tmp_path) as b:
+        async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
+            await response.content.readany()
+        await eventually(lambda: len(b.records()) == 1)
+        assert (b.only().error or "").startswith("malformed event")
 
 
-def test_a_line_has_the_labels_of_the_moment_its_request_came(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with golden(1, 1, gap=0.1) as server, bench(server.url, tmp_path) as b:
-            running = asyncio.create_task(b.post(chat()))
-            await asyncio.sleep(0.05)
-            b.tap.label("sonnets", 2)
-            await running
-            await b.post(chat())
-            labels = [(record.case, record.round) for record in b.records()]
-            assert labels == [("counting", 1), ("sonnets", 2)]
-            assert len({record.request for record in b.records()}) == 2
-
-    asyncio.run(scenario())
+async def test_a_line_has_the_labels_of_the_moment_its_request_came(tmp_path: Path) -> None:
+    async with golden(1, 1, gap=0.1) as server, bench(server.url, tmp_path) as b:
+        running = asyncio.create_task(b.post(chat()))
+        await asyncio.sleep(0.05)
+        b.tap.label("sonnets", 2)
+        await running
+        await b.post(chat())
+        labels = [(record.case, record.round) for record in b.records()]
+        assert labels == [("counting", 1), ("sonnets", 2)]
+        assert len({record.request for record in b.records()}) == 2

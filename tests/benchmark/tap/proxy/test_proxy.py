@@ -248,7 +248,7 @@ def test_connect_and_upgrade_are_refused_in_words(head: bytes) -> None:
             answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"] == (
-            "tap: neither CONNECT nor Upgrade: set your client to plain HTTP/1.1"
+            "tap: CONNECT and Upgrade are not supported: set the client to plain HTTP/1.1"
         )
         assert b.exchanges == []
 
