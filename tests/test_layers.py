@@ -43,6 +43,7 @@ ROOMS: Final = (
     {"tap", "load", "endpoint", "aws"},
     {"analysis"},
     {"run", "report"},
+    {"commands"},
     {"__main__"},
 )
 """The rooms of the benchmark, lowest first. One imports those below it, and none beside it."""

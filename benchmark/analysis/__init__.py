@@ -1,0 +1,1 @@
+"""From the ledger to percentiles, intervals, verdicts and the cross-check."""

@@ -1,0 +1,1 @@
+"""Where results and metrics go: S3 and CloudWatch."""

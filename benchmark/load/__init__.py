@@ -1,0 +1,1 @@
+"""What drives the endpoints: llmperf, or the built-in driver."""

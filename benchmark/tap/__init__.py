@@ -1,0 +1,1 @@
+"""A transparent proxy that records when each token passed: a ledger line for each request."""

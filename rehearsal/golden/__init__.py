@@ -1,0 +1,1 @@
+"""Endpoints that answer by a schedule known beforehand."""

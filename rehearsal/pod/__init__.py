@@ -1,0 +1,1 @@
+"""The benchmark pod, read from its manifest and run as a process."""

@@ -1,0 +1,1 @@
+"""Child processes: start, wait, end, and a signal in between."""

@@ -30,7 +30,7 @@ from tests.experiment.files import EAGLE, edited
 
 
 def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
-    """What the small driver sends first."""
+    """What the built-in driver sends first."""
     text = folder / "text"
     text.write_text(llmperf.repeated(line or ""))
     options = argparse.Namespace(

@@ -1,1 +1,1 @@
-"""Tests of benchmark/proxy."""
+"""Tests of benchmark/tap/proxy."""
