@@ -52,7 +52,7 @@ def test_an_interruption_leaves_nothing(number: signal.Signals) -> None:
             if line.startswith("[2/"):
                 break
         started: set[int] = set()
-        while len(started) < 3:
+        while len(started) < 3 and process.poll() is None:
             started = descendants(process.pid)
             time.sleep(0.05)
         os.kill(process.pid, number)
