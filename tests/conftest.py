@@ -44,6 +44,7 @@ LONG: Final = (
     "tests/test_deployment.py",
     "tests/test_diff.py",
     "tests/test_app.py",
+    "tests/benchmark/commands/test_measure.py",
     "tests/benchmark/test_main.py",
     "tests/benchmark/run/test_run.py",
 )
