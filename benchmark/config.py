@@ -18,10 +18,9 @@ MINIMUM_INPUT_TOKENS: Final = 41
 (ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``: "the minimum number of input tokens that
 will be sent is 41").
 
-It redraws a length while it is less than that of its own instruction (``src/llmperf/utils.py``,
-``randomly_sample_sonnet_lines_prompt``), so with no deviation a mean below that never ends, and a
-mean equal to it does. The instruction takes 24 tokens and one for each digit of the output length:
-27 for 600. What is left is filled with lines of the test case.
+llmperf redraws a prompt's length while it is less than that of its own instruction
+(``src/llmperf/utils.py``, ``randomly_sample_sonnet_lines_prompt``). With no deviation and a mean
+below that, it never ends. The instruction takes about 27 tokens, so 41 is safe.
 """
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmark.config import MINIMUM_INPUT_TOKENS, Load
+from benchmark.config import Load
 from benchmark.errors import LoadError
 
 NAME: Final = "llmperf"
@@ -92,12 +92,7 @@ def repeated(line: str) -> str:
 
 
 def arguments(load: Load, *, model: str, requests: int, results: Path, driver: str) -> list[str]:
-    """The arguments of one round. Raises LoadError for a load that llmperf never ends on."""
-    if load.mean_input_tokens < MINIMUM_INPUT_TOKENS:
-        raise LoadError(
-            f"load.mean_input_tokens = {load.mean_input_tokens}: "
-            f"llmperf's own instruction takes {MINIMUM_INPUT_TOKENS}"
-        )
+    """The arguments of one round."""
     values: dict[str, object] = {
         "model": model,
         "mean-input-tokens": load.mean_input_tokens,

@@ -37,7 +37,7 @@ class NxdiMode(ModeSupport):
     NxDI's own configuration, and a mapping would replace an object of NxDI by something that it
     cannot read (``model_loader/neuronx_distributed.py``)."""
     minimum_tokens: int = 2
-    """NxDI verifies ``num_speculative_tokens`` positions with one draft fewer."""
+    """NxDI verifies a window of k positions with k - 1 draft tokens: a window of 1 drafts none."""
     greedy_only: bool = True
 
 

@@ -86,12 +86,6 @@ def test_the_command_line() -> None:
     }
 
 
-def test_a_load_that_llmperf_never_ends_on_is_refused() -> None:
-    load = Load.model_construct(**samples.load(mean_input_tokens=30))
-    with pytest.raises(LoadError, match=r"mean_input_tokens = 30: .* 41"):
-        llmperf.arguments(load, model="m", requests=8, results=Path("/r"), driver="llmperf")
-
-
 def test_names_of_result_files() -> None:
     assert llmperf.file_stem("Qwen/Qwen3-32B", 64, 600) == "Qwen-Qwen3-32B_64_600"
 
