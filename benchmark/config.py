@@ -60,7 +60,7 @@ class Variant(_Model):
     baseline: str | None = Field(
         None, description="The variant it is compared with; None for a baseline."
     )
-    runtime: Text | None = None
+    runtime: Text | None = Field(None, description="Name of the image generation.")
     mode: Text | None = Field(None, description="Speculation mode; None for a baseline.")
     draft: Text | None = Field(None, description="Draft model and revision.")
     window: Annotated[int, Field(ge=1)] | None = Field(
@@ -175,7 +175,7 @@ class Config(_Model):
     @classmethod
     def _from_earlier(cls, data: Any) -> Any:
         """Configurations from before variants had fields name two endpoints, Base and SD."""
-        if not isinstance(data, Mapping) or "endpoints" not in data:
+        if not isinstance(data, Mapping) or not isinstance(data.get("endpoints"), Mapping):
             return data
         endpoints = data["endpoints"]
         variants = [

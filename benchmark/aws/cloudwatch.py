@@ -1,11 +1,11 @@
 """Every request's values into CloudWatch, each at most once.
 
 CloudWatch adds up what it is sent and cannot recognise a repeated call. So the journal
-``published.jsonl`` names the requests of each call before the call is made, and names them again
-if CloudWatch answers with an error, which means that it took nothing. A request is published
-unless the journal has it in a call without an error. A call that was never answered, because the
-connection broke or this process was killed, is not repeated: a gap in a dashboard does less harm
-than values that count twice, and the ledger has all values
+``published.jsonl`` names the requests of each call before the call is made, and again when
+CloudWatch has answered. A request is published unless the journal has it in a call that began and
+was not refused. A call that was never answered, because the connection broke or this process was
+killed, is not repeated, and a warning says so: a gap in a dashboard does less harm than values
+that count twice, and the ledger has all values
 (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
 """
 
@@ -24,11 +24,11 @@ from typing import Any, Final, Literal
 import boto3
 from pydantic import TypeAdapter
 
-from benchmark import journal
+from benchmark import journal, metrics
 from benchmark.aws.retry import AWS_ERRORS, NO_ANSWER, ONE_ATTEMPT, Sleep, explain, persist
 from benchmark.errors import JournalError, PublishError
 from benchmark.journal import Journal
-from benchmark.metrics import INTER_TOKEN_LATENCY, METRICS, Metric
+from benchmark.metrics import INTER_TOKEN_LATENCY, Metric
 from benchmark.names import (
     EXPERIMENT_DIMENSION,
     NAMESPACE,
@@ -65,7 +65,7 @@ _LOG: Final = logging.getLogger(__name__)
 class Part:
     """The values of one request, or a part of them where there are thousands.
 
-    ``name`` is the same whenever it is made from the same request.
+    ``name`` is the same whenever it is made from the same request and the same figures of llmperf.
     """
 
     name: str
@@ -86,14 +86,15 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of the journal. ``state`` is of the call that had these ``parts``."""
+class Call:
+    """A line of the journal: what became of a call."""
 
-    state: Literal["begun", "refused"]
+    state: Literal["begun", "refused", "taken"]
     parts: tuple[str, ...]
+    """Names of the parts that were in the call."""
 
 
-_LINE: Final = TypeAdapter(Line)
+_CALL: Final = TypeAdapter(Call)
 
 
 class Publisher:
@@ -110,6 +111,7 @@ class Publisher:
         self._client = boto3.client("cloudwatch", region_name=region, config=ONE_ATTEMPT)
         self._experiment, self._region, self._path = experiment, region, run_dir / JOURNAL
         self._sleep, self._now = sleep, now
+        self._gaps_known = False
 
     def publish(
         self, records: Iterable[Record], llmperf_latencies: Mapping[str, Sequence[float]]
@@ -122,6 +124,7 @@ class Publisher:
         """
         try:
             begun = self._begun()
+            self._warn_of_gaps(begun)
             every = [part for r in records for part in parts(r, llmperf_latencies.get(r.request))]
             new = self._in_time([part for part in every if part.name not in begun])
             with Journal(self._path) as published:
@@ -136,15 +139,21 @@ class Publisher:
         except OSError as error:
             raise PublishError(f"{self._path}: {error}") from None
 
-    def _begun(self) -> set[str]:
-        """What is in CloudWatch, or may be."""
-        begun: set[str] = set()
-        for line in journal.read(self._path, _LINE):
-            if line.state == "begun":
-                begun.update(line.parts)
-            else:
-                begun.difference_update(line.parts)
+    def _begun(self) -> dict[str, bool]:
+        """The parts that are in CloudWatch, or may be: True for those that it has taken."""
+        begun: dict[str, bool] = {}
+        for call in journal.read(self._path, _CALL):
+            for part in call.parts:
+                begun[part] = call.state == "taken"
+                if call.state == "refused":
+                    del begun[part]
         return begun
+
+    def _warn_of_gaps(self, begun: Mapping[str, bool]) -> None:
+        """Once: names how many requests an earlier process may not have published."""
+        if not self._gaps_known:
+            _warn_of_gap(part for part, taken in begun.items() if not taken)
+        self._gaps_known = True
 
     def _in_time(self, new: Sequence[Part]) -> list[Part]:
         # One value out of bounds, and CloudWatch would refuse the whole call.
@@ -162,26 +171,33 @@ class Publisher:
 
     def _attempt(self, call: Sequence[Part], published: Journal) -> None:
         names = tuple(part.name for part in call)
-        _note(published, Line("begun", names))
+        _note(published, Call("begun", names))
         try:
             self._client.put_metric_data(
                 Namespace=NAMESPACE, MetricData=list(data(call, self._experiment))
             )
         except NO_ANSWER:
-            _LOG.warning(
-                "%d requests may be missing in CloudWatch: no answer came. They are not sent "
-                "again, because they could count twice; the ledger has them",
-                len(call),
-            )
+            _warn_of_gap(names)
         except AWS_ERRORS:
-            _note(published, Line("refused", names))
+            _note(published, Call("refused", names))
             raise
+        else:
+            _note(published, Call("taken", names))
 
 
-def _note(published: Journal, line: Line) -> None:
+def _note(published: Journal, call: Call) -> None:
     """On the disk when this returns."""
-    published.append(line)
+    published.append(call)
     published.flush()
+
+
+def _warn_of_gap(names: Iterable[str]) -> None:
+    if requests := {name.rpartition("/")[0] for name in names}:
+        _LOG.warning(
+            "%d requests may be missing in CloudWatch: no answer came. They are not sent again, "
+            "because they could count twice; the ledger has them",
+            len(requests),
+        )
 
 
 def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator[Part]:
@@ -191,7 +207,7 @@ def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator
     """
     minute = int((record.sent + record.end) // 60) * 60
     values = []
-    for metric in METRICS:
+    for metric in metrics.METRICS:
         own = llmperf_latencies if metric is INTER_TOKEN_LATENCY else None
         # The ledger has microseconds. The digits that a subtraction adds would only keep equal
         # values apart.

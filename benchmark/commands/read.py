@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmark.errors import JournalError
+from benchmark.errors import ConfigError, JournalError
 from benchmark.ledger import read_ledger
 from benchmark.names import CONFIG, LEDGER
 from benchmark.record import Record
@@ -30,9 +30,15 @@ def main(arguments: argparse.Namespace) -> int:
     for path in arguments.files:
         ledger = path / LEDGER if path.is_dir() else path
         own = _records(ledger)
-        if ledger.name == LEDGER and (ledger.parent / CONFIG).exists():
+        if ledger.name != LEDGER or not (ledger.parent / CONFIG).exists():
+            records += own
+            continue
+        try:
             print(terminal.render(ledger.parent, width))
-        else:
+        except ConfigError:
+            # A file of this name lies in folders of other kinds, too, such as a model's.
+            if path.is_dir():
+                raise
             records += own
     if records:
         print(terminal.render_ledgers(records, width))

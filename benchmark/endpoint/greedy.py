@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 
 from benchmark.config import Config, TestCase
 from benchmark.endpoint.session import open_session
+from benchmark.errors import JournalError
 from benchmark.load import builtin, llmperf
 
 DIVERGENCE: Final = "divergence.json"
@@ -30,6 +31,12 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 # Earlier versions compared the two variants of the article and did not name them.
 _EARLIER_VARIANT: Final = "SD"
+
+
+class _Answer(NamedTuple):
+    tokens: list[Any]
+    """Empty where the server does not tell its tokens."""
+    words: list[str]
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,8 @@ class Divergence:
 async def compare(config: Config) -> list[Divergence]:
     """Asks every variant each test case's prompt once. What is not answered is left out."""
     found: list[Divergence] = []
+    if not any(variant.baseline for variant in config.variants):
+        return found
     async with open_session(_TIMEOUT_SECONDS) as session:
         for case in config.test_cases:
             body = _body(config, case)
@@ -61,7 +70,7 @@ async def compare(config: Config) -> list[Divergence]:
 
 
 def _divergences(
-    config: Config, case: str, answers: Mapping[str, Mapping[str, Any] | None]
+    config: Config, case: str, answers: Mapping[str, _Answer | None]
 ) -> Iterator[Divergence]:
     for variant in config.variants:
         if variant.baseline is None:
@@ -72,18 +81,23 @@ def _divergences(
 
 
 def write(folder: Path, found: Sequence[Divergence]) -> None:
-    """Writes ``divergence.json`` into a run's folder. Raises OSError."""
+    """Writes ``divergence.json`` into a run's folder, whole or not at all. Raises OSError."""
     content = json.dumps([asdict(divergence) for divergence in found], indent=2)
-    (folder / DIVERGENCE).write_text(content + "\n", encoding="utf-8")
+    draft = folder / f"{DIVERGENCE}.draft"
+    draft.write_text(content + "\n", encoding="utf-8")
+    draft.replace(folder / DIVERGENCE)
 
 
 def read(folder: Path) -> tuple[Divergence, ...]:
-    """What ``write`` has written; nothing if there is no such file."""
+    """What ``write`` has written; nothing if there is no such file. Raises JournalError."""
     path = folder / DIVERGENCE
     if not path.exists():
         return ()
-    entries = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(Divergence(**({"variant": _EARLIER_VARIANT} | entry)) for entry in entries)
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(Divergence(**({"variant": _EARLIER_VARIANT} | entry)) for entry in entries)
+    except (TypeError, ValueError) as error:
+        raise JournalError(f"{path}: cannot be read: {error}; delete it to go without") from None
 
 
 def _body(config: Config, case: TestCase) -> dict[str, Any]:
@@ -109,23 +123,26 @@ def _prompt(config: Config, case: TestCase) -> str:
 
 async def _ask(
     session: aiohttp.ClientSession, endpoint: str, body: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
+) -> _Answer | None:
+    """None where there is no answer, or none of the shape that OpenAI describes."""
     try:
         async with session.post(f"{endpoint}/chat/completions", json=body) as response:
-            answer = await response.json() if response.status == 200 else None
-        return answer["choices"][0] if answer else None
-    except (aiohttp.ClientError, asyncio.TimeoutError, ValueError, KeyError, IndexError):
+            if response.status != 200:
+                return None
+            choice = (await response.json())["choices"][0]
+        words = (choice["message"].get("content") or "").split()
+        return _Answer(choice.get("token_ids") or [], words)
+    except (aiohttp.ClientError, asyncio.TimeoutError):
+        return None
+    except (AttributeError, LookupError, TypeError, ValueError):  # of another shape
         return None
 
 
-def _compared(variant: str, case: str, answers: Sequence[Mapping[str, Any]]) -> Divergence:
-    tokens: list[Any] = [answer.get("token_ids") for answer in answers]
-    if all(tokens):
-        unit, pieces = "token", tokens
-    else:
-        unit = "word"
-        pieces = [(answer["message"].get("content") or "").split() for answer in answers]
+def _compared(variant: str, case: str, answers: Sequence[_Answer]) -> Divergence:
+    by_token = all(answer.tokens for answer in answers)
+    pieces = [answer.tokens if by_token else answer.words for answer in answers]
     pairs = list(zip_longest(*pieces))
+    unit = "token" if by_token else "word"
     return Divergence(variant, case, unit, len(pairs), next(_different(pairs), None))
 
 

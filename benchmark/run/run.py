@@ -90,6 +90,8 @@ class Run:
                 await self._measure()
             else:
                 self._say("every case is complete")
+                if not (self._folder / greedy.DIVERGENCE).exists():  # ended just before
+                    await self._compare_answers()
             await self._ship()
         finally:
             self._progress.close()

@@ -161,6 +161,20 @@ def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
         )
 
 
+def _distinct(experiment: Experiment) -> Refusals:
+    """Two variants of one artifact would be compiled into one place, and compare nothing."""
+    places = {speculation.name: place for speculation, place, _ in speculating(experiment)}
+    first: dict[str, str] = {}
+    for variant in variants(experiment):
+        other = first.setdefault(variant.artifact, variant.name)
+        if other != variant.name:
+            yield Refusal(
+                f"{places[variant.name]}.name",
+                variant.name,
+                f"has the mode, window, draft and batch of {other}; must differ in one of them",
+            )
+
+
 def _window(experiment: Experiment) -> Refusals:
     for speculation, place, support in speculating(experiment):
         minimum = support.minimum_tokens
@@ -182,5 +196,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _family: (mode_served, models_known),
     _kinds: (_family, _draft),
     _pair: (_kinds,),
+    _distinct: (_names, _draft, models_known),
     _window: (mode_served,),
 }

@@ -66,6 +66,11 @@ def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, 
     home = layout.work / "vllm"
     home.mkdir(parents=True, exist_ok=True)
     cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < len(services(experiment)):
+        raise RehearsalError(
+            f"each of {len(services(experiment))} servers needs a core of its own; this machine "
+            f"has {len(cores)}"
+        )
     return {
         variant.name: server_command(
             read_deployment(layout.manifests, variant.service),
@@ -75,7 +80,7 @@ def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, 
                 draft=folder / "draft",
                 # vLLM does not report its port if it is told to take any.
                 port=free_port(),
-                core=cores[index % len(cores)],
+                core=cores[index],
                 home=home,
             ),
         )

@@ -20,6 +20,14 @@ def speculation(name: str, **changes: Any) -> dict[str, Any]:
     return {"name": name, "mode": "fused", "num_speculative_tokens": 7} | changes
 
 
+SMALL_DRAFT = {"id": "Qwen/Qwen3-0.6B", "revision": "1" * 40}
+
+
+def windows(count: int) -> list[dict[str, Any]]:
+    """Items that differ in their windows, from 2 on."""
+    return [speculation(f"k{k}", num_speculative_tokens=k) for k in range(2, count + 2)]
+
+
 def listed(*items: dict[str, Any], **changes: Any) -> Experiment:
     """The article's experiment with a list of speculations."""
     return parse(edited(FEWER_DEVICES | {"speculation": [*items]} | changes), "mine.yaml")
@@ -151,6 +159,14 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
             id="concurrency",
         ),
         pytest.param(
+            {"speculation": [speculation("a"), speculation("b")]},
+            [
+                "speculation[1].name = 'b': has the mode, window, draft and batch of a; must "
+                "differ in one of them"
+            ],
+            id="two alike",
+        ),
+        pytest.param(
             {"models.draft": ABSENT},
             ["models.draft = null: is required: mode fused needs a draft of kind causal-lm"],
             id="no draft",
@@ -184,7 +200,7 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
             id="load, by the largest window",
         ),
         pytest.param(
-            {"speculation": [speculation(f"k{k}") for k in range(4)]},
+            {"speculation": windows(4)},
             [
                 "serving.devices = 4: 5 claims of 4 devices need more than 1 x trn2.48xlarge with "
                 "16 devices; use fewer devices or more capacity.nodes"
@@ -192,7 +208,7 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
             id="more claims than devices",
         ),
         pytest.param(
-            {"speculation": [speculation(f"k{k}") for k in range(4)], "capacity.nodes": 3},
+            {"speculation": windows(4), "capacity.nodes": 3},
             [
                 "capacity.nodes = 3: must be 2, which is enough for 5 claims of 4 devices; every "
                 "node is billed"
@@ -202,7 +218,7 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
         pytest.param(
             {
                 "capacity.nodes": 4,
-                "speculation": [speculation(f"k{number}") for number in range(15)],
+                "speculation": [*windows(14), speculation("small", draft=SMALL_DRAFT)],
             },
             [
                 "benchmark.test_cases = 10: 16 variants x 10 test cases are 160 cells; must be at "

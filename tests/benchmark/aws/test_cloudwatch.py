@@ -28,7 +28,6 @@ from moto.cloudwatch.models import cloudwatch_backends
 from werkzeug.wrappers import Response
 
 from benchmark import names
-from benchmark.aws import cloudwatch
 from benchmark.aws.cloudwatch import Publisher, calls, data, parts
 from benchmark.errors import PublishError
 from benchmark.journal import Journal
@@ -246,7 +245,7 @@ def test_a_metric_of_the_catalogue_is_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = replace(TIME_PER_OUTPUT_TOKEN, name="Chunks", values=lambda r: [len(r.chunks)])
-    monkeypatch.setattr(cloudwatch, "METRICS", (*METRICS, steps))
+    monkeypatch.setattr(metrics, "METRICS", (*METRICS, steps))
     publisher(tmp_path).publish([record()], {})
 
     assert values_of(steps) == [3]
@@ -260,7 +259,7 @@ def test_throttled_twice_then_taken(aws: Aws, tmp_path: Path, clock: Clock) -> N
 
     assert published() == expected([record()])
     assert len(clock.pauses) == 2
-    assert journal(tmp_path) == ["begun", "refused"] * 2 + ["begun"]
+    assert journal(tmp_path) == ["begun", "refused"] * 2 + ["begun", "taken"]
 
 
 @pytest.mark.parametrize(
@@ -343,7 +342,9 @@ def test_call_that_got_no_answer_is_not_made_again(
 
     assert published() == expected([record()])
     assert journal(tmp_path) == ["begun"]
-    assert [message.split(" in")[0] for message in caplog.messages] == ["1 requests may be missing"]
+    # When the call ends, and once in the process that finds it in the journal.
+    assert caplog.messages[0].startswith("1 requests may be missing in CloudWatch: no answer came")
+    assert caplog.messages == caplog.messages[:1] * 2
 
 
 # Publishes the ledger beside it, until it is killed.
@@ -383,7 +384,7 @@ def test_killed_in_the_middle_nothing_is_published_twice(
     with subprocess.Popen([sys.executable, "-c", _CHILD, str(tmp_path)]) as child:
         children.append(child)
         assert child.wait(30) == -signal.SIGKILL
-    assert journal(tmp_path) == ["begun", "begun"]
+    assert journal(tmp_path) == ["begun", "taken", "begun"]
 
     aws.behave()
     publisher(tmp_path).publish(records, {})
@@ -435,7 +436,7 @@ def test_call_whose_line_is_torn_was_not_made(aws: Aws, tmp_path: Path) -> None:
     publisher(tmp_path).publish([record()], {})
 
     assert published() == expected([record()])
-    assert journal(tmp_path) == ["begun"]
+    assert journal(tmp_path) == ["begun", "taken"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from benchmark.endpoint.greedy import Divergence, compare, read, write
+from benchmark.errors import JournalError
 from tests.benchmark import samples
 
 
@@ -65,6 +66,26 @@ def test_the_first_difference(
 ) -> None:
     expected = [Divergence("SD", name, unit, length, first) for name in ("counting", "sonnets")]
     assert compared(Base=base, SD=speculative) == expected
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{}, {"message": None}, {"message": {"content": [{"text": "in parts"}]}}, {"message": "text"}],
+)
+def test_an_answer_of_another_shape_is_left_out(choice: dict[str, Any]) -> None:
+    assert compared(Base=said("one"), SD=Answering(**choice)) == []
+
+
+def test_a_baseline_alone_is_asked_nothing() -> None:
+    base = said("one")
+    assert compared(Base=base) == []
+    assert base.asked == []
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "divergence.json").write_text('[{"case"')
+    with pytest.raises(JournalError, match=r"divergence\.json: cannot be read: .*delete it"):
+        read(tmp_path)
 
 
 def test_each_variant_is_compared_with_its_baseline() -> None:
