@@ -36,6 +36,7 @@ def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
     options = argparse.Namespace(
         model="m",
         text=text if line else None,
+        prompts=None,
         max_num_completed_requests=1,
         mean_input_tokens=experiment.benchmark.mean_input_tokens,
         stddev_input_tokens=0,
