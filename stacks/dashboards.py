@@ -10,7 +10,7 @@ from constructs import Construct
 
 from benchmark import metrics as catalogue
 from benchmark.metrics import Metric
-from charts.llmperf import cost
+from charts.llmperf import benchmark_case, cost
 from experiment.schema import Experiment, TestCase
 from experiment.variants import Variant, services
 from stacks import metrics
@@ -200,10 +200,8 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             width=_QUARTER,
         ),
     ]
-    prompt = "llmperf's own text (Shakespeare's sonnets)"
-    if case.line:
-        prompt = case.line.strip()
-        prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
+    prompt = benchmark_case(case).source.strip()
+    prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
     yield [_text(f"## {case.name} ({case.structure})\n{prompt}", height=2)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
 
