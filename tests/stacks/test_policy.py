@@ -38,6 +38,17 @@ def test_has_every_stack(each: Synthesised) -> None:
     assert stacks == sorted(STACKS)
 
 
+def test_every_stack_has_its_region_and_the_tag_it_is_found_by(each: Synthesised) -> None:
+    region = each.experiment.aws.region
+    artifacts = json.loads((each.directory / "manifest.json").read_text())["artifacts"]
+    stacks = {n: a for n, a in artifacts.items() if a["type"] == "aws:cloudformation:stack"}
+    assert len(stacks) == len(STACKS)
+    for name, stack in stacks.items():
+        where = budget_region(region) if name.endswith("budget") else region
+        assert stack["environment"] == f"aws://unknown-account/{where}", name
+        assert stack["properties"].get("tags") == {"Experiment": each.experiment.name}, name
+
+
 def test_cfn_lint_finds_no_error(each: Synthesised) -> None:
     region = each.experiment.aws.region
     found = [
