@@ -94,7 +94,7 @@ class TestCase(_Model):
         """What its prompts are made of, in words."""
         if self.prompts:
             return f"{len(self.prompts)} of a file, sent as they are"
-        return "llmperf's own text" if self.line is None else self.line
+        return "llmperf's own text (Shakespeare's sonnets)" if self.line is None else self.line
 
 
 class LoadPoint(_Model):

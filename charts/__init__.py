@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -21,8 +21,8 @@ from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
 
-# A workload's chart takes a scope, an id and the variant.
-_WORKLOADS: Final[Mapping[Workload, Callable[..., Chart]]] = {Workload.SERVICE: VllmChart}
+WORKLOADS: Final[dict[Workload, Callable[..., Chart]]] = {Workload.SERVICE: VllmChart}
+"""The chart of each workload. It takes a scope, an id and the variant, as keyword ``variant``."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         ModelStoreChart(app, "model-store", experiment=experiment, bucket=deployed.bucket),
         PreparationChart(app, "preparation", experiment=experiment, scripts=scripts.read()),
         *(
-            _WORKLOADS[variant.workload](app, variant.service, variant=variant)
+            WORKLOADS[variant.workload](app, variant.service, variant=variant)
             for variant in variants(experiment)
         ),
         LlmperfChart(

@@ -23,7 +23,7 @@ from charts.pods import (
     quantities,
     run_id,
 )
-from experiment.schema import Benchmark, Experiment, Model
+from experiment.schema import Benchmark, Experiment, Model, TestCase
 from experiment.variants import Variant, services
 
 CONFIG_PATH = "/etc/benchmark"
@@ -89,12 +89,15 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
         region=experiment.aws.region,
         bucket=bucket,
         load=_load(load),
-        test_cases=tuple(
-            config.TestCase.model_validate(case.model_dump()) for case in load.test_cases
-        ),
+        test_cases=tuple(map(benchmark_case, load.test_cases)),
         cost=cost(experiment),
         settings=_settings(experiment),
     )
+
+
+def benchmark_case(case: TestCase) -> config.TestCase:
+    """A test case as the benchmark takes it, with the same fields."""
+    return config.TestCase.model_validate(case.model_dump())
 
 
 def endpoint(variant: Variant) -> str:

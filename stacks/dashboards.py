@@ -10,9 +10,9 @@ from constructs import Construct
 
 from benchmark import metrics as catalogue
 from benchmark.metrics import Metric
-from charts.llmperf import cost
+from charts.llmperf import benchmark_case, cost
 from experiment.schema import Experiment, TestCase
-from experiment.variants import Variant, variants
+from experiment.variants import Variant, services
 from stacks import metrics
 
 # A dashboard is 24 units wide.
@@ -108,7 +108,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
     """What concerns several test cases."""
     cases = experiment.benchmark.test_cases
     headlines = [case for case in cases if case.headline]
-    yield [_text(_introduction(experiment), height=5 + len(variants(experiment)))]
+    yield [_text(_introduction(experiment), height=5 + len(services(experiment)))]
     yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
     yield [
         _graph(
@@ -127,7 +127,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
 
 def _introduction(experiment: Experiment) -> str:
     price = cost(experiment)
-    listed = "\n".join(f"- {_described(variant)}" for variant in variants(experiment))
+    listed = "\n".join(f"- {_described(variant)}" for variant in services(experiment))
     return f"""# {experiment.name}: does speculative decoding pay?
 **{experiment.models.target.id}** at concurrency {experiment.benchmark.concurrency}. Every figure \
 is the median of single requests.
@@ -155,7 +155,7 @@ def _described(variant: Variant) -> str:
 
 def _compared(experiment: Experiment) -> list[Variant]:
     """The variants that are compared with a baseline."""
-    return [variant for variant in variants(experiment) if variant.baseline is not None]
+    return [variant for variant in services(experiment) if variant.baseline is not None]
 
 
 def _figure(
@@ -167,7 +167,7 @@ def _figure(
         [
             metrics.measured(metric, variant, case, label=f"{case.structure}, {variant.name}")
             for case in headlines
-            for variant in variants(experiment)
+            for variant in services(experiment)
         ],
         axis=metric.axis,
         width=_THIRD,
@@ -180,7 +180,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
         *(
             _graph(
                 metric.title,
-                [metrics.measured(metric, variant, case) for variant in variants(experiment)],
+                [metrics.measured(metric, variant, case) for variant in services(experiment)],
                 axis=metric.axis,
                 width=_QUARTER,
             )
@@ -195,15 +195,13 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
         ),
         _graph(
             "USD per million output tokens",
-            [metrics.cost_per_million_tokens(variant, case) for variant in variants(experiment)],
+            [metrics.cost_per_million_tokens(variant, case) for variant in services(experiment)],
             axis="USD",
             width=_QUARTER,
         ),
     ]
-    prompt = "llmperf's own text (Shakespeare's sonnets)"
-    if case.line:
-        prompt = case.line.strip()
-        prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
+    prompt = benchmark_case(case).source.strip()
+    prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
     yield [_text(f"## {case.name} ({case.structure})\n{prompt}", height=2)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
 

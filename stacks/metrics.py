@@ -12,7 +12,7 @@ from benchmark import names, palette
 from benchmark.metrics import Metric
 from charts.llmperf import cost
 from experiment.schema import Experiment, TestCase
-from experiment.variants import Variant, variants
+from experiment.variants import Variant, services
 
 MINUTE: Final = 1
 SPEED_UP_MINUTES: Final = 5
@@ -58,7 +58,7 @@ def speed_up(
     ``variant`` must not be a baseline.
     """
     period = period or Duration.minutes(SPEED_UP_MINUTES)
-    (baseline,) = (v for v in variants(variant.experiment) if v.name == variant.baseline)
+    (baseline,) = (v for v in services(variant.experiment) if v.name == variant.baseline)
     operands = {
         _identifier(each, case): measured(
             catalogue.TIME_PER_OUTPUT_TOKEN, each, case, period=period
@@ -109,11 +109,11 @@ def node(
 
 
 def _position(variant: Variant) -> int:
-    return [each.name for each in variants(variant.experiment)].index(variant.name)
+    return [each.name for each in services(variant.experiment)].index(variant.name)
 
 
 def _colour(variant: Variant) -> str:
-    return palette.of(each.name for each in variants(variant.experiment))[variant.name].light
+    return palette.of(each.name for each in services(variant.experiment))[variant.name].light
 
 
 def _identifier(variant: Variant, case: TestCase) -> str:

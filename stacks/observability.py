@@ -19,7 +19,7 @@ from constructs import Construct
 
 from benchmark.config import Structure
 from experiment.schema import Experiment
-from experiment.variants import variants
+from experiment.variants import services
 from stacks import metrics
 from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
@@ -135,7 +135,7 @@ class ObservabilityStack(Stack):
             if case.headline and case.structure is Structure.STRUCTURED
         )
         minimum = experiment.alerts.minimum_speedup
-        for variant in variants(experiment):
+        for variant in services(experiment):
             if variant.baseline is None:
                 continue
             self._alarm(

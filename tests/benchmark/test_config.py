@@ -36,7 +36,7 @@ def test_prompts_are_written_only_where_there_are_any(tmp_path: Path) -> None:
         ["Why?"],
     ]
     assert [case.source for case in loaded.test_cases] == [
-        "llmperf's own text",
+        "llmperf's own text (Shakespeare's sonnets)",
         "1 of a file, sent as they are",
     ]
 

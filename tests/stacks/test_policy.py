@@ -21,6 +21,7 @@ from app import compose
 from experiment import Experiment
 from stacks.budget import budget_region
 from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
+from tests.stacks.test_snapshots import STACKS
 from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
 
 # cfn-lint 1.58 knows trn2.48xlarge in two regions only; nothing is to be filled in where a prompt
@@ -34,15 +35,18 @@ FALSE_ALARMS = {
 
 def test_has_every_stack(each: Synthesised) -> None:
     stacks = sorted(stack.rpartition("-budget")[1].strip("-") or stack for stack in each.stacks)
-    assert stacks == [
-        "budget",
-        "cluster",
-        "model-store",
-        "network",
-        "observability",
-        "serving",
-        "trainium",
-    ]
+    assert stacks == sorted(STACKS)
+
+
+def test_every_stack_has_its_region_and_the_tag_it_is_found_by(each: Synthesised) -> None:
+    region = each.experiment.aws.region
+    artifacts = json.loads((each.directory / "manifest.json").read_text())["artifacts"]
+    stacks = {n: a for n, a in artifacts.items() if a["type"] == "aws:cloudformation:stack"}
+    assert len(stacks) == len(STACKS)
+    for name, stack in stacks.items():
+        where = budget_region(region) if name.endswith("budget") else region
+        assert stack["environment"] == f"aws://unknown-account/{where}", name
+        assert stack["properties"].get("tags") == {"Experiment": each.experiment.name}, name
 
 
 def test_cfn_lint_finds_no_error(each: Synthesised) -> None:
