@@ -7,6 +7,8 @@ Exit status: 0 all is well; 1 something failed, which the last lines name, and t
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from typing import Final, NoReturn
 
@@ -47,6 +49,11 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         status: int = arguments.main(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output, such as head, has seen enough. What was measured is on the disk.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except BenchmarkError as error:
         for line in str(error).splitlines():
             print(f"benchmark: {line}", file=sys.stderr)

@@ -123,7 +123,7 @@ def _variant(variant: Variant) -> config.Variant:
         name=variant.name,
         endpoint=endpoint(variant),
         baseline=variant.baseline,
-        runtime=variant.runtime.image.rpartition(":")[2],
+        runtime=variant.runtime.name,
         mode=variant.mode,
         draft=_checkpoint(variant.draft) if variant.draft else None,
         window=variant.window,
@@ -156,6 +156,7 @@ def _settings(experiment: Experiment) -> dict[str, str]:
     serving, price = experiment.serving, cost(experiment)
     return {
         "Target": _checkpoint(experiment.models.target),
+        "Image": experiment.serving_runtime.image.rpartition(":")[2],
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",

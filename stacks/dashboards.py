@@ -8,12 +8,12 @@ from typing import Final
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from benchmark import metrics as catalogue
+from benchmark import metrics
 from benchmark.metrics import Metric
 from charts.llmperf import benchmark_case, cost
 from experiment.schema import Experiment, TestCase
 from experiment.variants import Variant, services
-from stacks import metrics
+from stacks import curves
 
 # A dashboard is 24 units wide.
 _QUARTER: Final = 6
@@ -28,9 +28,9 @@ _OVERVIEW_WIDGETS: Final = 5
 _PROMPT_CHARACTERS: Final = 200
 
 _FIGURES: Final = (
-    (3, catalogue.END_TO_END_LATENCY),
-    (4, catalogue.TIME_PER_OUTPUT_TOKEN),
-    (5, catalogue.TTFT),
+    (3, metrics.END_TO_END_LATENCY),
+    (4, metrics.TIME_PER_OUTPUT_TOKEN),
+    (5, metrics.TTFT),
 )
 """The article's figures, by number."""
 
@@ -70,7 +70,7 @@ def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[clou
     """
     cases = experiment.benchmark.test_cases
     # A section has a text, and a graph for each metric, for the speed-up and for the cost.
-    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // (len(catalogue.METRICS) + 3)
+    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // (len(metrics.METRICS) + 3)
     pages = [
         [row for case in cases[start : start + most] for row in _section(experiment, case)]
         for start in range(0, len(cases), most)
@@ -92,7 +92,7 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
     graphs: list[cloudwatch.IWidget] = [
         _graph(
             title,
-            [metrics.node(experiment, name, statistic) for name in series],
+            [curves.node(experiment, name, statistic) for name in series],
             axis=axis,
             width=_THIRD,
             stacked=axis == "bytes",
@@ -114,7 +114,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
         _graph(
             "Speed-up of every test case: time per output token, baseline over variant",
             [
-                metrics.speed_up(variant, case, label=f"{case.name}, {variant.name}")
+                curves.speed_up(variant, case, label=f"{case.name}, {variant.name}")
                 for case in cases
                 for variant in _compared(experiment)
             ],
@@ -165,7 +165,7 @@ def _figure(
     return _graph(
         f"Figure {number}. {metric.title}",
         [
-            metrics.measured(metric, variant, case, label=f"{case.structure}, {variant.name}")
+            curves.measured(metric, variant, case, label=f"{case.structure}, {variant.name}")
             for case in headlines
             for variant in services(experiment)
         ],
@@ -180,22 +180,22 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
         *(
             _graph(
                 metric.title,
-                [metrics.measured(metric, variant, case) for variant in services(experiment)],
+                [curves.measured(metric, variant, case) for variant in services(experiment)],
                 axis=metric.axis,
                 width=_QUARTER,
             )
-            for metric in catalogue.METRICS
+            for metric in metrics.METRICS
         ),
         _graph(
             "Speed-up over the baseline",
-            [metrics.speed_up(variant, case) for variant in _compared(experiment)],
+            [curves.speed_up(variant, case) for variant in _compared(experiment)],
             axis="times",
             width=_QUARTER,
             break_even=1,
         ),
         _graph(
             "USD per million output tokens",
-            [metrics.cost_per_million_tokens(variant, case) for variant in services(experiment)],
+            [curves.cost_per_million_tokens(variant, case) for variant in services(experiment)],
             axis="USD",
             width=_QUARTER,
         ),

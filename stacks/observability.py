@@ -20,7 +20,7 @@ from constructs import Construct
 from benchmark.config import Structure
 from experiment.schema import Experiment
 from experiment.variants import services
-from stacks import metrics
+from stacks import curves
 from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
 
@@ -101,7 +101,7 @@ class ObservabilityStack(Stack):
         price = experiment.capacity.price.usd_per_hour * experiment.capacity.nodes
         self._alarm(
             "NodeIdle",
-            metrics.node(
+            curves.node(
                 experiment,
                 "node_neuroncore_utilization",
                 "Maximum",
@@ -119,7 +119,7 @@ class ObservabilityStack(Stack):
     def _alarm_on_memory_errors(self, experiment: Experiment) -> None:
         self._alarm(
             "MemoryErrors",
-            metrics.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
+            curves.node(experiment, "node_neurondevice_hw_ecc_events_total", "Sum"),
             alarm_name=f"{experiment.name}-ecc-errors",
             alarm_description="A Neuron device reports ECC errors. Uncorrectable ones replace the "
             "node after ten minutes (node auto repair); measurements around them are suspect.",
@@ -140,7 +140,7 @@ class ObservabilityStack(Stack):
                 continue
             self._alarm(
                 f"SpeculationLostItsBenefit{variant.name}",
-                metrics.speed_up(variant, case, period=Duration.minutes(15)),
+                curves.speed_up(variant, case, period=Duration.minutes(15)),
                 alarm_name=f"{experiment.name}-speculation-lost-its-benefit-{variant.name}",
                 alarm_description=f"On {case.name}, which a draft model should predict, "
                 f"{variant.name} is less than {minimum:g}x as fast as {variant.baseline}. Accuracy "

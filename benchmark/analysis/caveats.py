@@ -68,7 +68,7 @@ def _on_answers(cell: Cell) -> Iterator[str]:
     if cell.errors > 0:
         yield (
             f"{cell.variant}: {cell.errors} of {cell.requests} requests failed, "
-            f"most often with: {cell.most_frequent_error}."
+            f"most often with: {(cell.most_frequent_error or '').rstrip('.')}."
         )
     if cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
         yield (

@@ -104,6 +104,7 @@ async def _model(endpoints: Mapping[str, str], wanted: str | None, wait: int) ->
         after = f"not serving after {wording.duration(wait)}"
         raise EndpointError("\n".join(f"{after}: {problem}" for problem in problems))
     if wanted is not None:
+        await asyncio.gather(*(_check_model(*each, wanted) for each in endpoints.items()))
         return wanted
     served = await asyncio.gather(*(health.models(url) for url in endpoints.values()))
     common = set(served[0]).intersection(*served)
@@ -117,6 +118,16 @@ async def _model(endpoints: Mapping[str, str], wanted: str | None, wait: int) ->
     return common.pop()
 
 
+async def _check_model(variant: str, url: str, wanted: str) -> None:
+    """Raises EndpointError if the endpoint lists its models and this is none of them."""
+    try:
+        models = await health.models(url)
+    except EndpointError:
+        return
+    if wanted not in models:
+        raise EndpointError(f"--model = {wanted!r}: {variant} ({url}) serves {', '.join(models)}")
+
+
 def _config(
     arguments: argparse.Namespace,
     endpoints: Mapping[str, str],
@@ -126,6 +137,8 @@ def _config(
     """The run's configuration. Raises ConfigError."""
     baseline = next(iter(endpoints))
     requests = arguments.requests or len(test_cases[0].prompts) or _REQUESTS
+    # No more can be in flight than there are.
+    concurrency = min(arguments.concurrency, requests)
     try:
         return Config(
             experiment="measure",
@@ -139,10 +152,10 @@ def _config(
             load=Load(
                 mean_input_tokens=arguments.input_tokens,
                 mean_output_tokens=arguments.output_tokens,
-                concurrency=arguments.concurrency,
+                concurrency=concurrency,
                 requests=requests,
                 rounds=arguments.rounds,
-                timeout_seconds=_WAVE_SECONDS * math.ceil(requests / arguments.concurrency),
+                timeout_seconds=_WAVE_SECONDS * math.ceil(requests / concurrency),
                 sampling={"temperature": arguments.temperature},
             ),
             test_cases=test_cases,

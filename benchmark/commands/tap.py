@@ -91,7 +91,7 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
             reason = os.strerror(error.errno or 0)
             raise TapError(f"--port {arguments.port}: cannot listen there: {reason}") from None
         print(tap.url, flush=True)
-        print(f"stands before {arguments.upstream}; Ctrl-C ends it", file=sys.stderr)
+        print(f"records what passes to {arguments.upstream}; Ctrl-C ends the tap", file=sys.stderr)
         settle()
         while not ended.is_set():
             line.show(_text(tap, traffic))

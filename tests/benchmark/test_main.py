@@ -16,7 +16,6 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from benchmark import metrics, names
-from benchmark import metrics as catalogue
 from benchmark.ledger import read_ledger
 from tests.benchmark import samples
 
@@ -126,7 +125,7 @@ def test_the_command_from_end_to_end(
         "cloudwatch", endpoint_url=url, region_name="us-east-2", **CREDENTIALS
     )
     listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
-    assert {metric["MetricName"] for metric in listed} == {m.name for m in catalogue.METRICS}
+    assert {metric["MetricName"] for metric in listed} == {m.name for m in metrics.METRICS}
     listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE, MetricName="TTFT")["Metrics"]
     dimensions = {tuple((d["Name"], d["Value"]) for d in metric["Dimensions"]) for metric in listed}
     assert dimensions == {

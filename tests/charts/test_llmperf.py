@@ -45,7 +45,7 @@ def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(
 def test_configuration_says_what_each_variant_is(synthesised: Synthesised) -> None:
     namespace = "speculative-decoding.svc.cluster.local:8000/v1"
     base, sd = (variant.artifact for variant in variants(synthesised.experiment))
-    common = {"runtime": "0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04", "batch": 4}
+    common = {"runtime": "vllm-0.9.1-nxdi", "batch": 4}
     assert _config(synthesised)["variants"] == [
         common
         | dict.fromkeys(["baseline", "mode", "draft", "window"])
@@ -75,6 +75,7 @@ def test_the_benchmark_reads_what_is_written(each: Synthesised, tmp_path: Path) 
 def test_settings_hold_nothing_of_one_variant(synthesised: Synthesised) -> None:
     assert _config(synthesised)["settings"] == {
         "Target": "Qwen/Qwen3-32B @ 9216db57",
+        "Image": "0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04",
         "Devices": "8 of a trn2.48xlarge, LNC 2, TP 32",
         "Length": "1024 tokens",
         "Region": "us-east-2",

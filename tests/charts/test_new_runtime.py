@@ -114,6 +114,6 @@ def test_a_variant_without_a_draft_is_told_to_the_benchmark_and_downloads_none()
     found = objects(parse(edited(CHANGES), "mine.yaml"))
     config = json.loads(found["ConfigMap", "qwen-llmperf"]["data"]["config.json"])
     _, told = config["variants"]
-    assert (told["mode"], told["draft"], told["runtime"]) == ("medusa", None, "1")
+    assert (told["mode"], told["draft"], told["runtime"]) == ("medusa", None, TOY.name)
     (download,) = found["Job", "download"]["spec"]["template"]["spec"]["containers"]
     assert len(download["args"]) == 1

@@ -140,13 +140,19 @@ def test_quotas_are_kept(each: Synthesised) -> None:
 
 
 def test_quotas_are_kept_with_most_cells(variation: Callable[..., Experiment]) -> None:
-    speculation = {"mode": "fused", "num_speculative_tokens": 7}
     experiment = variation(
         {
             "name": "a-name-of-20-letters",
             "serving.devices": 1,
             "serving.tensor_parallel": 4,
-            "speculation": [{"name": f"variant-{n}-of-{'x' * 7}"} | speculation for n in range(4)],
+            "speculation": [
+                {
+                    "name": f"variant-{window}-of-{'x' * 7}",
+                    "mode": "fused",
+                    "num_speculative_tokens": window,
+                }
+                for window in range(2, 6)
+            ],
             "benchmark.test_cases": [
                 {
                     "name": f"case-{number:02}-{'x' * 32}",

@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from moto.cloudwatch.models import cloudwatch_backends
 from werkzeug.wrappers import Response
 
-from benchmark import names
+from benchmark import metrics, names
 from benchmark.aws.cloudwatch import Publisher, calls, data, parts
 from benchmark.errors import PublishError
 from benchmark.journal import Journal

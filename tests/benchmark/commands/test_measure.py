@@ -129,8 +129,8 @@ def test_prompts_of_a_file_are_sent_as_they_are(tmp_path: Path, measure: Benchma
         )
         prompts = [sent.prompt for sent in base.sent]
     assert ended.status == 0, ended.err
-    # The warm-up, a round with each prompt once, and the comparison of answers.
-    assert prompts == ["Why?", "Why?", "How so?", "Why?"]
+    # The warm-up, and a round with each prompt once.
+    assert prompts == ["Why?", "Why?", "How so?"]
     assert "prompts of a file" in ended.out
     (case,) = config_of(tmp_path).test_cases
     assert case.name == "my-prompts"
@@ -204,6 +204,13 @@ def test_endpoints_that_serve_different_models_need_a_name(
             "benchmark: --model is needed, since there is no one model that all endpoints serve: "
             "Base: Qwen/Qwen3-32B; SD: another\n"
         )
+
+
+def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) -> None:
+    with serving(golden()) as (base,):
+        ended = measure(f"Base={base.url}", "--model", "nope", *SMALL)
+    assert ended.status == 2
+    assert ended.err == (f"benchmark: --model = 'nope': Base ({base.url}) serves Qwen/Qwen3-32B\n")
 
 
 @pytest.mark.parametrize(

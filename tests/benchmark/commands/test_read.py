@@ -38,6 +38,16 @@ def test_a_ledger_alone(tmp_path: Path, benchmark: Benchmark) -> None:
     assert as_file.out.startswith("SD against Base: ")
 
 
+def test_a_config_json_of_another_kind_beside_a_ledger(
+    tmp_path: Path, benchmark: Benchmark
+) -> None:
+    shutil.copy(RUN / "ledger.jsonl", tmp_path)
+    alone = benchmark("read", str(tmp_path / "ledger.jsonl"))
+    (tmp_path / "config.json").write_text('{"model_type": "qwen3"}', encoding="utf-8")
+    assert benchmark("read", str(tmp_path / "ledger.jsonl")) == alone
+    assert benchmark("read", str(tmp_path)).status == 2
+
+
 def test_several_ledgers_are_read_as_one(tmp_path: Path, benchmark: Benchmark) -> None:
     first, second = lines(tmp_path, "a", "Base"), lines(tmp_path, "b", "k3", "k3")
     read = benchmark("read", str(first), str(second))

@@ -7,8 +7,7 @@ from typing import Final
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from benchmark import metrics as catalogue
-from benchmark import names, palette
+from benchmark import metrics, names, palette
 from benchmark.metrics import Metric
 from charts.llmperf import cost
 from experiment.schema import Experiment, TestCase
@@ -60,9 +59,7 @@ def speed_up(
     period = period or Duration.minutes(SPEED_UP_MINUTES)
     (baseline,) = (v for v in services(variant.experiment) if v.name == variant.baseline)
     operands = {
-        _identifier(each, case): measured(
-            catalogue.TIME_PER_OUTPUT_TOKEN, each, case, period=period
-        )
+        _identifier(each, case): measured(metrics.TIME_PER_OUTPUT_TOKEN, each, case, period=period)
         for each in (baseline, variant)
     }
     return cloudwatch.MathExpression(
@@ -84,7 +81,7 @@ def cost_per_million_tokens(variant: Variant, case: TestCase) -> cloudwatch.Math
     throughput = _identifier(variant, case)
     return cloudwatch.MathExpression(
         expression=f"{usd:.6g} / ({throughput} * {variant.experiment.benchmark.concurrency})",
-        using_metrics={throughput: measured(catalogue.REQUEST_OUTPUT_THROUGHPUT, variant, case)},
+        using_metrics={throughput: measured(metrics.REQUEST_OUTPUT_THROUGHPUT, variant, case)},
         label=variant.name,
         color=_colour(variant),
         period=Duration.minutes(MINUTE),
