@@ -208,9 +208,10 @@ def test_endpoints_that_serve_different_models_need_a_name(
 
 def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) -> None:
     with serving(golden()) as (base,):
-        ended = measure(f"Base={base.url}", "--model", "nope", *SMALL)
+        url = base.url
+        ended = measure(f"Base={url}", "--model", "nope", *SMALL)
     assert ended.status == 2
-    assert ended.err == (f"benchmark: --model = 'nope': Base ({base.url}) serves Qwen/Qwen3-32B\n")
+    assert ended.err == f"benchmark: --model = 'nope': Base ({url}) serves Qwen/Qwen3-32B\n"
 
 
 @pytest.mark.parametrize(
