@@ -50,7 +50,7 @@ class Structure(str, Enum):
 class Variant(_Model):
     """One way of decoding under test, served at one endpoint.
 
-    What is None is not known, as with a server that someone else set up.
+    A field is None where it is not known, as with a server that someone else set up.
     """
 
     name: Name
@@ -139,7 +139,7 @@ class Cost(_Model):
 
     @property
     def price(self) -> str:
-        """Whose price it is and of when, in words."""
+        """The date and the purchase option of the price, in words."""
         return f"as of {self.as_of}" + (f", {self.price_of}" if self.price_of else "")
 
     @property

@@ -15,8 +15,8 @@ from experiment.variants import Variant, services
 
 MINUTE: Final = 1
 SPEED_UP_MINUTES: Final = 5
-"""Both variants must have finished a request in the same period, and one of the article's baseline
-takes half a minute."""
+"""A variant and its baseline must both have finished a request in the same period. A request to the
+article's baseline takes half a minute."""
 
 STATISTIC: Final = "p50"
 """A true percentile, because the benchmark publishes the value of every request."""

@@ -84,7 +84,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell:
-    """One variant under one test case at one load point. What is None is not known."""
+    """One variant under one test case at one load point. None stands for what is not known."""
 
     variant: str
     test_case: str

@@ -24,7 +24,7 @@ def judge(
 
     ``speedup`` above 1 means that the cell is faster; None means that no interval could be
     computed. ``measure`` names what it was taken from, unless that is the time per output token.
-    ``name_baseline``: whether there are several, so that the sentence has to say which one.
+    ``name_baseline``: whether the sentence names the baseline, as it must where there are several.
     """
     obstacle = _without_requests(cell, baseline) or _with_failures(cell, baseline)
     if obstacle is not None:

@@ -59,10 +59,15 @@ def options(parser: argparse.ArgumentParser) -> None:
         help=f"for each test case, round and endpoint; default: {_REQUESTS}, or each of --prompts",
     )
     add("--rounds", type=at_least(1), default=3)
-    add("--input-tokens", type=at_least(MINIMUM_INPUT_TOKENS), default=64, help="not of --prompts")
+    add(
+        "--input-tokens",
+        type=at_least(MINIMUM_INPUT_TOKENS),
+        default=64,
+        help="does not apply to --prompts",
+    )
     add("--output-tokens", type=at_least(2), default=200, help="longest answer")
     add("--temperature", type=temperature, default=0.0)
-    add("--wait", type=at_least(0), default=60, help="seconds until the endpoints must serve")
+    add("--wait", type=at_least(0), default=60, help="seconds to wait for the endpoints")
 
 
 def main(arguments: argparse.Namespace) -> int:

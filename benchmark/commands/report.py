@@ -26,7 +26,7 @@ def draw(folder: Path) -> None:
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
     if not (folder / CONFIG).exists():
-        raise RunError(f"{folder}: is no run's folder: has no {CONFIG}")
+        raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
     # Imported here because they bring matplotlib, which no error needs.
     from benchmark.report import terminal
     from benchmark.report.page import write_report

@@ -115,7 +115,7 @@ def _check(path: Path) -> None:
     try:
         records = read_ledger(path)
         if not records and path.exists() and path.stat().st_size > 0:
-            raise JournalError(f"{path}: is no ledger: it has no whole line")
+            raise JournalError(f"{path}: is not a ledger: it has no complete line")
     except OSError as error:
         raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
 

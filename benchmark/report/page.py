@@ -108,7 +108,7 @@ def _headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
 
 
 def _tell(variant: str, found: Counter[Finding]) -> str:
-    """In how many cases a variant is what: ``SD is faster in 2, slower in 1``."""
+    """The findings on one variant, counted: ``SD is faster in 2, slower in 1``."""
     parts = [f"{words.format(variant)} {found[one]}" for one, words in _FOUND if found[one]]
     if without := sum(found[one] for one in found if not one.decided):
         parts.append(f"{variant} has no verdict in {without}")
@@ -141,7 +141,7 @@ class _Line:
     times: str
     bar: _Bar | None
     colour: str
-    """Role of the faster one's colour."""
+    """Role of the colour of the faster variant."""
     notes: tuple[str, ...]
 
 

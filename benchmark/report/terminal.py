@@ -30,7 +30,7 @@ _GAP: Final = 2
 
 
 def terminal_width() -> int:
-    """The columns of the terminal that standard output is; ``WIDTH`` where it is none."""
+    """The width of the terminal in columns; ``WIDTH`` where the output is no terminal."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 

@@ -85,8 +85,8 @@ def llmperf_latencies(
     llmperf does not say which request a value is of, but it lists its requests in the order in
     which they ended. Values and requests are matched from the last backwards, because after a
     failed attempt the ledger has the requests of both attempts, and llmperf's file only those of
-    the last. Values for which no request is left go to the first. A variant without a readable
-    file has no entries.
+    the last. If there are more values than requests, the first request takes the rest. A variant
+    without a readable file has no entries.
     """
     ended: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda record: record.sent + record.end):

@@ -52,7 +52,9 @@ def test_each_error_of_a_configuration_has_its_line(tmp_path: Path, benchmark: B
 def test_a_folder_that_is_no_run_s(tmp_path: Path, benchmark: Benchmark) -> None:
     ended = benchmark("report", str(tmp_path))
     assert ended.status == 2
-    assert ended.err == f"benchmark: {tmp_path}: is no run's folder: has no config.json\n"
+    assert (
+        ended.err == f"benchmark: {tmp_path}: is not the folder of a run: it has no config.json\n"
+    )
 
 
 def test_sigterm_ends_a_run_and_keeps_what_there_is(tmp_path: Path) -> None:

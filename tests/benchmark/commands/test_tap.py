@@ -165,7 +165,7 @@ def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path: Path, benchmark: Be
     path.write_text("one line without an end", encoding="utf-8")
     ended = benchmark("tap", "--upstream", "http://127.0.0.1:9", "--ledger", str(path))
     assert ended.status == 2
-    assert ended.err == f"benchmark: {path}: is no ledger: it has no whole line\n"
+    assert ended.err == f"benchmark: {path}: is not a ledger: it has no complete line\n"
     assert path.read_text(encoding="utf-8") == "one line without an end"
 
 
