@@ -13,7 +13,7 @@ from rehearsal.layout import Layout
 
 
 @dataclass(frozen=True)
-class Serving:
+class RunningEndpoints:
     """Endpoints that serve."""
 
     urls: Mapping[str, str]
@@ -43,7 +43,7 @@ class Endpoints(Protocol):
         layout: Layout,
         environment: Mapping[str, str],
         console: Console,
-    ) -> AbstractContextManager[Serving]:
+    ) -> AbstractContextManager[RunningEndpoints]:
         """Starts one for each service, shows that on ``console``, and ends them.
 
         Raises RehearsalError or ProcessError.

@@ -17,7 +17,7 @@ from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.outcome import Outcome
-from rehearsal.pod.as_process import Benchmark, Place, as_process
+from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process
 from rehearsal.pod.manifest import entry_point, read_pod
 from rehearsal.process.processes import running
 
@@ -78,7 +78,7 @@ def rehearse(file: str, layout: Layout, endpoints: Endpoints, console: Console) 
     return Outcome(run_dir, benchmark.differences, serving.said, left_out)
 
 
-def _run(benchmark: Benchmark, layout: Layout, seconds: float) -> None:
+def _run(benchmark: BenchmarkProcess, layout: Layout, seconds: float) -> None:
     for folder in layout.mounts.values():
         folder.mkdir(parents=True, exist_ok=True)
     for path, text in benchmark.files.items():

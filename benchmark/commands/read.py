@@ -1,7 +1,7 @@
 """``read FILE ...``: prints the table of any ledgers.
 
-FILE is a ledger or a folder with a ledger.jsonl. A ledger with a config.json beside it is a run: it
-gets the run's own table. All other ledgers are read together, as if they were one.
+FILE is a ledger or a folder with a ledger.jsonl. A ledger with a run's config.json beside it gets
+the table of that run. All other ledgers are read together, as if they were one.
 """
 
 from __future__ import annotations

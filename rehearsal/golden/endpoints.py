@@ -13,7 +13,7 @@ from benchmark.config import Structure
 from experiment import Experiment
 from experiment.variants import Variant, services
 from rehearsal.console import Console
-from rehearsal.endpoints import Serving
+from rehearsal.endpoints import RunningEndpoints
 from rehearsal.golden.schedule import Decoding
 from rehearsal.layout import Layout
 from rehearsal.process.processes import await_line, running
@@ -48,7 +48,7 @@ class GoldenEndpoints:
         layout: Layout,
         environment: Mapping[str, str],
         console: Console,
-    ) -> Iterator[Serving]:
+    ) -> Iterator[RunningEndpoints]:
         """Starts them, which is one stage, and ends them. Raises ProcessError."""
         with contextlib.ExitStack() as stack:
             with console.stage("start the golden endpoints") as stage:
@@ -56,7 +56,7 @@ class GoldenEndpoints:
                     golden_endpoints(experiment, SPEED, environment, layout.logs)
                 )
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
-            yield Serving(urls, tuple(_said(experiment)))
+            yield RunningEndpoints(urls, tuple(_said(experiment)))
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class BenchmarkProcess:
     """The process to run."""
 
     command: tuple[str, ...]
@@ -49,7 +49,7 @@ class Benchmark:
     """One line for each difference from the pod."""
 
 
-def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> Benchmark:
+def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkProcess:
     """The process that does in ``place`` what ``pod`` does. Raises RehearsalError."""
     said: list[str] = []
     command = _command(pod, entry_point, said)
@@ -70,7 +70,7 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> Benchmark:
     }
     said.append(f"stand_in: {place.stand_in}")
     files = {_here(path, place.mounts): config.dump(told.model_copy(update=changes))}
-    return Benchmark(command, environment, files, bucket, tuple(said))
+    return BenchmarkProcess(command, environment, files, bucket, tuple(said))
 
 
 def _command(pod: Pod, entry_point: Sequence[str], said: list[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Final
 from experiment import Experiment
 from experiment.variants import services
 from rehearsal.console import Console
-from rehearsal.endpoints import Serving
+from rehearsal.endpoints import RunningEndpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.pod.manifest import read_deployment
@@ -43,7 +43,7 @@ class VllmEndpoints:
         layout: Layout,
         environment: Mapping[str, str],
         console: Console,
-    ) -> Iterator[Serving]:
+    ) -> Iterator[RunningEndpoints]:
         """Makes the model pair, starts the servers, which are two stages, and ends them.
 
         Raises RehearsalError or ProcessError.
@@ -59,7 +59,7 @@ class VllmEndpoints:
             with console.stage(f"start {len(servers)} vLLM servers") as stage:
                 urls = stack.enter_context(_running(servers, layout.logs))
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
-            yield Serving(urls, tuple(_said(servers)))
+            yield RunningEndpoints(urls, tuple(_said(servers)))
 
 
 def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, ServerCommand]:

@@ -98,10 +98,12 @@ def receive(
             selector.register(connection, selectors.EVENT_READ, times[index])
         wait = max(0.0, begun + waiting[-1][0] - time.monotonic()) if waiting else None
         for key, _ in selector.select(wait):
-            read = key.fileobj.recv(65536)  # type: ignore[union-attr]
+            source = key.fileobj
+            assert isinstance(source, socket.socket)  # as it was registered
+            read = source.recv(65536)
             if not read:
-                selector.unregister(key.fileobj)
-                key.fileobj.close()  # type: ignore[union-attr]
+                selector.unregister(source)
+                source.close()
             # The key stands in each event once; the role's event has an empty content.
             new = read.count(b'"content":"') - read.count(b'"content":""')
             key.data.extend([time.monotonic()] * new)

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from benchmark.config import Config
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints
-from rehearsal.pod.as_process import Benchmark, Place, as_process
+from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process
 from rehearsal.pod.manifest import Pod, entry_point, read_pod
 from tests.synthesis import ROOT, Synthesised
 
@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Place:
     )
 
 
-def adapted(pod: Pod, place: Place) -> Benchmark:
+def adapted(pod: Pod, place: Place) -> BenchmarkProcess:
     return as_process(pod, ["python", "-m", "benchmark"], place)
 
 
