@@ -9,7 +9,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from benchmark.errors import ConfigError
 
@@ -22,6 +30,10 @@ llmperf redraws a prompt's length while it is less than that of its own instruct
 (``src/llmperf/utils.py``, ``randomly_sample_sonnet_lines_prompt``). With no deviation and a mean
 below that, it never ends. The instruction takes about 27 tokens, so 41 is safe.
 """
+
+FEWEST_ROUNDS: Final = 3
+"""The fewest rounds that an interval can be computed from: with two, Student's t has one degree of
+freedom and an interval says nothing."""
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 """Names of variants and test cases.
@@ -103,6 +115,54 @@ class LoadPoint(_Model):
     concurrency: Annotated[int, Field(ge=1, description="Requests in flight: a closed loop.")]
 
 
+class Rounds(_Model):
+    """How often each test case is measured: a whole number, or a range and a precision.
+
+    With a range, a test case is measured again until it is decided, or until its intervals reach no
+    further than ``half_width`` from their estimate (``analysis.stopping``).
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    at_least: Annotated[int, Field(ge=1, description="Rounds of every test case.")]
+    at_most: Annotated[int, Field(ge=1, description="Rounds of a test case that stays undecided.")]
+    half_width: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="Precise enough: 0.05 is 5 % either way. Needed with a range."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_number(cls, data: Any) -> Any:
+        """A whole number stands for that many rounds, no fewer and no more."""
+        if isinstance(data, int) and not isinstance(data, bool):
+            return {"at_least": data, "at_most": data}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Rounds:
+        if self.at_most < self.at_least:
+            raise ValueError(f"at_most: must be at least {self.at_least}, which is at_least")
+        if self.fixed == (self.half_width is not None):
+            raise ValueError("half_width: must be given with a range of rounds, and only then")
+        if not self.fixed and self.at_least < FEWEST_ROUNDS:
+            raise ValueError(f"at_least: must be at least {FEWEST_ROUNDS}, as an interval needs")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_number(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        return self.at_most if self.fixed else serialize(self)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every test case gets the same number of rounds."""
+        return self.at_least == self.at_most
+
+    def __str__(self) -> str:
+        if self.fixed:
+            return f"{self.at_most} round" + ("" if self.at_most == 1 else "s")
+        return f"{self.at_least} to {self.at_most} rounds"
+
+
 class Load(_Model):
     """The load in llmperf's terms: closed-loop, ``requests`` per test case, round and variant."""
 
@@ -112,7 +172,7 @@ class Load(_Model):
     stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
     concurrency: Annotated[int, Field(ge=1)]
     requests: Annotated[int, Field(ge=1)]
-    rounds: Annotated[int, Field(ge=1)]
+    rounds: Rounds
     timeout_seconds: Annotated[int, Field(ge=1, description="For one test case and round.")]
     sampling: Mapping[str, Any] = Field(
         default_factory=dict, description="Sent with each request as it is."

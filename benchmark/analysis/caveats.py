@@ -52,9 +52,9 @@ def of_run(config: Config, cases: Sequence[Case], strangers: Sequence[str]) -> I
 
 
 def _on_amount(load: Load, cell: Cell) -> Iterator[str]:
-    expected = load.requests * load.rounds
+    expected = load.requests * load.rounds.at_most
     # llmperf keeps its concurrency up until it has all answers; what is in flight then ends too.
-    overshoot = load.rounds * (load.concurrency - 1)
+    overshoot = load.rounds.at_most * (load.concurrency - 1)
     if 0 < cell.requests < expected:
         yield f"{cell.variant}: {cell.requests} of {expected} requests were recorded."
     if cell.requests > expected + overshoot:

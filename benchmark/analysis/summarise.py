@@ -137,7 +137,7 @@ def _cell(plan: _Plan, variant: str, case: str, records: Sequence[Record]) -> Ce
         requests=len(records),
         errors=len(errors),
         most_frequent_error=Counter(errors).most_common(1)[0][0] if errors else None,
-        expected=load.requests * load.rounds if load else None,
+        expected=load.requests * load.rounds.at_most if load else None,
         measures=dict(_measures(good)),
         tokens_per_second=speed,
         tokens_per_second_interval=speeds,

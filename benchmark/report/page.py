@@ -189,7 +189,7 @@ def _settings(run: Results) -> Iterator[tuple[str, str]]:
     yield from run.config.settings.items()
     yield "Load made by", run.driver
     yield "Concurrency", f"{load.concurrency}, closed loop"
-    yield "Requests", f"{load.requests} per case, variant and round; {load.rounds} rounds"
+    yield "Requests", f"{load.requests} per case, variant and round; {load.rounds}"
     yield "Warm-up", "one wave per endpoint, left out of every figure"
     if not any(case.prompts for case in run.config.test_cases):
         yield "Input tokens", _spread(load.mean_input_tokens, load.stddev_input_tokens)

@@ -80,7 +80,7 @@ def _heading(run: Results) -> Iterator[str]:
         f"at concurrency {load.concurrency}"
     )
     yield (
-        f"Load: {run.driver}, {wording.count(load.rounds, 'round')} of "
+        f"Load: {run.driver}, {load.rounds} of "
         f"{wording.count(load.requests, 'request')} per case and variant, {lengths}"
     )
 

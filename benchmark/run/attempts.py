@@ -81,7 +81,7 @@ class Attempts:
     @property
     def turns(self) -> list[Turn]:
         """All turns, in the order in which they are measured."""
-        rounds = range(1, self._config.load.rounds + 1)
+        rounds = range(1, self._config.load.rounds.at_most + 1)
         return [Turn(number, case.name) for number in rounds for case in self._config.test_cases]
 
     @property

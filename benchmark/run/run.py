@@ -168,7 +168,7 @@ class Run:
             self._say(f"warm-up: {failure}")
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
-        self._say(f"round {turn.round} of {self._config.load.rounds}: {turn.case}")
+        self._say(f"round {turn.round} of {self._config.load.rounds.at_most}: {turn.case}")
         before = await self._scrape()
         records, failure = await taps.load(turn, self._config.load.requests)
         after = await self._scrape()

@@ -77,7 +77,7 @@ def _curves(run: Results, metric: Metric) -> Iterator[_Curve]:
                     if record.round == number
                     for value in metric.values(record)
                 ]
-                for number in range(1, run.config.load.rounds + 1)
+                for number in range(1, run.config.load.rounds.at_most + 1)
             ]
             requests = [request for of_round in rounds for request in of_round]
             if requests:
