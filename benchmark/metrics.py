@@ -12,7 +12,7 @@ RequestOutputThroughput, InputTokens and OutputTokens are the published sample's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -102,6 +102,30 @@ def llmperf_inter_token_latency(record: Record) -> float | None:
     if not record.chunks:
         return None
     return record.chunks[-1][0] / (len(record.chunks) + 1)
+
+
+def serving_time(records: Iterable[Record]) -> float:
+    """The time, in seconds, in which at least one of the requests was in flight.
+
+    Failed requests count: their time is paid for. The time between two turns does not, nor the
+    hours before a restarted run.
+    """
+    time, until = 0.0, float("-inf")
+    for start, end in sorted((record.sent, record.sent + record.end) for record in records):
+        time += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return time
+
+
+def served_tokens(records: Iterable[Record]) -> int:
+    """The output tokens of the requests that succeeded."""
+    return sum(record.output_tokens or 0 for record in records if record.succeeded)
+
+
+def tokens_per_second(records: Sequence[Record]) -> float | None:
+    """Served tokens / serving time. USD per second, divided by this, is USD per token."""
+    time, tokens = serving_time(records), served_tokens(records)
+    return tokens / time if time > 0 and tokens > 0 else None
 
 
 def _tokens_after_first(record: Record) -> int | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from benchmark import metrics, wording
-from benchmark.analysis.summary import Case, Cell
-from benchmark.config import Config, Load
+from benchmark.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
+from benchmark.config import FEWEST_ROUNDS, Config, Load, Rounds
 
 # Answers whose lengths differ by more than this are compared per token, not as a whole.
 _LENGTH_TOLERANCE: Final = 0.05
@@ -20,6 +20,7 @@ def of_case(load: Load | None, cells: Sequence[Cell]) -> Iterator[str]:
         if load is not None:
             yield from _on_amount(load, cell)
         yield from _on_answers(cell)
+        yield from _on_units(cell)
     for cell in cells:
         if cell.comparison is not None:
             yield from _on_lengths(by_variant[cell.comparison.baseline], cell)
@@ -31,36 +32,105 @@ def of_case(load: Load | None, cells: Sequence[Cell]) -> Iterator[str]:
             )
 
 
-def of_run(config: Config, cases: Sequence[Case], strangers: Sequence[str]) -> Iterator[str]:
-    """The notes on a whole run; ``strangers`` are test cases that only the ledger names."""
+def of_run(
+    config: Config, summary: Summary, rounds: Mapping[str, int], strangers: Sequence[str]
+) -> Iterator[str]:
+    """The notes on a whole run.
+
+    ``rounds``: the last one of each test case. ``strangers`` are test cases that only the ledger
+    names.
+    """
     if config.stand_in is not None:
         yield (
             f"A rehearsal: {config.stand_in} stood in for the services. "
             "Times, speed-ups and costs are theirs and say nothing about Trainium."
         )
     for variant in config.variants:
-        if all(case.cell(variant.name).requests == 0 for case in cases):
+        if all(case.cell(variant.name).requests == 0 for case in summary.cases):
             yield f"{variant.name} was not measured at all: the ledger has no request of it."
-    unfinished = [case.name for case in cases if not all(cell.complete for cell in case.cells)]
+    unfinished = [
+        case.name for case in summary.cases if not all(cell.complete for cell in case.cells)
+    ]
     if unfinished:
         amount = wording.count(len(unfinished), "case")
         names = ", ".join(unfinished)
         yield f"The run is not complete: requests are missing in {amount} ({names})."
+    elif not config.load.rounds.fixed:
+        yield from _on_stopping(config.load.rounds, summary.cases, rounds)
+    yield from _on_drift(summary.drifts)
     if strangers:
         names = ", ".join(strangers)
         yield f"Test cases left out because the configuration does not name them: {names}."
 
 
+def _on_stopping(
+    planned: Rounds, cases: Sequence[Case], rounds: Mapping[str, int]
+) -> Iterator[str]:
+    fewest, most = min(rounds.values()), max(rounds.values())
+    saved = 1 - sum(rounds.values()) / (len(rounds) * planned.at_most)
+    if saved > 0:
+        amount = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        yield (
+            f"{amount} of at most {planned.at_most} rounds were measured, as many as each test "
+            f"case needed; {saved:.0%} of the measurements were saved."
+        )
+    width = planned.half_width or 0
+    lacking = [case.name for case in cases if any(_vague(claim, width) for claim in _claims(case))]
+    if lacking:
+        yield (
+            f"After {planned.at_most} rounds some answers are neither decided nor within "
+            f"{100 * width:g} %: {', '.join(lacking)}."
+        )
+
+
+def _claims(case: Case) -> Iterator[Claim]:
+    for _, comparison in case.compared:
+        yield from (one for one in (comparison.speed, comparison.cost) if one is not None)
+
+
+def _vague(claim: Claim, half_width: float) -> bool:
+    far = claim.interval.high > claim.interval.point * (1 + half_width)
+    return far and claim.answer is Answer.UNDECIDED
+
+
+def _on_drift(drifts: Sequence[Drift]) -> Iterator[str]:
+    for drift in (drift for drift in drifts if drift.found):
+        size = f"{100 * abs(drift.change.point - 1):.1f} %"
+        bounds = f"95 % interval of the ratio {drift.change.low:.3f}-{drift.change.high:.3f}"
+        if drift.baseline is not None:
+            way = "grew" if drift.change.point > 1 else "shrank"
+            yield (
+                f"Drift: the speed-up of {drift.variant} over {drift.baseline} {way} by {size} "
+                f"from the first round to the last ({bounds}). Read each as a mean over the run."
+            )
+        else:
+            way = "slower" if drift.change.point > 1 else "faster"
+            yield (
+                f"Drift: {drift.variant} became {size} {way} from the first round to the last "
+                f"({bounds}). What its baseline shares of that is in no speed-up."
+            )
+
+
 def _on_amount(load: Load, cell: Cell) -> Iterator[str]:
-    expected = load.requests * load.rounds.at_most
+    expected = cell.expected or 0
     # llmperf keeps its concurrency up until it has all answers; what is in flight then ends too.
-    overshoot = load.rounds.at_most * (load.concurrency - 1)
-    if 0 < cell.requests < expected:
-        yield f"{cell.variant}: {cell.requests} of {expected} requests were recorded."
+    overshoot = expected // load.requests * (load.concurrency - 1)
+    if cell.requests > 0 and cell.missing > 0:
+        recorded = expected - cell.missing
+        yield f"{cell.variant}: {recorded} of {expected} requests were recorded."
     if cell.requests > expected + overshoot:
         yield (
             f"{cell.variant}: {cell.requests} requests were recorded instead of {expected}, "
             "because requests that ended before an interruption count too."
+        )
+
+
+def _on_units(cell: Cell) -> Iterator[str]:
+    found = cell.comparison
+    if found and found.speed and not found.cost and cell.tokens_per_second:
+        yield (
+            f"{cell.variant}: there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
+            "of blocks of time in them. What differs from round to round is not in it."
         )
 
 

@@ -1,68 +1,79 @@
-"""What a ledger says: percentiles, speed-ups with their intervals, cost and verdicts.
+"""What a ledger says: cells, comparisons, verdicts and what to know before believing them.
 
-``metrics`` defines the measures; this module only gathers them.
+It only gathers: ``cells`` has a cell's own figures, ``claims`` compares two, ``verdict`` says it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-import numpy as np
-
-from benchmark import metrics
-from benchmark.analysis import caveats, intervals
-from benchmark.analysis.intervals import Interval, ratio_of_medians
-from benchmark.analysis.summary import Case, Cell, Comparison, Percentiles, Steps, Summary
-from benchmark.analysis.verdict import judge
+from benchmark.analysis import caveats, claims, stopping, verdict
+from benchmark.analysis.cells import cell
+from benchmark.analysis.claims import Contrast, Family, Question
+from benchmark.analysis.drift import drifts
+from benchmark.analysis.estimate import ALPHA, Estimate
+from benchmark.analysis.intervals import Interval
+from benchmark.analysis.overall import overall
+from benchmark.analysis.summary import Case, Cell, Claim, Comparison, Overall, Summary, Verdict
 from benchmark.config import Config, Cost, Load
 from benchmark.names import WARM_UP
 from benchmark.record import Record
 
-_ERROR_WIDTH: Final = 80
-
-_Measure = Callable[[Record], float | None]
+_Records = Mapping[tuple[str, str], Sequence[Record]]
+"""By test case and variant."""
 
 
 @dataclass(frozen=True)
 class _Plan:
     """What was to be measured, as far as it is known."""
 
+    cases: Mapping[str, tuple[str, bool]]
+    """Structure, and whether it is a headline, by the name of the test case."""
     baselines: Mapping[str, str | None]
     """By variant, in the order of the variants; None for a baseline."""
+    rounds: Mapping[str, int]
+    """How many each test case needs to be complete; 0 where nobody knows."""
     load: Load | None = None
     cost: Cost | None = None
+    rehearsal: bool = False
 
     @property
-    def several_baselines(self) -> bool:
-        """Whether a sentence has to say which one."""
-        return sum(baseline is None for baseline in self.baselines.values()) > 1
+    def alpha(self) -> float:
+        """The level of every interval."""
+        return stopping.alpha(self.load) if self.load else ALPHA
+
+    @property
+    def compared(self) -> dict[str, str]:
+        """The baseline of each variant that has one."""
+        return {name: base for name, base in self.baselines.items() if base is not None}
 
 
 def summarise(config: Config, records: Iterable[Record]) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
     Warm-up requests are left out, and so are requests of cases the configuration does not name.
-    Intervals describe this run: the requests of one wave share a batch, so another day may differ
-    by more.
+    Intervals describe the conditions of this run: another day, or another node, may differ by more.
     """
     counted = _counted(records)
-    named = {case.name for case in config.test_cases}
-    strangers = sorted({record.case for record in counted} - named)
+    named = {case.name: (str(case.structure), case.headline) for case in config.test_cases}
     own = [record for record in counted if record.case in named]
-    plan = _Plan({one.name: one.baseline for one in config.variants}, config.load, config.cost)
-    cases = tuple(
-        _case(plan, case.name, str(case.structure), case.headline, own)
-        for case in config.test_cases
+    plan = _Plan(
+        cases=named,
+        baselines={one.name: one.baseline for one in config.variants},
+        rounds=stopping.last_rounds(config, own),
+        load=config.load,
+        cost=config.cost,
+        rehearsal=config.stand_in is not None,
     )
+    summary = _summary(plan, own)
+    strangers = sorted({record.case for record in counted} - named.keys())
     return dataclasses.replace(
-        _summary(plan, own, cases),
+        summary,
         experiment=config.experiment,
         model=config.model,
-        notes=tuple(caveats.of_run(config, cases, strangers)),
+        notes=tuple(caveats.of_run(config, summary, plan.rounds, strangers)),
     )
 
 
@@ -70,21 +81,45 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
     """What ledgers say that no configuration belongs to.
 
     Variants and test cases are those that the records name, in the order of their first request.
-    The first variant is the baseline of all others. Costs and the intervals of throughputs are
-    None: the price and the concurrency are not known.
+    The first variant is the baseline of all others. Costs are None: the price is not known.
     """
     counted = _counted(records)
     variants = list(dict.fromkeys(record.variant for record in counted))
-    plan = _Plan({name: variants[0] if place else None for place, name in enumerate(variants)})
-    names = dict.fromkeys(record.case for record in counted)
-    return _summary(plan, counted, tuple(_case(plan, name, "", False, counted) for name in names))
+    names = list(dict.fromkeys(record.case for record in counted))
+    plan = _Plan(
+        cases=dict.fromkeys(names, ("", False)),
+        baselines={name: variants[0] if place else None for place, name in enumerate(variants)},
+        rounds=dict.fromkeys(names, 0),
+    )
+    return _summary(plan, counted)
 
 
 def _counted(records: Iterable[Record]) -> list[Record]:
     return [record for record in records if record.round != WARM_UP]
 
 
-def _summary(plan: _Plan, records: Sequence[Record], cases: tuple[Case, ...]) -> Summary:
+def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
+    by_cell = claims.by_cell(records)
+    cells = {
+        (case, variant): cell(
+            case,
+            variant,
+            by_cell.get((case, variant), ()),
+            alpha=plan.alpha,
+            load=plan.load,
+            cost=plan.cost,
+            rounds=rounds,
+        )
+        for case, rounds in plan.rounds.items()
+        for variant in plan.baselines
+    }
+    contrasts = {
+        (case, variant): claims.contrast(by_cell[case, variant], by_cell[case, baseline])
+        for case in plan.cases
+        for variant, baseline in plan.compared.items()
+        if verdict.obstacle(cells[case, variant], cells[case, baseline]) is None
+    }
+    family = claims.decide(contrasts, plan.alpha, len(plan.cases) * len(plan.compared))
     return Summary(
         run=records[0].run if records else None,
         experiment=None,
@@ -94,150 +129,115 @@ def _summary(plan: _Plan, records: Sequence[Record], cases: tuple[Case, ...]) ->
         ended=max((record.sent + record.end for record in records), default=None),
         cost_denominator=plan.cost.denominator if plan.cost else None,
         variants=tuple(plan.baselines),
-        cases=cases,
+        cases=tuple(_case(plan, case, cells, contrasts, family) for case in plan.cases),
+        overall=tuple(_overall(plan, by_cell, contrasts)),
+        drifts=drifts(by_cell, plan.baselines),
+        rehearsal=plan.rehearsal,
         notes=(),
     )
 
 
 def _case(
-    plan: _Plan, name: str, structure: str, headline: bool, records: Sequence[Record]
+    plan: _Plan,
+    name: str,
+    cells: Mapping[tuple[str, str], Cell],
+    contrasts: Mapping[tuple[str, str], Contrast],
+    family: Family[tuple[str, str, Question]],
 ) -> Case:
-    requests = {
-        variant: [r for r in records if r.case == name and r.variant == variant]
-        for variant in plan.baselines
-    }
-    measured = {variant: _cell(plan, variant, name, own) for variant, own in requests.items()}
-    good = {variant: _succeeded(own) for variant, own in requests.items()}
-    cells = [
+    own = [
         dataclasses.replace(
-            measured[variant],
-            comparison=None if baseline is None else _compare(plan, variant, measured, good),
+            cells[name, variant],
+            comparison=_comparison(
+                plan,
+                cells[name, variant],
+                cells[name, baseline],
+                contrasts.get((name, variant)),
+                family,
+            )
+            if baseline is not None
+            else None,
         )
         for variant, baseline in plan.baselines.items()
     ]
-    return Case(
-        name=name,
-        structure=structure,
-        headline=headline,
-        cells=tuple(cells),
-        notes=tuple(caveats.of_case(plan.load, cells)),
-    )
+    structure, headline = plan.cases[name]
+    return Case(name, structure, headline, tuple(own), tuple(caveats.of_case(plan.load, own)))
 
 
-def _cell(plan: _Plan, variant: str, case: str, records: Sequence[Record]) -> Cell:
-    load, good = plan.load, _succeeded(records)
-    errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
-    speed = _tokens_per_second(good, records)
-    speeds = _interval_of_speed(records, load.concurrency) if load else None
-    usd = plan.cost.usd_per_million_seconds if plan.cost else None
-    return Cell(
-        variant=variant,
-        test_case=case,
-        load=load.point if load else None,
-        requests=len(records),
-        errors=len(errors),
-        most_frequent_error=Counter(errors).most_common(1)[0][0] if errors else None,
-        expected=load.requests * load.rounds.at_most if load else None,
-        measures=dict(_measures(good)),
-        tokens_per_second=speed,
-        tokens_per_second_interval=speeds,
-        usd_per_million_output_tokens=usd / speed if usd and speed else None,
-        usd_per_million_output_tokens_interval=speeds.inverse.scaled(usd)
-        if usd and speeds
-        else None,
-        steps=_steps(good),
-    )
-
-
-def _compare(
+def _comparison(
     plan: _Plan,
-    variant: str,
-    cells: Mapping[str, Cell],
-    good: Mapping[str, Sequence[Record]],
+    own: Cell,
+    baseline: Cell,
+    contrast: Contrast | None,
+    family: Family[tuple[str, str, Question]],
 ) -> Comparison:
-    baseline = plan.baselines[variant]
-    assert baseline is not None
-    own, other = good[variant], good[baseline]
-    by_token = _faster(metrics.time_per_output_token, own, other)
-    by_throughput = _ratio(metrics.output_throughput, own, other)
+    if contrast is None:
+        found = verdict.obstacle(own, baseline)
+        assert found is not None
+        return Comparison(baseline.variant, None, None, None, None, None, found)
+    said = {
+        question: verdict.claim(
+            answer,
+            plan.alpha,
+            family.level,
+            decided=(own.test_case, own.variant, question) in family.decided,
+            rounds=contrast.rounds,
+        )
+        for question, answer in contrast.answers.items()
+    }
     return Comparison(
-        baseline=baseline,
-        by_time_per_output_token=by_token,
-        by_end_to_end=_faster(metrics.end_to_end, own, other),
-        by_throughput=by_throughput,
-        verdict=judge(
-            cells[variant],
-            cells[baseline],
-            by_token or by_throughput,
-            measure="" if by_token else "output throughput",
-            name_baseline=plan.several_baselines,
-        ),
+        baseline=baseline.variant,
+        by_time_per_output_token=_interval(contrast.time_per_output_token, plan.alpha),
+        by_end_to_end=_interval(contrast.end_to_end, plan.alpha),
+        by_throughput=_interval(contrast.throughput, plan.alpha),
+        speed=said.get(Question.SPEED),
+        cost=said.get(Question.COST),
+        verdict=_verdict(plan, own, baseline, contrast, said),
     )
 
 
-def _succeeded(records: Iterable[Record]) -> list[Record]:
-    return [record for record in records if record.succeeded]
+def _verdict(
+    plan: _Plan,
+    own: Cell,
+    baseline: Cell,
+    contrast: Contrast,
+    said: Mapping[Question, Claim],
+) -> Verdict:
+    if Question.SPEED not in said:
+        return verdict.too_few(contrast.rounds)
+    return verdict.judge(
+        own,
+        baseline,
+        said[Question.SPEED],
+        said.get(Question.COST),
+        measure="" if contrast.time_per_output_token else "output throughput",
+        name_baseline=len(plan.baselines) - len(plan.compared) > 1,
+        priced=plan.cost is not None,
+        advise=not plan.rehearsal,
+    )
 
 
-def _measures(records: Sequence[Record]) -> Iterator[tuple[str, Percentiles]]:
-    for metric in metrics.METRICS:
-        values = [value for record in records for value in metric.values(record)]
-        if values:
-            p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
-            yield metric.name, Percentiles(len(values), p50, p90, p99)
+def _overall(
+    plan: _Plan, records: _Records, contrasts: Mapping[tuple[str, str], Contrast]
+) -> Iterable[Overall]:
+    for structure in dict.fromkeys(structure for structure, _ in plan.cases.values()):
+        for variant, baseline in plan.compared.items():
+            sides = {
+                case: (records[case, variant], records[case, baseline])
+                for case, (of_case, _) in plan.cases.items()
+                if of_case == structure and (case, variant) in contrasts
+            }
+            if len(sides) < 2:
+                continue
+            answers = overall(sides)
+            yield Overall(
+                structure=structure,
+                variant=variant,
+                baseline=baseline,
+                cases=len(sides),
+                speed=_interval(answers.get(Question.SPEED), plan.alpha),
+                cost=_interval(answers.get(Question.COST), plan.alpha),
+            )
 
 
-def _defined(measure: _Measure, records: Iterable[Record]) -> list[float]:
-    values = (measure(record) for record in records)
-    return [value for value in values if value is not None]
-
-
-def _ratio(
-    measure: _Measure, records: Iterable[Record], others: Iterable[Record]
-) -> Interval | None:
-    return ratio_of_medians(_defined(measure, records), _defined(measure, others))
-
-
-def _faster(
-    measure: _Measure, records: Iterable[Record], others: Iterable[Record]
-) -> Interval | None:
-    """How many times faster the records are, by a measure that is smaller then."""
-    return _ratio(measure, others, records)
-
-
-def _steps(records: Iterable[Record]) -> Steps | None:
-    sizes: Counter[int] = Counter()
-    for record in records:
-        # Without a count per chunk the sizes would be guesses, and a table of guesses misleads.
-        if record.per_chunk:
-            sizes.update(tokens for _, tokens in record.chunks[1:])
-    if not sizes:
-        return None
-    tokens = sum(size * steps for size, steps in sizes.items())
-    return Steps(tokens / sizes.total(), tuple(sorted(sizes.items())))
-
-
-def _tokens_per_second(good: Iterable[Record], records: Iterable[Record]) -> float | None:
-    # The time that failed requests took is paid for as well.
-    busy = _busy_seconds(records)
-    tokens = sum(record.output_tokens or 0 for record in good)
-    return tokens / busy if busy > 0 and tokens > 0 else None
-
-
-def _interval_of_speed(records: Iterable[Record], concurrency: int) -> Interval | None:
-    rounds: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    in_order = sorted(records, key=lambda record: (record.sent, record.request))
-    for record in in_order:
-        tokens = record.output_tokens or 0 if record.succeeded else 0
-        rounds[record.round].append((record.end, tokens))
-    return intervals.throughput([*rounds.values()], _busy_seconds(in_order), concurrency)
-
-
-def _busy_seconds(records: Iterable[Record]) -> float:
-    # The union of the requests' times, so that neither the gap between two rounds nor the hours
-    # before a restarted run count as serving.
-    busy, until = 0.0, float("-inf")
-    for start, end in sorted((record.sent, record.sent + record.end) for record in records):
-        busy += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return busy
+def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:
+    return estimate.interval(alpha) if estimate else None

@@ -29,6 +29,8 @@ class Percentiles:
     p50: float
     p90: float
     p99: float
+    typical: Interval | None
+    """The median of a typical round; None where there are too few, and for chunks."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +39,41 @@ class Steps:
 
     mean: float
     """Over all requests: the sum of (n - c_0) by the sum of (m - 1)."""
+    interval: Interval | None
     histogram: tuple[tuple[int, int], ...]
     """Pairs of (tokens, number of steps)."""
 
 
+class Answer(Enum):
+    """What can be said to one question. ``summary.json`` has the value."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NEGLIGIBLE = "negligible"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The answer to one question about a cell and its baseline. Above 1 the cell is better."""
+
+    interval: Interval
+    answer: Answer
+    detectable: float
+    """The smallest difference that would probably have been found: 0.06 is 6 %."""
+    rounds_needed: int | None
+    """In all, to find a difference of ``verdict.MARGIN``; None where it needs no more."""
+
+
 class Finding(Enum):
-    """What can be said of a variant against its baseline. ``summary.json`` has the value."""
+    """What can be said of a variant's speed, or why nothing can."""
 
     FASTER = "faster"
     SLOWER = "slower"
     NEGLIGIBLE = "negligible"
     UNDECIDED = "undecided"
-    TOO_FEW = "too few requests"
+    UNFINISHED = "unfinished"
+    TOO_FEW = "too few rounds"
     FAILED = "failed"
     NOT_MEASURED = "not measured"
 
@@ -60,7 +85,7 @@ class Finding(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A finding and the sentence that says it."""
+    """A finding and the sentence that says it, with what it means for the cost."""
 
     finding: Finding
     sentence: str
@@ -68,18 +93,24 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell against that of its baseline. Each speed-up is above 1 where the cell is better."""
+    """A cell against that of its baseline. Each ratio is above 1 where the cell is better."""
 
     baseline: str
     by_time_per_output_token: Interval | None
     by_end_to_end: Interval | None
     by_throughput: Interval | None
+    """Of one request."""
+    speed: Claim | None
+    """By time per output token, or by throughput where answers are not streamed. None, like
+    ``cost``, where there is no verdict."""
+    cost: Claim | None
+    """By the tokens a second of all requests together."""
     verdict: Verdict
 
     @property
     def speedup(self) -> Interval | None:
-        """What the verdict rests on: time per output token, else output throughput."""
-        return self.by_time_per_output_token or self.by_throughput
+        """What the verdict on speed rests on."""
+        return self.speed.interval if self.speed else None
 
 
 @dataclass(frozen=True)
@@ -94,13 +125,16 @@ class Cell:
     most_frequent_error: str | None
     expected: int | None
     """Requests that were asked for."""
+    missing: int
+    """Of these, the ones that were not recorded."""
     measures: Mapping[str, Percentiles]
     """Of each metric of the catalogue that has values, by its name and in its unit."""
     tokens_per_second: float | None
     """Of all requests together, over the time in which at least one of them was in flight."""
     tokens_per_second_interval: Interval | None
-    """None where too few requests succeeded."""
+    """None where there are too few rounds."""
     usd_per_million_output_tokens: float | None
+    """None, too, where the cell is not complete."""
     usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
     """None unless the server counted the tokens of each chunk."""
@@ -120,7 +154,7 @@ class Cell:
     @property
     def complete(self) -> bool:
         """Whether every request that was asked for is in the ledger."""
-        return self.expected is None or self.requests >= self.expected
+        return self.missing == 0
 
     def measure(self, metric: Metric) -> Percentiles | None:
         """The percentiles of ``metric``; None where it has no values."""
@@ -149,6 +183,35 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Overall:
+    """A variant against its baseline over the test cases of a class."""
+
+    structure: str
+    variant: str
+    baseline: str
+    cases: int
+    """Those with a verdict: no other counts."""
+    speed: Interval | None
+    cost: Interval | None
+    """Above 1 where all requests together get more tokens a second, so where a token costs less."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How a variant's time per output token changed over the run, or its speed-up."""
+
+    variant: str
+    baseline: str | None
+    """None for the time of the variant itself, otherwise its speed-up over the baseline."""
+    rounds: tuple[tuple[int, float], ...]
+    """Each round's number, and its mean over all test cases by that of the run."""
+    change: Interval
+    """The last round by the first, on a straight line."""
+    found: bool
+    """Whether it is more than chance, among all drifts of the run."""
+
+
+@dataclass(frozen=True)
 class Summary:
     """A run, or ledgers alone. ``started`` and ``ended`` are Unix seconds; None: not known."""
 
@@ -161,6 +224,10 @@ class Summary:
     cost_denominator: str | None
     variants: tuple[str, ...]
     cases: tuple[Case, ...]
+    overall: tuple[Overall, ...]
+    drifts: tuple[Drift, ...]
+    rehearsal: bool
+    """Whether something stood in for the services."""
     notes: tuple[str, ...]
 
     @property

@@ -1,57 +1,188 @@
-"""What one cell says against its baseline: a finding, and the sentence that says it."""
+"""What one cell says against its baseline: two answers, and the sentence that says them."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from benchmark import wording
 from benchmark.analysis import intervals
-from benchmark.analysis.intervals import MINIMUM_SAMPLE, Interval
-from benchmark.analysis.summary import Cell, Finding, Verdict
+from benchmark.analysis.estimate import Estimate
+from benchmark.analysis.summary import Answer, Cell, Claim, Finding, Verdict
+from benchmark.config import FEWEST_ROUNDS
 
 # Below this a difference can be real and still change nobody's decision.
 MARGIN: Final = 0.05
+
+_SPEED: Final = {
+    Answer.BETTER: Finding.FASTER,
+    Answer.WORSE: Finding.SLOWER,
+    Answer.NEGLIGIBLE: Finding.NEGLIGIBLE,
+    Answer.UNDECIDED: Finding.UNDECIDED,
+}
+
+
+def claim(estimate: Estimate, alpha: float, level: float, *, decided: bool, rounds: int) -> Claim:
+    """What an estimate of how much better a cell is comes to.
+
+    ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
+    the report; one more would have had to reach ``level``. ``rounds``: those it rests on.
+    """
+    interval = estimate.interval(alpha)
+    answer = Answer.UNDECIDED
+    if decided:
+        answer = Answer.BETTER if estimate.log > 0 else Answer.WORSE
+        answer = Answer.NEGLIGIBLE if interval.within(MARGIN) else answer
+    needed = estimate.units_for(MARGIN, level)
+    return Claim(
+        interval=interval,
+        answer=answer,
+        detectable=estimate.detectable(level),
+        rounds_needed=needed if rounds == estimate.units < needed else None,
+    )
+
+
+def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
+    """Why nothing can be said, if so."""
+    both = (baseline, cell)
+    if missing := [one.variant for one in both if one.requests == 0]:
+        was = "was" if len(missing) == 1 else "were"
+        sentence = f"No verdict: {' and '.join(missing)} {was} not measured."
+        return Verdict(Finding.NOT_MEASURED, sentence)
+    if unfinished := [one for one in both if not one.complete]:
+        amounts = (
+            f"{(one.expected or 0) - one.missing} of {one.expected} {one.variant} requests were "
+            "recorded"
+            for one in unfinished
+        )
+        return Verdict(Finding.UNFINISHED, f"No verdict: {' and '.join(amounts)}.")
+    if broken := [one for one in both if one.unreliable]:
+        return Verdict(Finding.FAILED, f"No verdict: {' and '.join(map(_failures, broken))}.")
+    return None
+
+
+def too_few(rounds: int) -> Verdict:
+    """No verdict because of the number of rounds that have a value on both sides."""
+    sentence = (
+        f"No verdict: {wording.count(rounds, 'round')} with measurable requests on both sides; an "
+        f"interval needs at least {FEWEST_ROUNDS}."
+    )
+    return Verdict(Finding.TOO_FEW, sentence)
 
 
 def judge(
     cell: Cell,
     baseline: Cell,
-    speedup: Interval | None,
+    speed: Claim,
+    cost: Claim | None,
     *,
     measure: str = "",
     name_baseline: bool = False,
+    priced: bool = True,
+    advise: bool = True,
 ) -> Verdict:
-    """The verdict on ``cell`` against ``baseline``.
+    """The verdict on ``cell`` against ``baseline``: both answers, and what to do.
 
-    ``speedup`` above 1 means that the cell is faster; None means that no interval could be
-    computed. ``measure`` names what it was taken from, unless that is the time per output token.
+    ``measure`` names what the speed was taken from, unless that is the time per output token.
     ``name_baseline``: whether the sentence names the baseline, as it must where there are several.
+    ``priced``: whether a price is known; if not, the cost is told in tokens a second.
+    ``advise``: not where something stood in for the services.
     """
-    obstacle = _without_requests(cell, baseline) or _with_failures(cell, baseline)
-    if obstacle is not None:
-        return obstacle
-    if speedup is None:
-        return _too_few(cell, baseline)
-    by = f" by {measure}" if measure else ""
-    if speedup.covers_one:
-        return Verdict(Finding.UNDECIDED, _no_difference(cell, baseline, speedup, by))
-    than = f" than {baseline.variant}" if name_baseline else ""
-    return _decide(cell, speedup, than, by, more_errors=cell.errors > baseline.errors)
+    of = f" of {baseline.variant}" if name_baseline else ""
+    on_speed = _on_speed(cell, baseline, speed, f" by {measure}" if measure else "", name_baseline)
+    if cost is None:
+        said = on_speed
+    else:
+        on_cost = _in_money(cost, of) if priced else _in_tokens(cost, of)
+        said = _joined(on_speed, on_cost, speed, cost)
+    advice = _advice(cell, baseline, speed, cost) if advise else ""
+    return Verdict(_SPEED[speed.answer], f"{said}; {advice}." if advice else f"{said}.")
 
 
-def _without_requests(cell: Cell, baseline: Cell) -> Verdict | None:
-    missing = [one.variant for one in (baseline, cell) if one.requests == 0]
-    if not missing:
-        return None
-    was = "was" if len(missing) == 1 else "were"
-    sentence = f"No verdict: {' and '.join(missing)} {was} not measured."
-    return Verdict(Finding.NOT_MEASURED, sentence)
+def _on_speed(cell: Cell, baseline: Cell, speed: Claim, by: str, named: bool) -> str:
+    if speed.answer is Answer.UNDECIDED:
+        return (
+            f"No difference in speed{by} can be told between {cell.variant} and "
+            f"{baseline.variant} ({intervals.times(speed.interval)}, 95 % interval "
+            f"{intervals.span(speed.interval)}): {_limits(speed)}"
+        )
+    faster = speed.interval.point >= 1
+    shown = speed.interval if faster else speed.interval.inverse
+    than = f" than {baseline.variant}" if named else ""
+    return (
+        f"{cell.variant} is {intervals.times(shown)} {'faster' if faster else 'slower'}{than} for "
+        f"one request{by} (95 % interval {intervals.span(shown)}){_trifle(speed)}"
+    )
 
 
-def _with_failures(cell: Cell, baseline: Cell) -> Verdict | None:
-    broken = [one for one in (baseline, cell) if one.unreliable]
-    if not broken:
-        return None
-    return Verdict(Finding.FAILED, f"No verdict: {' and '.join(map(_failures, broken))}.")
+def _in_money(cost: Claim, of: str) -> str:
+    """The cost of a token against the baseline's, in percent."""
+    ratio = cost.interval.inverse
+    if cost.answer is Answer.UNDECIDED:
+        low, high = _change(ratio.low - 1), _change(ratio.high - 1)
+        return f"no difference in cost can be told ({low} to {high}): {_limits(cost)}"
+    size, (near, far) = (
+        abs(ratio.point - 1),
+        sorted(abs(bound - 1) for bound in (ratio.low, ratio.high)),
+    )
+    less = "less" if ratio.point < 1 else "more"
+    spread = f"{_percent(near)}-{_percent(far)} %"
+    than = f" than those{of}" if of else ""
+    return f"its tokens cost {_percent(size)} % {less}{than} ({spread}){_trifle(cost)}"
+
+
+def _in_tokens(cost: Claim, of: str) -> str:
+    """The tokens a second of all requests together, against the baseline's."""
+    times, span = intervals.times(cost.interval), intervals.span(cost.interval)
+    if cost.answer is Answer.UNDECIDED:
+        return (
+            "no difference in the tokens a second of all requests together can be told "
+            f"({times}, {span}): {_limits(cost)}"
+        )
+    return f"all requests together get {times} the tokens a second{of} ({span}){_trifle(cost)}"
+
+
+def _joined(on_speed: str, on_cost: str, speed: Claim, cost: Claim) -> str:
+    if Answer.UNDECIDED in (speed.answer, cost.answer):
+        return f"{on_speed}. {on_cost[:1].upper()}{on_cost[1:]}"
+    agree = (speed.interval.point > 1) == (cost.interval.point > 1)
+    return f"{on_speed}, {'and' if agree else 'but'} {on_cost}"
+
+
+def _limits(claim: Claim) -> str:
+    """What an undecided claim could have shown, and what it would take."""
+    if claim.interval.within(MARGIN):
+        return f"any is within {100 * MARGIN:.0f} %"
+    said = f"one under {_percent(claim.detectable)} % would probably not have been seen"
+    if not claim.interval.covers_one:
+        said = f"among all answers of this report the interval is no proof, and {said}"
+    if claim.rounds_needed is not None:
+        said += f", and {claim.rounds_needed} rounds in all would settle {100 * MARGIN:.0f} %"
+    return said
+
+
+def _trifle(claim: Claim) -> str:
+    return ", too little to matter" if claim.answer is Answer.NEGLIGIBLE else ""
+
+
+def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str:
+    """What to do about it; empty where nothing is decided."""
+    answers = {speed.answer} | ({cost.answer} if cost else set())
+    if Answer.BETTER in answers and cell.errors > baseline.errors:
+        return "look into its errors before you keep it on"
+    if answers >= {Answer.BETTER, Answer.WORSE}:
+        wanted = "speed" if speed.answer is Answer.BETTER else "money"
+        return f"keep it on only where {wanted} counts more"
+    if Answer.BETTER in answers:
+        return "keep it on"
+    return "turn it off" if Answer.WORSE in answers else ""
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f}" if part >= 0.1 else f"{100 * part:.1f}"
+
+
+def _change(part: float) -> str:
+    return f"{_percent(abs(part))} % {'less' if part < 0 else 'more'}"
 
 
 def _failures(cell: Cell) -> str:
@@ -59,32 +190,3 @@ def _failures(cell: Cell) -> str:
     if cell.succeeded == 0:
         return f"every {cell.variant} request failed{reason}"
     return f"{cell.errors} of {cell.requests} {cell.variant} requests failed{reason}"
-
-
-def _too_few(cell: Cell, baseline: Cell) -> Verdict:
-    sizes = f"{baseline.succeeded} requests of {baseline.variant} and {cell.succeeded} of "
-    need = f"an interval needs at least {MINIMUM_SAMPLE} measurable requests of each"
-    return Verdict(Finding.TOO_FEW, f"No verdict: {sizes}{cell.variant} succeeded; {need}.")
-
-
-def _decide(cell: Cell, speedup: Interval, than: str, by: str, *, more_errors: bool) -> Verdict:
-    faster = speedup.point >= 1
-    shown = speedup if faster else speedup.inverse
-    claim = (
-        f"{cell.variant} is {intervals.times(shown)} {'faster' if faster else 'slower'}{than} "
-        f"here{by}, 95 % interval {intervals.span(shown)}"
-    )
-    if speedup.within(MARGIN):
-        return Verdict(Finding.NEGLIGIBLE, f"{claim}; too little to matter.")
-    if not faster:
-        return Verdict(Finding.SLOWER, f"{claim}; turn it off.")
-    advice = "look into its errors before you keep it on" if more_errors else "keep it on"
-    return Verdict(Finding.FASTER, f"{claim}; {advice}.")
-
-
-def _no_difference(cell: Cell, baseline: Cell, speedup: Interval, by: str) -> str:
-    bound = f" and stays within {100 * MARGIN:.0f} % of it" if speedup.within(MARGIN) else ""
-    return (
-        f"No difference between {cell.variant} and {baseline.variant} can be told here{by}: "
-        f"the 95 % interval {intervals.span(speedup)} covers 1{bound}."
-    )

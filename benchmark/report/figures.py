@@ -79,7 +79,7 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
         "throughput",
         f"Output throughput {load}",
         "All requests together, over the time in which any was in flight. That includes the end "
-        "of each round, when fewer are. With 95 % bootstrap intervals. Higher is better.",
+        "of each round, when fewer are. With 95 % intervals. Higher is better.",
         lambda: per_case.paint_values(
             run,
             lambda cell: (cell.tokens_per_second, cell.tokens_per_second_interval),
@@ -92,7 +92,7 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
             "cost",
             f"Cost of a million output tokens {load}",
             f"For {run.config.cost.denominator}, at the throughput of all requests together, with "
-            "95 % bootstrap intervals. Lower is better.",
+            "95 % intervals. Lower is better.",
             lambda: per_case.paint_values(
                 run,
                 lambda cell: (
@@ -125,6 +125,6 @@ def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:
     yield _Figure(
         "speed-up",
         f"Speed-up {load}",
-        "Ratios of medians with 95 % bootstrap intervals, on a logarithmic scale.",
+        "With 95 % intervals, on a logarithmic scale.",
         lambda: per_case.paint_speedups(run),
     )

@@ -15,9 +15,9 @@ from markupsafe import Markup
 from benchmark import metrics, palette, wording
 from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import TOLERANCE
-from benchmark.analysis.intervals import MINIMUM_SAMPLE, RESAMPLES, Interval
+from benchmark.analysis.intervals import Interval
 from benchmark.analysis.summary import SUMMARY, Case, Finding, Summary, Verdict
-from benchmark.config import Variant
+from benchmark.config import FEWEST_ROUNDS, Variant
 from benchmark.report import figures, results, tables
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
@@ -73,8 +73,7 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         definitions=metrics.METRICS,
         settings=tuple(_settings(run)),
         missing=wording.MISSING,
-        resamples=RESAMPLES,
-        minimum=MINIMUM_SAMPLE,
+        fewest=FEWEST_ROUNDS,
         period=wording.period,
         times=intervals.times,
         dollars=wording.dollars,

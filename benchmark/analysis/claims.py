@@ -1,0 +1,185 @@
+"""What a variant is claimed to be against its baseline, and which claims hold together.
+
+Two questions have two answers: how fast one request is, and what all of them together cost.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+from benchmark import metrics
+from benchmark.analysis import units
+from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
+from benchmark.analysis.units import Unit
+from benchmark.record import Record
+
+Measure = Callable[[Record], Iterable[float]]
+_Key = TypeVar("_Key", bound=Hashable)
+
+_TIME_PER_TOKEN: Final = metrics.TIME_PER_OUTPUT_TOKEN.values
+_THROUGHPUT: Final = metrics.REQUEST_OUTPUT_THROUGHPUT.values
+
+
+class Question(Enum):
+    """What a user decides by."""
+
+    SPEED = "speed"
+    """Of one request, by its time per output token."""
+    COST = "cost"
+    """Of all requests together: tokens a second, and so money a token."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A cell against that of its baseline. Each ratio is above 1 where the cell is better.
+
+    None where there are too few units, or where the measure is not defined.
+    """
+
+    time_per_output_token: Estimate | None
+    end_to_end: Estimate | None
+    throughput: Estimate | None
+    """Of one request."""
+    together: Estimate | None
+    """Tokens a second of all requests together."""
+    rounds: int
+    """That both sides have; too few for an interval where units are blocks of time."""
+
+    @property
+    def speed(self) -> Estimate | None:
+        """By time per output token, or by throughput where answers are not streamed."""
+        return self.time_per_output_token or self.throughput
+
+    @property
+    def answers(self) -> dict[Question, Estimate]:
+        """To each question that has one."""
+        answers = {Question.SPEED: self.speed, Question.COST: self.together}
+        return {question: answer for question, answer in answers.items() if answer is not None}
+
+
+def contrast(own: Sequence[Record], baseline: Sequence[Record]) -> Contrast:
+    """Compares the requests of a cell with those of its baseline, unit by unit.
+
+    What both sides of a unit share cancels: its minute, its prompts, its place in the order.
+    """
+    pairs, by_round = units.units(own, baseline), units.rounds(own, baseline).values()
+    totals = [found for unit in by_round if (found := sums(unit)) is not None]
+    return Contrast(
+        time_per_output_token=_mean(faster(_TIME_PER_TOKEN, unit) for unit in pairs),
+        end_to_end=_mean(faster(metrics.END_TO_END_LATENCY.values, unit) for unit in pairs),
+        throughput=_mean(ratio(_THROUGHPUT, unit) for unit in pairs),
+        together=jackknife(totals, ratio_of_ratios),
+        rounds=len(by_round),
+    )
+
+
+def speed_up(unit: Unit) -> float | None:
+    """How many times faster one request is in a unit: what ``Contrast.speed`` is the mean of."""
+    return faster(_TIME_PER_TOKEN, unit) or ratio(_THROUGHPUT, unit)
+
+
+def faster(measure: Measure, unit: Unit) -> float | None:
+    """How many times faster a unit's first side is, by a measure that is smaller then."""
+    return ratio(measure, unit[::-1])
+
+
+def typical(measure: Measure, records: Sequence[Record]) -> Estimate | None:
+    """The median of a cell's typical round: the geometric mean of the rounds' medians."""
+    medians = [median(measure, unit) for (unit,) in units.units(records)]
+    known = [value for value in medians if value is not None]
+    return jackknife(known, geometric_mean)
+
+
+def median(measure: Measure, records: Iterable[Record]) -> float | None:
+    """Over the requests that succeeded; None where it is not above 0 or there is no value."""
+    values = [value for record in records if record.succeeded for value in measure(record)]
+    # 0 is the time per token of an answer that arrives in one piece.
+    return (statistics.median(values) or None) if values else None
+
+
+def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
+    """The sum of the first by the sum of the second, over units with both above 0."""
+    return jackknife([pair for pair in pairs if min(pair) > 0], _ratio_of_sums)
+
+
+@dataclass(frozen=True)
+class Family(Generic[_Key]):
+    """Which claims of one report hold."""
+
+    decided: frozenset[_Key]
+    level: float
+    """The p-value that one more claim would have had to stay under."""
+
+
+def by_cell(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
+    """The records of each cell, by test case and variant."""
+    cells = defaultdict(list)
+    for record in records:
+        cells[record.case, record.variant].append(record)
+    return cells
+
+
+def decide(
+    contrasts: Mapping[tuple[str, str], Contrast], alpha: float, compared: int
+) -> Family[tuple[str, str, Question]]:
+    """Which answers hold, all of one report together.
+
+    ``contrasts`` by test case and variant; ``compared`` is how many cells the report compares,
+    those without a contrast included.
+    """
+    p_values = {
+        (*key, question): answer.p
+        for key, contrast in contrasts.items()
+        for question, answer in contrast.answers.items()
+    }
+    return holm(p_values, alpha, len(Question) * compared)
+
+
+def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
+    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979).
+
+    Whatever is true, the chance that any decided claim is wrong is at most ``alpha``. ``claims`` is
+    how many the report could make; those without a p-value cannot be decided.
+    """
+    decided: set[_Key] = set()
+    for key in sorted(p_values, key=lambda key: p_values[key]):
+        if p_values[key] > alpha / (claims - len(decided)):
+            break
+        decided.add(key)
+    return Family(frozenset(decided), alpha / max(1, claims - len(decided)))
+
+
+def ratio(measure: Measure, unit: Unit) -> float | None:
+    """Of the medians of a unit's two sides; None where one is not known."""
+    above, below = (median(measure, side) for side in unit)
+    return above / below if above is not None and below is not None else None
+
+
+def sums(unit: Unit) -> tuple[float, ...] | None:
+    """Served tokens and serving time of each side; None where one of them is 0."""
+    found = tuple(
+        float(total)
+        for side in unit
+        for total in (metrics.served_tokens(side), metrics.serving_time(side))
+    )
+    return found if min(found) > 0 else None
+
+
+def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
+    """Tokens a second of the first side by those of the second, over all ``units``."""
+    tokens, seconds, tokens_of_baseline, seconds_of_baseline = map(sum, zip(*units, strict=True))
+    return float(tokens / seconds / (tokens_of_baseline / seconds_of_baseline))
+
+
+def _mean(ratios: Iterable[float | None]) -> Estimate | None:
+    return jackknife([ratio for ratio in ratios if ratio is not None], geometric_mean)
+
+
+def _ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
+    above, below = map(sum, zip(*pairs, strict=True))
+    return float(above / below)

@@ -1,0 +1,79 @@
+"""Whether something changed from the first round to the last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from benchmark import metrics
+from benchmark.analysis import claims, units
+from benchmark.analysis.estimate import ALPHA, Estimate
+from benchmark.analysis.summary import Drift
+from benchmark.record import Record
+
+# With fewer, a straight line fits nearly everything.
+_FEWEST: Final = 5
+
+
+def drifts(
+    cells: Mapping[tuple[str, str], Sequence[Record]], baselines: Mapping[str, str | None]
+) -> tuple[Drift, ...]:
+    """For each variant, and for each one against its baseline, how its time per token drifted.
+
+    A straight line is fitted to the rounds that all test cases have, over the mean of the
+    logarithms of their medians. Holm's correction holds the chance that any drift is claimed
+    where there is none to 5 %. Empty where there are too few rounds.
+    """
+    series = {
+        variant: times
+        for variant in baselines
+        if (times := _logs(cells, variant)) and len(times) >= _FEWEST
+    }
+    found: dict[tuple[str, str | None], dict[int, float]] = {}
+    for variant, times in series.items():
+        found[variant, None] = times
+        baseline = baselines[variant]
+        if baseline in series and series[baseline].keys() == times.keys():
+            found[variant, baseline] = {
+                number: series[baseline][number] - time for number, time in times.items()
+            }
+    lines = {key: _line(times) for key, times in found.items()}
+    family = claims.holm({key: line.p for key, line in lines.items()}, ALPHA, len(lines))
+    return tuple(
+        Drift(
+            variant=variant,
+            baseline=baseline,
+            rounds=tuple(
+                (number, math.exp(log - np.mean([*times.values()])))
+                for number, log in times.items()
+            ),
+            change=lines[variant, baseline].interval(),
+            found=(variant, baseline) in family.decided,
+        )
+        for (variant, baseline), times in found.items()
+    )
+
+
+def _logs(cells: Mapping[tuple[str, str], Sequence[Record]], variant: str) -> dict[int, float]:
+    """By round, the mean over the test cases; only rounds in which all of them were measured."""
+    own = [records for (_, name), records in cells.items() if name == variant]
+    shared: dict[int, float] = {}
+    for (_, number), of_cases in units.rounds(*own).items() if own else ():
+        medians = [claims.median(metrics.TIME_PER_OUTPUT_TOKEN.values, one) for one in of_cases]
+        if all(medians):
+            shared[number] = float(np.mean([math.log(one) for one in medians if one]))
+    return shared
+
+
+def _line(logs: Mapping[int, float]) -> Estimate:
+    """The change from the first round to the last, by least squares."""
+    numbers, values = np.array([*logs], float), np.array([*logs.values()])
+    slope, start = np.polyfit(numbers, values, 1)
+    residuals = values - (slope * numbers + start)
+    length = numbers[-1] - numbers[0]
+    variance = (residuals**2).sum() / (len(logs) - 2) / ((numbers - numbers.mean()) ** 2).sum()
+    # A line takes two degrees of freedom, one more than a mean.
+    return Estimate(float(slope * length), float(math.sqrt(variance) * length), len(logs) - 1)

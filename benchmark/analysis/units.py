@@ -1,0 +1,69 @@
+"""What is independent in a ledger: rounds, or blocks of time where there are no rounds.
+
+The requests of one wave share every decoding step, and those of one round share its minute. So a
+request is no unit, and a wave may be none. Rounds are: between two rounds of a test case lie the
+turns of all others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from benchmark.config import FEWEST_ROUNDS
+from benchmark.record import Record
+
+# More blocks would leave their ends, which share a wave with the next block, a larger part of them.
+_BLOCKS: Final = 10
+_WAVES_PER_BLOCK: Final = 2
+
+Unit = tuple[Sequence[Record], ...]
+"""What each side did in one round or block."""
+
+
+def rounds(*sides: Iterable[Record]) -> dict[tuple[str, int], Unit]:
+    """The rounds that all ``sides`` have, by run and number, in their order."""
+    grouped = [_by_round(side) for side in sides]
+    common = set.intersection(*(set(of_side) for of_side in grouped))
+    return {each: tuple(of_side[each] for of_side in grouped) for each in sorted(common)}
+
+
+def units(*sides: Sequence[Record]) -> list[Unit]:
+    """Rounds, if they are enough for an interval; otherwise blocks of time, or none.
+
+    Blocks are stretches of at least two waves, as many in each side: up to ten, and none where the
+    shortest side has too few requests for three. What differs between two rounds cannot be seen in
+    them.
+    """
+    found = rounds(*sides)
+    if len(found) >= FEWEST_ROUNDS:
+        return [*found.values()]
+    ordered = [sorted(side, key=lambda record: record.sent) for side in sides]
+    count = min(_BLOCKS, *(len(side) // (_WAVES_PER_BLOCK * in_flight(side)) for side in ordered))
+    if count < FEWEST_ROUNDS:
+        return []
+    return [*zip(*(_blocks(side, count) for side in ordered), strict=True)]
+
+
+def in_flight(records: Iterable[Record]) -> int:
+    """The largest number of requests that were in flight at once; at least 1."""
+    changes = sorted(change for r in records for change in ((r.sent, 1), (r.sent + r.end, -1)))
+    now = most = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return max(1, most)
+
+
+def _by_round(records: Iterable[Record]) -> Mapping[tuple[str, int], list[Record]]:
+    grouped = defaultdict(list)
+    for record in records:
+        grouped[record.run, record.round].append(record)
+    return grouped
+
+
+def _blocks(records: Sequence[Record], count: int) -> list[Sequence[Record]]:
+    ends = [len(records) * number // count for number in range(count + 1)]
+    return [records[start:end] for start, end in pairwise(ends)]
