@@ -51,8 +51,8 @@ CASES: tuple[tuple[str, str, bool], ...] = (
 
 def config(
     cases: Iterable[tuple[str, str, bool]] = CASES,
-    requests: int = 8,
-    rounds: int = 3,
+    requests: int = 4,
+    rounds: int | Line = 6,
     output_tokens: int = 100,
     variants: Iterable[Line] = ARTICLE,
 ) -> Line:
@@ -96,12 +96,13 @@ def config(
 
 
 def ledger(configuration: Line, seed: int = 1) -> list[Line]:
-    """Every line of a whole run, a warm-up round included."""
+    """Every line of a run of the most rounds it may have, a warm-up round included."""
     chance = random.Random(seed)
-    load = configuration["load"]
+    rounds = configuration["load"]["rounds"]
+    most = rounds if isinstance(rounds, int) else rounds["at_most"]
     lines: list[Line] = []
     clock = STARTED
-    for number in range(load["rounds"] + 1):
+    for number in range(most + 1):
         for case in configuration["test_cases"]:
             took = 0.0
             for variant in configuration["variants"]:
@@ -157,8 +158,10 @@ def _part(
 ) -> Iterator[Line]:
     load = configuration["load"]
     amount = load["concurrency"] if number == 0 else load["requests"]
-    start = clock
+    # A request in flight for each slot; a slot sends its next one when its own has ended.
+    free = [clock + slot * 0.001 for slot in range(load["concurrency"])]
     for index in range(amount):
+        slot = free.index(min(free))
         chunks = _chunks(
             case["structure"], variant.get("window"), load["mean_output_tokens"], chance
         )
@@ -169,7 +172,7 @@ def _part(
             "case": case["name"],
             "round": number,
             "request": f"{case['name']}-{variant['name']}-{number}-{index}",
-            "sent": start + index % load["concurrency"] * 0.001,
+            "sent": free[slot],
             "status": 200,
             "error": None,
             "prompt_tokens": 64,
@@ -179,8 +182,7 @@ def _part(
             "chunks": chunks,
             "end": took,
         }
-        if (index + 1) % load["concurrency"] == 0:
-            start += took + 0.05
+        free[slot] += took + 0.05
 
 
 def _chunks(
