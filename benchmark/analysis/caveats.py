@@ -72,7 +72,7 @@ def _on_stopping(
         amount = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         yield (
             f"{amount} of at most {planned.at_most} rounds were measured, as many as each test "
-            f"case needed; {saved:.0%} of the measurements were saved."
+            f"case needed; {100 * saved:.0f} % of the measurements were saved."
         )
     width = planned.half_width or 0
     lacking = [case.name for case in cases if any(_vague(claim, width) for claim in _claims(case))]

@@ -61,8 +61,8 @@ class Claim:
     answer: Answer
     detectable: float
     """The smallest difference that would probably have been found: 0.06 is 6 %."""
-    rounds_needed: int | None
-    """In all, to find a difference of ``verdict.MARGIN``; None where it needs no more."""
+    more_rounds: int | None
+    """That it takes to find a difference of ``verdict.MARGIN``; None where it takes no more."""
 
 
 class Finding(Enum):

@@ -32,12 +32,12 @@ def claim(estimate: Estimate, alpha: float, level: float, *, decided: bool, roun
     if decided:
         answer = Answer.BETTER if estimate.log > 0 else Answer.WORSE
         answer = Answer.NEGLIGIBLE if interval.within(MARGIN) else answer
-    needed = estimate.units_for(MARGIN, level)
+    more = estimate.units_for(MARGIN, level) - estimate.units
     return Claim(
         interval=interval,
         answer=answer,
         detectable=estimate.detectable(level),
-        rounds_needed=needed if rounds == estimate.units < needed else None,
+        more_rounds=more if more > 0 and rounds == estimate.units else None,
     )
 
 
@@ -61,12 +61,14 @@ def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
 
 
 def too_few(rounds: int) -> Verdict:
-    """No verdict because of the number of rounds that have a value on both sides."""
-    sentence = (
-        f"No verdict: {wording.count(rounds, 'round')} with measurable requests on both sides; an "
-        f"interval needs at least {FEWEST_ROUNDS}."
+    """No verdict, though both sides were measured in this many rounds."""
+    if rounds < FEWEST_ROUNDS:
+        why = f"both were measured in {wording.count(rounds, 'round')}"
+    else:
+        why = f"too few of {rounds} rounds have requests that can be timed on both sides"
+    return Verdict(
+        Finding.TOO_FEW, f"No verdict: {why}; an interval needs at least {FEWEST_ROUNDS}."
     )
-    return Verdict(Finding.TOO_FEW, sentence)
 
 
 def judge(
@@ -95,7 +97,11 @@ def judge(
         on_cost = _in_money(cost, of) if priced else _in_tokens(cost, of)
         said = _joined(on_speed, on_cost, speed, cost)
     advice = _advice(cell, baseline, speed, cost) if advise else ""
-    return Verdict(_SPEED[speed.answer], f"{said}; {advice}." if advice else f"{said}.")
+    if advice and (cost or speed).answer is Answer.UNDECIDED:
+        said += f". {advice[:1].upper()}{advice[1:]}"
+    elif advice:
+        said += f"; {advice}"
+    return Verdict(_SPEED[speed.answer], f"{said}.")
 
 
 def _on_speed(cell: Cell, baseline: Cell, speed: Claim, by: str, named: bool) -> str:
@@ -103,7 +109,7 @@ def _on_speed(cell: Cell, baseline: Cell, speed: Claim, by: str, named: bool) ->
         return (
             f"No difference in speed{by} can be told between {cell.variant} and "
             f"{baseline.variant} ({intervals.times(speed.interval)}, 95 % interval "
-            f"{intervals.span(speed.interval)}): {_limits(speed)}"
+            f"{intervals.span(speed.interval)}{_no_proof(speed)}): {_limits(speed)}"
         )
     faster = speed.interval.point >= 1
     shown = speed.interval if faster else speed.interval.inverse
@@ -119,7 +125,9 @@ def _in_money(cost: Claim, of: str) -> str:
     ratio = cost.interval.inverse
     if cost.answer is Answer.UNDECIDED:
         low, high = _change(ratio.low - 1), _change(ratio.high - 1)
-        return f"no difference in cost can be told ({low} to {high}): {_limits(cost)}"
+        return (
+            f"no difference in cost can be told ({low} to {high}{_no_proof(cost)}): {_limits(cost)}"
+        )
     size, (near, far) = (
         abs(ratio.point - 1),
         sorted(abs(bound - 1) for bound in (ratio.low, ratio.high)),
@@ -136,7 +144,7 @@ def _in_tokens(cost: Claim, of: str) -> str:
     if cost.answer is Answer.UNDECIDED:
         return (
             "no difference in the tokens a second of all requests together can be told "
-            f"({times}, {span}): {_limits(cost)}"
+            f"({times}, {span}{_no_proof(cost)}): {_limits(cost)}"
         )
     return f"all requests together get {times} the tokens a second{of} ({span}){_trifle(cost)}"
 
@@ -153,11 +161,15 @@ def _limits(claim: Claim) -> str:
     if claim.interval.within(MARGIN):
         return f"any is within {100 * MARGIN:.0f} %"
     said = f"one under {_percent(claim.detectable)} % would probably not have been seen"
-    if not claim.interval.covers_one:
-        said = f"among all answers of this report the interval is no proof, and {said}"
-    if claim.rounds_needed is not None:
-        said += f", and {claim.rounds_needed} rounds in all would settle {100 * MARGIN:.0f} %"
+    if claim.more_rounds is not None:
+        more = wording.count(claim.more_rounds, "more round")
+        said += f", and about {more} would settle {100 * MARGIN:.0f} %"
     return said
+
+
+def _no_proof(claim: Claim) -> str:
+    """What to say of an interval that excludes "no difference" although that is not decided."""
+    return "" if claim.interval.covers_one else ", no proof among all answers of this report"
 
 
 def _trifle(claim: Claim) -> str:

@@ -93,6 +93,7 @@ def cell(variant: str, **changes: Any) -> Cell:
         "errors": 0,
         "most_frequent_error": None,
         "expected": None,
+        "missing": 0,
         "measures": {},
         "tokens_per_second": None,
         "tokens_per_second_interval": None,

@@ -6,24 +6,25 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from benchmark import metrics
 from benchmark.analysis.summarise import summarise
-from benchmark.analysis.summary import Case, Comparison, Finding, Summary
-from benchmark.config import Config
+from benchmark.analysis.summary import Answer, Case, Comparison, Finding, Summary
+from benchmark.config import Config, Rounds
 from benchmark.ledger import read_ledger
 from benchmark.record import Record
 from tests.benchmark import generated_runs as generated
 
-CONFIG = Config.model_validate(generated.config())
+RUN = generated.config(requests=8, rounds=3)
+CONFIG = Config.model_validate(RUN)
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
-    configuration = generated.config()
     folder = tmp_path_factory.mktemp("run")
-    generated.write(folder, configuration, generated.ledger(configuration))
+    generated.write(folder, RUN, generated.ledger(RUN))
     return read_ledger(folder / "ledger.jsonl")
 
 
@@ -73,7 +74,7 @@ class TestShape:
         found = case(summary, "open-ended")
         assert compared(found).verdict.finding is Finding.UNDECIDED
         assert compared(found).verdict.sentence.startswith(
-            "No difference between SD and Base can be"
+            "No difference in speed can be told between SD and Base"
         )
 
     def test_ttft_is_equal_within_noise(self, summary: Summary) -> None:
@@ -191,17 +192,23 @@ class TestCost:
             assert usd.low / usd.point == pytest.approx(speed.point / speed.high)
             assert usd.high / usd.point == pytest.approx(speed.point / speed.low)
 
-    def test_failures_make_it_less_sure(self, summary: Summary, records: list[Record]) -> None:
-        some = changed(records, lambda r: failed(r) if r.request[-1] in "04" else r)
+    def test_failures_that_differ_by_round_make_it_less_sure(
+        self, summary: Summary, records: list[Record]
+    ) -> None:
+        # Half of the second round fails, and an eighth of the others.
+        some = changed(
+            records,
+            lambda r: failed(r) if r.request[-1] in ("0246" if r.round == 2 else "0") else r,
+        )
         whole = case(summary, "repetition").cell("SD").tokens_per_second_interval
         found = case(summarise(CONFIG, some), "repetition").cell("SD").tokens_per_second_interval
         assert whole is not None
         assert found is not None
-        assert found.high < whole.low
-        assert found.high - found.low > 2 * (whole.high - whole.low)
+        assert found.point < whole.point
+        assert found.high / found.low > (whole.high / whole.low) ** 2
 
-    def test_too_few_have_none(self, records: list[Record]) -> None:
-        few = changed(records, lambda r: r if r.round == 1 and r.request[-1] < "5" else failed(r))
+    def test_too_few_rounds_have_none(self, records: list[Record]) -> None:
+        few = changed(records, lambda r: r if r.round < 3 else failed(r))
         found = case(summarise(CONFIG, few), "repetition").cell("SD")
         assert found.tokens_per_second is not None
         assert found.tokens_per_second_interval is None
@@ -241,12 +248,34 @@ class TestBroken:
         assert found.notes[0].startswith(f"{missing} was not measured at all")
         assert not found.complete
 
-    def test_too_few_requests(self, records: list[Record]) -> None:
+    def test_an_unfinished_cell_has_no_verdict_and_no_cost(self, records: list[Record]) -> None:
         few = [r for r in records if r.variant == "Base" or (r.round == 1 and r.request[-1] < "5")]
         found = case(summarise(CONFIG, few), "repetition")
-        assert compared(found).verdict.finding is Finding.TOO_FEW
-        assert "5 of SD succeeded" in compared(found).verdict.sentence
+        assert compared(found).verdict.finding is Finding.UNFINISHED
+        assert compared(found).verdict.sentence == (
+            "No verdict: 5 of 24 SD requests were recorded."
+        )
+        assert compared(found).speed is None
+        assert found.cell("SD").usd_per_million_output_tokens is None
+        assert found.cell("Base").usd_per_million_output_tokens is not None
         assert "SD: 5 of 24 requests were recorded." in found.notes
+
+    def test_too_few_rounds(self, records: list[Record]) -> None:
+        two = CONFIG.load.model_copy(update={"rounds": Rounds(at_least=2, at_most=2)})
+        config = CONFIG.model_copy(update={"load": two})
+        found = case(summarise(config, [r for r in records if r.round < 3]), "repetition")
+        assert compared(found).verdict.finding is Finding.TOO_FEW
+        assert "both were measured in 2 rounds" in compared(found).verdict.sentence
+        assert compared(found).speedup is None
+
+    def test_a_long_round_is_cut_into_blocks_and_a_note_says_so(self) -> None:
+        single = generated.config(requests=80, rounds=1)
+        config = Config.model_validate(single)
+        records = [Record(**line) for line in generated.ledger(single)]
+        found = case(summarise(config, records), "repetition")
+        assert compared(found).verdict.finding is Finding.FASTER
+        assert compared(found).cost is None
+        assert "blocks of time" in " ".join(found.notes)
 
     def test_what_llmperf_sends_beyond_what_it_was_asked_for_is_no_matter(
         self, records: list[Record]
@@ -290,6 +319,44 @@ class TestBroken:
         assert found.run is None
         assert found.started is None
         assert {compared(one).verdict.finding for one in found.cases} == {Finding.NOT_MEASURED}
+
+
+class TestTwoQuestions:
+    def test_both_are_answered(self, summary: Summary) -> None:
+        found = compared(case(summary, "repetition"))
+        assert found.speed is not None
+        assert found.cost is not None
+        assert found.speed.answer is found.cost.answer is Answer.BETTER
+        assert "and its tokens cost" in found.verdict.sentence
+
+    def test_they_can_part(self, records: list[Record]) -> None:
+        # After its last token, a request holds its place for as long again: as fast for its reader,
+        # but fewer requests in the same time.
+        held = changed(records, lambda r: replace(r, end=6 * r.end))
+        found = compared(case(summarise(CONFIG, held), "repetition"))
+        assert found.verdict.finding is Finding.FASTER
+        assert found.cost is not None
+        assert found.cost.answer is Answer.WORSE
+        assert "but its tokens cost" in found.verdict.sentence
+        assert "keep it on only where speed counts more" in found.verdict.sentence
+
+    def test_a_rehearsal_advises_nothing(self, records: list[Record]) -> None:
+        stand_in = CONFIG.model_copy(update={"stand_in": "golden endpoints"})
+        found = summarise(stand_in, records)
+        assert found.rehearsal
+        sentences = [compared(one).verdict.sentence for one in found.cases]
+        assert not any("keep" in one or "turn" in one for one in sentences)
+
+
+def test_classes_have_one_number_each(summary: Summary) -> None:
+    (structured,) = summary.overall  # open-ended is one test case, which says it itself
+    assert (structured.structure, structured.cases) == ("structured", 2)
+    assert structured.speed is not None
+    assert structured.speed.point == pytest.approx(3, rel=0.1)
+    points = [compared(case(summary, name)).speedup for name in ("repetition", "counting")]
+    assert structured.speed.point**2 == pytest.approx(
+        np.prod([point.point for point in points if point is not None])
+    )
 
 
 def test_summary_is_json(summary: Summary) -> None:

@@ -1,69 +1,187 @@
-"""Verdicts: the sentence of each finding, and what is claimed."""
+"""Verdicts: what is claimed, and the sentence that says it."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.analysis.intervals import Interval
-from benchmark.analysis.summary import Finding
-from benchmark.analysis.verdict import judge
+from benchmark.analysis.estimate import ALPHA, Estimate
+from benchmark.analysis.summary import Answer, Claim, Finding
+from benchmark.analysis.verdict import claim, judge, obstacle, too_few
 from tests.benchmark import samples
 
+SD, BASE = samples.cell("SD"), samples.cell("Base")
+ROUNDS = 6
 
-class TestVerdict:
-    GOOD = samples.cell("SD"), samples.cell("Base")
 
+def said(ratio: float, error: float, *, decided: bool, level: float = ALPHA / 20) -> Claim:
+    """A claim from six rounds, in a report of twenty claims."""
+    estimate = Estimate(math.log(ratio), error, ROUNDS)
+    return claim(estimate, ALPHA, level, decided=decided, rounds=ROUNDS)
+
+
+FASTER = said(2.9, 0.02, decided=True)
+SLOWER = said(0.5, 0.05, decided=True)
+CHEAPER = said(2.5, 0.03, decided=True)
+DEARER = said(0.9, 0.01, decided=True)
+TRIFLE = said(1.02, 0.002, decided=True)
+OPEN = said(1.02, 0.03, decided=False)
+ALIKE = said(1.0, 0.01, decided=False)
+ALONE = said(1.1, 0.03, decided=False)
+
+
+class TestClaim:
     @pytest.mark.parametrize(
-        ("interval", "finding", "sentence"),
+        ("one", "answer"),
+        [
+            (FASTER, Answer.BETTER),
+            (SLOWER, Answer.WORSE),
+            (TRIFLE, Answer.NEGLIGIBLE),
+            (OPEN, Answer.UNDECIDED),
+            (ALONE, Answer.UNDECIDED),
+        ],
+    )
+    def test_answers(self, one: Claim, answer: Answer) -> None:
+        assert one.answer is answer
+
+    @given(st.floats(-2, 2), st.floats(1e-4, 1), st.booleans())
+    def test_nothing_is_claimed_that_is_not_decided(
+        self, log: float, error: float, decided: bool
+    ) -> None:
+        estimate = Estimate(log, error, ROUNDS)
+        found = claim(estimate, ALPHA, ALPHA, decided=decided, rounds=ROUNDS)
+        assert (found.answer is Answer.UNDECIDED) == (not decided)
+        assert found.answer is not Answer.BETTER or log > 0
+        assert found.answer is not Answer.WORSE or log <= 0
+
+    def test_blocks_of_time_promise_no_rounds(self) -> None:
+        estimate = Estimate(0.0, 0.1, 10)
+        assert claim(estimate, ALPHA, ALPHA, decided=False, rounds=1).more_rounds is None
+
+    def test_what_could_have_been_seen_depends_on_how_many_claims_there_are(self) -> None:
+        alone = said(1.0, 0.03, decided=False, level=ALPHA)
+        assert alone.detectable < OPEN.detectable
+        assert (alone.more_rounds or 0) < (OPEN.more_rounds or 0)
+
+
+class TestSentence:
+    @pytest.mark.parametrize(
+        ("speed", "cost", "finding", "sentence"),
         [
             (
-                Interval(2.9, 2.7, 3.1),
-                Finding.FASTER,
-                "SD is 2.9x faster here, 95 % interval 2.7-3.1; keep it on.",
+                *(FASTER, CHEAPER, Finding.FASTER),
+                "SD is 2.9x faster for one request (95 % interval 2.8-3.1), and its tokens cost "
+                "60 % less (57-63 %); keep it on.",
             ),
             (
-                Interval(0.5, 0.4, 0.625),
-                Finding.SLOWER,
-                "SD is 2.0x slower here, 95 % interval 1.6-2.5; turn it off.",
+                *(FASTER, DEARER, Finding.FASTER),
+                "SD is 2.9x faster for one request (95 % interval 2.8-3.1), but its tokens cost "
+                "11 % more (8.3-14 %); keep it on only where speed counts more.",
             ),
             (
-                Interval(1.1, 0.9, 1.3),
-                Finding.UNDECIDED,
-                "No difference between SD and Base can be told here: "
-                "the 95 % interval 0.90-1.30 covers 1.",
+                *(SLOWER, CHEAPER, Finding.SLOWER),
+                "SD is 2.0x slower for one request (95 % interval 1.8-2.3), but its tokens cost "
+                "60 % less (57-63 %); keep it on only where money counts more.",
             ),
             (
-                Interval(1.02, 1.01, 1.03),
-                Finding.NEGLIGIBLE,
-                "SD is 1.02x faster here, 95 % interval 1.01-1.03; too little to matter.",
+                *(SLOWER, DEARER, Finding.SLOWER),
+                "SD is 2.0x slower for one request (95 % interval 1.8-2.3), and its tokens cost "
+                "11 % more (8.3-14 %); turn it off.",
             ),
             (
-                Interval(3.0, 2.99, 3.01),
-                Finding.FASTER,
-                "SD is 3.00x faster here, 95 % interval 2.99-3.01; keep it on.",
+                *(TRIFLE, OPEN, Finding.NEGLIGIBLE),
+                "SD is 1.02x faster for one request (95 % interval 1.01-1.03), too little to "
+                "matter. No difference in cost can be told (9.2 % less to 5.9 % more): one under "
+                "22 % would probably not have been seen, and about 33 more rounds would settle "
+                "5 %.",
+            ),
+            (
+                *(ALIKE, CHEAPER, Finding.UNDECIDED),
+                "No difference in speed can be told between SD and Base (1.00x, 95 % interval "
+                "0.97-1.03): any is within 5 %. Its tokens cost 60 % less (57-63 %); keep it on.",
+            ),
+            (
+                *(ALONE, None, Finding.UNDECIDED),
+                "No difference in speed can be told between SD and Base (1.10x, 95 % interval "
+                "1.02-1.19, no proof among all answers of this report): one under 22 % would "
+                "probably not have been seen, and about 33 more rounds would settle 5 %.",
             ),
         ],
     )
-    def test_sentences(self, interval: Interval, finding: Finding, sentence: str) -> None:
-        verdict = judge(*self.GOOD, interval)
+    def test_sentences(
+        self, speed: Claim, cost: Claim | None, finding: Finding, sentence: str
+    ) -> None:
+        verdict = judge(SD, BASE, speed, cost)
         assert verdict.finding is finding
         assert verdict.sentence == sentence
 
-    @given(st.floats(0.01, 100), st.floats(1, 2), st.floats(1, 2))
-    def test_a_difference_is_claimed_only_where_one_is_excluded(
-        self, point: float, below: float, above: float
-    ) -> None:
-        interval = Interval(point, point / below, point * above)
-        finding = judge(*self.GOOD, interval).finding
-        assert (finding is Finding.UNDECIDED) == (interval.low <= 1 <= interval.high)
-        assert finding is not Finding.FASTER or interval.low > 1
-        assert finding is not Finding.SLOWER or interval.high < 1
+    def test_a_rehearsal_advises_nothing(self) -> None:
+        assert judge(SD, BASE, FASTER, CHEAPER, advise=False).sentence.endswith("(57-63 %).")
+
+    def test_without_a_price_the_cost_is_told_in_tokens(self) -> None:
+        assert judge(SD, BASE, FASTER, CHEAPER, priced=False).sentence == (
+            "SD is 2.9x faster for one request (95 % interval 2.8-3.1), and all requests together "
+            "get 2.5x the tokens a second (2.3-2.7); keep it on."
+        )
+        assert (
+            "no difference in the tokens a second"
+            in judge(SD, BASE, FASTER, OPEN, priced=False).sentence.lower()
+        )
 
     def test_where_there_are_several_baselines_the_sentence_says_which_one(self) -> None:
         cell, baseline = samples.cell("k7-b8"), samples.cell("Base-b8")
-        verdict = judge(cell, baseline, Interval(0.5, 0.4, 0.625), name_baseline=True)
-        assert verdict.sentence == (
-            "k7-b8 is 2.0x slower than Base-b8 here, 95 % interval 1.6-2.5; turn it off."
+        assert judge(cell, baseline, SLOWER, DEARER, name_baseline=True).sentence == (
+            "k7-b8 is 2.0x slower than Base-b8 for one request (95 % interval 1.8-2.3), and its "
+            "tokens cost 11 % more than those of Base-b8 (8.3-14 %); turn it off."
         )
+
+    def test_errors_come_before_the_advice(self) -> None:
+        failing = samples.cell("SD", errors=3)
+        assert judge(failing, BASE, FASTER, CHEAPER).sentence.endswith(
+            "look into its errors before you keep it on."
+        )
+
+    @given(*[st.sampled_from([FASTER, SLOWER, TRIFLE, OPEN, ALIKE, ALONE])] * 2)
+    def test_advice_never_contradicts_an_answer(self, speed: Claim, cost: Claim) -> None:
+        sentence = judge(SD, BASE, speed, cost).sentence
+        answers = {speed.answer, cost.answer}
+        assert ("eep it on" in sentence) == (Answer.BETTER in answers)
+        only_worse = Answer.WORSE in answers and Answer.BETTER not in answers
+        assert ("urn it off" in sentence) == only_worse
+
+
+class TestNoVerdict:
+    @pytest.mark.parametrize(
+        ("changes", "finding", "sentence"),
+        [
+            ({"requests": 0, "expected": 24, "missing": 24}, Finding.NOT_MEASURED, "not measured"),
+            (
+                {"requests": 16, "expected": 48, "missing": 32},
+                Finding.UNFINISHED,
+                "No verdict: 16 of 48 SD requests were recorded.",
+            ),
+            (
+                {"errors": 13, "most_frequent_error": "HTTP 503"},
+                Finding.FAILED,
+                "No verdict: 13 of 24 SD requests failed (HTTP 503).",
+            ),
+        ],
+    )
+    def test_obstacles(self, changes: dict[str, Any], finding: Finding, sentence: str) -> None:
+        found = obstacle(samples.cell("SD", **changes), BASE)
+        assert found is not None
+        assert found.finding is finding
+        assert sentence in found.sentence
+
+    def test_a_whole_cell_is_none(self) -> None:
+        assert obstacle(SD, BASE) is None
+
+    def test_too_few_rounds(self) -> None:
+        assert too_few(1).sentence == (
+            "No verdict: both were measured in 1 round; an interval needs at least 3."
+        )
+        assert "too few of 6 rounds" in too_few(6).sentence
