@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 from typing import Final
 
 MISSING: Final = "-"
 NAME_WIDTH: Final = 20
+
+_PER_CENT: Final = re.compile(r"(?<=\d) (?=%)")
 
 
 def milliseconds(seconds: float | None) -> str:
@@ -28,6 +31,19 @@ def dollars(usd: float | None) -> str:
     if usd is None:
         return MISSING
     return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
+
+
+def change(ratio: float) -> str:
+    """A ratio to what was before, as a change: ``+4.2 %``, with a minus sign where it is less."""
+    percent = 100 * (ratio - 1)
+    digits = 0 if abs(percent) >= 10 else 1
+    # Adding 0 makes a rounded -0 positive.
+    return f"{round(percent, digits) + 0:+.{digits}f} %".replace("-", "\N{MINUS SIGN}")
+
+
+def unbroken(text: str) -> str:
+    """The text with a no-break space before each per cent sign."""
+    return _PER_CENT.sub("\N{NO-BREAK SPACE}", text)
 
 
 def duration(seconds: float) -> str:

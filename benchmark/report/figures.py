@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 
 from benchmark import metrics, wording
-from benchmark.report.plots import against_llmperf, canvas, over_time, per_case, per_step
+from benchmark.report.plots import (
+    against_llmperf,
+    canvas,
+    over_rounds,
+    over_time,
+    per_case,
+    per_step,
+)
 from benchmark.report.results import Results
 
 
@@ -103,6 +110,14 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
                 "USD per million output tokens",
             ),
         )
+    yield _Figure(
+        "drift",
+        "Drift over the run",
+        "A dot is a round, over all test cases, against the mean of the run. Beside each name "
+        "stands the change from the first round to the last, by a straight line. Bold, with a "
+        "full line: more than chance.",
+        lambda: over_rounds.paint(run),
+    )
 
 
 def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:

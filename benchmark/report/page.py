@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,25 +11,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchmark import metrics, palette, wording
-from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import TOLERANCE
-from benchmark.analysis.intervals import Interval
-from benchmark.analysis.summary import SUMMARY, Case, Finding, Summary, Verdict
+from benchmark.analysis.summary import SUMMARY
 from benchmark.config import FEWEST_ROUNDS, Variant
-from benchmark.report import figures, results, tables
+from benchmark.report import answers, figures, results, tables, verdicts
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
 
 REPORT: Final = "report.html"
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-
-_FOUND: Final = (
-    (Finding.FASTER, "{} is faster in"),
-    (Finding.SLOWER, "{} is slower in"),
-    (Finding.NEGLIGIBLE, "the difference is too small to matter in"),
-    (Finding.UNDECIDED, "no difference can be told in"),
-)
+_HYPHEN: Final = re.compile(r"(?<=\d)-(?=\d)")
 
 
 def write_report(run_dir: Path) -> Path:
@@ -54,16 +44,18 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
+    environment.filters["unbroken"] = _unbroken
     page = environment.get_template("report.html.j2")
     style = environment.get_template("report.css.j2")
-    headline, said = _headline(run.summary)
+    headline, said = verdicts.headline(run.summary)
     return page.render(
         run=run,
         summary=run.summary,
         cost=run.config.cost,
         headline=headline,
         said=said,
-        verdicts=tuple(_verdicts(run.summary)),
+        means=tuple(answers.means(run.summary)),
+        verdicts=tuple(verdicts.lines(run.summary)),
         drawings=drawings,
         tables=tables.tables(run),
         roles={name: colour.role for name, colour in palette.of(run.summary.variants).items()},
@@ -75,7 +67,6 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         missing=wording.MISSING,
         fewest=FEWEST_ROUNDS,
         period=wording.period,
-        times=intervals.times,
         dollars=wording.dollars,
         style=Markup(
             style.render(
@@ -87,100 +78,16 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
     )
 
 
+def _unbroken(text: str) -> str:
+    """The text with nothing in it at which a line may end inside a figure, an interval or a date.
+
+    Browsers break after a hyphen between digits unless a word joiner follows.
+    """
+    return _HYPHEN.sub("-\N{WORD JOINER}", wording.unbroken(text))
+
+
 def _variables(colours: dict[str, str]) -> Markup:
     return Markup(" ".join(f"--{role}: {colour};" for role, colour in colours.items()))
-
-
-def _headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
-    """The heading, and below it a line for each variant where several are compared."""
-    findings: dict[str, Counter[Finding]] = defaultdict(Counter)
-    for case in summary.cases:
-        for cell, comparison in case.compared:
-            findings[cell.variant][comparison.verdict.finding] += 1
-    cases = wording.count(len(summary.cases), "test case")
-    said = [_tell(variant, found) for variant, found in findings.items()]
-    if not said:
-        return f"{summary.subject} in {cases}", ()
-    if len(said) > 1:
-        return f"{len(said)} variants compared in {cases}", tuple(said)
-    return f"{said[0][:1].upper()}{said[0][1:]} of {cases}", ()
-
-
-def _tell(variant: str, found: Counter[Finding]) -> str:
-    """The findings on one variant, counted: ``SD is faster in 2, slower in 1``."""
-    parts = [f"{words.format(variant)} {found[one]}" for one, words in _FOUND if found[one]]
-    if without := sum(found[one] for one in found if not one.decided):
-        parts.append(f"{variant} has no verdict in {without}")
-    return ", ".join(parts).replace(f", {variant} is slower", ", slower")
-
-
-@dataclass(frozen=True)
-class _Bar:
-    """Where the parts of a speed-up's bar begin on a logarithmic scale, and how long they are.
-
-    All in percent of the scale: the interval, the stem from 1x to the point, the point, and 1x.
-    """
-
-    low: float
-    width: float
-    stem: float
-    stem_width: float
-    point: float
-    one: float
-
-
-@dataclass(frozen=True)
-class _Line:
-    """The verdict on one variant in one test case."""
-
-    case: Case
-    variant: str
-    """Empty where the case has one verdict only, whose sentence says the name."""
-    verdict: Verdict
-    times: str
-    bar: _Bar | None
-    colour: str
-    """Role of the colour of the faster variant."""
-    notes: tuple[str, ...]
-
-
-def _verdicts(summary: Summary) -> Iterator[_Line]:
-    colours = palette.of(summary.variants)
-    lines = [(case, *pair) for case in summary.cases for pair in case.compared]
-    shown = [found.speedup for _, _, found in lines if found.verdict.finding.decided]
-    place = _scale([interval for interval in shown if interval])
-    for case, cell, found in lines:
-        finding = found.verdict.finding
-        speedup = found.speedup if finding.decided else None
-        faster = {Finding.FASTER: cell.variant, Finding.SLOWER: found.baseline}.get(finding)
-        yield _Line(
-            case=case,
-            variant=cell.variant if len(case.compared) > 1 else "",
-            verdict=found.verdict,
-            times=intervals.times(speedup) if speedup else wording.MISSING,
-            bar=_bar(speedup, place) if speedup else None,
-            colour=colours[faster].role if faster else "muted",
-            notes=case.notes if cell is case.compared[-1][0] else (),
-        )
-
-
-def _scale(shown: list[Interval]) -> Callable[[float], float]:
-    low = min([0.8, *(interval.low for interval in shown)]) / 1.05
-    high = max([1.25, *(interval.high for interval in shown)]) * 1.05
-    return lambda ratio: round(100 * math.log(ratio / low) / math.log(high / low), 2)
-
-
-def _bar(interval: Interval, place: Callable[[float], float]) -> _Bar:
-    low, high = place(interval.low), place(interval.high)
-    point, one = place(interval.point), place(1.0)
-    return _Bar(
-        low=low,
-        width=round(high - low, 2),
-        stem=min(point, one),
-        stem_width=round(abs(point - one), 2),
-        point=point,
-        one=one,
-    )
 
 
 def _settings(run: Results) -> Iterator[tuple[str, str]]:

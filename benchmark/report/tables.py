@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,9 +11,10 @@ from typing import Final
 from benchmark import metrics, wording
 from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import Check
-from benchmark.analysis.intervals import Interval
 from benchmark.analysis.summary import Case, Cell
 from benchmark.metrics import Metric
+from benchmark.names import WARM_UP
+from benchmark.report import answers
 from benchmark.report.results import Results
 
 _PERCENTILES: Final = ("p50", "p90", "p99")
@@ -47,19 +49,18 @@ class Table:
 
 def tables(run: Results) -> tuple[Table, ...]:
     """Every table of figures: of single requests, of all together, of the comparisons."""
+    priced = answers.priced(run.summary)
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
     others = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
+    medians = [metric for metric in latencies if metric.percentiles]
     cases = run.summary.cases
     every = [(case, case.cells) for case in cases]
     compared = [(case, [cell for cell, _ in case.compared]) for case in cases if case.compared]
     found = [
         _table("Latency", map(_of_metric, latencies), every),
         _table("Throughput and tokens of a request", map(_of_metric, others), every),
-        _table(
-            "All requests together",
-            (REQUESTS, TOKENS_PER_STEP, _together(priced=run.config.cost is not None)),
-            every,
-        ),
+        _table("All requests together", (_requests(run), _together(priced=priced)), every),
+        _table("The median of a typical round, 95 % interval", map(_of_median, medians), every),
     ]
     if compared:
         title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
@@ -80,28 +81,28 @@ def of_metric(metric: Metric, percentiles: tuple[str, ...], title: str) -> Group
     return Group(title, percentiles, texts)
 
 
-def _speedup(interval: Interval | None) -> str:
-    """A speed-up with its bounds: ``2.9x (2.7-3.1)``."""
-    if interval is None:
-        return wording.MISSING
-    return f"{intervals.times(interval)} ({intervals.span(interval)})"
-
-
-def _requests(cell: Cell) -> tuple[str, str]:
-    missing = "" if cell.complete else f" of {cell.expected}"
-    return f"{cell.requests}{missing}", str(cell.errors)
-
-
-REQUESTS: Final = Group("Requests", ("sent", "failed"), _requests)
 TOKENS_PER_STEP: Final = Group(
     "tokens",
-    ("per step",),
+    ("a step",),
     lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
 )
 
 
 def _of_metric(metric: Metric) -> Group:
     return of_metric(metric, _PERCENTILES, metric.heading)
+
+
+def _of_median(metric: Metric) -> Group:
+    """The bounds alone: the point of a typical round is not quite the p50 of all requests."""
+
+    def texts(cell: Cell) -> list[str]:
+        sample = cell.measure(metric)
+        if sample is None or sample.typical is None:
+            return [wording.MISSING]
+        low, high = (_written(metric, bound) for bound in (sample.typical.low, sample.typical.high))
+        return [f"{low}-{high}"]
+
+    return Group(metric.heading, ("p50",), texts)
 
 
 def _written(metric: Metric, value: float) -> str:
@@ -133,6 +134,20 @@ def _table(
     )
 
 
+def _requests(run: Results) -> Group:
+    rounds = defaultdict(set)
+    for record in run.records:
+        if record.round != WARM_UP:
+            rounds[record.case, record.variant].add(record.round)
+
+    def texts(cell: Cell) -> list[str]:
+        of = "" if cell.complete else f" of {cell.expected}"
+        measured = len(rounds[cell.test_case, cell.variant])
+        return [str(measured), f"{cell.requests}{of}", str(cell.errors)]
+
+    return Group("Requests", ("rounds", "sent", "failed"), texts)
+
+
 def _together(*, priced: bool) -> Group:
     def texts(cell: Cell) -> Iterator[str]:
         yield intervals.estimate(
@@ -144,9 +159,17 @@ def _together(*, priced: bool) -> Group:
                 cell.usd_per_million_output_tokens_interval,
                 wording.dollars,
             )
+        steps = cell.steps
+        yield intervals.estimate(
+            steps.mean if steps else None, steps.interval if steps else None, wording.significant
+        )
 
-    columns = ("tokens/s", "USD per M tokens") if priced else ("tokens/s",)
-    return Group("Together, 95 % interval", columns, lambda cell: tuple(texts(cell)))
+    usd = ("USD per M tokens",) if priced else ()
+    return Group(
+        "Together, 95 % interval",
+        ("tokens/s", *usd, "tokens a step"),
+        lambda cell: tuple(texts(cell)),
+    )
 
 
 def _comparisons(run: Results) -> tuple[Group, ...]:
@@ -164,7 +187,8 @@ def _comparisons(run: Results) -> tuple[Group, ...]:
         found = cell.comparison
         assert found is not None
         by = (found.by_time_per_output_token, found.by_end_to_end, found.by_throughput)
-        return [_speedup(interval) for interval in by]
+        together = found.cost.interval if found.cost else None
+        return [str(answers.speed(interval)) for interval in (*by, together)]
 
     def published(cell: Cell) -> str:
         return wording.milliseconds(run.published.medians.get((cell.test_case, cell.variant)))
@@ -172,7 +196,11 @@ def _comparisons(run: Results) -> tuple[Group, ...]:
     ends = ("baseline", "variant")
     return (
         Group("Baseline", ("",), lambda cell: [pair(cell)[0].variant]),
-        Group("Speed-up, 95 % interval", ("TPOT", "E2E", "throughput of a request"), speedups),
+        Group(
+            "Speed-up, 95 % interval",
+            ("TPOT", "E2E", "throughput of a request", "of all together"),
+            speedups,
+        ),
         Group("TPOT p50, ms", ends, lambda cell: [tpot.texts(one)[0] for one in pair(cell)]),
         Group("llmperf p50, ms", ends, lambda cell: [published(one) for one in pair(cell)]),
     )

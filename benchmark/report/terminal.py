@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from benchmark import metrics, wording
-from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.analysis.summarise import summarise_ledgers
-from benchmark.analysis.summary import Cell, Summary
+from benchmark.analysis.summary import Answer, Cell, Claim, Summary
 from benchmark.record import Record
-from benchmark.report import results, tables
+from benchmark.report import answers, results, tables
+from benchmark.report.answers import Written
 from benchmark.report.results import Results
 from benchmark.report.tables import Group
 
@@ -63,6 +63,7 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
     parts = [
         *(line for text in heading for line in _wrapped(text, width)),
         *_tables(summary, width),
+        *_means(summary, width),
         *_verdicts(summary, width),
         "",
         *(line for note in notes for line in _wrapped(f"* {note}", width, indent=2)),
@@ -75,8 +76,9 @@ def _heading(run: Results) -> Iterator[str]:
     lengths = f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
     if any(case.prompts for case in run.config.test_cases):
         lengths = f"prompts of a file, at most {load.mean_output_tokens} tokens out"
+    what = "Rehearsal of " if run.summary.rehearsal else ""
     yield (
-        f"{run.config.experiment}: {run.summary.subject}, on {run.config.model} "
+        f"{what}{run.config.experiment}: {run.summary.subject}, on {run.config.model} "
         f"at concurrency {load.concurrency}"
     )
     yield (
@@ -102,18 +104,18 @@ def _tables(summary: Summary, width: int) -> Iterator[str]:
     left = _labels(summary)
     columns = [_written(group, cells) for group in _groups(summary)]
     starts = _starts(summary)
-    last = [_speedups(cells)] if any(cell.comparison for cell in cells) else []
+    last = _answers(cells, answers.priced(summary))
     while columns or last:
         room = width - sum(column.width for column in (*left, *last))
-        shown = _fitting(columns, room)
+        shown = _fitting(columns, room, at_least=0 if last else 1)
         columns = columns[len(shown) :]
         yield from _table([*left, *shown, *last], starts, width)
         last = []
 
 
-def _fitting(columns: Sequence[_Column], room: int) -> Sequence[_Column]:
-    """As many of the columns as there is room for, and one at least."""
-    for number in range(1, len(columns)):
+def _fitting(columns: Sequence[_Column], room: int, at_least: int) -> Sequence[_Column]:
+    """As many of the columns as there is room for."""
+    for number in range(at_least, len(columns)):
         if sum(column.width for column in columns[: number + 1]) > room:
             return columns[:number]
     return columns
@@ -144,9 +146,9 @@ def _labels(summary: Summary) -> list[_Column]:
         names += [wording.short(case.name), below, *[""] * len(case.cells)][: len(case.cells)]
         variants += [wording.short(cell.variant) for cell in case.cells]
     # Aligned to the left, so the gap is on the right.
-    gap = " "
+    gap = " " * _GAP
     return [
-        _Column(("", f"{'test case':<{wording.NAME_WIDTH}}{gap}"), tuple(n + gap for n in names)),
+        _Column(("", f"test case{gap}"), tuple(name + gap for name in names)),
         _Column(("", ""), tuple(variants)),
     ]
 
@@ -190,23 +192,53 @@ def _written(group: Group, cells: Sequence[Cell]) -> _Column:
     )
 
 
-def _speedups(cells: Sequence[Cell]) -> _Column:
+def _answers(cells: Sequence[Cell], priced: bool) -> list[_Column]:
+    """What each compared cell is against its baseline; a column for each question with answers."""
+    found = [cell.comparison for cell in cells]
     gap = " " * _GAP
-    return _Column(("", f"{gap}speed-up, 95 %"), tuple(gap + _speedup(cell) for cell in cells))
+    columns = []
+    if any(found):
+        texts = [_speed(one.speed) if one else "" for one in found]
+        columns.append(_Column(("", f"{gap}speed-up, 95 %"), tuple(gap + text for text in texts)))
+    if any(one.cost for one in found if one):
+        heads = ("cost of", "a token") if priced else ("times the", "tokens/s")
+        texts = [_cost(one.cost, priced) if one else "" for one in found]
+        columns.append(_Column((gap + heads[0], gap + heads[1]), tuple(gap + t for t in texts)))
+    return columns
 
 
-def _speedup(cell: Cell) -> str:
-    found = cell.comparison
-    if found is None:
-        return ""
-    if found.speedup is None or not found.verdict.finding.decided:
+def _speed(claim: Claim | None) -> str:
+    if claim is None:
         return "no verdict"
-    return f"{intervals.times(found.speedup):>5}  {intervals.span(found.speedup)}"
+    written = answers.speed(claim.interval)
+    return f"{_figure(claim, written):<6} {written.bounds}"
+
+
+def _cost(claim: Claim | None, priced: bool) -> str:
+    if claim is None:
+        return f"{wording.MISSING:>5}"
+    return _figure(claim, answers.cost(claim.interval, priced=priced))
+
+
+def _figure(claim: Claim, written: Written) -> str:
+    return f"{written.figure:>5}" + ("?" if claim.answer is Answer.UNDECIDED else "")
+
+
+def _means(summary: Summary, width: int) -> Iterator[str]:
+    means = [*answers.means(summary)]
+    labels = [f"{mean.variant} over {mean.of}:" for mean in means]
+    together = "cost of a token" if answers.priced(summary) else "tokens/s together"
+    for mean, label in zip(means, labels, strict=True):
+        text = f"{mean.speed} for one request, {together} {mean.cost}"
+        yield from _wrapped(f"{label:<{max(map(len, labels))}} {text}", width, indent=2)
+    if means:
+        yield ""
 
 
 def _verdicts(summary: Summary, width: int) -> Iterator[str]:
+    longest = max((len(wording.short(case.name)) for case in summary.cases), default=0)
     for case in summary.cases:
-        label = f"{wording.short(case.name):<{wording.NAME_WIDTH}}  "
+        label = f"{wording.short(case.name):<{longest}}  "
         for _, comparison in case.compared:
             yield from _wrapped(label + comparison.verdict.sentence, width, indent=len(label))
 
@@ -229,10 +261,22 @@ def _case_notes(summary: Summary) -> Iterator[str]:
 
 
 def _explanations(summary: Summary) -> Iterator[str]:
-    text = "TPOT is the true time per output token"
-    if any(case.compared for case in summary.cases):
-        text += "; the speed-up says how many times faster a variant is than its baseline"
-    yield f"{text}."
+    compared = [found for case in summary.cases for _, found in case.compared]
+    text = "TPOT is the true time per output token."
+    if compared:
+        text += " The speed-up is that of one request over the baseline."
+    if any(found.cost for found in compared):
+        what = "cost of a token is" if answers.priced(summary) else "tokens/s are"
+        text += f" The {what} of all requests together, against the baseline."
+    claims = [claim for found in compared for claim in (found.speed, found.cost) if claim]
+    if any(claim.answer is Answer.UNDECIDED for claim in claims):
+        text += ' "?": no difference can be told.'
+    yield text
+    if any(answers.means(summary)):
+        yield (
+            "Over several test cases: the geometric mean with its 95 % interval, of these test "
+            "cases, not of prompts in general."
+        )
 
 
 def _checks(run: Results) -> Iterator[str]:
@@ -253,4 +297,5 @@ def _checks(run: Results) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    return textwrap.wrap(text, width, subsequent_indent=" " * indent)
+    lines = textwrap.wrap(wording.unbroken(text), width, subsequent_indent=" " * indent)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

@@ -23,7 +23,9 @@ from benchmark.report.results import Results
 # More dots on a curve cannot be told apart, but make the page heavy.
 _DOTS: Final = 250
 _WAVES: Final = 60
+_MARKED: Final = 15
 
+_MARGIN: Final = 0.03  # of the time, before the first request and after the last
 _LINE: Final = 18  # points of height for the name of a curve
 
 # A piece of the curve's line, in front of its name.
@@ -51,13 +53,13 @@ def paint(run: Results, metric: Metric) -> Figure:
         raise canvas.NothingToDraw("no request of a headline case gave this measure")
     figure = canvas.figure(height=max(290, _LINE * len(curves)))
     axes = figure.add_subplot()
-    unit, seconds = _time_unit(max(x for curve in curves for x, _ in curve.dots))
+    last = max(x for curve in curves for x, _ in curve.dots)
+    unit, seconds = _time_unit(last)
     top = 1.12 * max(y for curve in curves for _, y in curve.dots)
     for curve in curves:
         _paint_curve(axes, curve, seconds)
     axes.set_ylim(0, top)
-    axes.set_xlim(left=0)
-    axes.margins(x=0.01)
+    axes.set_xlim(-_MARGIN * last / seconds, (1 + _MARGIN) * last / seconds)
     axes.set_xlabel(f"{unit} since the first request")
     axes.set_ylabel(f"{metric.title.lower()}, {metric.printed}")
     axes.grid(visible=False, axis="x")
@@ -96,9 +98,7 @@ def _waves(rounds: Sequence[Sequence[Point]], concurrency: int) -> Iterator[Poin
     # Requests sent together wait for each other in one batch, so their median is one observation.
     # In a long run several waves make one point.
     size = concurrency * math.ceil(sum(map(len, rounds)) / (_WAVES * concurrency))
-    for index, requests in enumerate(filter(None, rounds)):
-        if index:
-            yield math.nan, math.nan  # nothing was measured between two rounds, so no line
+    for requests in rounds:
         for start in range(0, len(requests), size):
             wave = requests[start : start + size]
             yield median(x for x, _ in wave), median(y for _, y in wave)
@@ -121,14 +121,17 @@ def _paint_curve(axes: Axes, curve: _Curve, seconds: float) -> None:
         linewidths=0.8,
         facecolors=colour if solid else "none",
         edgecolors=colour,
-        alpha=0.45,
+        alpha=0.35,
     )
     axes.plot(
         [x / seconds for x, _ in curve.waves],
         [y for _, y in curve.waves],
         color=colour,
-        linewidth=2,
+        linewidth=1.6,
         linestyle="-" if solid else (0, (4, 2)),
+        marker=curve.colour.marker if len(curve.waves) <= _MARKED else "",
+        markersize=6,
+        markerfacecolor=colour if solid else canvas.PAPER,
     )
 
 

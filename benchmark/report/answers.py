@@ -1,0 +1,72 @@
+"""How the two answers of a comparison are written: alike in the table and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmark import wording
+from benchmark.analysis import intervals
+from benchmark.analysis.intervals import Interval
+from benchmark.analysis.summary import Summary
+
+
+@dataclass(frozen=True)
+class Written:
+    """A figure and the bounds of its interval; both empty where it is not known."""
+
+    figure: str
+    bounds: str
+
+    def __str__(self) -> str:
+        return f"{self.figure} ({self.bounds})" if self.bounds else wording.MISSING
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The answers over several test cases."""
+
+    of: str
+    """What it stands for: ``6 structured test cases``."""
+    variant: str
+    speed: Written
+    cost: Written
+
+
+def speed(interval: Interval | None) -> Written:
+    """How many times faster one request is: ``2.9x``, ``2.7-3.1``."""
+    if interval is None:
+        return Written("", "")
+    return Written(intervals.times(interval), intervals.span(interval))
+
+
+def cost(interval: Interval | None, *, priced: bool) -> Written:
+    """What a token costs against the baseline's: ``-66 %``, ``-68 to -64 %``.
+
+    ``interval``: how many times more tokens a second all requests together get. Where no price is
+    known, that is written.
+    """
+    if interval is None or not priced:
+        return speed(interval)
+    ratio = interval.inverse
+    low, high = (wording.change(bound) for bound in (ratio.low, ratio.high))
+    return Written(wording.change(ratio.point), f"{low.removesuffix(' %')} to {high}")
+
+
+def priced(summary: Summary) -> bool:
+    """Whether the price of a token is known."""
+    return summary.cost_denominator is not None
+
+
+def means(summary: Summary) -> Iterator[Mean]:
+    """One number for each variant and class of test cases that has more than one."""
+    for found in summary.overall:
+        if found.speed is None and found.cost is None:
+            continue
+        structure = f"{found.structure} " if found.structure else ""
+        yield Mean(
+            of=wording.count(found.cases, f"{structure}test case"),
+            variant=found.variant,
+            speed=speed(found.speed),
+            cost=cost(found.cost, priced=priced(summary)),
+        )

@@ -1,0 +1,177 @@
+"""What the page says first: the headline, and for each comparison its two answers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from benchmark import palette, wording
+from benchmark.analysis.intervals import Interval
+from benchmark.analysis.summary import Answer, Case, Cell, Claim, Comparison, Summary, Verdict
+from benchmark.report import answers
+from benchmark.report.answers import Written
+
+_SPEED: Final = {Answer.BETTER: "is faster", Answer.WORSE: "is slower"}
+_COST: Final = {Answer.BETTER: "costs less", Answer.WORSE: "costs more"}
+_TOGETHER: Final = {Answer.BETTER: "gets more tokens/s", Answer.WORSE: "gets fewer tokens/s"}
+_MUTED: Final = "muted"
+_ORDER: Final = (*Answer, None)
+
+Phrase = tuple[str, str]
+"""Subject and predicate."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Where the parts of an interval's bar begin on a logarithmic scale, and how long they are.
+
+    All in percent of the scale: the interval, the stem from 1x to the point, the point, and 1x.
+    """
+
+    low: float
+    width: float
+    stem: float
+    stem_width: float
+    point: float
+    one: float
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The answer to one question."""
+
+    question: str
+    written: Written
+    bar: Bar
+    colour: str
+    """Role of the colour of the better variant."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The verdict on one variant in one test case."""
+
+    case: Case
+    variant: str
+    """Empty where the case has one verdict only, whose sentence says the name."""
+    verdict: Verdict
+    answers: tuple[Shown, ...]
+    """Empty where there is no verdict."""
+    notes: tuple[str, ...]
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it has no difference to tell that matters."""
+        return all(shown.colour == _MUTED for shown in self.answers)
+
+
+def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
+    """The heading, and below it a line for each variant where several are compared."""
+    found: dict[str, list[Comparison]] = defaultdict(list)
+    for case in summary.cases:
+        for cell, comparison in case.compared:
+            found[cell.variant].append(comparison)
+    cases = wording.count(len(summary.cases), "test case")
+    said = [_told(variant, own, answers.priced(summary)) for variant, own in found.items()]
+    if len(said) == 1:
+        text = _sentence(said[0], f" of {cases}")
+    elif said:
+        text = f"{len(said)} variants compared in {cases}"
+    else:
+        text = f"{summary.subject} in {cases}"
+    lines = tuple(_sentence(one) for one in said) if len(said) > 1 else ()
+    return f"Rehearsal: {text}" if summary.rehearsal else text, lines
+
+
+def lines(summary: Summary) -> Iterator[Line]:
+    """A line for each comparison, all drawn on one scale."""
+    compared = [(case, *pair) for case in summary.cases for pair in case.compared]
+    claims = [claim for _, _, found in compared for claim in (found.speed, found.cost) if claim]
+    place = _scale([claim.interval for claim in claims])
+    for case, cell, found in compared:
+        yield Line(
+            case=case,
+            variant=cell.variant if len(case.compared) > 1 else "",
+            verdict=found.verdict,
+            answers=tuple(_shown(summary, cell, found, place)),
+            notes=case.notes if cell is case.compared[-1][0] else (),
+        )
+
+
+def _told(variant: str, found: list[Comparison], priced: bool) -> Counter[Phrase]:
+    """How often each thing is found of a variant, the best first."""
+    pairs = Counter(
+        (one.speed.answer if one.speed else None, one.cost.answer if one.cost else None)
+        for one in found
+    )
+    phrases: Counter[Phrase] = Counter()
+    for speed, cost in sorted(pairs, key=lambda pair: [_ORDER.index(one) for one in pair]):
+        phrases[_phrase(variant, speed, cost, priced)] += pairs[speed, cost]
+    return phrases
+
+
+def _phrase(variant: str, speed: Answer | None, cost: Answer | None, priced: bool) -> Phrase:
+    if speed is None:
+        return variant, "has no verdict"
+    words = (_SPEED.get(speed), (_COST if priced else _TOGETHER).get(cost) if cost else None)
+    if said := [word for word in words if word]:
+        return variant, (" and " if speed is cost else " but ").join(said)
+    if Answer.UNDECIDED in (speed, cost):
+        return "no difference", "can be told"
+    return "the difference", "is too small to matter"
+
+
+def _sentence(told: Counter[Phrase], total: str = "") -> str:
+    """``SD is faster and costs less in 6 of 10 test cases; no difference can be told in 4``."""
+    text, before = "", ""
+    for (subject, predicate), amount in told.items():
+        if not text:
+            # A name stays as it is.
+            start = subject.capitalize() if " " in subject else subject
+            text = f"{start} {predicate} in {amount}{total}"
+        elif subject == before:
+            text += f", {predicate} in {amount}"
+        else:
+            text += f"; {subject} {predicate} in {amount}"
+        before = subject
+    return text
+
+
+def _shown(
+    summary: Summary, cell: Cell, found: Comparison, place: Callable[[float], float]
+) -> Iterator[Shown]:
+    priced = answers.priced(summary)
+    colours = palette.of(summary.variants)
+
+    def shown(question: str, claim: Claim, written: Written) -> Shown:
+        better = {Answer.BETTER: cell.variant, Answer.WORSE: found.baseline}.get(claim.answer)
+        colour = colours[better].role if better else _MUTED
+        return Shown(question, written, _bar(claim.interval, place), colour)
+
+    if found.speed:
+        yield shown("speed", found.speed, answers.speed(found.speed.interval))
+    if found.cost:
+        question = "cost" if priced else "tokens/s"
+        yield shown(question, found.cost, answers.cost(found.cost.interval, priced=priced))
+
+
+def _scale(shown: list[Interval]) -> Callable[[float], float]:
+    low = min([0.8, *(interval.low for interval in shown)]) / 1.05
+    high = max([1.25, *(interval.high for interval in shown)]) * 1.05
+    return lambda ratio: round(100 * math.log(ratio / low) / math.log(high / low), 2)
+
+
+def _bar(interval: Interval, place: Callable[[float], float]) -> Bar:
+    low, high = place(interval.low), place(interval.high)
+    point, one = place(interval.point), place(1.0)
+    return Bar(
+        low=low,
+        width=round(high - low, 2),
+        stem=min(point, one),
+        stem_width=round(abs(point - one), 2),
+        point=point,
+        one=one,
+    )
