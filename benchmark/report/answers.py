@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from benchmark import wording
 from benchmark.analysis import intervals
@@ -22,6 +23,9 @@ class Written:
         return f"{self.figure} ({self.bounds})" if self.bounds else wording.MISSING
 
 
+UNKNOWN: Final = Written("", "")
+
+
 @dataclass(frozen=True)
 class Mean:
     """The answers over several test cases."""
@@ -36,7 +40,7 @@ class Mean:
 def speed(interval: Interval | None) -> Written:
     """How many times faster one request is: ``2.9x``, ``2.7-3.1``."""
     if interval is None:
-        return Written("", "")
+        return UNKNOWN
     return Written(intervals.times(interval), intervals.span(interval))
 
 

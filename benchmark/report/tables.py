@@ -58,9 +58,9 @@ def tables(run: Results) -> tuple[Table, ...]:
     compared = [(case, [cell for cell, _ in case.compared]) for case in cases if case.compared]
     found = [
         _table("Latency", map(_of_metric, latencies), every),
+        _table("The median latency of a typical round", map(_of_median, medians), every),
         _table("Throughput and tokens of a request", map(_of_metric, others), every),
         _table("All requests together", (_requests(run), _together(priced=priced)), every),
-        _table("The median of a typical round, 95 % interval", map(_of_median, medians), every),
     ]
     if compared:
         title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
@@ -102,7 +102,7 @@ def _of_median(metric: Metric) -> Group:
         low, high = (_written(metric, bound) for bound in (sample.typical.low, sample.typical.high))
         return [f"{low}-{high}"]
 
-    return Group(metric.heading, ("p50",), texts)
+    return Group(metric.heading, ("95 % interval",), texts)
 
 
 def _written(metric: Metric, value: float) -> str:
@@ -145,7 +145,7 @@ def _requests(run: Results) -> Group:
         measured = len(rounds[cell.test_case, cell.variant])
         return [str(measured), f"{cell.requests}{of}", str(cell.errors)]
 
-    return Group("Requests", ("rounds", "sent", "failed"), texts)
+    return Group("Measured", ("rounds", "requests", "failed"), texts)
 
 
 def _together(*, priced: bool) -> Group:
@@ -159,10 +159,13 @@ def _together(*, priced: bool) -> Group:
                 cell.usd_per_million_output_tokens_interval,
                 wording.dollars,
             )
-        steps = cell.steps
-        yield intervals.estimate(
-            steps.mean if steps else None, steps.interval if steps else None, wording.significant
-        )
+        if cell.steps is None:
+            yield wording.MISSING
+        else:
+            # Every step of a baseline yields one token.
+            surely = {size for size, _ in cell.steps.histogram} == {1}
+            interval = None if surely else cell.steps.interval
+            yield intervals.estimate(cell.steps.mean, interval, wording.significant)
 
     usd = ("USD per M tokens",) if priced else ()
     return Group(

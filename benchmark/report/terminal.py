@@ -9,7 +9,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +17,9 @@ from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.analysis.summarise import summarise_ledgers
 from benchmark.analysis.summary import Answer, Cell, Claim, Summary
 from benchmark.record import Record
-from benchmark.report import answers, results, tables
+from benchmark.report import answers, layout, results, tables
 from benchmark.report.answers import Written
+from benchmark.report.layout import Column
 from benchmark.report.results import Results
 from benchmark.report.tables import Group
 
@@ -87,58 +87,15 @@ def _heading(run: Results) -> Iterator[str]:
     )
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A group of columns, written: its two heads and a text for each line of the table."""
-
-    heads: tuple[str, str]
-    lines: tuple[str, ...]
-
-    @property
-    def width(self) -> int:
-        return max(map(len, (*self.heads, *self.lines)))
-
-
-def _tables(summary: Summary, width: int) -> Iterator[str]:
+def _tables(summary: Summary, width: int) -> Iterable[str]:
     cells = [cell for case in summary.cases for cell in case.cells]
     left = _labels(summary)
     columns = [_written(group, cells) for group in _groups(summary)]
-    starts = _starts(summary)
     last = _answers(cells, answers.priced(summary))
-    while columns or last:
-        room = width - sum(column.width for column in (*left, *last))
-        shown = _fitting(columns, room, at_least=0 if last else 1)
-        columns = columns[len(shown) :]
-        yield from _table([*left, *shown, *last], starts, width)
-        last = []
+    return layout.lines(left, columns, last, _starts(summary), width)
 
 
-def _fitting(columns: Sequence[_Column], room: int, at_least: int) -> Sequence[_Column]:
-    """As many of the columns as there is room for."""
-    for number in range(at_least, len(columns)):
-        if sum(column.width for column in columns[: number + 1]) > room:
-            return columns[:number]
-    return columns
-
-
-def _table(columns: Sequence[_Column], starts: set[int], width: int) -> Iterator[str]:
-    def line(texts: Iterable[str]) -> str:
-        return "".join(
-            f"{text:<{column.width}}" for column, text in zip(columns, texts, strict=True)
-        )
-
-    yield ""
-    for heads in zip(*(column.heads for column in columns), strict=True):
-        yield line(heads)
-    yield "─" * width
-    for number, texts in enumerate(zip(*(column.lines for column in columns), strict=True)):
-        if number and number in starts:
-            yield ""
-        yield line(texts)
-    yield "─" * width
-
-
-def _labels(summary: Summary) -> list[_Column]:
+def _labels(summary: Summary) -> list[Column]:
     """The names of test cases, with the structure in a second line, and those of the variants."""
     names, variants = [], []
     for case in summary.cases:
@@ -148,8 +105,8 @@ def _labels(summary: Summary) -> list[_Column]:
     # Aligned to the left, so the gap is on the right.
     gap = " " * _GAP
     return [
-        _Column(("", f"test case{gap}"), tuple(name + gap for name in names)),
-        _Column(("", ""), tuple(variants)),
+        Column(("", f"test case{gap}"), tuple(name + gap for name in names)),
+        Column(("", ""), tuple(variants)),
     ]
 
 
@@ -177,7 +134,7 @@ def _groups(summary: Summary) -> Iterator[Group]:
     yield Group("", ("errors",), lambda cell: [f"{cell.errors}/{cell.requests}"])
 
 
-def _written(group: Group, cells: Sequence[Cell]) -> _Column:
+def _written(group: Group, cells: Sequence[Cell]) -> Column:
     lines = [group.texts(cell) for cell in cells]
     sizes = [max(map(len, texts)) + _GAP for texts in zip(group.columns, *lines, strict=True)]
 
@@ -186,24 +143,24 @@ def _written(group: Group, cells: Sequence[Cell]) -> _Column:
 
     width = max(sum(sizes), len(group.title) + _GAP)
     title = group.title.center(sum(sizes) - _GAP) if len(sizes) > 1 else group.title
-    return _Column(
+    return Column(
         (f"{title:>{width}}", f"{joined(group.columns):>{width}}"),
         tuple(f"{joined(texts):>{width}}" for texts in lines),
     )
 
 
-def _answers(cells: Sequence[Cell], priced: bool) -> list[_Column]:
+def _answers(cells: Sequence[Cell], priced: bool) -> list[Column]:
     """What each compared cell is against its baseline; a column for each question with answers."""
     found = [cell.comparison for cell in cells]
     gap = " " * _GAP
     columns = []
     if any(found):
         texts = [_speed(one.speed) if one else "" for one in found]
-        columns.append(_Column(("", f"{gap}speed-up, 95 %"), tuple(gap + text for text in texts)))
+        columns.append(Column(("", f"{gap}speed-up, 95 %"), tuple(gap + text for text in texts)))
     if any(one.cost for one in found if one):
         heads = ("cost of", "a token") if priced else ("times the", "tokens/s")
         texts = [_cost(one.cost, priced) if one else "" for one in found]
-        columns.append(_Column((gap + heads[0], gap + heads[1]), tuple(gap + t for t in texts)))
+        columns.append(Column((gap + heads[0], gap + heads[1]), tuple(gap + t for t in texts)))
     return columns
 
 
@@ -264,10 +221,10 @@ def _explanations(summary: Summary) -> Iterator[str]:
     compared = [found for case in summary.cases for _, found in case.compared]
     text = "TPOT is the true time per output token."
     if compared:
-        text += " The speed-up is that of one request over the baseline."
+        text += " The speed-up says how many times faster one request is than with the baseline."
     if any(found.cost for found in compared):
-        what = "cost of a token is" if answers.priced(summary) else "tokens/s are"
-        text += f" The {what} of all requests together, against the baseline."
+        what = "The cost of a token is" if answers.priced(summary) else "The tokens/s are"
+        text += f" {what} compared over all requests together."
     claims = [claim for found in compared for claim in (found.speed, found.cost) if claim]
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
         text += ' "?": no difference can be told.'

@@ -45,7 +45,8 @@ class Shown:
 
     question: str
     written: Written
-    bar: Bar
+    bar: Bar | None
+    """None, and nothing written, where there is no answer."""
     colour: str
     """Role of the colour of the better variant."""
 
@@ -59,7 +60,6 @@ class Line:
     """Empty where the case has one verdict only, whose sentence says the name."""
     verdict: Verdict
     answers: tuple[Shown, ...]
-    """Empty where there is no verdict."""
     notes: tuple[str, ...]
 
     @property
@@ -146,16 +146,16 @@ def _shown(
     priced = answers.priced(summary)
     colours = palette.of(summary.variants)
 
-    def shown(question: str, claim: Claim, written: Written) -> Shown:
+    def shown(question: str, claim: Claim | None, write: Callable[[Interval], Written]) -> Shown:
+        if claim is None:
+            return Shown(question, answers.UNKNOWN, None, _MUTED)
         better = {Answer.BETTER: cell.variant, Answer.WORSE: found.baseline}.get(claim.answer)
         colour = colours[better].role if better else _MUTED
-        return Shown(question, written, _bar(claim.interval, place), colour)
+        return Shown(question, write(claim.interval), _bar(claim.interval, place), colour)
 
-    if found.speed:
-        yield shown("speed", found.speed, answers.speed(found.speed.interval))
-    if found.cost:
-        question = "cost" if priced else "tokens/s"
-        yield shown(question, found.cost, answers.cost(found.cost.interval, priced=priced))
+    yield shown("speed", found.speed, answers.speed)
+    question = "cost" if priced else "tokens/s"
+    yield shown(question, found.cost, lambda interval: answers.cost(interval, priced=priced))
 
 
 def _scale(shown: list[Interval]) -> Callable[[float], float]:

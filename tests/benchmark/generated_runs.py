@@ -148,6 +148,12 @@ def fail(line: Line, error: str = "the server reset the connection") -> Line:
     return {**line, "error": error, "chunks": line["chunks"][:2], "output_tokens": None}
 
 
+def slowed(line: Line, factor: float) -> Line:
+    """The same request, ``factor`` times slower."""
+    chunks = [[offset * factor, tokens] for offset, tokens in line["chunks"]]
+    return {**line, "chunks": chunks, "end": line["end"] * factor}
+
+
 def uncounted(line: Line) -> Line:
     """The same request from a server that counts tokens per request only."""
     return {**line, "per_chunk": False, "chunks": [[offset, 0] for offset, _ in line["chunks"]]}

@@ -34,6 +34,19 @@ def test_periods() -> None:
     assert wording.period(0, 90_000) == "1970-01-01 00:00 to 1970-01-02 01:00 UTC"
 
 
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0.344, "-66 %"), (1.0421, "+4.2 %"), (1.3, "+30 %"), (0.99999, "+0.0 %"), (1, "+0.0 %")],
+)
+def test_changes(ratio: float, text: str) -> None:
+    assert wording.change(ratio).replace("\N{MINUS SIGN}", "-") == text
+
+
+def test_a_per_cent_sign_stays_with_its_number() -> None:
+    text = wording.unbroken("95 % interval, 59-62 % of 4 cases, %")
+    assert text.split(" ") == ["95\xa0%", "interval,", "59-62\xa0%", "of", "4", "cases,", "%"]
+
+
 def test_counts_and_names() -> None:
     assert wording.count(1, "round") == "1 round"
     assert wording.count(24_000, "request") == "24,000 requests"

@@ -50,7 +50,7 @@ def paint_values(
         if (ends := [(cell, end) for cell in case.cells if (end := _end(value(cell)))])
     ]
     if not shown:
-        raise canvas.NothingToDraw("no request succeeded")
+        raise canvas.NothingToDraw("no test case has it: requests failed or are missing")
     colours = palette.of(run.summary.variants)
     figure, axes, places = _axes([(name, len(ends)) for name, ends in shown])
     for place, (_, ends) in zip(places, shown, strict=True):
@@ -76,7 +76,7 @@ def paint_speedups(run: Results) -> Figure:
         if (pairs := [pair for pair in case.compared if pair[1].speedup is not None])
     ]
     if not shown:
-        raise canvas.NothingToDraw("no case has enough requests of a variant and its baseline")
+        raise canvas.NothingToDraw("no test case has enough rounds of a variant and its baseline")
     colours = palette.of(run.summary.variants)
     figure, axes, places = _axes([(name, len(pairs)) for name, pairs in shown], line=1.4 * _LINE)
     for place, (_, pairs) in zip(places, shown, strict=True):

@@ -7,14 +7,16 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 
+from benchmark import metrics
 from benchmark.report import figures, results
 from benchmark.report.figures import Drawing
-from benchmark.report.plots import canvas, per_step
+from benchmark.report.plots import canvas, over_rounds, over_time, per_step
 from tests.benchmark import generated_runs as generated
 
 CONFIG = generated.config()
@@ -28,6 +30,7 @@ NAMES = (
     "speed-up",
     "throughput",
     "cost",
+    "drift",
 )
 
 
@@ -120,7 +123,7 @@ def test_cost_names_its_denominator(drawings: dict[str, Drawing]) -> None:
 
 @pytest.mark.parametrize("name", ["throughput", "cost"])
 def test_throughput_and_cost_have_intervals(drawings: dict[str, Drawing], name: str) -> None:
-    assert "95 % bootstrap intervals" in drawings[name].caption
+    assert "95 % intervals" in drawings[name].caption
     # One for Base and one for SD of each of three cases.
     assert drawings[name].svg.count(f'id="{name}-LineCollection_') == 6
 
@@ -158,7 +161,7 @@ def test_four_variants_are_named(of_four: dict[str, Drawing]) -> None:
 
 @pytest.mark.usefixtures("_unpainted")
 def test_a_baseline_alone_has_no_figures_of_comparisons(tmp_path: Path) -> None:
-    configuration = generated.config(variants=generated.ARTICLE[:1], rounds=1)
+    configuration = generated.config(variants=generated.ARTICLE[:1])
     lines = generated.ledger(configuration)
     run = results.read(generated.write(tmp_path, configuration, lines))
     drawings = figures.draw(run)
@@ -173,13 +176,65 @@ def test_a_baseline_alone_has_no_figures_of_comparisons(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_unpainted")
 def test_without_a_price_there_is_no_figure_of_the_cost(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, CONFIG | {"cost": None}, LINES))
-    assert [drawing.name for drawing in figures.draw(run)] == [*NAMES[:-1]]
+    assert [drawing.name for drawing in figures.draw(run)] == [n for n in NAMES if n != "cost"]
 
 
 @pytest.mark.usefixtures("_unpainted")
 def test_one_of_two_variants_measured(tmp_path: Path) -> None:
     found = missing(tmp_path, [line for line in LINES if line["variant"] == "Base"])
     assert set(found) == {"tokens-per-step", "llmperf", "speed-up"}
+
+
+@pytest.mark.usefixtures("_unpainted")
+def test_an_unfinished_run_has_no_cost_and_no_speed_ups(tmp_path: Path) -> None:
+    found = missing(tmp_path, [line for line in LINES if line["round"] < 6])
+    assert set(found) == {"cost", "speed-up"}
+    assert "requests failed or are missing" in found["cost"]
+
+
+@pytest.mark.usefixtures("_unpainted")
+def test_four_rounds_are_too_few_for_a_drift(tmp_path: Path) -> None:
+    found = missing(tmp_path, [line for line in LINES if line["round"] <= 4])
+    assert "too few rounds" in found["drift"]
+
+
+def drift_labels(folder: Path, lines: list[generated.Line]) -> dict[str, bool]:
+    """What stands beside each line of the figure, and whether it is bold."""
+    run = results.read(generated.write(folder, CONFIG, lines))
+    with canvas.style():
+        figure = over_rounds.paint(run)
+    labels = [one for one in figure.findobj(Annotation) if isinstance(one, Annotation)]
+    return {label.get_text(): label.get_fontproperties().get_weight() == "bold" for label in labels}
+
+
+def test_a_drift_is_marked_where_it_is_found(tmp_path: Path) -> None:
+    """SD becomes a tenth slower from round to round; Base does not."""
+    lines = [
+        generated.slowed(line, 1 + 0.1 * line["round"]) if line["variant"] == "SD" else line
+        for line in LINES
+    ]
+    found = drift_labels(tmp_path, lines)
+    bold = [label for label in found if found[label]]
+    assert len(found) == 3
+    assert [re.sub(r"\d+ %", "", label) for label in bold] == ["SD +", "SD \N{MINUS SIGN}"]
+
+
+def test_without_a_drift_none_is_marked(tmp_path: Path) -> None:
+    found = drift_labels(tmp_path, LINES)
+    assert len(found) == 3
+    assert not any(found.values())
+
+
+@pytest.mark.parametrize("requests", [4, 8])
+def test_a_line_joins_the_waves_of_all_rounds(tmp_path: Path, requests: int) -> None:
+    configuration = generated.config(requests=requests)
+    lines = generated.ledger(configuration)
+    run = results.read(generated.write(tmp_path, configuration, lines))
+    with canvas.style():
+        (axes,) = over_time.paint(run, metrics.TTFT).axes
+    drawn = [np.asarray(line.get_xydata()) for line in axes.lines]
+    assert [len(points) for points in drawn] == [6 * requests // 4] * 4
+    assert all(np.isfinite(points).all() for points in drawn)
 
 
 def test_nothing_recorded(tmp_path: Path) -> None:

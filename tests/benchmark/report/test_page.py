@@ -65,16 +65,17 @@ def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 def visible(page: str) -> str:
     """The text of a page as it is read: without markup, white space folded."""
     text = re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL)
-    return " ".join(text.split())
+    return " ".join(text.replace("\N{WORD JOINER}", "").split())
 
 
-def drawn(folder: Path, lines: list[generated.Line], torn: bool = False) -> str:
-    path = write_report(generated.write(folder, CONFIG, lines, torn=torn))
+def drawn(folder: Path, lines: list[generated.Line], torn: bool = False, rounds: int = 6) -> str:
+    configuration = generated.config(rounds=rounds)
+    path = write_report(generated.write(folder, configuration, lines, torn=torn))
     return visible(path.read_text(encoding="utf-8"))
 
 
 def test_it_writes_the_report_the_figures_and_the_summary(run: Path) -> None:
-    assert len(list(run.glob("*.png"))) == 8
+    assert len(list(run.glob("*.png"))) == 9
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     assert summary["run"] == "article-20260521-0940"
 
@@ -112,11 +113,13 @@ def test_it_follows_the_colour_scheme_of_the_page(page: str) -> None:
 
 def test_verdicts_come_first_then_figures_then_tables(page: str) -> None:
     text = visible(page)
-    assert "SD is faster in 2, no difference can be told in 1 of 3 test cases" in text
     order = [
+        "SD is faster and costs less in 2 of 3 test cases; no difference can be told in 1",
+        "By class of test case",
         "keep it on.",
         "End-to-end latency at concurrency 4",
         "Tokens per decoding step",
+        "Drift over the run",
         "TPOT, ms",
         "Definitions",
         "Qwen/Qwen3-1.7B",
@@ -135,8 +138,9 @@ def test_a_case_in_which_sd_is_slower(tmp_path: Path) -> None:
         for line in LINES
     ]
     text = drawn(tmp_path, lines)
-    assert "SD is faster in 1, slower in 1, no difference can be told in 1 of 3 test cases" in text
-    assert "x slower here" in text
+    said = "SD is faster and costs less in 1 of 3 test cases, is slower and costs more in 1; "
+    assert f"{said}no difference can be told in 1" in text
+    assert "x slower for one request" in text
     assert "turn it off" in text
 
 
@@ -188,10 +192,12 @@ def test_three_variants_have_a_line_each_in_every_table(tmp_path: Path) -> None:
     text = visible(page)
     assert text.startswith("article: k3, k7 against Base")
     assert re.search(
-        r"2 variants compared in 3 test cases .* k3 is faster in 2, .* k7 is faster in 2, ", text
+        r"2 variants compared in 3 test cases .* k3 is faster and costs less in 2; .* "
+        r"k7 is faster and costs less in 2",
+        text,
     )
-    # Three tables of every variant in three cases, and one of what is compared.
-    for position, amount in ((1, 9), (2, 12), (3, 12)):
+    # Four tables of every variant in three cases, one of what is compared, one of each class.
+    for position, amount in ((1, 12), (2, 16), (3, 16)):
         assert page.count(f'<th scope="row" class="variant-{position}">') == amount
     assert page.count('<article class="verdict') == 6
     assert "mode fused, draft Qwen/Qwen3-1.7B, window 3, batch 4" in text
@@ -199,12 +205,12 @@ def test_three_variants_have_a_line_each_in_every_table(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_without_figures")
 def test_several_baselines_are_named(tmp_path: Path) -> None:
-    configuration = generated.config(variants=generated.TWO_BASELINES, requests=4, rounds=2)
+    configuration = generated.config(variants=generated.TWO_BASELINES, rounds=3)
     lines = generated.ledger(configuration)
     path = write_report(generated.write(tmp_path, configuration, lines))
     text = visible(path.read_text(encoding="utf-8"))
-    assert "faster than Base here" in text
-    assert "faster than Base-b8 here" in text
+    assert "faster than Base for one request" in text
+    assert "faster than Base-b8 for one request" in text
     assert "k7 against Base; k7-b8 against Base-b8" in text
 
 
@@ -221,7 +227,7 @@ def test_a_baseline_alone_without_a_price(tmp_path: Path) -> None:
     assert "Base: 1 of 24 requests failed" in text
     # Beside the definitions, which say what they would be.
     tables = text[: text.index("Definitions")]
-    for word in ("Verdict", "Speed-up", "USD", "$"):
+    for word in ("Verdict", "Speed-up", "USD", "$", "By class"):
         assert word not in tables
     assert "What the cost rests on" not in text
 
@@ -238,7 +244,84 @@ def test_incomplete_cases_and_a_torn_line(tmp_path: Path) -> None:
     text = drawn(tmp_path, LINES[:-5], torn=True)
     assert "The run is not complete: requests are missing in 1 case (open-ended)" in text
     assert "The last line of ledger.jsonl is torn" in text
-    assert "18 of 24 requests were recorded" in text
+    assert "No verdict: 22 of 24 Base requests were recorded and 20 of 24 SD" in text
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_a_comparison_has_two_answers_drawn_on_one_scale(tmp_path: Path) -> None:
+    lines = [
+        generated.slowed(line, 5)
+        if line["variant"] == "SD" and line["request"].endswith("-0")
+        else line
+        for line in LINES
+    ]
+    path = write_report(generated.write(tmp_path, CONFIG, lines))
+    page = path.read_text(encoding="utf-8")
+    text = visible(page)
+    assert "SD is faster but costs more in 2 of 3 test cases" in text
+    assert re.search(r"repetition structured speed 2\.\dx cost \+\d\d % SD is 2\.\dx faster", text)
+    # Speed to the right of 1x, cost to the left of it.
+    bars = re.findall(
+        r'class="one" style="left:([\d.]+)%.*?class="point" style="left:([\d.]+)%', page, re.DOTALL
+    )
+    assert len(bars) == 2 * 3
+    assert len({one for one, _ in bars}) == 1
+    (one, speed), (_, cost) = (tuple(map(float, bar)) for bar in bars[:2])
+    assert cost < one < speed
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_without_a_price_the_tokens_a_second_are_the_second_answer(tmp_path: Path) -> None:
+    path = write_report(generated.write(tmp_path, CONFIG | {"cost": None}, LINES))
+    text = visible(path.read_text(encoding="utf-8"))
+    assert "SD is faster and gets more tokens/s in 2 of 3 test cases" in text
+    assert re.search(r"repetition structured speed 3\.\dx tokens/s 2\.\dx SD is", text)
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_a_rehearsal_says_so_in_its_heading(tmp_path: Path) -> None:
+    configuration = CONFIG | {"stand_in": "golden endpoints"}
+    path = write_report(generated.write(tmp_path, configuration, LINES))
+    page = path.read_text(encoding="utf-8")
+    assert "<h1>Rehearsal: SD is faster and costs less in 2 of 3 test cases" in page
+    assert "keep it on" not in page
+
+
+@pytest.mark.usefixtures("_without_figures")
+def test_too_few_rounds_have_no_answers(tmp_path: Path) -> None:
+    text = drawn(tmp_path, [line for line in LINES if line["round"] <= 2], rounds=2)
+    assert "SD has no verdict in 3 of 3 test cases" in text
+    assert "repetition structured speed - cost - No verdict: both were measured in 2" in text
+
+
+def test_medians_have_intervals_and_the_page_says_why_others_have_none(
+    run: Path, page: str
+) -> None:
+    text = visible(page)
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    for case in summary["cases"]:
+        for cell in case["cells"]:
+            typical = cell["measures"]["TimePerOutputToken"]["typical"]
+            bounds = (f"{1000 * typical[end]:.1f}" for end in ("low", "high"))
+            assert f"{cell['variant']} {'-'.join(bounds)} " in text
+    assert "p90 and p99 have none" in text
+
+
+def test_one_number_for_each_class_of_several_cases(run: Path, page: str) -> None:
+    (found,) = json.loads((run / "summary.json").read_text(encoding="utf-8"))["overall"]
+    speed = found["speed"]
+    number = f"{speed['point']:.1f}x {speed['low']:.1f}-{speed['high']:.1f}"
+    cost = f"{100 * (1 / found['cost']['point'] - 1):.0f} %".replace("-", "\N{MINUS SIGN}")
+    assert f"2 structured test cases {number} {cost}" in visible(page)
+    assert "of these test cases, not of prompts in general" in visible(page)
+
+
+def test_lines_break_neither_in_an_interval_nor_before_a_per_cent_sign(page: str) -> None:
+    sentences = re.findall(r'<div class="sentence">.*?</div>', page, re.DOTALL)
+    assert len(sentences) == 3
+    for sentence in sentences:
+        assert "95\N{NO-BREAK SPACE}% interval" in sentence
+        assert not re.search(r"\d-\d|\d %", sentence)
 
 
 @pytest.mark.usefixtures("_without_figures")

@@ -18,6 +18,7 @@ from benchmark.report import results, terminal
 from tests.benchmark import generated_runs as generated
 
 CONFIG = generated.config()
+MINUS = "\N{MINUS SIGN}"
 LINES = generated.ledger(CONFIG)
 
 
@@ -26,6 +27,11 @@ def rows(text: str, name: str, variants: int = 2) -> list[str]:
     lines = text.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith(name) and " Base " in line)
     return lines[first : first + variants]
+
+
+def unwrapped(text: str) -> str:
+    """The text without its line ends."""
+    return " ".join(text.split())
 
 
 def tables(text: str) -> list[str]:
@@ -37,13 +43,20 @@ def tables(text: str) -> list[str]:
     ]
 
 
+def measured(line: str) -> list[str]:
+    """The words of a line from the variant's name to its errors, without the cost."""
+    words = line.split()
+    start = next(number for number, word in enumerate(words) if word in ("Base", "SD"))
+    return [word for word in words[start : words.index("0/24") + 1] if not word.startswith("$")]
+
+
 def test_whole_run(tmp_path: Path) -> None:
     text = terminal.render(generated.write(tmp_path, CONFIG, LINES))
     base, speculative = rows(text, "repetition")
     assert speculative.split()[:2] == ["structured", "SD"]
-    assert re.search(r" 3\.0x  \d\.\d-\d\.\d$", speculative)
+    assert re.search(rf" 3\.0x  \d\.\d-\d\.\d +{MINUS}6\d %$", speculative)
     assert base.endswith(" 0/24")
-    assert "SD is 3.0x faster here" in text
+    assert "SD is 3.0x faster for one request" in text
     assert "article: SD against Base, on Qwen/Qwen3-32B at concurrency 4" in text
     assert "rate" not in text.replace("decorate", "")
 
@@ -56,9 +69,9 @@ def test_a_line_for_each_variant(tmp_path: Path) -> None:
     base, three, seven = rows(text, "repetition", variants=3)
     assert "x  " not in base
     assert three.split()[:2] == ["structured", "k3"]
-    assert re.search(r" 1\.\d+x  \S+$", three)
+    assert re.search(rf" 1\.\d+x  \S+ +{MINUS}\d\d %$", three)
     assert seven.split()[0] == "k7"
-    assert re.search(r" 3\.\d+x  \S+$", seven)
+    assert re.search(rf" 3\.\d+x  \S+ +{MINUS}\d\d %$", seven)
     (table,) = tables(text)
     assert table.count(" k3 ") == table.count(" k7 ") == table.count(" Base ") == 3
 
@@ -80,6 +93,81 @@ def test_without_a_price_there_is_no_cost(tmp_path: Path) -> None:
     assert "$" not in text
 
 
+def test_cost_has_a_column_beside_the_speed_up(tmp_path: Path) -> None:
+    text = terminal.render(generated.write(tmp_path, CONFIG, LINES))
+    (table,) = tables(text)
+    assert table.splitlines()[1].endswith("speed-up, 95 %    a token")
+    _, undecided = rows(text, "open-ended")
+    assert re.search(r" [01]\.\d\dx\? \S+ +\S+ %\?$", undecided)
+    assert '"?": no difference can be told.' in unwrapped(text)
+
+
+def test_without_a_price_the_tokens_a_second_are_compared(tmp_path: Path) -> None:
+    text = terminal.render(generated.write(tmp_path, CONFIG | {"cost": None}, LINES))
+    (table,) = tables(text)
+    assert table.splitlines()[1].endswith("speed-up, 95 %    tokens/s")
+    assert re.search(r" 2\.\dx$", rows(text, "repetition")[1])
+
+
+def test_where_speed_and_cost_part(tmp_path: Path) -> None:
+    """One request of each wave keeps the hardware busy, while the others are done."""
+    lines = [
+        generated.slowed(line, 5)
+        if line["variant"] == "SD" and line["request"].endswith("-0")
+        else line
+        for line in LINES
+    ]
+    text = terminal.render(generated.write(tmp_path, CONFIG, lines))
+    assert re.search(r" 2\.\dx .* \+\d\d %$", rows(text, "repetition")[1])
+    assert "keep it on only where speed counts more." in unwrapped(text)
+
+
+def test_one_number_for_each_class_of_several_cases(tmp_path: Path) -> None:
+    text = terminal.render(generated.write(tmp_path, CONFIG, LINES))
+    (line,) = (line for line in text.splitlines() if line.startswith("SD over "))
+    number = r"\d\.\dx \(\d\.\d-\d\.\d\)"
+    change = rf"{MINUS}\d\d %"
+    cost = rf"{change} \({MINUS}\d\d to {change}\)"
+    expected = f"SD over 2 structured test cases: {number} for one request, cost of a token {cost}"
+    assert re.fullmatch(expected, line)
+    assert "of these test cases, not of prompts in general" in unwrapped(text)
+
+
+def test_a_rehearsal_says_so_first(tmp_path: Path) -> None:
+    configuration = CONFIG | {"stand_in": "golden endpoints"}
+    text = terminal.render(generated.write(tmp_path, configuration, LINES))
+    assert text.startswith("Rehearsal of article: SD against Base")
+    assert "keep it on" not in text
+
+
+def test_a_range_of_rounds_is_in_the_heading(tmp_path: Path) -> None:
+    configuration = generated.config(
+        rounds={"at_least": 4, "at_most": 30, "half_width": 0.05}, output_tokens=10
+    )
+    text = terminal.render(generated.write(tmp_path, configuration, []))
+    assert "4 to 30 rounds of 4 requests per case and variant" in unwrapped(text)
+
+
+def test_an_unfinished_cell_has_neither_verdict_nor_cost(tmp_path: Path) -> None:
+    lines = [
+        line
+        for line in LINES
+        if (line["case"], line["variant"], line["round"]) != ("counting", "SD", 6)
+    ]
+    text = terminal.render(generated.write(tmp_path, CONFIG, lines))
+    base, speculative = rows(text, "counting")
+    assert "$" in base
+    assert "$" not in speculative
+    assert re.search(r"0/20 +no verdict +-$", speculative)
+
+
+def test_no_line_breaks_between_a_number_and_its_per_cent_sign(tmp_path: Path) -> None:
+    run = results.read(generated.write(tmp_path, CONFIG, LINES))
+    for columns in range(80, 121):
+        text = terminal.render_results(run, columns)
+        assert not [line for line in text.splitlines() if line.lstrip().startswith("%")]
+
+
 def test_ledgers_without_a_configuration(tmp_path: Path) -> None:
     folder = generated.write(tmp_path, CONFIG, LINES)
     whole = terminal.render(folder)
@@ -87,10 +175,7 @@ def test_ledgers_without_a_configuration(tmp_path: Path) -> None:
     assert text.startswith("SD against Base: 144 requests, 2026-05-28 20:26 to 20:28 UTC\n")
     for name in ("repetition", "counting", "open-ended"):
         for line, known in zip(rows(text, name), rows(whole, name), strict=True):
-            kept = [word for word in known.split() if not word.startswith("$")]
-            # Nobody knows the structure of the prompts.
-            assert line.split() == kept[-len(line.split()) :]
-            assert len(kept) - len(line.split()) <= 1
+            assert measured(line) == measured(known)
     assert "USD" not in text
 
 
@@ -170,7 +255,7 @@ def test_errors_are_counted_and_explained(tmp_path: Path) -> None:
     text = terminal.render(generated.write(tmp_path, CONFIG, lines))
     base, speculative = rows(text, "counting")
     assert base.endswith("0/24")
-    assert re.search(r"24/24 +no verdict$", speculative)
+    assert re.search(r"24/24 +no verdict +-$", speculative)
     assert "every SD request failed (the server reset the connection)" in text
 
 

@@ -1,0 +1,64 @@
+"""A table of text as wide as a terminal, in several parts where it does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Column:
+    """A group of columns, written: its two heads and a text for each line of the table."""
+
+    heads: tuple[str, str]
+    lines: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """In characters."""
+        return max(map(len, (*self.heads, *self.lines)))
+
+
+def lines(
+    labels: Sequence[Column],
+    columns: Sequence[Column],
+    last: Sequence[Column],
+    starts: set[int],
+    width: int,
+) -> Iterator[str]:
+    """The lines of one table, or of several with the same labels.
+
+    The ``last`` columns stand at the right of the first one. A blank line is in front of the lines
+    whose numbers are in ``starts``.
+    """
+    while columns or last:
+        room = width - sum(column.width for column in (*labels, *last))
+        shown = _fitting(columns, room, at_least=0 if last else 1)
+        columns = columns[len(shown) :]
+        yield from _table([*labels, *shown, *last], starts, width)
+        last = ()
+
+
+def _fitting(columns: Sequence[Column], room: int, at_least: int) -> Sequence[Column]:
+    """As many of the columns as there is room for."""
+    for number in range(at_least, len(columns)):
+        if sum(column.width for column in columns[: number + 1]) > room:
+            return columns[:number]
+    return columns
+
+
+def _table(columns: Sequence[Column], starts: set[int], width: int) -> Iterator[str]:
+    def line(texts: Iterable[str]) -> str:
+        return "".join(
+            f"{text:<{column.width}}" for column, text in zip(columns, texts, strict=True)
+        )
+
+    yield ""
+    for heads in zip(*(column.heads for column in columns), strict=True):
+        yield line(heads)
+    yield "─" * width
+    for number, texts in enumerate(zip(*(column.lines for column in columns), strict=True)):
+        if number and number in starts:
+            yield ""
+        yield line(texts)
+    yield "─" * width
