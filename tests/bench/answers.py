@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark.analysis.intervals import Interval
-from benchmark.analysis.summary import Case, Finding, Summary
+from benchmark.analysis.summary import Answer as Said
+from benchmark.analysis.summary import Case, Claim, Summary
 from benchmark.analysis.verdict import MARGIN
 from tests.bench.worlds import SIDES, Truth
 
@@ -25,7 +26,7 @@ class Answer:
 
     figure: str
     interval: Interval | None
-    finding: Finding | None
+    said: Said | None
     """None where no verdict is given."""
     truth: float
 
@@ -43,16 +44,16 @@ class Answer:
 
     @property
     def found(self) -> bool:
-        """Whether the verdict is "faster" and true."""
-        return self.finding is Finding.FASTER and self.truth > 1
+        """Whether it is said to be better and is."""
+        return self.said is Said.BETTER and self.truth > 1
 
     @property
     def wrong(self) -> bool:
-        """Whether the verdict is "faster", "slower" or "too little to matter" and not true."""
+        """Whether what is said is not true: better, worse, or better or worse by a trifle."""
         return (
-            (self.finding is Finding.FASTER and self.truth <= 1)
-            or (self.finding is Finding.SLOWER and self.truth >= 1)
-            or (self.finding is Finding.NEGLIGIBLE and self.matters)
+            (self.said is Said.BETTER and self.truth <= 1)
+            or (self.said is Said.WORSE and self.truth >= 1)
+            or (self.said is Said.NEGLIGIBLE and self.truth == 1)
         )
 
 
@@ -67,7 +68,11 @@ def _of_case(case: Case, truth: Truth) -> list[Answer]:
     assert compared is not None
     speed, cost = QUESTIONS
     return [
-        Answer(speed, compared.by_time_per_output_token, compared.verdict.finding, truth.speed),
-        Answer(cost, compared.by_throughput, None, truth.cost),
+        _claimed(speed, compared.speed, truth.speed),
+        _claimed(cost, compared.cost, truth.cost),
         Answer(OWN, cell.tokens_per_second_interval, None, truth.tokens_per_second[1]),
     ]
+
+
+def _claimed(figure: str, claim: Claim | None, truth: float) -> Answer:
+    return Answer(figure, claim and claim.interval, claim and claim.answer, truth)
