@@ -1,7 +1,7 @@
 """The metric catalogue: every figure of a request, from its name to its values.
 
 A metric is one entry of ``METRICS``. Everything that publishes, sums up, prints or draws reads the
-catalogue.
+catalogue. ``TOTALS`` is what requests come to together: throughput and cost are made of these.
 
 Formulas use these letters: a request is sent at t_s, its chunks i = 0..m-1 arrive at times t_i with
 c_i tokens each, and n is the sum of the c_i. Functions return seconds, counted from t_s, and None
@@ -12,7 +12,7 @@ RequestOutputThroughput, InputTokens and OutputTokens are the published sample's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -21,13 +21,19 @@ from benchmark.record import Record
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
-    """One figure of a request."""
+class Published:
+    """A figure that goes to CloudWatch."""
 
     name: str
-    """In CloudWatch and in ``summary.json``."""
+    """In CloudWatch; a metric's in ``summary.json``, too."""
     unit: str
     """A CloudWatch ``StandardUnit``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(Published):
+    """One figure of a request."""
+
     axis: str
     """The unit in words, for the axes of dashboards."""
     title: str
@@ -48,6 +54,14 @@ class Metric:
     def heading(self) -> str:
         """The short title with the printed unit, if it has one: ``TPOT, ms``."""
         return f"{self.short}, {self.printed}" if self.printed else self.short
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total(Published):
+    """One figure of the requests of a variant together. Those of several turns can be added up."""
+
+    value: Callable[[Iterable[Record]], float]
+    """What the requests come to, failed ones included."""
 
 
 def ttft(record: Record) -> float | None:
@@ -102,6 +116,30 @@ def llmperf_inter_token_latency(record: Record) -> float | None:
     if not record.chunks:
         return None
     return record.chunks[-1][0] / (len(record.chunks) + 1)
+
+
+def serving_time(records: Iterable[Record]) -> float:
+    """The time, in seconds, in which at least one of the requests was in flight.
+
+    Failed requests count: their time is paid for. The time between two turns does not, nor the
+    hours before a restarted run.
+    """
+    time, until = 0.0, float("-inf")
+    for start, end in sorted((record.sent, record.sent + record.end) for record in records):
+        time += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return time
+
+
+def served_tokens(records: Iterable[Record]) -> int:
+    """The output tokens of the requests that succeeded."""
+    return sum(record.output_tokens or 0 for record in records if record.succeeded)
+
+
+def tokens_per_second(records: Sequence[Record]) -> float | None:
+    """Served tokens / serving time. USD per second, divided by this, is USD per token."""
+    time, tokens = serving_time(records), served_tokens(records)
+    return tokens / time if time > 0 and tokens > 0 else None
 
 
 def _tokens_after_first(record: Record) -> int | None:
@@ -237,3 +275,8 @@ METRICS: tuple[Metric, ...] = (
 
 Read it as ``metrics.METRICS`` at the time of use, so that a test can add an entry for a moment.
 """
+
+SERVING_TIME: Final = Total(name="ServingTime", unit="Seconds", value=serving_time)
+SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)
+
+TOTALS: Final = (SERVING_TIME, SERVED_TOKENS)

@@ -127,7 +127,7 @@ def _case(
 def _cell(plan: _Plan, variant: str, case: str, records: Sequence[Record]) -> Cell:
     load, good = plan.load, _succeeded(records)
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
-    speed = _tokens_per_second(good, records)
+    speed = metrics.tokens_per_second(records)
     speeds = _interval_of_speed(records, load.concurrency) if load else None
     usd = plan.cost.usd_per_million_seconds if plan.cost else None
     return Cell(
@@ -217,27 +217,10 @@ def _steps(records: Iterable[Record]) -> Steps | None:
     return Steps(tokens / sizes.total(), tuple(sorted(sizes.items())))
 
 
-def _tokens_per_second(good: Iterable[Record], records: Iterable[Record]) -> float | None:
-    # The time that failed requests took is paid for as well.
-    busy = _busy_seconds(records)
-    tokens = sum(record.output_tokens or 0 for record in good)
-    return tokens / busy if busy > 0 and tokens > 0 else None
-
-
 def _interval_of_speed(records: Iterable[Record], concurrency: int) -> Interval | None:
     rounds: dict[int, list[tuple[float, int]]] = defaultdict(list)
     in_order = sorted(records, key=lambda record: (record.sent, record.request))
     for record in in_order:
         tokens = record.output_tokens or 0 if record.succeeded else 0
         rounds[record.round].append((record.end, tokens))
-    return intervals.throughput([*rounds.values()], _busy_seconds(in_order), concurrency)
-
-
-def _busy_seconds(records: Iterable[Record]) -> float:
-    # The union of the requests' times, so that neither the gap between two rounds nor the hours
-    # before a restarted run count as serving.
-    busy, until = 0.0, float("-inf")
-    for start, end in sorted((record.sent, record.sent + record.end) for record in records):
-        busy += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return busy
+    return intervals.throughput([*rounds.values()], metrics.serving_time(in_order), concurrency)
