@@ -491,6 +491,15 @@ def test_journal_of_another_kind_stops_publishing_in_one_line(
 
 
 @pytest.mark.usefixtures("aws")
+def test_a_journal_from_before_turns_had_totals_gets_them(tmp_path: Path) -> None:
+    lines = [{"state": state, "parts": ["q/0"]} for state in ("begun", "taken")]
+    (tmp_path / "published.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    publisher(tmp_path).publish([record()], {})
+
+    assert published() == turn_totals([record()])
+
+
+@pytest.mark.usefixtures("aws")
 def test_requests_that_came_after_are_published_beside_the_others(tmp_path: Path) -> None:
     later = record(request="later", end=0.6)
     publisher(tmp_path).publish([record()], {})
