@@ -28,6 +28,7 @@ from moto.cloudwatch.models import cloudwatch_backends
 from werkzeug.wrappers import Response
 
 from benchmark import metrics, names
+from benchmark.analysis.summarise import summarise
 from benchmark.aws.cloudwatch import Publisher, calls, data, parts, totals
 from benchmark.errors import PublishError
 from benchmark.journal import Journal
@@ -255,6 +256,30 @@ def test_thousand_requests_in_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("aws")
+def test_the_report_s_cost_follows_from_the_sums(tmp_path: Path) -> None:
+    """Two rounds with a pause between them; in each, two requests overlap and one fails."""
+    config = samples.config()
+    records = [
+        record(
+            request=f"{number} {late}",
+            round=number,
+            sent=HOUR_AGO + 600 * number + late,
+            error="reset" if late == 9 else None,
+        )
+        for number in (1, 2)
+        for late in (0, 0.3, 9)
+    ]
+    publisher(tmp_path).publish(records, {})
+
+    usd = config.cost.usd_per_million_seconds if config.cost else 0
+    time, tokens = (sum(values_of(total)) for total in (SERVING_TIME, SERVED_TOKENS))
+    cell = summarise(config, records).cases[0].cell("SD")
+    assert cell.usd_per_million_output_tokens == pytest.approx(usd * time / tokens)
+    assert time == pytest.approx(2 * (0.8 + 0.5))
+    assert tokens == 2 * 16
+
+
+@pytest.mark.usefixtures("aws")
 def test_without_counts_per_chunk_what_is_defined_is_published(tmp_path: Path) -> None:
     uncounted = record(per_chunk=False, chunks=((0.2, 0), (0.4, 0)), prompt_tokens=None)
     publisher(tmp_path).publish([uncounted], {})
@@ -357,11 +382,11 @@ def test_second_time_nothing_is_sent(aws: Aws, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("aws")
-def test_rounds_are_published_apart(tmp_path: Path) -> None:
-    same = publisher(tmp_path)
+@pytest.mark.parametrize("other", [{"round": 2}, {"variant": "Base"}])
+def test_rounds_and_variants_are_published_apart(tmp_path: Path, other: dict[str, Any]) -> None:
+    same, another = publisher(tmp_path), record(request="another", **other)
     same.publish([record()], {})
-    another = record(round=2, request="another")
-    same.publish([another], {})
+    same.publish([record(), another], {})
 
     assert published() == expected([record(), another])
 
