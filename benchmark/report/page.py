@@ -16,8 +16,9 @@ from benchmark import metrics, palette, wording
 from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.analysis.intervals import Interval
-from benchmark.analysis.summary import SUMMARY, Case, Finding, Summary, Verdict
+from benchmark.analysis.summary import Case, Finding, Summary, Verdict
 from benchmark.config import FEWEST_ROUNDS, Variant
+from benchmark.names import SUMMARY
 from benchmark.report import figures, results, tables
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results

@@ -75,4 +75,6 @@ def _of_case(case: Case, truth: Truth) -> list[Answer]:
 
 
 def _claimed(figure: str, claim: Claim | None, truth: float) -> Answer:
-    return Answer(figure, claim and claim.interval, claim and claim.answer, truth)
+    if claim is None:
+        return Answer(figure, None, None, truth)
+    return Answer(figure, claim.interval, claim.answer, truth)
