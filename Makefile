@@ -186,6 +186,10 @@ bench: $(READY_DEV) $(CLI) ## Measure synthesis against an empty app, and stream
 	python -m tests.bench.tap
 	python -m tests.bench.accuracy
 
+.PHONY: bench-statistics
+bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule against simulated truths
+	@python -m tests.bench.statistics
+
 .PHONY: clean
 clean: ## Remove the output of synthesis and tests; keep results
 	rm -rf cdk.out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

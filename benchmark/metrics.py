@@ -1,7 +1,7 @@
 """The metric catalogue: every figure of a request, from its name to its values.
 
 A metric is one entry of ``METRICS``. Everything that publishes, sums up, prints or draws reads the
-catalogue.
+catalogue. ``TOTALS`` is what requests come to together: throughput and cost are made of these.
 
 Formulas use these letters: a request is sent at t_s, its chunks i = 0..m-1 arrive at times t_i with
 c_i tokens each, and n is the sum of the c_i. Functions return seconds, counted from t_s, and None
@@ -21,13 +21,19 @@ from benchmark.record import Record
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
-    """One figure of a request."""
+class Published:
+    """A figure that goes to CloudWatch."""
 
     name: str
-    """In CloudWatch and in ``summary.json``."""
+    """In CloudWatch; a metric's in ``summary.json``, too."""
     unit: str
     """A CloudWatch ``StandardUnit``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(Published):
+    """One figure of a request."""
+
     axis: str
     """The unit in words, for the axes of dashboards."""
     title: str
@@ -48,6 +54,14 @@ class Metric:
     def heading(self) -> str:
         """The short title with the printed unit, if it has one: ``TPOT, ms``."""
         return f"{self.short}, {self.printed}" if self.printed else self.short
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total(Published):
+    """One figure of the requests of a variant together. Those of several turns can be added up."""
+
+    value: Callable[[Iterable[Record]], float]
+    """What the requests come to, failed ones included."""
 
 
 def ttft(record: Record) -> float | None:
@@ -261,3 +275,8 @@ METRICS: tuple[Metric, ...] = (
 
 Read it as ``metrics.METRICS`` at the time of use, so that a test can add an entry for a moment.
 """
+
+SERVING_TIME: Final = Total(name="ServingTime", unit="Seconds", value=serving_time)
+SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)
+
+TOTALS: Final = (SERVING_TIME, SERVED_TOKENS)

@@ -24,6 +24,7 @@ WARM_UP: Final = 0
 CONFIG: Final = "config.json"
 LEDGER: Final = "ledger.jsonl"
 LLMPERF: Final = "llmperf"
+SUMMARY: Final = "summary.json"
 
 RESULTS_PREFIX: Final = "results/"
 

@@ -22,7 +22,7 @@ from rehearsal.pod.manifest import entry_point, read_pod
 from rehearsal.process.processes import running
 
 POD: Final = "qwen-llmperf"
-STAGES: Final = 6
+STAGES: Final = 7
 """Besides the stages of the endpoints."""
 BENCHMARK_SECONDS: Final = 450.0
 """For each variant."""
@@ -75,6 +75,8 @@ def rehearse(file: str, layout: Layout, endpoints: Endpoints, console: Console) 
             stage.found = checks.bucket_holds(aws, benchmark.bucket, run_dir)
         with console.stage("compare the dashboards with the metrics") as stage:
             stage.found = checks.dashboards_show(aws, f"{experiment.name}-observability")
+        with console.stage("compare the dashboards' costs with the report's") as stage:
+            stage.found = checks.costs_agree(aws, f"{experiment.name}-observability", run_dir)
     return Outcome(run_dir, benchmark.differences, serving.said, left_out)
 
 

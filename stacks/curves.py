@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from benchmark import metrics, names, palette
-from benchmark.metrics import Metric
+from benchmark.metrics import Metric, Published
 from charts.llmperf import cost
 from experiment.schema import Experiment, TestCase
 from experiment.variants import Variant, services
@@ -34,14 +34,10 @@ def measured(
 
     It has the variant's colour, unless a ``label`` tells it from other curves of that variant.
     """
-    return cloudwatch.Metric(
-        namespace=names.NAMESPACE,
-        metric_name=metric.name,
-        dimensions_map={
-            names.EXPERIMENT_DIMENSION: variant.experiment.name,
-            names.VARIANT_DIMENSION: variant.name,
-            names.TEST_CASE_DIMENSION: case.name,
-        },
+    return _published(
+        metric,
+        variant,
+        case,
         statistic=STATISTIC,
         period=period or Duration.minutes(MINUTE),
         label=label or f"{variant.name} {STATISTIC}",
@@ -72,19 +68,22 @@ def speed_up(
 
 
 def cost_per_million_tokens(variant: Variant, case: TestCase) -> cloudwatch.MathExpression:
-    """USD per million output tokens of one variant, at the benchmark's concurrency.
+    """USD per million output tokens of one variant: the report's formula.
 
-    The load is a closed loop, so a variant's throughput is the median throughput of a request times
-    the concurrency.
+    The price of the time in which requests were in flight, over the tokens that came of it. Both
+    sums are of whole turns, so this holds in any period that cuts no turn in two.
     """
     usd = cost(variant.experiment).usd_per_million_seconds
-    throughput = _identifier(variant, case)
+    operands = {
+        f"{_identifier(variant, case)}_{word}": _published(total, variant, case, statistic="Sum")
+        for word, total in (("time", metrics.SERVING_TIME), ("tokens", metrics.SERVED_TOKENS))
+    }
+    time, tokens = operands
     return cloudwatch.MathExpression(
-        expression=f"{usd:.6g} / ({throughput} * {variant.experiment.benchmark.concurrency})",
-        using_metrics={throughput: measured(metrics.REQUEST_OUTPUT_THROUGHPUT, variant, case)},
+        expression=f"{usd:.6g} * {time} / {tokens}",
+        using_metrics=operands,
         label=variant.name,
         color=_colour(variant),
-        period=Duration.minutes(MINUTE),
     )
 
 
@@ -102,6 +101,20 @@ def node(
         statistic=statistic,
         period=period or Duration.minutes(MINUTE),
         label=f"{name} ({statistic})",
+    )
+
+
+def _published(what: Published, variant: Variant, case: TestCase, **how: Any) -> cloudwatch.Metric:
+    """What the benchmark published for one variant and test case."""
+    return cloudwatch.Metric(
+        namespace=names.NAMESPACE,
+        metric_name=what.name,
+        dimensions_map={
+            names.EXPERIMENT_DIMENSION: variant.experiment.name,
+            names.VARIANT_DIMENSION: variant.name,
+            names.TEST_CASE_DIMENSION: case.name,
+        },
+        **how,
     )
 
 

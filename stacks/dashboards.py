@@ -69,7 +69,7 @@ def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[clou
     The sections continue on further dashboards where one cannot hold them all.
     """
     cases = experiment.benchmark.test_cases
-    # A section has a text, and a graph for each metric, for the speed-up and for the cost.
+    # A section has a text, a graph for each metric and for the speed-up, and the cost.
     most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // (len(metrics.METRICS) + 3)
     pages = [
         [row for case in cases[start : start + most] for row in _section(experiment, case)]
@@ -108,7 +108,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
     """What concerns several test cases."""
     cases = experiment.benchmark.test_cases
     headlines = [case for case in cases if case.headline]
-    yield [_text(_introduction(experiment), height=5 + len(services(experiment)))]
+    yield [_text(_introduction(experiment), height=6 + len(services(experiment)))]
     yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
     yield [
         _graph(
@@ -130,7 +130,7 @@ def _introduction(experiment: Experiment) -> str:
     listed = "\n".join(f"- {_described(variant)}" for variant in services(experiment))
     return f"""# {experiment.name}: does speculative decoding pay?
 **{experiment.models.target.id}** at concurrency {experiment.benchmark.concurrency}. Every figure \
-is the median of single requests.
+but the cost is the median of single requests.
 
 {listed}
 
@@ -139,7 +139,9 @@ llmperf's figure. It divides by stream events, and a speculative server sends se
 one event, so it can call the faster server slower.
 
 *Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which each service is \
-charged {price.denominator}."""
+charged {price.denominator}. It is the price of the time in which requests were in flight, divided \
+by their output tokens, over the time range shown. Over the time range of one run it is the \
+report's figure."""
 
 
 def _described(variant: Variant) -> str:
@@ -175,7 +177,7 @@ def _figure(
 
 
 def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch.IWidget]]:
-    """One test case: a graph for each metric of the catalogue, for the speed-up and the cost."""
+    """One test case: a graph for each metric of the catalogue and for the speed-up; the cost."""
     graphs: list[cloudwatch.IWidget] = [
         *(
             _graph(
@@ -193,11 +195,15 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             width=_QUARTER,
             break_even=1,
         ),
-        _graph(
-            "USD per million output tokens",
-            [curves.cost_per_million_tokens(variant, case) for variant in services(experiment)],
-            axis="USD",
+        # Over the whole range, because that is what the report says; a graph would show each turn.
+        cloudwatch.SingleValueWidget(
+            title="USD per million output tokens, over the time range",
+            metrics=[
+                curves.cost_per_million_tokens(variant, case) for variant in services(experiment)
+            ],
+            set_period_to_time_range=True,
             width=_QUARTER,
+            height=_HEIGHT,
         ),
     ]
     prompt = benchmark_case(case).source.strip()

@@ -34,6 +34,7 @@ def cell(
     ``alpha`` is the level of its intervals.
     """
     good = [record for record in records if record.succeeded]
+    parts = [own for (own,) in units.units(good)]
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
     speed, speeds = metrics.tokens_per_second(records), _together(records, alpha)
     missing = stopping.missing(records, load.requests, rounds) if load else 0
@@ -47,23 +48,25 @@ def cell(
         most_frequent_error=Counter(errors).most_common(1)[0][0] if errors else None,
         expected=load.requests * rounds if load else None,
         missing=missing,
-        measures=dict(_measures(good, alpha)),
+        measures=dict(_measures(good, parts, alpha)),
         tokens_per_second=speed,
         tokens_per_second_interval=speeds,
         usd_per_million_output_tokens=usd / speed if usd and speed else None,
         usd_per_million_output_tokens_interval=speeds.inverse.scaled(usd)
         if usd and speeds
         else None,
-        steps=_steps(good, alpha),
+        steps=_steps(good, parts, alpha),
     )
 
 
-def _measures(records: Sequence[Record], alpha: float) -> Iterator[tuple[str, Percentiles]]:
+def _measures(
+    records: Sequence[Record], parts: Iterable[Sequence[Record]], alpha: float
+) -> Iterator[tuple[str, Percentiles]]:
     for metric in metrics.METRICS:
         values = [value for record in records for value in metric.values(record)]
         if values:
             p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
-            typical = _interval(claims.typical(metric.values, records), alpha)
+            typical = _interval(claims.typical(metric.values, parts), alpha)
             yield metric.name, Percentiles(len(values), p50, p90, p99, typical)
 
 
@@ -73,16 +76,16 @@ def _together(records: Sequence[Record], alpha: float) -> Interval | None:
     return _interval(claims.ratio_of_sums(sums), alpha)
 
 
-def _steps(records: Sequence[Record], alpha: float) -> Steps | None:
+def _steps(
+    records: Iterable[Record], parts: Iterable[Sequence[Record]], alpha: float
+) -> Steps | None:
     sizes: Counter[int] = Counter()
     for record in records:
         sizes.update(_step_sizes(record))
     if not sizes:
         return None
-    by_unit = [
-        [n for record in own for n in _step_sizes(record)] for (own,) in units.units(records)
-    ]
-    interval = _interval(claims.ratio_of_sums([(sum(n), len(n)) for n in by_unit]), alpha)
+    by_part = [[n for record in part for n in _step_sizes(record)] for part in parts]
+    interval = _interval(claims.ratio_of_sums([(sum(n), len(n)) for n in by_part]), alpha)
     tokens = sum(size * count for size, count in sizes.items())
     return Steps(tokens / sizes.total(), interval, tuple(sorted(sizes.items())))
 

@@ -88,11 +88,9 @@ def faster(measure: Measure, unit: Unit) -> float | None:
     return ratio(measure, unit[::-1])
 
 
-def typical(measure: Measure, records: Sequence[Record]) -> Estimate | None:
-    """The median of a cell's typical round: the geometric mean of the rounds' medians."""
-    medians = [median(measure, unit) for (unit,) in units.units(records)]
-    known = [value for value in medians if value is not None]
-    return jackknife(known, geometric_mean)
+def typical(measure: Measure, parts: Iterable[Sequence[Record]]) -> Estimate | None:
+    """The median of a cell's typical round or block: the geometric mean of their medians."""
+    return _mean(median(measure, part) for part in parts)
 
 
 def median(measure: Measure, records: Iterable[Record]) -> float | None:

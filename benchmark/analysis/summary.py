@@ -15,8 +15,6 @@ from benchmark.analysis.intervals import Interval
 from benchmark.config import LoadPoint
 from benchmark.metrics import Metric
 
-SUMMARY: Final = "summary.json"
-
 # Beyond half, the median over all requests is itself a failed one.
 TOLERATED_FAILURES: Final = 0.5
 

@@ -1,10 +1,10 @@
-"""Every request's values into CloudWatch, each at most once.
+"""Every request's values and every turn's totals into CloudWatch, each at most once.
 
 CloudWatch adds up what it is sent and cannot recognise a repeated call. So the journal
-``published.jsonl`` names the requests of each call before the call is made, and again when
-CloudWatch has answered. A request is published unless the journal has it in a call that began and
-was not refused. A call that was never answered, because the connection broke or this process was
-killed, is not repeated, and a warning says so: a gap in a dashboard does less harm than values
+``published.jsonl`` names the requests and turns of each call before the call is made, and again
+when CloudWatch has answered. They are published unless the journal has them in a call that began
+and was not refused. A call that was never answered, because the connection broke or this process
+was killed, is not repeated, and a warning says so: a gap in a dashboard does less harm than values
 that count twice, and the ledger has all values
 (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
 """
@@ -28,7 +28,7 @@ from benchmark import journal, metrics
 from benchmark.aws.retry import AWS_ERRORS, NO_ANSWER, ONE_ATTEMPT, Sleep, explain, persist
 from benchmark.errors import JournalError, PublishError
 from benchmark.journal import Journal
-from benchmark.metrics import INTER_TOKEN_LATENCY, Metric
+from benchmark.metrics import INTER_TOKEN_LATENCY, Published
 from benchmark.names import (
     EXPERIMENT_DIMENSION,
     NAMESPACE,
@@ -63,17 +63,18 @@ _LOG: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Part:
-    """The values of one request, or a part of them where there are thousands.
+    """The values of one request, or a part of them where there are thousands; a turn's totals.
 
     ``name`` is the same whenever it is made from the same request and the same figures of llmperf.
+    Before the last slash it names the request or the turn.
     """
 
     name: str
     minute: int
-    """Unix seconds of the full minute in which the request ended."""
+    """Unix seconds of the full minute in which the request, or the last of the turn, ended."""
     variant: str
     case: str
-    values: tuple[tuple[Metric, float], ...]
+    values: tuple[tuple[Published, float], ...]
 
     @property
     def size(self) -> int:
@@ -114,10 +115,11 @@ class Publisher:
         self._gaps_known = False
 
     def publish(
-        self, records: Iterable[Record], llmperf_latencies: Mapping[str, Sequence[float]]
+        self, records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
     ) -> None:
-        """Publishes whatever of these requests was not published before.
+        """Publishes whatever of these turns was not published before.
 
+        ``records`` are whole turns, failed requests included: these have no values of their own.
         ``llmperf_latencies`` has, by request, llmperf's own inter-token latencies in seconds. They
         are published for the requests it has, and the ledger's for the others. Retries for five
         minutes where CloudWatch fails. Raises PublishError.
@@ -125,7 +127,7 @@ class Publisher:
         try:
             begun = self._begun()
             self._warn_of_gaps(begun)
-            every = [part for r in records for part in parts(r, llmperf_latencies.get(r.request))]
+            every = [*_parts(records, llmperf_latencies)]
             new = self._in_time([part for part in every if part.name not in begun])
             with Journal(self._path) as published:
                 for call in calls(new):
@@ -150,7 +152,7 @@ class Publisher:
         return begun
 
     def _warn_of_gaps(self, begun: Mapping[str, bool]) -> None:
-        """Once: names how many requests an earlier process may not have published."""
+        """Once: says how much an earlier process may not have published."""
         if not self._gaps_known:
             _warn_of_gap(part for part, taken in begun.items() if not taken)
         self._gaps_known = True
@@ -160,12 +162,13 @@ class Publisher:
         first = self._now() - _OLDEST_SECONDS
         last = self._now() + _FURTHEST_AHEAD_SECONDS
         kept = [part for part in new if first <= part.minute <= last]
-        if len(kept) < len(new):
+        every, taken = (_sources(part.name for part in some) for some in (new, kept))
+        if taken < every:
             _LOG.warning(
                 "CloudWatch takes nothing older than two weeks or more than two hours ahead: left "
-                "out %d of %d requests",
-                len(new) - len(kept),
-                len(new),
+                "out %d of %d requests and turns",
+                len(every - taken),
+                len(every),
             )
         return kept
 
@@ -192,12 +195,26 @@ def _note(published: Journal, call: Call) -> None:
 
 
 def _warn_of_gap(names: Iterable[str]) -> None:
-    if requests := {name.rpartition("/")[0] for name in names}:
+    if lost := _sources(names):
         _LOG.warning(
-            "%d requests may be missing in CloudWatch: no answer came. They are not sent again, "
-            "because they could count twice; the ledger has them",
-            len(requests),
+            "%d requests and turns may be missing in CloudWatch: no answer came. They are not sent "
+            "again, because they could count twice; the ledger has them",
+            len(lost),
         )
+
+
+def _sources(names: Iterable[str]) -> set[str]:
+    """The requests and turns that these parts are of."""
+    return {name.rpartition("/")[0] for name in names}
+
+
+def _parts(
+    records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
+) -> Iterator[Part]:
+    for record in records:
+        if record.succeeded:
+            yield from parts(record, llmperf_latencies.get(record.request))
+    yield from totals(records)
 
 
 def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator[Part]:
@@ -205,7 +222,6 @@ def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator
 
     ``llmperf_latencies`` None stands for the ledger's value of llmperf's formula.
     """
-    minute = int((record.sent + record.end) // 60) * 60
     values = []
     for metric in metrics.METRICS:
         own = llmperf_latencies if metric is INTER_TOKEN_LATENCY else None
@@ -218,7 +234,25 @@ def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator
     for number, start in enumerate(range(0, len(values), _VALUES_PER_PART)):
         name = f"{record.request}/{number}"
         part = tuple(values[start : start + _VALUES_PER_PART])
-        yield Part(name, minute, record.variant, record.case, part)
+        yield Part(name, _minute([record]), record.variant, record.case, part)
+
+
+def totals(records: Iterable[Record]) -> Iterator[Part]:
+    """The totals of each turn and variant, together in one part.
+
+    So they have one timestamp and are lost together if at all: whatever of a run is in CloudWatch,
+    the quotient of their sums is the throughput of whole turns.
+    """
+    turns: dict[tuple[int, str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        turns[record.round, record.case, record.variant].append(record)
+    for (number, case, variant), own in turns.items():
+        values = tuple((total, round(float(total.value(own)), 9)) for total in metrics.TOTALS)
+        yield Part(f"{number}/{case}/{variant}", _minute(own), variant, case, values)
+
+
+def _minute(records: Iterable[Record]) -> int:
+    return int(max(record.sent + record.end for record in records) // 60) * 60
 
 
 def calls(new: Iterable[Part]) -> Iterator[list[Part]]:

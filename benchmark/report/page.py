@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from benchmark import metrics, palette, wording
 from benchmark.analysis.crosscheck import TOLERANCE
-from benchmark.analysis.summary import SUMMARY
 from benchmark.config import FEWEST_ROUNDS, Variant
+from benchmark.names import SUMMARY
 from benchmark.report import answers, figures, results, tables, verdicts
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results

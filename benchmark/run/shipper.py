@@ -29,7 +29,7 @@ class Publisher(Protocol):
     def publish(
         self, records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
     ) -> None:
-        """Publishes the values of these requests, each request once. Raises PublishError."""
+        """Publishes what these turns show, each request and turn once. Raises PublishError."""
 
 
 def make_shipper(config: Config, folder: Path, sleep: Callable[[float], None]) -> Shipper | None:
@@ -62,7 +62,7 @@ class Shipper:
             await asyncio.to_thread(self.upload)
             for turn in turns:
                 if turn not in self._published:
-                    own = [r for r in records if (r.round, r.case) == turn and r.succeeded]
+                    own = [r for r in records if (r.round, r.case) == turn]
                     await asyncio.to_thread(self._publish, turn, own)
                     self._published.add(turn)
         except ShippingError as error:
@@ -74,7 +74,8 @@ class Shipper:
         self._bucket.upload(self._folder)
 
     def _publish(self, turn: Turn, records: Sequence[Record]) -> None:
-        self._publisher.publish(records, llmperf_latencies(self._folder, turn, records))
+        good = [record for record in records if record.succeeded]
+        self._publisher.publish(records, llmperf_latencies(self._folder, turn, good))
 
 
 def llmperf_latencies(

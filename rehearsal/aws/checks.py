@@ -1,13 +1,23 @@
-"""Checks after the benchmark: the results are in the bucket, the dashboards draw its metrics."""
+"""Checks after the benchmark: the results are in the bucket, the dashboards show what it found."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmark.names import NAMESPACE, results_key
+from benchmark.metrics import SERVED_TOKENS
+from benchmark.names import (
+    NAMESPACE,
+    SUMMARY,
+    TEST_CASE_DIMENSION,
+    VARIANT_DIMENSION,
+    results_key,
+)
 from rehearsal.aws import dashboards
 from rehearsal.aws.client import Aws
 from rehearsal.aws.dashboards import Curve, Identity
@@ -15,6 +25,8 @@ from rehearsal.errors import RehearsalError
 
 # How many problems the one line of a failure names.
 _NAMED: Final = 3
+# Both calculate with the same sums. A dashboard's price has six digits, its times nanoseconds.
+_SAME_COST: Final = 1e-4
 
 
 def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
@@ -55,6 +67,65 @@ def dashboards_show(aws: Aws, stack: str) -> str:
         f"{len(ours)} curves draw the {len(published)} published metrics "
         f"({len(curves) - len(ours)} others draw node telemetry, and there are no nodes)"
     )
+
+
+def costs_agree(aws: Aws, stack: str, run_dir: Path) -> str:
+    """Whether the dashboards of ``stack`` have the report's costs; returns what was found.
+
+    A dashboard's cost over the time range of the run must be that of ``summary.json``, for each
+    test case and variant that has one there. Raises RehearsalError.
+    """
+    summary = json.loads((run_dir / SUMMARY).read_text(encoding="utf-8"))
+    reported = {
+        (cell["test_case"], cell["variant"]): cell["usd_per_million_output_tokens"]
+        for case in summary["cases"]
+        for cell in case["cells"]
+        if cell["usd_per_million_output_tokens"] is not None
+    }
+    statistic = partial(_statistic, aws.client("cloudwatch"), summary["started"], summary["ended"])
+    shown = {
+        _cell(curve): curve.value(statistic)
+        for curve in _curves(aws, stack)
+        if SERVED_TOKENS.name in {metric.name for metric in curve.metrics}
+        and _cell(curve) in reported
+    }
+    differences = [
+        f"{' '.join(cell)}: {usd:.4f} USD in the report, {shown.get(cell, math.nan):.4f} here"
+        for cell, usd in reported.items()
+        if not math.isclose(usd, shown.get(cell, math.nan), rel_tol=_SAME_COST)
+    ]
+    if differences:
+        raise RehearsalError(f"{stack}: {_some(differences)}")
+    return f"{len(shown)} costs, all the same"
+
+
+def _cell(curve: Curve) -> tuple[str, str]:
+    """The test case and the variant of a curve that is about one of each."""
+    ((case, variant),) = {
+        (dimensions[TEST_CASE_DIMENSION], dimensions[VARIANT_DIMENSION])
+        for dimensions in (dict(metric.dimensions) for metric in curve.metrics)
+    }
+    return case, variant
+
+
+def _statistic(
+    cloudwatch: Any, started: float, ended: float, metric: Identity, statistic: str
+) -> float:
+    """Over the whole minutes from ``started`` to ``ended``, both in Unix seconds.
+
+    NaN without data. moto takes any period; CloudWatch would take the same multiple of a minute.
+    """
+    start, end = int(started // 60) * 60, int(ended // 60 + 1) * 60
+    found = cloudwatch.get_metric_statistics(
+        Namespace=metric.namespace,
+        MetricName=metric.name,
+        Dimensions=[{"Name": name, "Value": value} for name, value in metric.dimensions],
+        StartTime=start,
+        EndTime=end,
+        Period=end - start,
+        Statistics=[statistic],
+    )["Datapoints"]
+    return float(found[0].get(statistic, math.nan)) if found else math.nan
 
 
 def _files(folder: Path) -> Iterator[Path]:

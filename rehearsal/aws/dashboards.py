@@ -1,17 +1,24 @@
-"""Reads deployed dashboards: which metrics each curve draws."""
+"""Reads deployed dashboards: what each curve draws, and what its arithmetic comes to."""
 
 from __future__ import annotations
 
 import ast
 import json
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from rehearsal.errors import RehearsalError
 
 _IDENTIFIER: Final = re.compile(r"[a-z][a-zA-Z0-9_]*")
+_OPERATIONS: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 
 
 class Identity(NamedTuple):
@@ -28,13 +35,31 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """A visible series of a graph."""
+    """A visible series of a graph, or a number."""
 
     place: str
     """Section, or else dashboard, and title of the graph."""
     label: str
-    metrics: frozenset[Identity]
-    """The metrics that it draws, or calculates with."""
+    expression: str
+    """Metric math of ids; the id alone where nothing is calculated."""
+    operands: Mapping[str, tuple[Identity, str]]
+    """By id, the metric and the statistic that it draws, or calculates with."""
+
+    @property
+    def metrics(self) -> frozenset[Identity]:
+        """The metrics that it draws, or calculates with."""
+        return frozenset(metric for metric, _ in self.operands.values())
+
+    def value(self, of: Callable[[Identity, str], float]) -> float:
+        """What the expression comes to where ``of`` gives the value of a metric and a statistic.
+
+        Only the four operations are known. Raises RehearsalError.
+        """
+        values = {name: of(*operand) for name, operand in self.operands.items()}
+        try:
+            return _calculated(_parsed(self.place, self.expression), values)
+        except (TypeError, ZeroDivisionError):
+            raise RehearsalError(f"{self.place}: cannot calculate {self.expression!r}") from None
 
 
 def curves(cloudwatch: Any, dashboard: str) -> list[Curve]:
@@ -68,7 +93,7 @@ def _graph(place: str, properties: Mapping[str, Any]) -> Iterator[Curve]:
         for row in properties["metrics"]
     ]
     drawn = {
-        options.get("id", f"row{index}"): _identity(place, strings)
+        options.get("id", f"row{index}"): (_identity(place, strings), _statistic(options))
         for index, (strings, options) in enumerate(rows)
         if strings
     }
@@ -78,12 +103,14 @@ def _graph(place: str, properties: Mapping[str, Any]) -> Iterator[Curve]:
     for index, (strings, options) in enumerate(rows):
         if not options.get("visible", True):
             continue
-        if strings:
-            metrics = {drawn[options.get("id", f"row{index}")]}
-        else:
-            metrics = {drawn[name] for name in _operands(place, options["expression"], drawn)}
-        label = options.get("label") or " ".join(strings) or options["expression"]
-        yield Curve(place, label, frozenset(metrics))
+        expression = options.get("id", f"row{index}") if strings else options["expression"]
+        operands = {name: drawn[name] for name in sorted(_operands(place, expression, drawn))}
+        label = options.get("label") or " ".join(strings) or expression
+        yield Curve(place, label, expression, operands)
+
+
+def _statistic(options: Mapping[str, Any]) -> str:
+    return str(options.get("stat", "Average"))
 
 
 def _identity(place: str, strings: Sequence[str]) -> Identity:
@@ -95,13 +122,29 @@ def _identity(place: str, strings: Sequence[str]) -> Identity:
     return Identity(namespace, name, frozenset(pairs))
 
 
-def _operands(place: str, expression: str, known: Mapping[str, Identity]) -> set[str]:
-    """The ids in an expression of metric math. Python's grammar has the same arithmetic."""
-    try:
-        tree = ast.parse(expression, mode="eval")
-    except SyntaxError:
-        raise RehearsalError(f"{place}: CloudWatch cannot read {expression!r}") from None
+def _operands(place: str, expression: str, known: Mapping[str, object]) -> set[str]:
+    """The ids in an expression of metric math."""
+    tree = _parsed(place, expression)
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if unknown := names - known.keys():
         raise RehearsalError(f"{place}: {', '.join(sorted(unknown))} is the id of no metric")
     return names
+
+
+def _parsed(place: str, expression: str) -> ast.expr:
+    """Metric math. Python's grammar has the same arithmetic."""
+    try:
+        return ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        raise RehearsalError(f"{place}: CloudWatch cannot read {expression!r}") from None
+
+
+def _calculated(tree: ast.expr, values: Mapping[str, float]) -> float:
+    match tree:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.Name(id=name):
+            return values[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_calculated(left, values), _calculated(right, values))
+    raise TypeError

@@ -45,7 +45,7 @@ class Bucket:
 
 
 class Publisher:
-    """Notes each turn's requests in a file, each request once, as the real one does."""
+    """Notes each turn's good requests in a file, each request once, as the real one does."""
 
     def __init__(self, path: Path, events: list[str]) -> None:
         self.path, self.events = path, events
@@ -57,7 +57,8 @@ class Publisher:
         if self.failing:
             raise PublishError("throttled for too long")
         known = {request for entry in self.published() for request in entry[2]}
-        new = [record for record in records if record.request not in known]
+        good = [record for record in records if record.succeeded]
+        new = [record for record in good if record.request not in known]
         if not new:
             return
         case, round = new[0].case, new[0].round

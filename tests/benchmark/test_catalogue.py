@@ -54,9 +54,10 @@ def test_an_added_metric_is_in_summary_table_report_and_definitions(
 
 def test_units_are_those_of_cloudwatch() -> None:
     model = botocore.session.get_session().get_service_model("cloudwatch")
-    assert {metric.unit for metric in metrics.METRICS} <= {*model.shape_for("StandardUnit").enum}
+    units = {one.unit for one in (*metrics.METRICS, *metrics.TOTALS)}
+    assert units <= {*model.shape_for("StandardUnit").enum}
 
 
 def test_names_are_unique() -> None:
-    names = [metric.name for metric in metrics.METRICS]
+    names = [one.name for one in (*metrics.METRICS, *metrics.TOTALS)]
     assert len(set(names)) == len(names)

@@ -124,8 +124,10 @@ def test_the_command_from_end_to_end(
     cloudwatch = boto3.client(
         "cloudwatch", endpoint_url=url, region_name="us-east-2", **CREDENTIALS
     )
-    listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE)["Metrics"]
-    assert {metric["MetricName"] for metric in listed} == {m.name for m in metrics.METRICS}
+    pages = cloudwatch.get_paginator("list_metrics").paginate(Namespace=names.NAMESPACE)
+    assert {metric["MetricName"] for page in pages for metric in page["Metrics"]} == {
+        one.name for one in (*metrics.METRICS, *metrics.TOTALS)
+    }
     listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE, MetricName="TTFT")["Metrics"]
     dimensions = {tuple((d["Name"], d["Value"]) for d in metric["Dimensions"]) for metric in listed}
     assert dimensions == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -103,6 +104,50 @@ def test_without_counts_per_chunk_the_first_chunk_is_taken_for_one_token() -> No
     unknown = samples.record(per_chunk=False, output_tokens=None, chunks=record.chunks)
     assert metrics.time_per_output_token(unknown) is None
     assert metrics.output_throughput(unknown) is None
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Record]:
+    """Requests of one turn, some failed, in tenths of a second after the turn began."""
+    one = st.builds(
+        lambda sent, length, **fields: samples.record(
+            sent=1_800_000_000.0 + sent / 10, end=length / 10, **fields
+        ),
+        st.integers(0, 200),
+        st.integers(1, 50),
+        error=st.none() | st.just("reset"),
+        output_tokens=st.none() | st.integers(1, 100),
+    )
+    return draw(st.lists(one, min_size=1, max_size=12))
+
+
+@given(turns())
+def test_serving_time_is_the_time_with_a_request_in_flight(records: list[Record]) -> None:
+    """The other way: in how many tenths of a second there is one."""
+    tenths = {
+        tenth
+        for record in records
+        for start in (round((record.sent - 1_800_000_000) * 10),)
+        for tenth in range(start, start + round(record.end * 10))
+    }
+    assert metrics.serving_time(records) == pytest.approx(len(tenths) / 10, abs=1e-5)
+
+
+@given(turns(), turns())
+def test_totals_of_turns_add_up_to_those_of_the_run(
+    records: list[Record], others: list[Record]
+) -> None:
+    later = [replace(record, sent=record.sent + 3600) for record in others]
+    for total in metrics.TOTALS:
+        together = total.value([*records, *later])
+        assert together == pytest.approx(total.value(records) + total.value(later), abs=1e-5)
+
+
+def test_tokens_of_failed_requests_do_not_count_and_their_time_does() -> None:
+    failed = samples.record(sent=1_800_000_010.0, error="reset")
+    assert metrics.tokens_per_second([samples.record(), failed]) == pytest.approx(8 / (0.5 + 0.5))
+    assert metrics.tokens_per_second([failed]) is None
+    assert metrics.tokens_per_second([]) is None
 
 
 @pytest.mark.parametrize("chunks", [(), ((0.2, 3),)])

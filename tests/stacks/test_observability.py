@@ -67,7 +67,7 @@ def test_figures_of_the_article_have_a_curve_for_each_variant_and_headline(
 
 
 def test_metrics_are_those_the_benchmark_publishes(each: Synthesised) -> None:
-    published = {metric.name for metric in catalogue.METRICS}
+    published = {one.name for one in (*catalogue.METRICS, *catalogue.TOTALS)}
     for metric in _measured(each):
         assert metric["namespace"] == names.NAMESPACE
         assert metric["name"] in published
@@ -122,17 +122,34 @@ def test_speed_up_is_the_baseline_over_the_variant(variation: Callable[..., Expe
         }
 
 
-def test_cost_charges_each_service_its_half_of_the_node(synthesised: Synthesised) -> None:
-    (widget, *_) = (
-        w for w in _graphs(synthesised, "Comparison") if w["title"].startswith("USD per million")
-    )
-    quotients = {m[0]["label"]: m[0]["expression"] for m in widget["metrics"] if len(m) == 1}
-    assert list(quotients) == ["Base", "SD"]
-    for position, expression in enumerate(quotients.values()):
-        usd, _, tokens_per_second = expression.partition(" / ")
-        # Half of 35.7608 USD an hour, for a million seconds.
-        assert float(usd) == pytest.approx(35.7608 / 2 / 3600 * 1e6, rel=1e-4)
-        assert tokens_per_second == f"(v{position}_repeat_line * 4)"
+def test_cost_is_the_price_of_the_serving_time_over_the_tokens_served(each: Synthesised) -> None:
+    """Of each variant in each test case, over the whole time range."""
+    experiment = each.experiment
+    usd = experiment.capacity.price.usd_per_hour / 3600 * 1e6  # for a million seconds
+    share = experiment.serving.devices / experiment.capacity.instance.devices
+    found = []
+    for widget in _graphs(each, "Comparison"):
+        if not widget["title"].startswith("USD per million"):
+            continue
+        assert widget["view"] == "singleValue"
+        assert widget["setPeriodToTimeRange"]
+        operand = {m[-1]["id"]: _metric(m) for m in widget["metrics"] if len(m) > 1}
+        for (quotient,) in (m for m in widget["metrics"] if len(m) == 1):
+            price, time, tokens = re.split(r" [*/] ", quotient["expression"])
+            assert quotient["expression"] == f"{price} * {time} / {tokens}"
+            assert float(price) == pytest.approx(usd * share, rel=1e-4)
+            above, below = operand[time], operand[tokens]
+            assert (above["name"], below["name"]) == ("ServingTime", "ServedTokens")
+            assert above["stat"] == below["stat"] == "Sum"
+            for dimension in ("Experiment", "Variant", "TestCase"):
+                assert above[dimension] == below[dimension]
+            assert quotient["label"] == above["Variant"]
+            found.append((above["TestCase"], above["Variant"]))
+    assert found == [
+        (case.name, variant.name)
+        for case in experiment.benchmark.test_cases
+        for variant in variants(experiment)
+    ]
 
 
 def test_quotas_are_kept(each: Synthesised) -> None:

@@ -28,16 +28,19 @@ from moto.cloudwatch.models import cloudwatch_backends
 from werkzeug.wrappers import Response
 
 from benchmark import metrics, names
-from benchmark.aws.cloudwatch import Publisher, calls, data, parts
+from benchmark.analysis.summarise import summarise
+from benchmark.aws.cloudwatch import Publisher, calls, data, parts, totals
 from benchmark.errors import PublishError
 from benchmark.journal import Journal
 from benchmark.metrics import (
     INPUT_TOKENS,
     INTER_TOKEN_LATENCY,
     METRICS,
+    SERVED_TOKENS,
+    SERVING_TIME,
     TIME_PER_OUTPUT_TOKEN,
     TOKENS_PER_STEP,
-    Metric,
+    TOTALS,
     inter_chunk_latencies,
     llmperf_inter_token_latency,
 )
@@ -127,18 +130,38 @@ def planned(records: Sequence[Record]) -> Published:
 
 def planned_calls(records: Sequence[Record]) -> list[list[dict[str, Any]]]:
     """The data of each call."""
-    every = [part for record in records for part in parts(record, None)]
+    every = [*(part for record in records for part in parts(record, None)), *totals(records)]
     return [list(data(call, "article")) for call in calls(every)]
 
 
 def expected(records: Sequence[Record]) -> Published:
-    """Every request's values, by the"""
+    """Every request's values and every turn's totals, in the minutes in which they ended."""
+    return values(records) + turn_totals(records)
+
+
+def values(records: Sequence[Record]) -> Published:
     return Counter(
-        ((one.sent + one.end) // 60 * 60, one.variant, metric.name, metric.unit, round(value, 9))
+        (ended([one]), one.variant, metric.name, metric.unit, round(value, 9))
         for one in records
         for metric in METRICS
         for value in map(float, metric.values(one))
     )
+
+
+def turn_totals(records: Sequence[Record]) -> Published:
+    turns: dict[tuple[int, str], list[Record]] = {}
+    for one in records:
+        turns.setdefault((one.round, one.variant), []).append(one)
+    return Counter(
+        (ended(own), variant, total.name, total.unit, round(float(total.value(own)), 9))
+        for (_, variant), own in turns.items()
+        for total in TOTALS
+    )
+
+
+def ended(records: Sequence[Record]) -> float:
+    """The minute in which the last of them ended."""
+    return max(one.sent + one.end for one in records) // 60 * 60
 
 
 def publisher(run_dir: Path, **options: Any) -> Publisher:
@@ -159,7 +182,7 @@ def journal(run_dir: Path) -> list[str]:
     return [json.loads(line)["state"] for line in lines]
 
 
-def values_of(metric: Metric) -> list[float]:
+def values_of(metric: metrics.Published) -> list[float]:
     return sorted(
         value
         for (_, _, name, _, value), count in published().items()
@@ -178,7 +201,18 @@ def test_every_value_of_every_request_is_published(tmp_path: Path) -> None:
     publisher(tmp_path).publish(records, {})
 
     assert published() == expected(records)
-    assert {name for _, _, name, _, _ in published()} == {metric.name for metric in METRICS}
+    assert {name for _, _, name, _, _ in published()} == {one.name for one in (*METRICS, *TOTALS)}
+
+
+@pytest.mark.usefixtures("aws")
+def test_a_failed_request_has_its_time_in_the_turn_s_and_no_values(tmp_path: Path) -> None:
+    """The dashboards' cost is then that of the report, which charges for its time, too."""
+    failed = record(request="failed", sent=HOUR_AGO + 70, error="reset", output_tokens=3)
+    publisher(tmp_path).publish([record(), failed], {})
+
+    assert published() == values([record()]) + turn_totals([record(), failed])
+    assert values_of(SERVING_TIME) == [pytest.approx(record().end + failed.end)]
+    assert values_of(SERVED_TOKENS) == [8]
 
 
 @pytest.mark.usefixtures("aws")
@@ -219,6 +253,30 @@ def test_thousand_requests_in_full(tmp_path: Path) -> None:
     publisher(tmp_path).publish(records, {})
 
     assert published() == expected(records)
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_report_s_cost_follows_from_the_sums(tmp_path: Path) -> None:
+    """Two rounds with a pause between them; in each, two requests overlap and one fails."""
+    config = samples.config()
+    records = [
+        record(
+            request=f"{number} {late}",
+            round=number,
+            sent=HOUR_AGO + 600 * number + late,
+            error="reset" if late == 9 else None,
+        )
+        for number in (1, 2)
+        for late in (0, 0.3, 9)
+    ]
+    publisher(tmp_path).publish(records, {})
+
+    usd = config.cost.usd_per_million_seconds if config.cost else 0
+    time, tokens = (sum(values_of(total)) for total in (SERVING_TIME, SERVED_TOKENS))
+    cell = summarise(config, records).cases[0].cell("SD")
+    assert cell.usd_per_million_output_tokens == pytest.approx(usd * time / tokens)
+    assert time == pytest.approx(2 * (0.8 + 0.5))
+    assert tokens == 2 * 16
 
 
 @pytest.mark.usefixtures("aws")
@@ -324,12 +382,13 @@ def test_second_time_nothing_is_sent(aws: Aws, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("aws")
-def test_rounds_are_published_apart(tmp_path: Path) -> None:
-    same = publisher(tmp_path)
+@pytest.mark.parametrize("other", [{"round": 2}, {"variant": "Base"}])
+def test_rounds_and_variants_are_published_apart(tmp_path: Path, other: dict[str, Any]) -> None:
+    same, another = publisher(tmp_path), record(request="another", **other)
     same.publish([record()], {})
-    same.publish([record(round=2, request="another")], {})
+    same.publish([record(), another], {})
 
-    assert published() == expected([record(), record()])
+    assert published() == expected([record(), another])
 
 
 def test_call_that_got_no_answer_is_not_made_again(
@@ -343,7 +402,9 @@ def test_call_that_got_no_answer_is_not_made_again(
     assert published() == expected([record()])
     assert journal(tmp_path) == ["begun"]
     # When the call ends, and once in the process that finds it in the journal.
-    assert caplog.messages[0].startswith("1 requests may be missing in CloudWatch: no answer came")
+    assert caplog.messages[0].startswith(
+        "2 requests and turns may be missing in CloudWatch: no answer came"
+    )
     assert caplog.messages == caplog.messages[:1] * 2
 
 
@@ -455,12 +516,21 @@ def test_journal_of_another_kind_stops_publishing_in_one_line(
 
 
 @pytest.mark.usefixtures("aws")
+def test_a_journal_from_before_turns_had_totals_gets_them(tmp_path: Path) -> None:
+    lines = [{"state": state, "parts": ["q/0"]} for state in ("begun", "taken")]
+    (tmp_path / "published.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    publisher(tmp_path).publish([record()], {})
+
+    assert published() == turn_totals([record()])
+
+
+@pytest.mark.usefixtures("aws")
 def test_requests_that_came_after_are_published_beside_the_others(tmp_path: Path) -> None:
     later = record(request="later", end=0.6)
     publisher(tmp_path).publish([record()], {})
     publisher(tmp_path).publish([record(), later], {})
 
-    assert published() == expected([record(), later])
+    assert published() == values([record(), later]) + turn_totals([record()])
 
 
 @pytest.mark.usefixtures("aws")
@@ -468,12 +538,12 @@ def test_requests_that_came_after_are_published_beside_the_others(tmp_path: Path
 def test_what_cloudwatch_would_refuse_for_its_time_is_left_out(
     tmp_path: Path, away: timedelta, caplog: pytest.LogCaptureFixture
 ) -> None:
-    far = record(sent=time.time() + away.total_seconds())
+    far = record(sent=time.time() + away.total_seconds(), request="far", round=2)
     with caplog.at_level(logging.WARNING):
         publisher(tmp_path).publish([far, record()], {})
 
     assert published() == expected([record()])
-    assert "left out 1 of 2 requests" in caplog.text
+    assert "left out 2 of 4 requests and turns" in caplog.text
 
 
 @st.composite

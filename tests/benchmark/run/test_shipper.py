@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,14 +45,26 @@ def test_turns_that_are_settled_are_published_once(folder: Path) -> None:
     assert published == ["a"]
 
 
-def test_failed_requests_and_the_warm_up_are_not_published(folder: Path) -> None:
+def test_a_turn_is_published_whole_and_without_the_warm_up(folder: Path) -> None:
+    """Failed requests have no values of their own, but the turn's totals have their time."""
+    handed_over: list[str] = []
+
+    class Spy(Publisher):
+        def publish(self, records: Sequence[Record], _: Mapping[str, Sequence[float]]) -> None:
+            handed_over.extend(record.request for record in records)
+
     records = [
         samples.record(request="good"),
         samples.record(request="reset", error="reset"),
         samples.record(request="refused", status=500),
         samples.record(request="warm-up", round=0),
     ]
-    assert shipped(folder, records)[1] == ["good"]
+    spy = Spy(folder.parent / "published", [])
+    assert (
+        asyncio.run(Shipper(folder, Bucket(folder.parent / "b", []), spy).ship([TURN], records))
+        is None
+    )
+    assert handed_over == ["good", "reset", "refused"]
 
 
 def write(folder: Path, variant: str, latencies: list[float]) -> None:

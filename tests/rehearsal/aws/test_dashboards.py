@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmark import names
-from benchmark.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TTFT
+from benchmark.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TOTALS, TTFT
 from experiment import Experiment
 from experiment.variants import variants
 from rehearsal.aws import checks, dashboards
@@ -37,13 +38,16 @@ def publish(aws: Aws, experiment: Experiment, *without: tuple[str, str, str]) ->
         data = [
             datum(metric.name, experiment.name, variant.name, case.name)
             for variant in variants(experiment)
-            for metric in METRICS
+            for metric in (*METRICS, *TOTALS)
             if (case.name, variant.name, metric.name) not in without
         ]
         cloudwatch.put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
 
 
-def datum(metric: str, experiment: str, variant: str, case: str) -> dict[str, Any]:
+def datum(
+    metric: str, experiment: str, variant: str, case: str, value: float = 1.0, ago: float = 0.0
+) -> dict[str, Any]:
+    """One value, of a minute ``ago`` seconds before now."""
     dimensions = {
         names.EXPERIMENT_DIMENSION: experiment,
         names.VARIANT_DIMENSION: variant,
@@ -52,7 +56,8 @@ def datum(metric: str, experiment: str, variant: str, case: str) -> dict[str, An
     return {
         "MetricName": metric,
         "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
-        "Value": 1.0,
+        "Timestamp": (time.time() - ago) // 60 * 60,
+        "Value": value,
     }
 
 
@@ -66,9 +71,32 @@ def test_a_curve_knows_the_metrics_behind_it(aws: Aws) -> None:
     cloudwatch = deploy(aws, "rows", title, rows)
     hidden = Identity("N", "A", frozenset({("Variant", "SD")}))
     assert dashboards.curves(cloudwatch, "rows") == [
-        Curve("counting: a title", "twice", frozenset({hidden})),
-        Curve("counting: a title", "N B", frozenset({Identity("N", "B", frozenset())})),
+        Curve("counting: a title", "twice", "a * 2", {"a": (hidden, "p90")}),
+        Curve(
+            "counting: a title",
+            "N B",
+            "row2",
+            {"row2": (Identity("N", "B", frozenset()), "Average")},
+        ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [("a", 6), ("2 * a / b", 4), ("a - b * 0.5", 4.5), ("(a + b) / b", 3)],
+)
+def test_a_curve_calculates_as_cloudwatch_does(expression: str, expected: float) -> None:
+    metrics = {name: (Identity("N", name, frozenset()), "Sum") for name in "ab"}
+    values = {"a": 6.0, "b": 3.0}
+    curve = Curve("a place", "a label", expression, metrics)
+    assert curve.value(lambda metric, statistic: values[metric.name]) == expected
+
+
+@pytest.mark.parametrize("expression", ["a / 0", "RATE(a)", "a ** 2", "-a", "'x' + a"])
+def test_a_curve_calculates_nothing_else(expression: str) -> None:
+    curve = Curve("a place", "", expression, {"a": (Identity("N", "A", frozenset()), "Sum")})
+    with pytest.raises(RehearsalError, match="a place: cannot calculate"):
+        curve.value(lambda metric, statistic: 1)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +131,7 @@ def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment
 
     publish(deployed, article)
     assert checks.dashboards_show(deployed, STACK) == (
-        "232 curves draw the 180 published metrics (12 others draw node telemetry, and there are "
+        "232 curves draw the 220 published metrics (12 others draw node telemetry, and there are "
         "no nodes)"
     )
 
@@ -116,6 +144,48 @@ def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment
     assert str(caught.value) == (
         "article-observability: TTFT of another counting SD is on no dashboard; TTFT of article "
         "counting Third is on no dashboard"
+    )
+
+
+def test_dashboards_and_report_have_to_name_the_same_costs(
+    deployed: Aws, article: Experiment, tmp_path: Path
+) -> None:
+    """Of a run of two turns; of the case ``meaning-of-life`` the report has no cost."""
+    cloudwatch = deployed.client("cloudwatch")
+    data = [
+        datum(name, article.name, variant.name, case.name, value, ago)
+        for case in article.benchmark.test_cases
+        for variant in variants(article)
+        for name, values in (("ServingTime", (10.0, 5.0, 99.0)), ("ServedTokens", (2000, 500, 1)))
+        # Of two turns, and of a run the day before.
+        for value, ago in zip(values, (300, 1800, 86400), strict=True)
+    ]
+    cloudwatch.put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+    usd = 35.7608 / 2 / 3600 * 1e6 * (10 + 5) / (2000 + 500)
+    cells = [
+        {"test_case": case.name, "variant": variant.name, "usd_per_million_output_tokens": usd}
+        for case in article.benchmark.test_cases
+        for variant in variants(article)
+    ]
+
+    def compared() -> str:
+        now = time.time()
+        summary = {"started": now - 3600, "ended": now - 240, "cases": [{"cells": cells}]}
+        (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+        return checks.costs_agree(deployed, STACK, tmp_path)
+
+    assert compared() == "20 costs, all the same"
+
+    cells[0]["usd_per_million_output_tokens"] = None
+    assert compared() == "19 costs, all the same"
+
+    cells[1]["usd_per_million_output_tokens"] = 32.5
+    cells[2]["variant"] = "Third"
+    with pytest.raises(RehearsalError) as caught:
+        compared()
+    assert str(caught.value) == (
+        "article-observability: repeat-line SD: 32.5000 USD in the report, 29.8007 here; "
+        "meaning-of-life Third: 29.8007 USD in the report, nan here"
     )
 
 
