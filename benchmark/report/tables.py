@@ -81,13 +81,6 @@ def of_metric(metric: Metric, percentiles: tuple[str, ...], title: str) -> Group
     return Group(title, percentiles, texts)
 
 
-TOKENS_PER_STEP: Final = Group(
-    "tokens",
-    ("a step",),
-    lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
-)
-
-
 def _of_metric(metric: Metric) -> Group:
     return of_metric(metric, _PERCENTILES, metric.heading)
 

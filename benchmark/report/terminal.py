@@ -124,7 +124,11 @@ def _groups(summary: Summary) -> Iterator[Group]:
     yield Group(
         "tokens/s", ("together",), lambda cell: [wording.significant(cell.tokens_per_second)]
     )
-    yield tables.TOKENS_PER_STEP
+    yield Group(
+        "tokens",
+        ("a step",),
+        lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
+    )
     if summary.cost_denominator is not None:
         yield Group(
             "USD per",
