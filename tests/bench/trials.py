@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from benchmark.analysis.stopping import last_rounds
 from benchmark.analysis.summarise import summarise
-from tests.bench.answers import QUESTIONS, Answer, answers
+from tests.bench.statements import SPEED, Statement, statements
 from tests.bench.worlds import World, by_case, configuration, records
 
 
@@ -20,7 +20,7 @@ from tests.bench.worlds import World, by_case, configuration, records
 class Report:
     """What is said of one run."""
 
-    answers: Sequence[Answer]
+    statements: Sequence[Statement]
     rounds: Sequence[int]
     """How many there were of each test case, in the order of the cases."""
 
@@ -32,30 +32,34 @@ class Trials:
     world: World
     reports: Sequence[Report]
 
-    def answers(self, figure: str) -> Iterator[Answer]:
-        """All answers on one figure."""
-        return (one for report in self.reports for one in report.answers if one.figure == figure)
+    def of(self, figure: str) -> Iterator[Statement]:
+        """All that was said of one figure."""
+        return (one for report in self.reports for one in report.statements if one.figure == figure)
+
+    def held(self, figure: str) -> list[bool]:
+        """Whether each of the figure's intervals holds the truth."""
+        return [one.holds for one in self.of(figure) if one.holds is not None]
 
     def coverage(self, figure: str) -> float:
         """The share of the figure's intervals that hold the truth; NaN without an interval."""
-        held = [answer.holds for answer in self.answers(figure) if answer.holds is not None]
+        held = self.held(figure)
         return fmean(held) if held else math.nan
 
     def half_width(self, figure: str) -> float:
         """The median of how far an interval's bounds are from its middle, as a part of it (0.05:
         5 %); NaN without an interval."""
-        spans = [one.interval for one in self.answers(figure) if one.interval is not None]
+        spans = [one.interval for one in self.of(figure) if one.interval is not None]
         return median(math.sqrt(one.high / one.low) - 1 for one in spans) if spans else math.nan
 
     @property
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
-        return sum(any(answer.wrong for answer in report.answers) for report in self.reports)
+        return sum(any(one.wrong for one in report.statements) for report in self.reports)
 
     @property
     def found(self) -> float:
         """The share of differences in speed that matter and are found; NaN where there is none."""
-        found = [one.found for one in self.answers(QUESTIONS[0]) if one.matters]
+        found = [one.found for one in self.of(SPEED) if one.matters]
         return fmean(found) if found else math.nan
 
     def rounds(self, speedup: float | None = None) -> list[int]:
@@ -77,7 +81,7 @@ def report(world: World, number: int) -> Report:
     config, measured = configuration(world), records(world, number)
     last = last_rounds(config, measured)
     measured = [record for record in measured if record.round <= last[record.case]]
-    said = answers(summarise(config, measured), dict(by_case(world)))
+    said = statements(summarise(config, measured), dict(by_case(world)))
     return Report(said, [last[case.name] for case in config.test_cases])
 
 
