@@ -11,7 +11,7 @@ from benchmark import metrics
 from benchmark.analysis.intervals import Interval
 from benchmark.analysis.summary import Answer, Case, Summary
 from benchmark.analysis.verdict import MARGIN
-from tests.bench.worlds import SIDES, Truth
+from tests.bench.simulation import SIDES, Truth
 
 SPEED: Final = "speed"
 COST: Final = "cost"

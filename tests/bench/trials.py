@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from scipy.stats import binom
 from tqdm import tqdm
 
 from benchmark.analysis.stopping import last_rounds
 from benchmark.analysis.summarise import summarise
+from tests.bench.simulation import configuration, records, truths
 from tests.bench.statements import SPEED, Statement, statements
-from tests.bench.worlds import World, by_case, configuration, records
+from tests.bench.worlds import World
 
 
 @dataclass(frozen=True)
@@ -81,17 +83,21 @@ def report(world: World, number: int) -> Report:
     config, measured = configuration(world), records(world, number)
     last = last_rounds(config, measured)
     measured = [record for record in measured if record.round <= last[record.case]]
-    said = statements(summarise(config, measured), dict(by_case(world)))
+    said = statements(summarise(config, measured), truths(world))
     return Report(said, [last[case.name] for case in config.test_cases])
 
 
 def trials(worlds: Sequence[World], count: int) -> Iterator[Trials]:
     """That many runs of each world, on all cores, with a progress bar."""
     tasks = [(world, number) for world in worlds for number in range(count)]
-    with multiprocessing.Pool() as pool, tqdm(total=len(tasks), unit="report") as progress:
+    with multiprocessing.Pool() as pool, _progress(len(tasks)) as progress:
         reports = _each(pool.imap(_report, tasks, chunksize=20), progress)
         for world in worlds:
             yield Trials(world, [next(reports) for _ in range(count)])
+
+
+def _progress(total: int) -> tqdm:
+    return tqdm(total=total, unit="report", leave=False, disable=None)  # None: off a terminal
 
 
 def _report(task: tuple[World, int]) -> Report:
@@ -104,13 +110,7 @@ def _each(reports: Iterable[Report], progress: tqdm) -> Iterator[Report]:
         yield one
 
 
-def binomial_quantile(level: float, count: int, share: float) -> int:
-    """The least k such that at most k of ``count`` have, with a chance of at least ``level``, what
-    each has with the chance ``share``."""
-    total = 0.0
-    for k in range(count + 1):
-        logs = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
-        total += math.exp(logs + k * math.log(share) + (count - k) * math.log1p(-share))
-        if total >= level:
-            return k
-    return count
+def likely(level: float, count: int, share: float) -> int:
+    """The quantile of the binomial distribution: how many of ``count``, each with the chance
+    ``share``, are not exceeded with the chance ``level``."""
+    return int(binom.ppf(level, count, share))
