@@ -54,12 +54,15 @@ class Statement:
 
     @property
     def wrong(self) -> bool:
-        """Whether the variant is said to be better, worse or negligibly different, and is not."""
-        return (
-            (self.answer is Answer.BETTER and self.truth <= 1)
-            or (self.answer is Answer.WORSE and self.truth >= 1)
-            or (self.answer is Answer.NEGLIGIBLE and self.matters)
-        )
+        """Whether a difference is claimed that there is not, or one that matters called negligible.
+
+        A claim says which side is better, also where it says that this is too little to matter.
+        """
+        if self.interval is None or self.answer in (None, Answer.UNDECIDED):
+            return False
+        if self.answer is Answer.NEGLIGIBLE and self.matters:
+            return True
+        return (self.interval.point > 1) != (self.truth > 1) or self.truth == 1
 
 
 def statements(summary: Summary, truths: Mapping[str, Truth]) -> list[Statement]:

@@ -10,9 +10,9 @@ held against the truth. The bars, and how the error of the simulation itself is 
   and of 0.7 % for the summaries over all cases. So a share misses a bar where it is beyond it and
   a method that keeps 95 % would have it only once in a thousand simulations. The upper bar is for
   fixed rounds: those of a range have wider intervals, since each look has its part of the 5 %.
-- Verdicts: at most 5 % of reports say anything wrong: "better" or "worse" where it is not, or "too
-  little to matter" where it does. A method may use up its 5 %, so the share misses the bar where
-  such a method would have it only once in a thousand simulations: over 7.3 % of 1,000 reports.
+- Verdicts: at most 5 % of reports say anything wrong: a difference that there is not, or "too
+  little to matter" of one that does matter. A method may use up its 5 %, so the share misses the
+  bar where such a method would have it only once in a thousand simulations: over 7.3 % of 1,000.
 - Power: where only requests scatter, as the article's do, 1.3x is found in 95 % of cases.
 - Width: where only requests scatter, an interval of the default load is at most 1.3 times as wide
   as the percentile bootstrap's on 3 rounds of 8, which as many requests allow.
