@@ -21,7 +21,7 @@ WORLDS = (
     World("neighbour", neighbour=Neighbour(scatter=0.1, seconds=180)),
     World("failures", wave=0.05, failures=0.05),
 )
-REPORTS = 40
+REPORTS = 30
 SELDOM = 0.0001
 
 
