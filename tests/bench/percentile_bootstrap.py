@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmark import metrics
 from benchmark.analysis.intervals import Interval
 from benchmark.record import Record
-from tests.bench.worlds import SIDES
+from tests.bench.simulation import SIDES
 
 _RESAMPLES: Final = 4000
 _SEED: Final = 20260521

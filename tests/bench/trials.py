@@ -8,19 +8,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from scipy.stats import binom
 from tqdm import tqdm
 
 from benchmark.analysis.stopping import last_rounds
 from benchmark.analysis.summarise import summarise
-from tests.bench.answers import QUESTIONS, Answer, answers
-from tests.bench.worlds import World, by_case, configuration, records
+from tests.bench.simulation import configuration, records, truths
+from tests.bench.statements import SPEED, Statement, statements
+from tests.bench.worlds import World
 
 
 @dataclass(frozen=True)
 class Report:
     """What is said of one run."""
 
-    answers: Sequence[Answer]
+    statements: Sequence[Statement]
     rounds: Sequence[int]
     """How many there were of each test case, in the order of the cases."""
 
@@ -32,30 +34,34 @@ class Trials:
     world: World
     reports: Sequence[Report]
 
-    def answers(self, figure: str) -> Iterator[Answer]:
-        """All answers on one figure."""
-        return (one for report in self.reports for one in report.answers if one.figure == figure)
+    def of(self, figure: str) -> Iterator[Statement]:
+        """All that was said of one figure."""
+        return (one for report in self.reports for one in report.statements if one.figure == figure)
+
+    def held(self, figure: str) -> list[bool]:
+        """Whether each of the figure's intervals holds the truth."""
+        return [one.holds for one in self.of(figure) if one.holds is not None]
 
     def coverage(self, figure: str) -> float:
         """The share of the figure's intervals that hold the truth; NaN without an interval."""
-        held = [answer.holds for answer in self.answers(figure) if answer.holds is not None]
+        held = self.held(figure)
         return fmean(held) if held else math.nan
 
     def half_width(self, figure: str) -> float:
         """The median of how far an interval's bounds are from its middle, as a part of it (0.05:
         5 %); NaN without an interval."""
-        spans = [one.interval for one in self.answers(figure) if one.interval is not None]
+        spans = [one.interval for one in self.of(figure) if one.interval is not None]
         return median(math.sqrt(one.high / one.low) - 1 for one in spans) if spans else math.nan
 
     @property
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
-        return sum(any(answer.wrong for answer in report.answers) for report in self.reports)
+        return sum(any(one.wrong for one in report.statements) for report in self.reports)
 
     @property
     def found(self) -> float:
         """The share of differences in speed that matter and are found; NaN where there is none."""
-        found = [one.found for one in self.answers(QUESTIONS[0]) if one.matters]
+        found = [one.found for one in self.of(SPEED) if one.matters]
         return fmean(found) if found else math.nan
 
     def rounds(self, speedup: float | None = None) -> list[int]:
@@ -77,17 +83,21 @@ def report(world: World, number: int) -> Report:
     config, measured = configuration(world), records(world, number)
     last = last_rounds(config, measured)
     measured = [record for record in measured if record.round <= last[record.case]]
-    said = answers(summarise(config, measured), dict(by_case(world)))
+    said = statements(summarise(config, measured), truths(world))
     return Report(said, [last[case.name] for case in config.test_cases])
 
 
 def trials(worlds: Sequence[World], count: int) -> Iterator[Trials]:
     """That many runs of each world, on all cores, with a progress bar."""
     tasks = [(world, number) for world in worlds for number in range(count)]
-    with multiprocessing.Pool() as pool, tqdm(total=len(tasks), unit="report") as progress:
+    with multiprocessing.Pool() as pool, _progress(len(tasks)) as progress:
         reports = _each(pool.imap(_report, tasks, chunksize=20), progress)
         for world in worlds:
             yield Trials(world, [next(reports) for _ in range(count)])
+
+
+def _progress(total: int) -> tqdm:
+    return tqdm(total=total, unit="report", leave=False, disable=None)  # None: off a terminal
 
 
 def _report(task: tuple[World, int]) -> Report:
@@ -100,13 +110,7 @@ def _each(reports: Iterable[Report], progress: tqdm) -> Iterator[Report]:
         yield one
 
 
-def binomial_quantile(level: float, count: int, share: float) -> int:
-    """The least k such that at most k of ``count`` have, with a chance of at least ``level``, what
-    each has with the chance ``share``."""
-    total = 0.0
-    for k in range(count + 1):
-        logs = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
-        total += math.exp(logs + k * math.log(share) + (count - k) * math.log1p(-share))
-        if total >= level:
-            return k
-    return count
+def likely(level: float, count: int, share: float) -> int:
+    """The quantile of the binomial distribution: how many of ``count``, each with the chance
+    ``share``, are not exceeded with the chance ``level``."""
+    return int(binom.ppf(level, count, share))

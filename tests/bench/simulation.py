@@ -1,0 +1,252 @@
+"""Runs of a world, and what is true of them.
+
+A run has a baseline and a variant, which are measured at the same time, one turn after the other:
+round by round, and in each round case by case. The load is a closed loop: each slot sends its next
+request when its last has ended.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.config import Config
+from benchmark.record import Record
+from tests.bench.worlds import Neighbour, World
+
+SIDES: Final = ("Base", "SD")
+
+_TOKEN_SECONDS: Final = 0.045
+_TTFT_SECONDS: Final = 0.21
+_PAUSE_SECONDS: Final = 1.0  # between two turns
+_STALL: Final = 5.0
+_CUT: Final = 20.0  # a log-t factor has no mean unless its tails end somewhere
+_TRUTH_REQUESTS: Final = 1_000_000
+_TRUTH_RUN: Final = 2**32 - 1  # the number of no run that is looked at
+
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is true of a test case. Ratios are above 1 where the variant is better."""
+
+    speed: float
+    """The baseline's time per output token by the variant's: the geometric mean over rounds of
+    the ratio of a round's medians."""
+    cost: float
+    """The variant's tokens per second by the baseline's, of all requests together."""
+    token_seconds: float
+    """The variant's time per output token: the geometric mean of the rounds' medians."""
+    tokens_per_second: float
+    """The variant's: the expected tokens of a round by the expected time that they take."""
+
+
+@dataclass(frozen=True)
+class _Requests:
+    """Arrays over run, round, case, side and request. Times are in seconds."""
+
+    token_seconds: _Array
+    tokens: NDArray[np.int64]
+    failed: NDArray[np.bool_]
+    sent: _Array
+    end: _Array
+
+    @property
+    def busy(self) -> _Array:
+        """How long a side had requests in flight, over run, round, case and side."""
+        busy: _Array = (self.sent + self.end).max(axis=-1) - self.sent.min(axis=-1)
+        return busy
+
+
+def configuration(world: World) -> Config:
+    """What the runs of a world were told to do."""
+    content: dict[str, Any] = {
+        "experiment": "simulated",
+        "model": "simulated",
+        "variants": [
+            {"name": SIDES[0], "endpoint": "http://127.0.0.1:8000/v1"},
+            {"name": SIDES[1], "endpoint": "http://127.0.0.1:8001/v1", "baseline": SIDES[0]},
+        ],
+        "load": {
+            "mean_input_tokens": 64,
+            "mean_output_tokens": world.tokens,
+            "concurrency": world.concurrency,
+            "requests": world.requests,
+            "rounds": world.rounds,
+            "timeout_seconds": 1200,
+        },
+        "test_cases": [
+            {"name": _case(place), "line": None, "structure": "structured"}
+            for place in range(len(world.speedups))
+        ],
+        "cost": {"usd_per_hour": 36, "as_of": "2026-05-21", "share": 0.5, "denominator": "half"},
+    }
+    return Config.model_validate(content)
+
+
+def records(world: World, number: int) -> list[Record]:
+    """The requests of one of its runs, in the order of the turns; the same number, the same run."""
+    simulated = _simulate(world, world.generator(number), runs=1)
+    columns = [column.ravel().tolist() for column in vars(simulated).values()]
+    places = np.ndindex(simulated.sent.shape)
+    return [_record(*request) for request in zip(places, *columns, strict=True)]
+
+
+def truths(world: World) -> Mapping[str, Truth]:
+    """What is true of each test case, by its name.
+
+    Where the sides are alike but for their speed-up, that is the truth by time per output token,
+    and without one they cost the same. All else is computed from a simulation of a million
+    requests: the ends of a round and the time to first token, which no speed-up shortens, have no
+    formula. Its ratios are rounded to a thousandth, which is more than its own error.
+    """
+    found = _by_speedup(world)
+    return {_case(place): found[speedup] for place, speedup in enumerate(world.speedups)}
+
+
+@functools.cache
+def _by_speedup(world: World) -> Mapping[float, Truth]:
+    requests = world.most_rounds * len(world.speedups) * world.requests * len(SIDES)
+    runs = math.ceil(_TRUTH_REQUESTS / requests)
+    simulated = _simulate(world, world.generator(_TRUTH_RUN), runs)
+    served = np.where(simulated.failed, 0, simulated.tokens).sum(axis=-1)
+    # Failed requests included: whether one fails does not depend on its time per token.
+    medians = np.log(np.median(simulated.token_seconds, axis=-1))
+    found = {}
+    for speedup in dict.fromkeys(world.speedups):
+        same = np.array(world.speedups) == speedup
+        logs = medians[:, :, same].mean(axis=(0, 1, 2))
+        rates = _over_sides(served[:, :, same]) / _over_sides(simulated.busy[:, :, same])
+        found[speedup] = Truth(
+            speed=speedup if world.alike else round(math.exp(logs[0] - logs[1]), 3),
+            cost=1.0 if world.alike and speedup == 1 else round(float(rates[1] / rates[0]), 3),
+            token_seconds=math.exp(logs[1]),
+            tokens_per_second=float(rates[1]),
+        )
+    return found
+
+
+def _over_sides(values: NDArray[Any]) -> _Array:
+    """The sum over everything but the side, which is the last axis."""
+    total: _Array = values.sum(axis=(0, 1, 2))
+    return total
+
+
+def _simulate(world: World, generator: np.random.Generator, runs: int) -> _Requests:
+    shape = (runs, world.most_rounds, len(world.speedups), len(SIDES), world.requests)
+    means = _mean_token_seconds(world)[:, :, np.newaxis]
+    token_seconds = means * np.exp(_logs(world, generator, shape))
+    token_seconds *= np.where(generator.random(shape) < world.stalls, _STALL, 1.0)
+    lengths = world.tokens * np.exp(world.lengths * generator.standard_normal(shape))
+    tokens = np.maximum(2, np.rint(lengths)).astype(int)
+    failed = generator.random(shape) < world.failures
+    end = _TTFT_SECONDS + token_seconds * (tokens - 1)
+    end *= np.where(failed, generator.random(shape), 1.0)
+    sent = _sent(end, world.concurrency)
+    turns = (sent + end).max(axis=(-2, -1)) + _PAUSE_SECONDS
+    begins = np.cumsum(turns.reshape(runs, -1), axis=1).reshape(turns.shape) - turns
+    return _Requests(token_seconds, tokens, failed, sent + begins[..., np.newaxis, np.newaxis], end)
+
+
+def _logs(world: World, generator: np.random.Generator, shape: tuple[int, ...]) -> _Array:
+    """The logarithm of each request's factor."""
+    runs, rounds, cases, sides, requests = shape
+    draw = generator.standard_normal
+    wave = np.arange(requests) // world.concurrency
+    waves = int(wave[-1]) + 1
+    own = np.clip(generator.standard_t(3, shape), -_CUT, _CUT) if world.heavy else draw(shape)
+    wider = np.array([1.0, world.wider])[:, np.newaxis]
+    logs = wider * (
+        world.request * own + world.wave * draw((runs, rounds, cases, sides, waves))[..., wave]
+    )
+    logs += world.round * draw((runs, rounds, cases, 1, 1))
+    logs += world.own_round * draw((runs, rounds, cases, sides, 1))
+    # Centred, so that the mean over the run is that of a world without it.
+    place = ((np.arange(rounds) + 0.5) / rounds - 0.5)[:, np.newaxis, np.newaxis, np.newaxis]
+    drifts = np.log1p([world.drift, world.drift]) + np.log1p([0.0, world.one_sided_drift])
+    logs += place * drifts[:, np.newaxis]
+    if world.neighbour is not None:
+        times = _midpoints(world, waves)
+        logs += _neighbour(world.neighbour, generator, runs, times)[..., wave]
+    return logs
+
+
+def _midpoints(world: World, waves: int) -> _Array:
+    """When each wave is half over, over round, case, side and wave, if all take their mean time."""
+    means = world.tokens * _mean_token_seconds(world)
+    turns = waves * means.max(axis=1) + _PAUSE_SECONDS
+    begins = np.arange(world.most_rounds)[:, np.newaxis] * turns.sum() + np.cumsum(turns) - turns
+    within = means[:, :, np.newaxis] * (np.arange(waves) + 0.5)
+    midpoints: _Array = begins[:, :, np.newaxis, np.newaxis] + within
+    return midpoints
+
+
+def _mean_token_seconds(world: World) -> _Array:
+    """Over case and side."""
+    return _TOKEN_SECONDS / np.array([(1.0, speedup) for speedup in world.speedups])
+
+
+def _neighbour(
+    neighbour: Neighbour, generator: np.random.Generator, runs: int, times: _Array
+) -> _Array:
+    """The logarithm of its factor at each of the times, over runs and the shape of the times."""
+    order = np.argsort(times, axis=None)
+    kept = np.exp(-np.diff(times.ravel()[order], prepend=-np.inf) / neighbour.seconds)
+    drawn = generator.standard_normal((len(order), runs)) * np.sqrt(1 - kept**2)[:, np.newaxis]
+    state = np.zeros(runs)
+    path = np.empty((len(order), runs))
+    for place, (keep, step) in enumerate(zip(kept, drawn, strict=True)):
+        state = keep * state + step
+        path[order[place]] = state
+    logs = neighbour.scatter * path.T.reshape(runs, *times.shape)
+    if neighbour.one_sided:
+        logs[..., 0, :] = 0
+    return logs
+
+
+def _sent(end: _Array, concurrency: int) -> _Array:
+    """When each request is sent, after the beginning of its turn."""
+    sent = np.empty_like(end)
+    for slot in range(min(concurrency, end.shape[-1])):
+        own = end[..., slot::concurrency]
+        sent[..., slot::concurrency] = np.cumsum(own, axis=-1) - own
+    return sent
+
+
+def _record(
+    place: tuple[int, ...],
+    token_seconds: float,
+    tokens: int,
+    failed: bool,
+    sent: float,
+    end: float,
+) -> Record:
+    _, round_, case, side, request = place
+    chunks = ((_TTFT_SECONDS, 1), (_TTFT_SECONDS + token_seconds * (tokens - 1), tokens - 1))
+    return Record(
+        run="simulated",
+        variant=SIDES[side],
+        case=_case(case),
+        round=round_ + 1,
+        request=f"{round_ + 1}-{case}-{side}-{request}",
+        sent=sent,
+        status=200,
+        error="the server reset the connection" if failed else None,
+        prompt_tokens=64,
+        output_tokens=None if failed else tokens,
+        stream=True,
+        per_chunk=True,
+        chunks=() if failed else chunks,
+        end=end,
+    )
+
+
+def _case(place: int) -> str:
+    return f"case-{place + 1}"
