@@ -33,12 +33,16 @@ def dollars(usd: float | None) -> str:
     return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.2g}"
 
 
+def percent(part: float) -> str:
+    """``0.042`` as ``4.2``, ``0.42`` as ``42``, without the sign for per cent."""
+    return f"{100 * part:.0f}" if part >= 0.1 else f"{100 * part:.1f}"
+
+
 def change(ratio: float) -> str:
     """A ratio to what was before, as a change: ``+4.2 %``, with a minus sign where it is less."""
-    percent = 100 * (ratio - 1)
-    digits = 0 if abs(percent) >= 10 else 1
-    # Adding 0 makes a rounded -0 positive.
-    return f"{round(percent, digits) + 0:+.{digits}f} %".replace("-", "\N{MINUS SIGN}")
+    size = percent(abs(ratio - 1))
+    sign = "+" if ratio >= 1 or size == "0.0" else "\N{MINUS SIGN}"
+    return f"{sign}{size} %"
 
 
 def unbroken(text: str) -> str:

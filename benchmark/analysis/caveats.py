@@ -14,7 +14,10 @@ _LENGTH_TOLERANCE: Final = 0.05
 
 
 def of_case(load: Load | None, cells: Sequence[Cell]) -> Iterator[str]:
-    """The notes on one test case, a sentence each. ``load``: None where it is not known."""
+    """The notes on one test case, a sentence each. ``load``: None where it is not known.
+
+    What a verdict says itself is no note: which requests are missing, for one.
+    """
     by_variant = {cell.variant: cell for cell in cells}
     for cell in cells:
         if load is not None:
@@ -115,9 +118,6 @@ def _on_amount(load: Load, cell: Cell) -> Iterator[str]:
     expected = cell.expected or 0
     # llmperf keeps its concurrency up until it has all answers; what is in flight then ends too.
     overshoot = expected // load.requests * (load.concurrency - 1)
-    if cell.requests > 0 and cell.missing > 0:
-        recorded = expected - cell.missing
-        yield f"{cell.variant}: {recorded} of {expected} requests were recorded."
     if cell.requests > expected + overshoot:
         yield (
             f"{cell.variant}: {cell.requests} requests were recorded instead of {expected}, "

@@ -112,6 +112,8 @@ class Family(Generic[_Key]):
     decided: frozenset[_Key]
     level: float
     """The p-value that one more claim would have had to stay under."""
+    claims: int
+    """How many the report could make."""
 
 
 def by_cell(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
@@ -149,7 +151,7 @@ def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_K
         if p_values[key] > alpha / (claims - len(decided)):
             break
         decided.add(key)
-    return Family(frozenset(decided), alpha / max(1, claims - len(decided)))
+    return Family(frozenset(decided), alpha / max(1, claims - len(decided)), claims)
 
 
 def ratio(measure: Measure, unit: Unit) -> float | None:

@@ -14,8 +14,8 @@ from benchmark.analysis.estimate import ALPHA, Estimate
 from benchmark.analysis.summary import Drift
 from benchmark.record import Record
 
-# With fewer, a straight line fits nearly everything.
-_FEWEST: Final = 5
+FEWEST: Final = 5
+"""The fewest rounds that a line is fitted to: it fits nearly everything else."""
 
 
 def drifts(
@@ -30,7 +30,7 @@ def drifts(
     series = {
         variant: times
         for variant in baselines
-        if (times := _logs(cells, variant)) and len(times) >= _FEWEST
+        if (times := _logs(cells, variant)) and len(times) >= FEWEST
     }
     found: dict[tuple[str, str | None], dict[int, float]] = {}
     for variant, times in series.items():

@@ -174,15 +174,16 @@ def _comparison(
         found = verdict.obstacle(own, baseline)
         assert found is not None
         return Comparison(baseline.variant, None, None, None, None, None, found)
+    answers = contrast.answers if contrast.speed else {}
     said = {
         question: verdict.claim(
             answer,
             plan.alpha,
-            family.level,
+            family,
             decided=(own.test_case, own.variant, question) in family.decided,
             rounds=contrast.rounds,
         )
-        for question, answer in contrast.answers.items()
+        for question, answer in answers.items()
     }
     return Comparison(
         baseline=baseline.variant,

@@ -57,6 +57,8 @@ class Claim:
 
     interval: Interval
     answer: Answer
+    slight: bool
+    """Whether it is less than ``verdict.MARGIN`` off 1, as sure as the report is as a whole."""
     detectable: float
     """The smallest difference that would probably have been found: 0.06 is 6 %."""
     more_rounds: int | None

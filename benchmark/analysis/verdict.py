@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from benchmark import wording
 from benchmark.analysis import intervals
+from benchmark.analysis.claims import Family
 from benchmark.analysis.estimate import Estimate
 from benchmark.analysis.summary import Answer, Cell, Claim, Finding, Verdict
 from benchmark.config import FEWEST_ROUNDS
@@ -21,21 +22,26 @@ _SPEED: Final = {
 }
 
 
-def claim(estimate: Estimate, alpha: float, level: float, *, decided: bool, rounds: int) -> Claim:
+def claim(
+    estimate: Estimate, alpha: float, family: Family[Any], *, decided: bool, rounds: int
+) -> Claim:
     """What an estimate of how much better a cell is comes to.
 
     ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
-    the report; one more would have had to reach ``level``. ``rounds``: those it rests on.
+    the ``family``. ``rounds``: those it rests on.
     """
-    interval = estimate.interval(alpha)
+    # That a difference is slight is a claim too, so it has to hold among as many.
+    slight = estimate.interval(alpha / family.claims).within(MARGIN)
+    level = family.level
     answer = Answer.UNDECIDED
     if decided:
         answer = Answer.BETTER if estimate.log > 0 else Answer.WORSE
-        answer = Answer.NEGLIGIBLE if interval.within(MARGIN) else answer
+        answer = Answer.NEGLIGIBLE if slight else answer
     more = estimate.units_for(MARGIN, level) - estimate.units
     return Claim(
-        interval=interval,
+        interval=estimate.interval(alpha),
         answer=answer,
+        slight=slight,
         detectable=estimate.detectable(level),
         more_rounds=more if more > 0 and rounds == estimate.units else None,
     )
@@ -124,18 +130,16 @@ def _in_money(cost: Claim, of: str) -> str:
     """The cost of a token against the baseline's, in percent."""
     ratio = cost.interval.inverse
     if cost.answer is Answer.UNDECIDED:
-        low, high = _change(ratio.low - 1), _change(ratio.high - 1)
-        return (
-            f"no difference in cost can be told ({low} to {high}{_no_proof(cost)}): {_limits(cost)}"
-        )
+        bounds = f"{_change(ratio.low - 1)} to {_change(ratio.high - 1)}{_no_proof(cost)}"
+        return f"no difference in cost can be told ({bounds}): {_limits(cost)}"
     size, (near, far) = (
         abs(ratio.point - 1),
         sorted(abs(bound - 1) for bound in (ratio.low, ratio.high)),
     )
     less = "less" if ratio.point < 1 else "more"
-    spread = f"{_percent(near)}-{_percent(far)} %"
+    spread = f"{wording.percent(near)}-{wording.percent(far)} %"
     than = f" than those{of}" if of else ""
-    return f"its tokens cost {_percent(size)} % {less}{than} ({spread}){_trifle(cost)}"
+    return f"its tokens cost {wording.percent(size)} % {less}{than} ({spread}){_trifle(cost)}"
 
 
 def _in_tokens(cost: Claim, of: str) -> str:
@@ -158,9 +162,9 @@ def _joined(on_speed: str, on_cost: str, speed: Claim, cost: Claim) -> str:
 
 def _limits(claim: Claim) -> str:
     """What an undecided claim could have shown, and what it would take."""
-    if claim.interval.within(MARGIN):
+    if claim.slight:
         return f"any is within {100 * MARGIN:.0f} %"
-    said = f"one under {_percent(claim.detectable)} % would probably not have been seen"
+    said = f"one under {wording.percent(claim.detectable)} % would probably not have been seen"
     if claim.more_rounds is not None:
         more = wording.count(claim.more_rounds, "more round")
         said += f", and about {more} would settle {100 * MARGIN:.0f} %"
@@ -189,12 +193,8 @@ def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str
     return "turn it off" if Answer.WORSE in answers else ""
 
 
-def _percent(part: float) -> str:
-    return f"{100 * part:.0f}" if part >= 0.1 else f"{100 * part:.1f}"
-
-
 def _change(part: float) -> str:
-    return f"{_percent(abs(part))} % {'less' if part < 0 else 'more'}"
+    return f"{wording.percent(abs(part))} % {'less' if part < 0 else 'more'}"
 
 
 def _failures(cell: Cell) -> str:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchmark import palette, wording
+from benchmark.analysis.drift import FEWEST
 from benchmark.analysis.summary import Drift
 from benchmark.palette import Colour
 from benchmark.report.plots import canvas
@@ -28,7 +29,7 @@ def paint(run: Results) -> Figure:
     panels = [panel for panel in (times, speedups) if panel]
     if not panels:
         raise canvas.NothingToDraw(
-            "too few rounds have a time per output token of every test case for a line through them"
+            f"fewer than {FEWEST} rounds have a time per output token of every test case"
         )
     colours = palette.of(run.summary.variants)
     longest = max(map(len, panels))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmark.analysis.claims import Family
 from benchmark.analysis.estimate import ALPHA, Estimate
 from benchmark.analysis.summary import Answer, Claim, Finding
 from benchmark.analysis.verdict import claim, judge, obstacle, too_few
@@ -18,10 +19,14 @@ SD, BASE = samples.cell("SD"), samples.cell("Base")
 ROUNDS = 6
 
 
-def said(ratio: float, error: float, *, decided: bool, level: float = ALPHA / 20) -> Claim:
-    """A claim from six rounds, in a report of twenty claims."""
+def family(claims: int = 20) -> Family[str]:
+    return Family(frozenset(), ALPHA / claims, claims)
+
+
+def said(ratio: float, error: float, *, decided: bool, claims: int = 20) -> Claim:
+    """A claim from six rounds, in a report of so many claims."""
     estimate = Estimate(math.log(ratio), error, ROUNDS)
-    return claim(estimate, ALPHA, level, decided=decided, rounds=ROUNDS)
+    return claim(estimate, ALPHA, family(claims), decided=decided, rounds=ROUNDS)
 
 
 FASTER = said(2.9, 0.02, decided=True)
@@ -30,7 +35,7 @@ CHEAPER = said(2.5, 0.03, decided=True)
 DEARER = said(0.9, 0.01, decided=True)
 TRIFLE = said(1.02, 0.002, decided=True)
 OPEN = said(1.02, 0.03, decided=False)
-ALIKE = said(1.0, 0.01, decided=False)
+ALIKE = said(1.0, 0.008, decided=False)
 ALONE = said(1.1, 0.03, decided=False)
 
 
@@ -53,17 +58,23 @@ class TestClaim:
         self, log: float, error: float, decided: bool
     ) -> None:
         estimate = Estimate(log, error, ROUNDS)
-        found = claim(estimate, ALPHA, ALPHA, decided=decided, rounds=ROUNDS)
+        found = claim(estimate, ALPHA, family(), decided=decided, rounds=ROUNDS)
         assert (found.answer is Answer.UNDECIDED) == (not decided)
         assert found.answer is not Answer.BETTER or log > 0
         assert found.answer is not Answer.WORSE or log <= 0
 
+    def test_that_a_difference_is_slight_has_to_hold_among_all_claims(self) -> None:
+        alone, among_many = (said(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
+        assert alone.answer is Answer.NEGLIGIBLE
+        assert among_many.interval.within(0.05)
+        assert among_many.answer is Answer.BETTER
+
     def test_blocks_of_time_promise_no_rounds(self) -> None:
         estimate = Estimate(0.0, 0.1, 10)
-        assert claim(estimate, ALPHA, ALPHA, decided=False, rounds=1).more_rounds is None
+        assert claim(estimate, ALPHA, family(), decided=False, rounds=1).more_rounds is None
 
     def test_what_could_have_been_seen_depends_on_how_many_claims_there_are(self) -> None:
-        alone = said(1.0, 0.03, decided=False, level=ALPHA)
+        alone = said(1.0, 0.03, decided=False, claims=1)
         assert alone.detectable < OPEN.detectable
         assert (alone.more_rounds or 0) < (OPEN.more_rounds or 0)
 
@@ -102,7 +113,7 @@ class TestSentence:
             (
                 *(ALIKE, CHEAPER, Finding.UNDECIDED),
                 "No difference in speed can be told between SD and Base (1.00x, 95 % interval "
-                "0.97-1.03): any is within 5 %. Its tokens cost 60 % less (57-63 %); keep it on.",
+                "0.98-1.02): any is within 5 %. Its tokens cost 60 % less (57-63 %); keep it on.",
             ),
             (
                 *(ALONE, None, Finding.UNDECIDED),

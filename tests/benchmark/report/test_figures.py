@@ -195,7 +195,7 @@ def test_an_unfinished_run_has_no_cost_and_no_speed_ups(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_unpainted")
 def test_four_rounds_are_too_few_for_a_drift(tmp_path: Path) -> None:
     found = missing(tmp_path, [line for line in LINES if line["round"] <= 4])
-    assert "too few rounds" in found["drift"]
+    assert "fewer than 5 rounds" in found["drift"]
 
 
 def drift_labels(folder: Path, lines: list[generated.Line]) -> dict[str, bool]:
