@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from benchmark import journal
 from benchmark.config import Config
 from benchmark.journal import Journal
+from benchmark.ledger import last_attempts
 from benchmark.record import Record
 
 PROGRESS: Final = "progress.jsonl"
@@ -50,7 +51,8 @@ class Attempts:
     """The attempts of a run, one line each in ``progress.jsonl``.
 
     A line is written when the attempt's requests are in the ledger and on the disk. A turn is
-    complete when an attempt succeeded and the ledger has its requests.
+    complete when an attempt succeeded and the ledger has its requests. An attempt that was killed
+    has no line, but may have requests in the ledger: attempts are numbered by the ledger.
     """
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
@@ -59,11 +61,12 @@ class Attempts:
         self._count: Counter[Turn] = Counter()
         self._failures: dict[Turn, str] = {}
         self._complete: set[Turn] = set()
-        in_ledger = Counter(
-            (Turn(record.round, record.case), record.variant)
-            for record in records
-            if record.succeeded
-        )
+        self._number: Counter[Turn] = Counter()
+        in_ledger: Counter[tuple[Turn, str]] = Counter()
+        for record in last_attempts(records):
+            turn = Turn(record.round, record.case)
+            self._number[turn] = record.attempt
+            in_ledger[turn, record.variant] += record.succeeded
         for attempt in journal.read(folder / PROGRESS, _ATTEMPT):
             fewest = min(in_ledger[attempt.turn, variant.name] for variant in config.variants)
             failure = attempt.failure
@@ -71,6 +74,11 @@ class Attempts:
                 failure = "the ledger does not have its requests"
             self._note(attempt.turn, failure)
         self._journal = Journal(folder / PROGRESS)
+
+    def begin(self, turn: Turn) -> int:
+        """The number of the turn's next attempt, from 1."""
+        self._number[turn] += 1
+        return self._number[turn]
 
     def note(self, turn: Turn, failure: str | None) -> None:
         """Adds an attempt, which is on the disk on return. ``failure`` is None for success."""

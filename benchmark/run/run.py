@@ -14,7 +14,7 @@ from benchmark.endpoint import counters, greedy, health
 from benchmark.endpoint.counters import COUNTERS, Count, Counters
 from benchmark.errors import JournalError, RunError
 from benchmark.journal import Journal
-from benchmark.ledger import read_ledger
+from benchmark.ledger import last_attempts, read_ledger
 from benchmark.load.driver import GRACE_SECONDS, Driver
 from benchmark.names import LEDGER, WARM_UP
 from benchmark.record import Record
@@ -108,7 +108,7 @@ class Run:
             not_run = sum(turn not in failures for turn in self._attempts.pending)
             turns = len(self._attempts.turns)
             yield f"{self._not_serving}; {not_run} of {turns} turns were not run"
-        for check in crosscheck.check(self._records, self._counts):
+        for check in crosscheck.check(last_attempts(self._records), self._counts):
             yield from check.failures
         if self._not_shipped is not None:
             yield self._not_shipped
@@ -163,14 +163,16 @@ class Run:
         """One full wave, in no figure: a server's first requests take many times as long."""
         self._say("warming up")
         turn = Turn(WARM_UP, self._config.test_cases[0].name)
-        _, failure = await taps.load(turn, self._config.load.concurrency)
+        attempt = self._attempts.begin(turn)
+        _, failure = await taps.load(turn, attempt, self._config.load.concurrency)
         if failure is not None:
             self._say(f"warm-up: {failure}")
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
         self._say(f"round {turn.round} of {self._config.load.rounds.at_most}: {turn.case}")
         before = await self._scrape()
-        records, failure = await taps.load(turn, self._config.load.requests)
+        attempt = self._attempts.begin(turn)
+        records, failure = await taps.load(turn, attempt, self._config.load.requests)
         after = await self._scrape()
         with self._writing():
             await taps.flush()

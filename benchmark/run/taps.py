@@ -14,9 +14,9 @@ from benchmark.config import Config, Variant
 from benchmark.errors import LoadError
 from benchmark.journal import Journal
 from benchmark.load.driver import Driver
+from benchmark.names import load_results
 from benchmark.record import Record
 from benchmark.run.attempts import Turn
-from benchmark.run.folder import load_results
 from benchmark.tap.tap import Tap, settle
 
 
@@ -57,17 +57,19 @@ class Taps:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def load(self, turn: Turn, requests: int) -> tuple[list[Record], str | None]:
+    async def load(
+        self, turn: Turn, attempt: int, requests: int
+    ) -> tuple[list[Record], str | None]:
         """Drives all variants at once, with ``requests`` requests each.
 
         Returns the records of the turn and what went wrong, None if nothing did.
         """
         records = self._records = []
         for tap in self._taps.values():
-            tap.label(turn.case, turn.round)
+            tap.label(turn.case, turn.round, attempt)
         settle()
         problems = await asyncio.gather(
-            *(self._drive(turn, variant, requests) for variant in self._taps)
+            *(self._drive(turn, attempt, variant, requests) for variant in self._taps)
         )
         failures = []
         for variant, problem in zip(self._taps, problems, strict=True):
@@ -84,7 +86,8 @@ class Taps:
             if tap.failure is not None:
                 raise tap.failure
 
-    async def _drive(self, turn: Turn, variant: str, requests: int) -> str | None:
+    async def _drive(self, turn: Turn, attempt: int, variant: str, requests: int) -> str | None:
+        results = load_results(turn.case, variant, turn.round, attempt)
         try:
             await self._driver.run(
                 model=self._config.model,
@@ -92,7 +95,7 @@ class Taps:
                 shape=self._config.load,
                 requests=requests,
                 endpoint=self._taps[variant].url,
-                results=load_results(self._folder, turn, variant),
+                results=self._folder / results,
                 grace_seconds=self._grace_seconds,
             )
         except LoadError as error:

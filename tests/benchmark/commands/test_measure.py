@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -157,12 +158,13 @@ def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) 
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(
     tmp_path: Path, measure: Benchmark
 ) -> None:
-    with serving(golden()) as (base,):
+    with serving(golden(speed=3)) as (base,):
         arguments = ["measure", f"Base={base.url}", *SMALL]
         environment = EMPTY | {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1"}
         progress = tmp_path / "run-1" / "progress.jsonl"
         with started(*arguments, environment=environment) as process:
-            eventually(lambda: progress.exists() and progress.read_text(encoding="utf-8"))
+            # Into the second turn: three requests of the warm-up and three of the first are over.
+            eventually(lambda: progress.exists() and len(base.sent) > 6)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
         assert process.returncode == 128 + signal.SIGINT
@@ -176,6 +178,9 @@ def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(
     records = read_ledger(tmp_path / "run-1" / "ledger.jsonl")
     first = [r for r in records if r.round > 0 and r.case == HEADLINES[0].name and r.succeeded]
     assert len(first) == 3  # not measured again
+    summary = json.loads((tmp_path / "run-1" / "summary.json").read_text(encoding="utf-8"))
+    cells = [cell for case in summary["cases"] for cell in case["cells"]]
+    assert [(cell["requests"], cell["errors"]) for cell in cells] == [(3, 0), (3, 0)]
 
 
 def test_ctrl_c_while_it_waits(tmp_path: Path, measure: Benchmark) -> None:

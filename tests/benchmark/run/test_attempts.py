@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,22 @@ def test_success_after_failure_is_success(attempts: Attempts) -> None:
     attempts.note(turn, None)
     assert attempts.failures == {}
     assert turn not in attempts.pending
+
+
+def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Attempts) -> None:
+    first, second, *_ = attempts.turns
+    assert [attempts.begin(turn) for turn in (first, first, second)] == [1, 2, 1]
+    # Attempt 2 was killed: it has a request in the ledger and no line among the attempts.
+    killed = samples.record(case=first.case, round=first.round, attempt=2)
+    again = Attempts(tmp_path, CONFIG, [*of(first), killed])
+    assert [again.begin(turn) for turn in (first, second)] == [3, 1]
+
+
+def test_a_turn_is_complete_by_its_last_attempt_only(tmp_path: Path, attempts: Attempts) -> None:
+    turn = attempts.turns[0]
+    attempts.note(turn, None)
+    again = Attempts(tmp_path, CONFIG, [*of(turn), replace(of(turn)[0], attempt=2)])
+    assert turn in again.pending
 
 
 def test_a_torn_line_counts_as_no_attempt(tmp_path: Path, attempts: Attempts) -> None:

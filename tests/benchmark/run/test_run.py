@@ -24,7 +24,7 @@ from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.errors import RunError
 from benchmark.journal import Journal
-from benchmark.ledger import read_ledger
+from benchmark.ledger import last_attempts, read_ledger
 from benchmark.names import LEDGER
 from benchmark.record import Record
 from benchmark.run.attempts import PROGRESS
@@ -263,6 +263,8 @@ async def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
         kept = setup.records()
         assert await setup.execute() == []
         assert setup.records()[: len(kept)] == kept
+        assert all(r.succeeded for r in last_attempts(setup.records()))
+        assert {r.attempt for r in setup.records() if r.round == 1} == {1}
         assert len(setup.published()) == 4
         assert len(set(setup.published())) == 4
 
@@ -405,7 +407,8 @@ def test_kill_9_in_the_middle_and_again(tmp_path: Path, endpoints: Callable[[], 
     assert len(published) == 4
     requests = [request for _, _, latencies in published for request in latencies]
     assert len(requests) == len(set(requests))
-    good = {record.request for record in records if record.succeeded and record.round > 0}
+    counted = [record for record in last_attempts(records) if record.round > 0]
+    good = {record.request for record in counted if record.succeeded}
     assert set(requests) == good
 
 
