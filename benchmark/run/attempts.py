@@ -15,6 +15,7 @@ from benchmark.config import Config
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts
 from benchmark.record import Record
+from benchmark.run.order import orders
 
 PROGRESS: Final = "progress.jsonl"
 
@@ -57,7 +58,12 @@ class Attempts:
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
         """Reads the attempts so far. Raises OSError and JournalError."""
-        self._config = config
+        names = [case.name for case in config.test_cases]
+        self._turns = [
+            Turn(number, case)
+            for number, order in enumerate(orders(names, config.load.rounds.at_most), start=1)
+            for case in order
+        ]
         self._count: Counter[Turn] = Counter()
         self._failures: dict[Turn, str] = {}
         self._complete: set[Turn] = set()
@@ -89,8 +95,7 @@ class Attempts:
     @property
     def turns(self) -> list[Turn]:
         """All turns, in the order in which they are measured."""
-        rounds = range(1, self._config.load.rounds.at_most + 1)
-        return [Turn(number, case.name) for number in rounds for case in self._config.test_cases]
+        return list(self._turns)
 
     @property
     def pending(self) -> list[Turn]:

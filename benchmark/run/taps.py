@@ -17,6 +17,7 @@ from benchmark.load.driver import Driver
 from benchmark.names import load_results
 from benchmark.record import Record
 from benchmark.run.attempts import Turn
+from benchmark.run.order import rotated
 from benchmark.tap.tap import Tap, settle
 
 
@@ -68,13 +69,15 @@ class Taps:
         for tap in self._taps.values():
             tap.label(turn.case, turn.round, attempt)
         settle()
-        problems = await asyncio.gather(
-            *(self._drive(turn, attempt, variant, requests) for variant in self._taps)
+        in_order = rotated(tuple(self._taps), turn.round)
+        found = await asyncio.gather(
+            *(self._drive(turn, attempt, variant, requests) for variant in in_order)
         )
+        problems = dict(zip(in_order, found, strict=True))
         failures = []
-        for variant, problem in zip(self._taps, problems, strict=True):
+        for variant in self._taps:
             own = [record for record in records if record.variant == variant]
-            problem = problem or _shortfall(own, requests)
+            problem = problems[variant] or _shortfall(own, requests)
             if problem is not None:
                 failures.append(f"{variant}: {problem}")
         return records, "; ".join(failures) or None

@@ -28,13 +28,13 @@ def attempts(tmp_path: Path) -> Attempts:
     return Attempts(tmp_path, CONFIG, [])
 
 
-def test_each_round_takes_all_cases_in_turn(attempts: Attempts) -> None:
+def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attempts) -> None:
     assert attempts.turns == attempts.pending
     assert attempts.turns == [
         Turn(1, "counting"),
         Turn(1, "sonnets"),
-        Turn(2, "counting"),
         Turn(2, "sonnets"),
+        Turn(2, "counting"),
     ]
 
 

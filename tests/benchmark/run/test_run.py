@@ -139,6 +139,18 @@ async def test_each_round_runs_each_case_on_all_variants_at_once(
         assert [count.variant for count in counted] == variants * 4
 
 
+async def test_each_variant_is_in_turn_the_first_to_start(tmp_path: Path) -> None:
+    async with Setup(tmp_path, windows=(3,), load=samples.load(rounds=3)) as setup:
+        assert await setup.execute() == []
+        starts = [variant for case, variant, _ in setup.driver.ran if case == "counting"]
+        assert [starts[place : place + 3] for place in range(0, len(starts), 3)] == [
+            ["Base", "SD", "k3"],  # the warm-up
+            ["SD", "k3", "Base"],
+            ["k3", "Base", "SD"],
+            ["Base", "SD", "k3"],
+        ]
+
+
 async def test_messages_name_the_variant(tmp_path: Path) -> None:
     async with Setup(tmp_path, windows=[3]) as setup:
         setup.driver.fail.add(("counting", "k3"))
@@ -158,7 +170,7 @@ async def test_raw_results_are_stored_before_their_metrics(tmp_path: Path) -> No
         await setup.execute()
         assert setup.events == [
             *("upload", "publish counting 1", "upload", "publish sonnets 1"),
-            *("upload", "publish counting 2", "upload", "publish sonnets 2", "upload"),
+            *("upload", "publish sonnets 2", "upload", "publish counting 2", "upload"),
         ]
         stored = read_ledger(setup.bucket.target / LEDGER)
         assert stored == setup.records()
@@ -251,10 +263,10 @@ async def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
         port = setup.speculative.port
         failed = await setup.execute()
         assert len(failed) == 2
-        assert failed[0].startswith("counting, round 2: SD: 0 of 2 requests succeeded: ")
+        assert failed[0].startswith("sonnets, round 2: SD: 0 of 2 requests succeeded: ")
         assert "2 of 4 turns" in failed[1] or "1 of 4 turns" in failed[1]
         lost = [r for r in setup.records() if not r.succeeded]
-        assert {(r.variant, r.case, r.round) for r in lost} == {("SD", "counting", 2)}
+        assert {(r.variant, r.case, r.round) for r in lost} == {("SD", "sonnets", 2)}
         assert all(r.chunks for r in lost), "what came before it died is kept"
         assert len(setup.published()) == 2
 
