@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -80,6 +80,16 @@ class Attempts:
                 failure = "the ledger does not have its requests"
             self._note(attempt.turn, failure)
         self._journal = Journal(folder / PROGRESS)
+
+    def end(self, last_rounds: Mapping[str, int]) -> dict[str, int]:
+        """Leaves out each test case's turns after its last round, if there are any.
+
+        Returns the last rounds of the test cases that end earlier by this than they did before.
+        """
+        last = {turn.case: turn.round for turn in self._turns}
+        ended = {case: number for case, number in last_rounds.items() if number < last[case]}
+        self._turns = [t for t in self._turns if t.round <= ended.get(t.case, t.round)]
+        return ended
 
     def begin(self, turn: Turn) -> int:
         """The number of the turn's next attempt, from 1."""

@@ -77,6 +77,15 @@ def test_success_after_failure_is_success(attempts: Attempts) -> None:
     assert turn not in attempts.pending
 
 
+def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Attempts) -> None:
+    for turn in attempts.turns:
+        attempts.note(turn, "failed")
+    assert attempts.end({"counting": 1, "sonnets": 2}) == {"counting": 1}
+    left = [Turn(1, "counting"), Turn(1, "sonnets"), Turn(2, "sonnets")]
+    assert attempts.turns == attempts.pending == [*attempts.failures] == left
+    assert attempts.end({"counting": 1, "sonnets": 2}) == {}
+
+
 def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Attempts) -> None:
     first, second, *_ = attempts.turns
     assert [attempts.begin(turn) for turn in (first, first, second)] == [1, 2, 1]

@@ -11,14 +11,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from benchmark import config as configuration
-from benchmark.analysis import crosscheck
+from benchmark.analysis import crosscheck, stopping
 from benchmark.config import Config, Variant
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
@@ -163,6 +163,82 @@ async def test_without_a_shipper_the_results_stay_in_the_folder(tmp_path: Path) 
         assert await setup.run(ships=False).execute() == []
         assert len(setup.records()) == 2 * 2 * 4 + 2 * 2
         assert setup.events == []
+
+
+RANGE: Final = samples.load(rounds={"at_least": 3, "at_most": 5, "half_width": 0.05})
+
+
+class Rule:
+    """Ends ``counting`` once all variants have answered in its third round; notes each question."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def __call__(self, config: Config, records: Iterable[Record]) -> dict[str, int]:
+        records = list(records)
+        self.asked.append(max((r.round for r in records), default=0))
+        seen = {r.variant for r in records if (r.case, r.round) == ("counting", 3) and r.succeeded}
+        decided = seen == set(config.endpoints)
+        return {"counting": 3 if decided else 5, "sonnets": 5}
+
+
+@pytest.fixture
+def rule(monkeypatch: pytest.MonkeyPatch) -> Rule:
+    """In place of the rule by statistics, for which a golden endpoint is too quick."""
+    rule = Rule()
+    monkeypatch.setattr(stopping, "last_rounds", rule)
+    return rule
+
+
+async def test_a_case_that_is_decided_is_measured_no_more(
+    tmp_path: Path, rule: Rule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with Setup(tmp_path, load=RANGE) as setup:
+        assert await setup.execute() == []
+        measured = Counter(r.case for r in setup.records() if r.round > 0)
+        assert measured == {"counting": 3 * 2 * 2, "sonnets": 5 * 2 * 2}
+        assert rule.asked == [0, 1, 2, 3, 4]
+        assert len(setup.published()) == 8
+    said = capsys.readouterr().err.splitlines()
+    assert "[24/40] counting: decided after 3 rounds" in said
+    assert "[24/32] round 4 of at most 5: sonnets" in said
+    assert said[-1] == "[32/32] comparing the answers"
+
+
+async def test_a_resumed_run_ends_the_same_cases(tmp_path: Path, rule: Rule) -> None:
+    async with Setup(tmp_path, load=RANGE) as setup:
+        setup.driver.fail.add(("sonnets", "SD"))
+        assert len(await setup.execute()) == 5
+        setup.driver.fail.clear()
+        ran = len(setup.driver.ran)
+        assert await setup.execute() == []
+        again = [one for one in setup.driver.ran[ran:] if not one[2].startswith("round-0")]
+        assert Counter(case for case, _, _ in again) == {"sonnets": 5 * 2}
+        ran = len(setup.driver.ran)
+        assert await setup.execute() == []
+        assert len(setup.driver.ran) == ran
+
+
+async def test_a_case_that_always_fails_does_not_keep_a_run_going(
+    tmp_path: Path, rule: Rule
+) -> None:
+    async with Setup(tmp_path, load=RANGE) as setup:
+        setup.driver.fail.add(("sonnets", "SD"))
+        for _ in range(4):
+            assert len(await setup.execute()) == 5
+        rounds = Counter(number for case, _, number in setup.driver.ran if case == "sonnets")
+        assert rounds == {
+            f"round-{number}{attempt}": 2
+            for number in range(1, 6)
+            for attempt in ("", "-attempt-2", "-attempt-3")
+        }
+
+
+async def test_turns_that_may_not_be_needed_are_not_run_either(tmp_path: Path, rule: Rule) -> None:
+    async with Setup(tmp_path, load=RANGE) as setup:
+        setup.speculative.healthy = False
+        (failed,) = await setup.run(Patience(start=0.1, poll=0.02)).execute()
+        assert failed.endswith("; 10 of at most 10 turns were not run")
 
 
 async def test_raw_results_are_stored_before_their_metrics(tmp_path: Path) -> None:
