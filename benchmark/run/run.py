@@ -62,6 +62,7 @@ class Run:
         """
         self._config, self._folder, self._driver = config, folder, driver
         self._shipper, self._patience = shipper, patience
+        self._rested: dict[str, Counters] = {}
         self._not_serving: str | None = None
         self._not_shipped: str | None = None
         prepare(folder, config)
@@ -213,7 +214,10 @@ class Run:
             self._say(f"failed: {turn.case}, round {turn.round}: {failure}")
 
     async def _scrape(self) -> dict[str, Counters]:
-        return await counters.scrape_all(self._config.endpoints, self._patience.counters)
+        self._rested = await counters.scrape_all(
+            self._config.endpoints, self._patience.counters, self._rested
+        )
+        return self._rested
 
     def _count(
         self,
