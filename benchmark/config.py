@@ -99,7 +99,7 @@ class TestCase(_Model):
     headline: bool = Field(False, description="Drawn in the report's latency figures.")
     prompts: tuple[Text, ...] = Field(
         (),
-        description="Sent as they are, in turn, in place of a prompt made of the line.",
+        description="Sent as they are, in turn over the rounds, in place of one made of the line.",
         exclude_if=lambda prompts: not prompts,
     )
 

@@ -13,6 +13,7 @@ from typing_extensions import Self
 from benchmark.config import Config, Variant
 from benchmark.errors import LoadError
 from benchmark.journal import Journal
+from benchmark.load.cases import of_round
 from benchmark.load.driver import Driver
 from benchmark.names import load_results
 from benchmark.record import Record
@@ -94,7 +95,7 @@ class Taps:
         try:
             await self._driver.run(
                 model=self._config.model,
-                case=self._cases[turn.case],
+                case=of_round(self._cases[turn.case], turn.round, self._config.load.requests),
                 shape=self._config.load,
                 requests=requests,
                 endpoint=self._taps[variant].url,
