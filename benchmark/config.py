@@ -15,6 +15,8 @@ from pydantic import (
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -97,7 +99,7 @@ class TestCase(_Model):
     headline: bool = Field(False, description="Drawn in the report's latency figures.")
     prompts: tuple[Text, ...] = Field(
         (),
-        description="Sent as they are, in turn, in place of a prompt made of the line.",
+        description="Sent as they are, in turn over the rounds, in place of one made of the line.",
         exclude_if=lambda prompts: not prompts,
     )
 
@@ -118,16 +120,20 @@ class LoadPoint(_Model):
 class Rounds(_Model):
     """How often each test case is measured: a whole number, or a range and a precision.
 
-    With a range, a test case is measured again until it is decided, or until its intervals reach no
-    further than ``half_width`` from their estimate (``analysis.stopping``).
+    With a range, a test case is measured until it is decided, or until its intervals reach no
+    further than ``half_width`` from their estimate.
     """
 
     model_config = ConfigDict(strict=True)
 
-    at_least: Annotated[int, Field(ge=1, description="Rounds of every test case.")]
+    # at_most comes first, because at_least is checked against it, and half_width against both.
     at_most: Annotated[int, Field(ge=1, description="Rounds of a test case that stays undecided.")]
+    at_least: Annotated[int, Field(ge=1, description="Rounds of every test case.")]
     half_width: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="Precise enough: 0.05 is 5 % either way. Needed with a range."
+        None,
+        description="Precise enough: 0.05 is 5 % either way. Required where at_most is more than "
+        "at_least.",
+        validate_default=True,
     )
 
     @model_validator(mode="before")
@@ -135,18 +141,35 @@ class Rounds(_Model):
     def _from_number(cls, data: Any) -> Any:
         """A whole number stands for that many rounds, no fewer and no more."""
         if isinstance(data, int) and not isinstance(data, bool):
+            if data < 1:
+                raise ValueError("must be at least 1")
             return {"at_least": data, "at_most": data}
+        if not isinstance(data, (Mapping, cls)):
+            keys = "at_least, at_most and half_width"
+            raise ValueError(f"must be a whole number, or a mapping with the keys {keys}")
         return data
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Rounds:
-        if self.at_most < self.at_least:
-            raise ValueError(f"at_most: must be at least {self.at_least}, which is at_least")
-        if self.fixed == (self.half_width is not None):
-            raise ValueError("half_width: must be given with a range of rounds, and only then")
-        if not self.fixed and self.at_least < FEWEST_ROUNDS:
-            raise ValueError(f"at_least: must be at least {FEWEST_ROUNDS}, as an interval needs")
-        return self
+    @field_validator("at_least")
+    @classmethod
+    def _in_range(cls, value: int, others: ValidationInfo) -> int:
+        most = others.data.get("at_most", value)
+        if value > most:
+            raise ValueError(f"must be at most {most}, which is at_most")
+        if value < most and value < FEWEST_ROUNDS:
+            raise ValueError(f"must be at least {FEWEST_ROUNDS}, the fewest that an interval needs")
+        return value
+
+    @field_validator("half_width")
+    @classmethod
+    def _with_a_range(cls, value: float | None, others: ValidationInfo) -> float | None:
+        rounds = others.data
+        if {"at_least", "at_most"} <= rounds.keys():
+            fixed = rounds["at_least"] == rounds["at_most"]
+            if not fixed and value is None:
+                raise ValueError("is required, because at_most is more than at_least")
+            if fixed and value is not None:
+                raise ValueError("must be absent, because at_most equals at_least")
+        return value
 
     @model_serializer(mode="wrap")
     def _as_number(self, serialize: SerializerFunctionWrapHandler) -> Any:

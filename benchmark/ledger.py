@@ -1,7 +1,8 @@
-"""Reading a ledger: one JSON line per request."""
+"""A ledger, one JSON line per request: how it is read, and which of its requests count."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -19,3 +20,17 @@ def read_ledger(path: Path) -> list[Record]:
     Raises OSError, and JournalError for a line that is no record, unless it is a torn last one.
     """
     return list(journal.read(path, _RECORD))
+
+
+def last_attempts(records: Iterable[Record]) -> list[Record]:
+    """The records of the last attempt at each test case in each round of each run.
+
+    An attempt measures all variants at once. So a repeated attempt takes the place of what the one
+    before it measured of any variant.
+    """
+    records = list(records)
+    last: dict[tuple[str, int, str], int] = {}
+    for record in records:
+        key = record.run, record.round, record.case
+        last[key] = max(record.attempt, last.get(key, 0))
+    return [r for r in records if r.attempt == last[r.run, r.round, r.case]]

@@ -29,6 +29,15 @@ SUMMARY: Final = "summary.json"
 RESULTS_PREFIX: Final = "results/"
 
 
+def load_results(case: str, variant: str, round: int, attempt: int = 1) -> str:
+    """The folder, in a run's folder, for the load generator's own files.
+
+    Each attempt has its own: what one leaves is neither overwritten nor taken for another's.
+    """
+    repeated = "" if attempt == 1 else f"-attempt-{attempt}"
+    return f"{LLMPERF}/{case}/{variant}/round-{round}{repeated}"
+
+
 def results_key(run_id: str, name: str) -> str:
     """The object key of the file ``name`` of one run: ``results/<run id>/<name>``."""
     return f"{RESULTS_PREFIX}{run_id}/{name}"

@@ -12,8 +12,9 @@ class Record:
     ``sent`` is in Unix seconds; ``end`` and the first of each pair of ``chunks`` are seconds after
     it, by a monotonic clock. ``chunks`` holds the events that carried tokens, and how many; where
     ``per_chunk`` is False the server did not say how many, the second of each pair is 0 and
-    ``output_tokens`` is all there is. ``round`` 0 is the warm-up. ``status`` is None where no
-    answer came; ``error`` is None where it came whole.
+    ``output_tokens`` is all there is. ``round`` 0 is the warm-up. ``attempt`` counts, from 1, how
+    often a run measured the case in that round. ``status`` is None where no answer came; ``error``
+    is None where it came whole.
     """
 
     run: str
@@ -30,6 +31,8 @@ class Record:
     per_chunk: bool
     chunks: tuple[tuple[float, int], ...]
     end: float
+    attempt: int = 1
+    """In ledgers from before attempts were counted, each is the first."""
 
     @property
     def succeeded(self) -> bool:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from benchmark.config import FEWEST_ROUNDS
 from experiment.schema import Experiment, Purchase
 
 
 def notes(experiment: Experiment) -> Iterator[str]:
     """The notes, which are shown after synthesis and before a deploy."""
-    capacity = experiment.capacity
+    capacity, rounds = experiment.capacity, experiment.benchmark.rounds
     if not experiment.priced_as_bought:
         yield f"capacity.price: costs use the price of {experiment.price_of}"
     if capacity.purchase is Purchase.ON_DEMAND and not capacity.instance.sold_on_demand:
         yield (
             f"capacity.purchase = on-demand: no on-demand price of {capacity.instance_type} was "
             "seen, so there may be none to buy; a capacity-block can be bought"
+        )
+    if rounds.at_most < FEWEST_ROUNDS:
+        yield (
+            f"benchmark.rounds = {rounds.at_most}: there will be no verdict, which needs at least "
+            f"{FEWEST_ROUNDS} rounds"
         )

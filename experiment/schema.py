@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from benchmark.config import Structure
+from benchmark.config import Rounds, Structure
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.runtimes import RUNTIMES, Mode, Runtime
@@ -29,6 +29,8 @@ from experiment.text_types import (
     VariantName,
     Zone,
 )
+
+MOST_ROUNDS: Final = 100
 
 Batch = Annotated[int, Field(ge=1, le=256)]
 
@@ -205,6 +207,12 @@ class TestCase(_Model):
     headline: bool = Field(False, description="Drawn in the report's latency figures.")
 
 
+def _or_a_number(schema: dict[str, Any]) -> None:
+    """Pydantic takes rounds for a mapping. It does not see that a number stands for one."""
+    number = {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS}
+    schema["anyOf"] = [number, {"$ref": schema.pop("$ref")}]
+
+
 class Benchmark(_Model):
     """The load, in llmperf's terms. It is closed-loop: concurrency, never a rate."""
 
@@ -213,7 +221,10 @@ class Benchmark(_Model):
     )
     concurrency: Annotated[int, Field(ge=1, description="Requests in flight per service.")]
     requests: Annotated[int, Field(ge=1, description="Requests per case, round and service.")]
-    rounds: Annotated[int, Field(ge=1, le=100, description="Passes over all test cases.")]
+    rounds: Rounds = Field(
+        description="Passes over all test cases: a number, or a range and a precision.",
+        json_schema_extra=_or_a_number,
+    )
     mean_input_tokens: Annotated[int, Field(ge=1)]
     stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
     mean_output_tokens: Annotated[int, Field(ge=2)]

@@ -83,6 +83,8 @@ def _allowed(error: ErrorDetails) -> str:
             return f"must be a multiple of {context['multiple_of']:.15g}"
         case "greater_than":
             return f"must be more than {context['gt']:.15g}"
+        case "value_error":
+            return str(context["error"])
         case "literal_error" | "enum":
             return f"must be {context['expected']}" + _unquote(value)
         case "date_type" | "date_parsing" | "date_from_datetime_parsing":

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import ConstructorError, SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from experiment.errors import ExperimentError, Path, shown
@@ -35,7 +35,8 @@ class Document:
     def locate(self, path: Path, *, of_key: bool = False) -> tuple[Path, int]:
         """``path`` as the file spells it, and the line of its value, from 1.
 
-        - A position in a list is left out where the file has a single mapping in place of a list.
+        - A position in a list is left out where the file has a single mapping in place of a list,
+          and a key where it has a single value in place of a mapping.
         - A value that an alias or a merge key brings has the line where it is written. With
           ``of_key``, the line is that of the last key instead.
         - A value that is not in the file has the line of the nearest mapping or list around it.
@@ -45,6 +46,8 @@ class Document:
         for step in path:
             if isinstance(node, MappingNode) and isinstance(step, int):
                 continue
+            if isinstance(node, ScalarNode):
+                break
             spelt.append(step)
             key, node = _entry(node, step)
             if key and node:

@@ -5,9 +5,16 @@ from __future__ import annotations
 import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import urlsplit
 
-from benchmark.config import NAME
+from pydantic import ValidationError
+
+from benchmark import config
+from benchmark.config import NAME, Rounds
+
+HALF_WIDTH: Final = 0.05
+"""How far an interval of a range of rounds may reach from its estimate, unless told otherwise."""
 
 
 def base_url(text: str) -> str:
@@ -47,12 +54,37 @@ def at_least(minimum: int) -> Callable[[str], int]:
     return number
 
 
+def rounds(text: str) -> Rounds:
+    """A number of rounds, or a range such as ``4-30``, whose half-width is the default one."""
+    numbers = text.split("-")
+    if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        raise ArgumentTypeError(f"{text!r}: must be a whole number, or a range such as 4-30")
+    first, last = int(numbers[0]), int(numbers[-1])
+    told = {"at_least": first, "at_most": last, "half_width": HALF_WIDTH}
+    try:
+        return Rounds.model_validate(first if first == last else told)
+    except ValidationError as error:
+        raise ArgumentTypeError(f"{text!r}: {next(config.lines(error))}") from None
+
+
+def fraction(text: str) -> float:
+    """A part of a whole: neither nothing nor all of it."""
+    value = _number(text)
+    if not 0 < value < 1:
+        raise ArgumentTypeError(f"{text!r}: must be a number between 0 and 1")
+    return value
+
+
 def temperature(text: str) -> float:
     """A sampling temperature."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = _number(text)
     if not 0 <= value < math.inf:
         raise ArgumentTypeError(f"{text!r}: must be a number of at least 0")
     return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

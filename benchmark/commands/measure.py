@@ -22,15 +22,23 @@ from pydantic import ValidationError
 from benchmark import config as configuration
 from benchmark import wording
 from benchmark.commands import execution
-from benchmark.commands.arguments import at_least, base_url, name, temperature
-from benchmark.config import MINIMUM_INPUT_TOKENS, Config, Load, TestCase, Variant
+from benchmark.commands.arguments import (
+    HALF_WIDTH,
+    at_least,
+    base_url,
+    fraction,
+    name,
+    rounds,
+    temperature,
+)
+from benchmark.config import MINIMUM_INPUT_TOKENS, Config, Load, Rounds, TestCase, Variant
 from benchmark.endpoint import health
 from benchmark.errors import ConfigError, EndpointError
 from benchmark.load import cases
 from benchmark.names import LEDGER
 from benchmark.run.run import Patience
 
-_REQUESTS: Final = 8
+_REQUESTS: Final = 4
 _WAVE_SECONDS: Final = 600  # for as many requests as are in flight at once; the article's
 
 
@@ -56,9 +64,22 @@ def options(parser: argparse.ArgumentParser) -> None:
     add(
         "--requests",
         type=at_least(1),
-        help=f"for each test case, round and endpoint; default: {_REQUESTS}, or each of --prompts",
+        help=f"for each test case, round and endpoint; default: {_REQUESTS}, or enough for each of "
+        "--prompts to be sent in one of the rounds; at least --concurrency",
     )
-    add("--rounds", type=at_least(1), default=3)
+    add(
+        "--rounds",
+        type=rounds,
+        default="6",
+        metavar="N | AT_LEAST-AT_MOST",
+        help="in a range, a test case ends as soon as it is decided or precise enough",
+    )
+    add(
+        "--half-width",
+        type=fraction,
+        default=HALF_WIDTH,
+        help="what is precise enough, in a range of rounds: 0.05 is 5 %% either way",
+    )
     add(
         "--input-tokens",
         type=at_least(MINIMUM_INPUT_TOKENS),
@@ -141,7 +162,12 @@ def _config(
 ) -> Config:
     """The run's configuration. Raises ConfigError."""
     baseline = next(iter(endpoints))
-    requests = arguments.requests or len(test_cases[0].prompts) or _REQUESTS
+    rounds: Rounds = arguments.rounds
+    if not rounds.fixed:
+        rounds = rounds.model_copy(update={"half_width": arguments.half_width})
+    prompts = len(test_cases[0].prompts)
+    enough = math.ceil(prompts / rounds.at_least) if prompts else _REQUESTS
+    requests = arguments.requests or max(enough, arguments.concurrency)
     # No more can be in flight than there are.
     concurrency = min(arguments.concurrency, requests)
     try:
@@ -159,7 +185,7 @@ def _config(
                 mean_output_tokens=arguments.output_tokens,
                 concurrency=concurrency,
                 requests=requests,
-                rounds=arguments.rounds,
+                rounds=rounds,
                 timeout_seconds=_WAVE_SECONDS * math.ceil(requests / concurrency),
                 sampling={"temperature": arguments.temperature},
             ),

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -166,25 +167,35 @@ def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> Co
 
 
 async def scrape_all(
-    endpoints: Mapping[str, str], poll_seconds: float = POLL_SECONDS
+    endpoints: Mapping[str, str],
+    poll_seconds: float = POLL_SECONDS,
+    rested: Mapping[str, Counters] = MappingProxyType({}),
 ) -> dict[str, Counters]:
-    """The counters of each server that has them. ``endpoints``: name -> base URL."""
-    found = await asyncio.gather(*(scrape(url, poll_seconds) for url in endpoints.values()))
+    """The counters of each server that has them. ``endpoints``: name -> base URL.
+
+    ``rested``: the result of the last call, if there was one.
+    """
+    found = await asyncio.gather(
+        *(scrape(url, poll_seconds, rested.get(name)) for name, url in endpoints.items())
+    )
     return {name: c for name, c in zip(endpoints, found, strict=True) if c is not None}
 
 
-async def scrape(endpoint: str, poll_seconds: float = POLL_SECONDS) -> Counters | None:
+async def scrape(
+    endpoint: str, poll_seconds: float = POLL_SECONDS, rested: Counters | None = None
+) -> Counters | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
     They rest when no request runs or waits, and the page is the same after ``poll_seconds``. Either
     condition alone is not enough: a step may take longer than that, and a page may be written while
     the last step of an answer is being counted. After 20 polls the counters are taken as they are,
     because V1 shows aborted requests as running until it gets another request
-    (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1`` included.
+    (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1`` included. ``rested`` is
+    what they were when they last rested: if they still are, there is nothing to wait for.
     """
     parts = urlsplit(endpoint)
     url = f"{parts.scheme}://{parts.netloc}/metrics"
-    found: _Page | None = None
+    found = None if rested is None else _Page(rested, in_flight=0)
     async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
         for _ in range(_POLLS):
             before, found = found, await _page(session, url)

@@ -1,4 +1,4 @@
-"""The test cases of a benchmark that no experiment describes: the default ones, or those of a file.
+"""The test cases of a benchmark that no experiment describes, and which prompts a round sends.
 
 Each function that reads a file raises ConfigError, which names the file, the line and what is
 wrong.
@@ -62,6 +62,19 @@ def read_prompts(path: Path) -> TestCase:
         structure=Structure.OPEN_ENDED,
         headline=True,
     )
+
+
+def of_round(case: TestCase, round: int, requests: int) -> TestCase:
+    """The test case with the prompts that one round sends, where they are sent as they are.
+
+    Each round sends the next ``requests`` of them and begins again at the first when they run out,
+    so that the rounds sample different prompts. The warm-up sends those of the first round.
+    """
+    if not case.prompts:
+        return case
+    first = max(0, round - 1) * requests
+    places = (place % len(case.prompts) for place in range(first, first + requests))
+    return case.model_copy(update={"prompts": tuple(case.prompts[place] for place in places)})
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:

@@ -57,7 +57,8 @@ class Driver:
         """
         installation = None if case.prompts else self.installation
         name = builtin.NAME if installation is None else llmperf.NAME
-        scratch = self.scratch / "-".join(results.parts[-3:])
+        # One folder for all rounds: a copy of llmperf for each of them would add up.
+        scratch = self.scratch / "-".join(results.parts[-3:-1])
         try:
             results.mkdir(parents=True, exist_ok=True)
             if installation is None:

@@ -13,10 +13,12 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from benchmark.config import Load
 from benchmark.errors import LoadError
+
+if TYPE_CHECKING:  # the built-in driver starts for each turn, and pydantic takes a while
+    from benchmark.config import Load
 
 NAME: Final = "llmperf"
 SCRIPT: Final = "token_benchmark_ray.py"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from benchmark import config as configuration
-from benchmark import metrics
+from benchmark import metrics, wording
 from benchmark.analysis import crosscheck
 from benchmark.analysis.crosscheck import Check
 from benchmark.analysis.summarise import summarise
@@ -21,12 +21,11 @@ from benchmark.config import Config
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.endpoint.greedy import Divergence
-from benchmark.ledger import read_ledger
-from benchmark.names import CONFIG, LEDGER, LLMPERF, WARM_UP
+from benchmark.ledger import last_attempts, read_ledger
+from benchmark.names import CONFIG, LEDGER, LLMPERF, WARM_UP, load_results
 from benchmark.record import Record
 
-_RESPONSES: Final = "round-*/**/*_individual_responses.json"
-_WARM_UP: Final = f"round-{WARM_UP}"
+_RESPONSES: Final = "**/*_individual_responses.json"
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,7 @@ class Results:
     folder: Path
     config: Config
     records: tuple[Record, ...]
+    """Of the last attempt at each test case in each round."""
     summary: Summary
     published: Published
     checks: tuple[Check, ...]
@@ -74,22 +74,36 @@ def read(folder: Path) -> Results:
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
-    records = tuple(read_ledger(path))
+    ledger = read_ledger(path)
+    records = tuple(last_attempts(ledger))
     summary = summarise(config, records)
     cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
     counts = counters.read(folder / COUNTERS)
     checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (*summary.notes, *_file_notes(path), *disagreements)
+    repeated = _measured(ledger) - _measured(records)
+    notes = (*summary.notes, *_repetition_notes(repeated), *_file_notes(path), *disagreements)
     return Results(
         folder=folder,
         config=config,
         records=records,
         summary=dataclasses.replace(summary, notes=notes),
-        published=_published(folder / LLMPERF, config, records),
+        published=_published(folder, config, records),
         checks=checks,
         divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
     )
+
+
+def _measured(records: Iterable[Record]) -> int:
+    return sum(record.round != WARM_UP for record in records)
+
+
+def _repetition_notes(left_out: int) -> Iterator[str]:
+    if left_out:
+        yield (
+            f"Left out, because their test case was measured again in the same round: "
+            f"{wording.count(left_out, 'request')}."
+        )
 
 
 def _file_notes(path: Path) -> Iterator[str]:
@@ -100,10 +114,16 @@ def _file_notes(path: Path) -> Iterator[str]:
 
 
 def _published(folder: Path, config: Config, records: Sequence[Record]) -> Published:
+    attempts = {(record.case, record.round): record.attempt for record in records}
     own, computed = {}, {}
     for case in config.test_cases:
         for variant in config.endpoints:
-            if values := list(_inter_token_latencies(folder / case.name / variant)):
+            folders = (
+                folder
+                / load_results(case.name, variant, number, attempts.get((case.name, number), 1))
+                for number in range(1, config.load.rounds.at_most + 1)
+            )
+            if values := [v for one in folders for v in _inter_token_latencies(one)]:
                 own[case.name, variant] = float(np.median(values))
             if values := list(_by_formula(records, case.name, variant)):
                 computed[case.name, variant] = float(np.median(values))
@@ -133,7 +153,7 @@ def _made_by_llmperf(responses: Path) -> bool:
 
 def _inter_token_latencies(folder: Path) -> Iterator[float]:
     for path in sorted(folder.glob(_RESPONSES)):
-        if _WARM_UP in path.parts or not _made_by_llmperf(path):
+        if not _made_by_llmperf(path):
             continue
         try:
             responses = json.loads(path.read_text(encoding="utf-8"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,7 +13,9 @@ from pydantic import TypeAdapter
 from benchmark import journal
 from benchmark.config import Config
 from benchmark.journal import Journal
+from benchmark.ledger import last_attempts
 from benchmark.record import Record
+from benchmark.run.order import orders
 
 PROGRESS: Final = "progress.jsonl"
 
@@ -50,20 +52,27 @@ class Attempts:
     """The attempts of a run, one line each in ``progress.jsonl``.
 
     A line is written when the attempt's requests are in the ledger and on the disk. A turn is
-    complete when an attempt succeeded and the ledger has its requests.
+    complete when an attempt succeeded and the ledger has its requests. An attempt that was killed
+    has no line, but may have requests in the ledger: attempts are numbered by the ledger.
     """
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
         """Reads the attempts so far. Raises OSError and JournalError."""
-        self._config = config
+        names = [case.name for case in config.test_cases]
+        self._turns = [
+            Turn(number, case)
+            for number, order in enumerate(orders(names, config.load.rounds.at_most), start=1)
+            for case in order
+        ]
         self._count: Counter[Turn] = Counter()
         self._failures: dict[Turn, str] = {}
         self._complete: set[Turn] = set()
-        in_ledger = Counter(
-            (Turn(record.round, record.case), record.variant)
-            for record in records
-            if record.succeeded
-        )
+        self._number: Counter[Turn] = Counter()
+        in_ledger: Counter[tuple[Turn, str]] = Counter()
+        for record in last_attempts(records):
+            turn = Turn(record.round, record.case)
+            self._number[turn] = record.attempt
+            in_ledger[turn, record.variant] += record.succeeded
         for attempt in journal.read(folder / PROGRESS, _ATTEMPT):
             fewest = min(in_ledger[attempt.turn, variant.name] for variant in config.variants)
             failure = attempt.failure
@@ -71,6 +80,21 @@ class Attempts:
                 failure = "the ledger does not have its requests"
             self._note(attempt.turn, failure)
         self._journal = Journal(folder / PROGRESS)
+
+    def end(self, last_rounds: Mapping[str, int]) -> dict[str, int]:
+        """Leaves out each test case's turns after its last round, if there are any.
+
+        Returns the last rounds of the test cases that end earlier by this than they did before.
+        """
+        last = {turn.case: turn.round for turn in self._turns}
+        ended = {case: number for case, number in last_rounds.items() if number < last[case]}
+        self._turns = [t for t in self._turns if t.round <= ended.get(t.case, t.round)]
+        return ended
+
+    def begin(self, turn: Turn) -> int:
+        """The number of the turn's next attempt, from 1."""
+        self._number[turn] += 1
+        return self._number[turn]
 
     def note(self, turn: Turn, failure: str | None) -> None:
         """Adds an attempt, which is on the disk on return. ``failure`` is None for success."""
@@ -81,8 +105,7 @@ class Attempts:
     @property
     def turns(self) -> list[Turn]:
         """All turns, in the order in which they are measured."""
-        rounds = range(1, self._config.load.rounds.at_most + 1)
-        return [Turn(number, case.name) for number in rounds for case in self._config.test_cases]
+        return list(self._turns)
 
     @property
     def pending(self) -> list[Turn]:

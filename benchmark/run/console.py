@@ -29,6 +29,13 @@ class Progress:
             if self._bar is not None:
                 self._bar.update()
 
+    def expect(self, total: int) -> None:
+        """Changes how many requests there are."""
+        self._total = total
+        if self._bar is not None:
+            self._bar.total = total
+            self._bar.refresh()
+
     def say(self, text: str) -> None:
         """Writes a line that stays, above the bar if there is one."""
         if self._bar is not None:

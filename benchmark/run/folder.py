@@ -1,4 +1,4 @@
-"""A run's folder: whose it is, and where results lie in it."""
+"""A run's folder: whose it is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 from benchmark import config as configuration
 from benchmark.config import Config
 from benchmark.errors import ConfigError, RunError
-from benchmark.names import CONFIG, LLMPERF
-from benchmark.run.attempts import Turn
+from benchmark.names import CONFIG
 
 
 def prepare(folder: Path, config: Config) -> None:
@@ -28,8 +27,3 @@ def prepare(folder: Path, config: Config) -> None:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from None
     except ConfigError as error:
         raise RunError(str(error)) from None
-
-
-def load_results(folder: Path, turn: Turn, variant: str) -> Path:
-    """The folder for the load generator's own files on one variant in one turn."""
-    return folder / LLMPERF / turn.case / variant / f"round-{turn.round}"

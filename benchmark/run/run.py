@@ -14,7 +14,7 @@ from benchmark.endpoint import counters, greedy, health
 from benchmark.endpoint.counters import COUNTERS, Count, Counters
 from benchmark.errors import JournalError, RunError
 from benchmark.journal import Journal
-from benchmark.ledger import read_ledger
+from benchmark.ledger import last_attempts, read_ledger
 from benchmark.load.driver import GRACE_SECONDS, Driver
 from benchmark.names import LEDGER, WARM_UP
 from benchmark.record import Record
@@ -62,6 +62,7 @@ class Run:
         """
         self._config, self._folder, self._driver = config, folder, driver
         self._shipper, self._patience = shipper, patience
+        self._rested: dict[str, Counters] = {}
         self._not_serving: str | None = None
         self._not_shipped: str | None = None
         prepare(folder, config)
@@ -75,9 +76,9 @@ class Run:
             raise RunError(str(error)) from None
         except OSError as error:
             raise RunError(f"{folder}: {error}") from None
-        requests = config.load.requests * len(config.variants)
+        self._end_cases()
         self._progress = Progress(
-            total=requests * len(self._attempts.turns), done=requests * len(self._attempts.settled)
+            total=self._requests(self._attempts.turns), done=self._requests(self._attempts.settled)
         )
 
     async def execute(self) -> list[str]:
@@ -106,9 +107,9 @@ class Run:
             yield f"{turn.case}, round {turn.round}: {failure}"
         if self._not_serving is not None:
             not_run = sum(turn not in failures for turn in self._attempts.pending)
-            turns = len(self._attempts.turns)
+            turns = self._at_most(len(self._attempts.turns))
             yield f"{self._not_serving}; {not_run} of {turns} turns were not run"
-        for check in crosscheck.check(self._records, self._counts):
+        for check in crosscheck.check(last_attempts(self._records), self._counts):
             yield from check.failures
         if self._not_shipped is not None:
             yield self._not_shipped
@@ -118,15 +119,45 @@ class Run:
             return
         async with self._taps() as taps:
             await self._warm_up(taps)
-            for turn in self._attempts.pending:
-                if not await self._serving(self._patience.recovery):
-                    return
-                await self._attempt(turn, taps)
-                # After a failure only once more, at the end: while the run waits for a bucket, the
-                # node costs as much as while it measures.
-                if self._not_shipped is None:
-                    await self._ship()
+            # Each turn once: what fails now probably fails again at once, but not after a restart.
+            for number in range(1, self._config.load.rounds.at_most + 1):
+                turns = [turn for turn in self._attempts.pending if turn.round == number]
+                for turn in turns:
+                    if not await self._serving(self._patience.recovery):
+                        return
+                    await self._attempt(turn, taps)
+                    # After a failure only once more, at the end: while the run waits for a bucket,
+                    # the node costs as much as while it measures.
+                    if self._not_shipped is None:
+                        await self._ship()
+                if turns:
+                    self._say_ended(self._end_cases())
         await self._compare_answers()
+
+    def _end_cases(self) -> Mapping[str, int]:
+        """Ends the test cases that have been measured often enough.
+
+        Returns the last round of each that this ended.
+        """
+        if self._config.load.rounds.fixed or not self._attempts.pending:
+            return {}
+        # Imported here: the statistics take a while, and other runs need them only at their end.
+        from benchmark.analysis import stopping
+
+        counted = last_attempts(self._records)
+        return self._attempts.end(stopping.last_rounds(self._config, counted))
+
+    def _say_ended(self, ended: Mapping[str, int]) -> None:
+        for case, rounds in ended.items():
+            self._say(f"{case}: decided after {wording.count(rounds, 'round')}")
+        self._progress.expect(self._requests(self._attempts.turns))
+
+    def _at_most(self, number: int) -> str:
+        """``number``, which is an upper bound where test cases may end early."""
+        return str(number) if self._config.load.rounds.fixed else f"at most {number}"
+
+    def _requests(self, turns: Sequence[Turn]) -> int:
+        return len(turns) * self._config.load.requests * len(self._config.variants)
 
     async def _compare_answers(self) -> None:
         """Asks the variants directly, when nothing is measured any more."""
@@ -163,14 +194,17 @@ class Run:
         """One full wave, in no figure: a server's first requests take many times as long."""
         self._say("warming up")
         turn = Turn(WARM_UP, self._config.test_cases[0].name)
-        _, failure = await taps.load(turn, self._config.load.concurrency)
+        attempt = self._attempts.begin(turn)
+        _, failure = await taps.load(turn, attempt, self._config.load.concurrency)
         if failure is not None:
             self._say(f"warm-up: {failure}")
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
-        self._say(f"round {turn.round} of {self._config.load.rounds.at_most}: {turn.case}")
+        rounds = self._at_most(self._config.load.rounds.at_most)
+        self._say(f"round {turn.round} of {rounds}: {turn.case}")
         before = await self._scrape()
-        records, failure = await taps.load(turn, self._config.load.requests)
+        attempt = self._attempts.begin(turn)
+        records, failure = await taps.load(turn, attempt, self._config.load.requests)
         after = await self._scrape()
         with self._writing():
             await taps.flush()
@@ -180,7 +214,10 @@ class Run:
             self._say(f"failed: {turn.case}, round {turn.round}: {failure}")
 
     async def _scrape(self) -> dict[str, Counters]:
-        return await counters.scrape_all(self._config.endpoints, self._patience.counters)
+        self._rested = await counters.scrape_all(
+            self._config.endpoints, self._patience.counters, self._rested
+        )
+        return self._rested
 
     def _count(
         self,

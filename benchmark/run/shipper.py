@@ -10,10 +10,11 @@ from typing import Protocol
 
 from benchmark.config import Config
 from benchmark.errors import LoadError, ShippingError
+from benchmark.ledger import last_attempts
 from benchmark.load import llmperf
+from benchmark.names import load_results
 from benchmark.record import Record
 from benchmark.run.attempts import Turn
-from benchmark.run.folder import load_results
 
 
 class Bucket(Protocol):
@@ -55,15 +56,16 @@ class Shipper:
         """Uploads the folder, then publishes the turns that it has not published yet.
 
         Raw results first: metrics can be made from raw results, but not raw results from metrics.
-        ``turns`` are those that will not be measured again; ``records`` may have others, too.
-        Returns what went wrong, None if nothing did.
+        ``turns`` are those that will not be measured again; ``records`` may have others, too. Of
+        each turn, only the last attempt is published. Returns what went wrong, None if nothing did.
         """
+        counted = last_attempts(records)
         try:
             await asyncio.to_thread(self.upload)
             for turn in turns:
                 if turn not in self._published:
-                    own = [r for r in records if (r.round, r.case) == turn]
-                    await asyncio.to_thread(self._publish, turn, own)
+                    own = [record for record in counted if (record.round, record.case) == turn]
+                    await asyncio.to_thread(self._publish, own)
                     self._published.add(turn)
         except ShippingError as error:
             return str(error)
@@ -73,28 +75,27 @@ class Shipper:
         """Uploads the folder. Raises BucketError."""
         self._bucket.upload(self._folder)
 
-    def _publish(self, turn: Turn, records: Sequence[Record]) -> None:
+    def _publish(self, records: Sequence[Record]) -> None:
         good = [record for record in records if record.succeeded]
-        self._publisher.publish(records, llmperf_latencies(self._folder, turn, good))
+        self._publisher.publish(records, llmperf_latencies(self._folder, good))
 
 
-def llmperf_latencies(
-    folder: Path, turn: Turn, records: Iterable[Record]
-) -> dict[str, list[float]]:
-    """llmperf's own inter-token latencies of one turn, in seconds, by request.
+def llmperf_latencies(folder: Path, records: Iterable[Record]) -> dict[str, list[float]]:
+    """llmperf's own inter-token latencies of one attempt, in seconds, by request.
 
     llmperf does not say which request a value is of, but it lists its requests in the order in
-    which they ended. Values and requests are matched from the last backwards, because after a
-    failed attempt the ledger has the requests of both attempts, and llmperf's file only those of
-    the last. If there are more values than requests, the first request takes the rest. A variant
-    without a readable file has no entries.
+    which they ended. Values and requests are matched from the last backwards, because in ledgers
+    from before attempts were counted the requests of a failed attempt come first, and llmperf's
+    file does not have them. If there are more values than requests, the first request takes the
+    rest. A variant without a readable file has no entries.
     """
     ended: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda record: record.sent + record.end):
         ended.setdefault(record.variant, []).append(record)
     found: dict[str, list[float]] = {}
     for variant, own in ended.items():
-        values = _read(load_results(folder, turn, variant))
+        one = own[0]
+        values = _read(folder / load_results(one.case, variant, one.round, one.attempt))
         if values:
             found |= {record.request: [] for record in own}
         for behind, value in enumerate(reversed(values), start=1):

@@ -13,10 +13,12 @@ from typing_extensions import Self
 from benchmark.config import Config, Variant
 from benchmark.errors import LoadError
 from benchmark.journal import Journal
+from benchmark.load.cases import of_round
 from benchmark.load.driver import Driver
+from benchmark.names import load_results
 from benchmark.record import Record
 from benchmark.run.attempts import Turn
-from benchmark.run.folder import load_results
+from benchmark.run.order import rotated
 from benchmark.tap.tap import Tap, settle
 
 
@@ -57,22 +59,26 @@ class Taps:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def load(self, turn: Turn, requests: int) -> tuple[list[Record], str | None]:
+    async def load(
+        self, turn: Turn, attempt: int, requests: int
+    ) -> tuple[list[Record], str | None]:
         """Drives all variants at once, with ``requests`` requests each.
 
         Returns the records of the turn and what went wrong, None if nothing did.
         """
         records = self._records = []
         for tap in self._taps.values():
-            tap.label(turn.case, turn.round)
+            tap.label(turn.case, turn.round, attempt)
         settle()
-        problems = await asyncio.gather(
-            *(self._drive(turn, variant, requests) for variant in self._taps)
+        in_order = rotated(tuple(self._taps), turn.round)
+        found = await asyncio.gather(
+            *(self._drive(turn, attempt, variant, requests) for variant in in_order)
         )
+        problems = dict(zip(in_order, found, strict=True))
         failures = []
-        for variant, problem in zip(self._taps, problems, strict=True):
+        for variant in self._taps:
             own = [record for record in records if record.variant == variant]
-            problem = problem or _shortfall(own, requests)
+            problem = problems[variant] or _shortfall(own, requests)
             if problem is not None:
                 failures.append(f"{variant}: {problem}")
         return records, "; ".join(failures) or None
@@ -84,15 +90,16 @@ class Taps:
             if tap.failure is not None:
                 raise tap.failure
 
-    async def _drive(self, turn: Turn, variant: str, requests: int) -> str | None:
+    async def _drive(self, turn: Turn, attempt: int, variant: str, requests: int) -> str | None:
+        results = load_results(turn.case, variant, turn.round, attempt)
         try:
             await self._driver.run(
                 model=self._config.model,
-                case=self._cases[turn.case],
+                case=of_round(self._cases[turn.case], turn.round, self._config.load.requests),
                 shape=self._config.load,
                 requests=requests,
                 endpoint=self._taps[variant].url,
-                results=load_results(self._folder, turn, variant),
+                results=self._folder / results,
                 grace_seconds=self._grace_seconds,
             )
         except LoadError as error:

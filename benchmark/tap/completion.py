@@ -25,6 +25,7 @@ class Label(NamedTuple):
     variant: str
     case: str
     round: int
+    attempt: int = 1
 
 
 class Completion(Exchange):
@@ -121,6 +122,7 @@ class Completion(Exchange):
                 per_chunk=meter.per_chunk,
                 chunks=tuple((round(offset, 6), tokens) for offset, tokens in meter.chunks),
                 end=round(at - self._start, 6),
+                attempt=self._label.attempt,
             )
         )
 

@@ -72,9 +72,9 @@ class Tap:
         self.in_flight = 0
         """Completions that have come and have no line in the ledger yet."""
 
-    def label(self, case: str, round: int) -> None:
-        """Sets the test case and round of the requests that come from now on."""
-        self._label = self._label._replace(case=case, round=round)
+    def label(self, case: str, round: int, attempt: int = 1) -> None:
+        """Sets the test case, round and attempt of the requests that come from now on."""
+        self._label = self._label._replace(case=case, round=round, attempt=attempt)
 
     @property
     def url(self) -> str:

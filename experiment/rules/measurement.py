@@ -10,7 +10,7 @@ from benchmark.config import MINIMUM_INPUT_TOKENS, Structure
 from experiment.errors import ABSENT, Refusal
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
-from experiment.schema import Experiment
+from experiment.schema import MOST_ROUNDS, Experiment
 from experiment.variants import variants
 
 MOST_CELLS: Final = 150
@@ -61,6 +61,12 @@ def _concurrency(experiment: Experiment) -> Refusals:
             load.requests,
             f"must be at least benchmark.concurrency, {load.concurrency}",
         )
+
+
+def _rounds(experiment: Experiment) -> Refusals:
+    most = experiment.benchmark.rounds.at_most
+    if most > MOST_ROUNDS:
+        yield Refusal("benchmark.rounds.at_most", most, f"must be at most {MOST_ROUNDS}")
 
 
 def _cells(experiment: Experiment) -> Refusals:
@@ -121,6 +127,7 @@ def _test_cases(experiment: Experiment) -> Refusals:
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _load_fits: (),
     _concurrency: (),
+    _rounds: (),
     _cells: (),
     _temperature: (mode_served,),
     _test_cases: (),

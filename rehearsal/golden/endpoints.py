@@ -39,7 +39,7 @@ class GoldenEndpoints:
     name: Final = f"golden endpoints at {SPEED} times the article's speed"
     stages: Final = 1
     # The article's load takes most of an hour at the article's speed.
-    load: Final[Mapping[str, int]] = {"rounds": 2, "mean_output_tokens": 120}
+    load: Final[Mapping[str, int]] = {"rounds": 4, "mean_output_tokens": 120}
 
     @contextlib.contextmanager
     def serving(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmark import config
-from benchmark.config import Config, Load, Variant
+from benchmark.config import Config, Load, Rounds, Variant
 from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod
@@ -108,10 +108,14 @@ def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:
 
 
 def _load(load: Load, place: Place, said: list[str]) -> Load:
-    capped = {name: cap for name, cap in place.load.items() if cap < getattr(load, name)}
+    capped = {name: cap for name, cap in place.load.items() if cap < _most(getattr(load, name))}
     for name, cap in capped.items():
         said.append(f"load.{name}: {cap} in place of {getattr(load, name)}")
-    return load.model_copy(update=capped)
+    return Load.model_validate(load.model_dump() | capped)
+
+
+def _most(value: int | Rounds) -> int:
+    return value.at_most if isinstance(value, Rounds) else value
 
 
 def _here(path: str, mounts: Mapping[str, Path]) -> Path:

@@ -95,6 +95,11 @@ def test_reads_what_named_two_endpoints() -> None:
             "variants: the first must be a baseline",
         ),
         (variants({"endpoint": "h"}), r"variants.0.endpoint: .* pattern"),
+        (samples.settings(load=samples.load(rounds=0)), "load.rounds: must be at least 1"),
+        (
+            samples.settings(load=samples.load(rounds={"at_least": 4, "at_most": 9})),
+            "load.rounds.half_width: is required, because at_most is more than at_least",
+        ),
     ],
 )
 def test_refuses_in_one_line(tmp_path: Path, contents: dict[str, Any], message: str) -> None:

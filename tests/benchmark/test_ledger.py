@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from benchmark.errors import JournalError
 from benchmark.journal import Journal
-from benchmark.ledger import read_ledger
+from benchmark.ledger import last_attempts, read_ledger
 from benchmark.record import Record
 from tests.benchmark import samples
 
@@ -35,6 +37,7 @@ records = st.builds(
     per_chunk=st.booleans(),
     chunks=st.lists(st.tuples(finite, st.integers(0, 99)), max_size=9).map(tuple),
     end=finite,
+    attempt=st.integers(1, 9),
 )
 
 
@@ -47,6 +50,35 @@ def test_reads_what_was_written(tmp_path: Path, written: list[Record]) -> None:
         for record in written:
             open_ledger.append(record)
     assert read_ledger(path) == written
+
+
+def test_a_ledger_from_before_attempts_were_counted_is_of_first_attempts(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    line = asdict(samples.record())
+    del line["attempt"]
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    assert read_ledger(path) == [samples.record(attempt=1)]
+
+
+def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
+    kept = [
+        samples.record(variant="SD", attempt=2),
+        samples.record(variant="SD", round=2),
+        samples.record(variant="SD", case="sonnets"),
+        samples.record(variant="Base", run="another"),
+    ]
+    replaced = [samples.record(variant="SD"), samples.record(variant="Base")]
+    assert last_attempts([*replaced, *kept]) == kept
+    assert last_attempts([*kept, *replaced]) == kept
+
+
+@given(written=st.lists(records, max_size=20))
+def test_every_turn_that_was_tried_keeps_one_attempt(written: list[Record]) -> None:
+    attempts: dict[tuple[str, int, str], set[int]] = {}
+    for record in last_attempts(written):
+        attempts.setdefault((record.run, record.round, record.case), set()).add(record.attempt)
+    assert attempts.keys() == {(r.run, r.round, r.case) for r in written}
+    assert all(len(numbers) == 1 for numbers in attempts.values())
 
 
 def test_a_missing_file_is_an_empty_ledger(tmp_path: Path) -> None:

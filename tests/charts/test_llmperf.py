@@ -65,6 +65,13 @@ def test_configuration_has_every_variant_in_the_order_they_are_shown_in(each: Sy
     assert {v["endpoint"].partition("//")[2].partition(".")[0] for v in told} == services
 
 
+def test_a_range_of_rounds_is_passed_on(variation: Callable[[dict[str, Any]], Experiment]) -> None:
+    rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
+    told = benchmark_config(variation({"benchmark.rounds": rounds}), "bucket")
+    assert told.load.rounds == config.Rounds.model_validate(rounds)
+    assert config.Config.model_validate_json(config.dump(told)) == told
+
+
 def test_the_benchmark_reads_what_is_written(each: Synthesised, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(each.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])

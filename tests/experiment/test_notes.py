@@ -49,6 +49,13 @@ def test_a_price_of_something_else_is_named_as_what_it_is(
     assert f"capacity.price: costs use the price of {words}" in list(notes(experiment(changes)))
 
 
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_too_few_rounds_for_a_verdict_are_named(rounds: int) -> None:
+    assert list(notes(experiment(BLOCK | {"benchmark.rounds": rounds}))) == [
+        f"benchmark.rounds = {rounds}: there will be no verdict, which needs at least 3 rounds"
+    ]
+
+
 def test_what_may_not_be_for_sale_is_said(article: Experiment) -> None:
     (said,) = (note for note in notes(article) if "on-demand price" in note)
     assert said.startswith("capacity.purchase = on-demand: no on-demand price of trn2.48xlarge")

@@ -1129,13 +1129,69 @@ RULES = [
     ),
     _edit(
         "concurrency",
-        {"benchmark.concurrency": 5},
+        {"benchmark.concurrency": 5, "benchmark.requests": 8},
         "benchmark.concurrency = 5: must be at most 4, serving.batch: more would measure the queue",
     ),
     _edit(
         "requests",
         {"benchmark.requests": 3},
         "benchmark.requests = 3: must be at least benchmark.concurrency, 4",
+    ),
+    _edit(
+        "no-rounds",
+        {"benchmark.rounds": 0},
+        "benchmark.rounds = 0: must be at least 1",
+    ),
+    _edit(
+        "too-many-rounds",
+        {"benchmark.rounds": 101},
+        "benchmark.rounds = 101: must be at most 100",
+    ),
+    *(
+        _edit(
+            f"rounds-of-{type(value).__name__}",
+            {"benchmark.rounds": value},
+            f"benchmark.rounds = {shown}: must be a whole number, or a mapping with the keys "
+            "at_least, at_most and half_width",
+        )
+        for value, shown in ((2.5, "2.5"), ("6", "'6'"), (True, "true"), ([3, 6], "[3, 6]"))
+    ),
+    _edit(
+        "a-range-of-too-many-rounds",
+        {"benchmark.rounds": {"at_least": 4, "at_most": 101, "half_width": 0.05}},
+        "benchmark.rounds.at_most = 101: must be at most 100",
+    ),
+    _edit(
+        "a-range-of-too-few-rounds",
+        {"benchmark.rounds": {"at_least": 2, "at_most": 30, "half_width": 0.05}},
+        "benchmark.rounds.at_least = 2: must be at least 3, the fewest that an interval needs",
+    ),
+    _edit(
+        "a-range-that-ends-before-it-begins",
+        {"benchmark.rounds": {"at_least": 9, "at_most": 4, "half_width": 0.05}},
+        "benchmark.rounds.at_least = 9: must be at most 4, which is at_most",
+    ),
+    _edit(
+        "a-range-without-a-precision",
+        {"benchmark.rounds": {"at_least": 4, "at_most": 30}},
+        "benchmark.rounds.half_width = null: is required, because at_most is more than at_least",
+    ),
+    _edit(
+        "a-precision-without-a-range",
+        {"benchmark.rounds": {"at_least": 4, "at_most": 4, "half_width": 0.05}},
+        "benchmark.rounds.half_width = 0.05: must be absent, because at_most equals at_least",
+    ),
+    _edit(
+        "a-range-in-words",
+        {"benchmark.rounds": {"at_least": "4", "at_most": 30, "half_width": 1}},
+        "benchmark.rounds.at_least = '4': must be an integer, without quotes",
+        "benchmark.rounds.half_width = 1: must be less than 1",
+    ),
+    _edit(
+        "a-misspelt-range",
+        {"benchmark.rounds": {"at_last": 4, "at_most": 30, "half_width": 0.05}},
+        "benchmark.rounds.at_last = 4: unknown key; did you mean at_least? allowed: at_most, "
+        "at_least, half_width",
     ),
     _edit(
         "temperature",
@@ -1200,6 +1256,7 @@ SEVERAL = [
             "capacity.purchase": "capacity-block",
             "serving.tensor_parallel": 64,
             "benchmark.concurrency": 5,
+            "benchmark.requests": 8,
             "benchmark.mean_input_tokens": 40,
         },
         "capacity.reservation_id = null: is required with purchase capacity-block",

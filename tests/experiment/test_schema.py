@@ -35,6 +35,11 @@ def test_the_articles_file_is_valid(validator: jsonschema.Draft202012Validator) 
     validator.validate(edited_data({}))
 
 
+def test_rounds_may_be_a_range(validator: jsonschema.Draft202012Validator) -> None:
+    rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
+    validator.validate(edited_data({"benchmark.rounds": rounds}))
+
+
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
@@ -43,6 +48,7 @@ def test_the_articles_file_is_valid(validator: jsonschema.Draft202012Validator) 
         pytest.param({"serving.batch": "4"}, "$.serving.batch", id="quoted number"),
         pytest.param({"capacity.nodes": 9}, "$.capacity.nodes", id="range"),
         pytest.param({"capacity.purchase": "rent"}, "$.capacity.purchase", id="enumeration"),
+        pytest.param({"benchmark.rounds": 0}, "$.benchmark.rounds", id="a number or a mapping"),
         pytest.param({"runtime": "vllm-9"}, "$.runtime", id="runtime"),
         pytest.param({"serving.devices": 5}, "$.serving.devices", id="literal"),
         pytest.param({"models.target.revision": "main"}, "$.models.target.revision", id="pattern"),

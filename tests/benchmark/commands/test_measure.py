@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from benchmark.config import Config, read
+from benchmark.config import Config, Rounds, read
 from benchmark.ledger import read_ledger
 from benchmark.load.cases import HEADLINES
 from experiment import load
@@ -134,6 +135,30 @@ def test_prompts_of_a_file_are_sent_as_they_are(tmp_path: Path, measure: Benchma
     assert case.name == "my-prompts"
 
 
+def test_prompts_are_dealt_over_the_rounds(tmp_path: Path, measure: Benchmark) -> None:
+    path = tmp_path / "prompts.txt"
+    path.write_text("".join(f"prompt {number}\n" for number in range(5)), encoding="utf-8")
+    options = ("--prompts", str(path), "--rounds", "3", "--concurrency", "1")
+    with serving(golden()) as (base,):
+        ended = measure(f"Base={base.url}", *options, "--output-tokens", "20")
+        sent = [int(sent.prompt.removeprefix("prompt ")) for sent in base.sent]
+    assert ended.status == 0, ended.err
+    # The warm-up, and three rounds of two requests.
+    assert sent == [0, *(0, 1), *(2, 3), *(4, 0)]
+
+
+def test_a_range_of_rounds_and_the_default_load(
+    tmp_path: Path, measure: Benchmark, cases: str
+) -> None:
+    options = ("--rounds", "3-4", "--half-width", "0.5", "--output-tokens", "4")
+    with serving(golden()) as (base,):
+        ended = measure(f"Base={base.url}", "--cases", cases, "--concurrency", "6", *options)
+    assert ended.status == 0, ended.err
+    load = config_of(tmp_path).load
+    assert load.rounds == Rounds(at_least=3, at_most=4, half_width=0.5)
+    assert (load.concurrency, load.requests) == (6, 6)
+
+
 def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) -> None:
     seen: list[str | None] = []
 
@@ -157,12 +182,13 @@ def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) 
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(
     tmp_path: Path, measure: Benchmark
 ) -> None:
-    with serving(golden()) as (base,):
+    with serving(golden(speed=3)) as (base,):
         arguments = ["measure", f"Base={base.url}", *SMALL]
         environment = EMPTY | {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1"}
         progress = tmp_path / "run-1" / "progress.jsonl"
         with started(*arguments, environment=environment) as process:
-            eventually(lambda: progress.exists() and progress.read_text(encoding="utf-8"))
+            # Into the second turn: three requests of the warm-up and three of the first are over.
+            eventually(lambda: progress.exists() and len(base.sent) > 6)
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
         assert process.returncode == 128 + signal.SIGINT
@@ -176,6 +202,9 @@ def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(
     records = read_ledger(tmp_path / "run-1" / "ledger.jsonl")
     first = [r for r in records if r.round > 0 and r.case == HEADLINES[0].name and r.succeeded]
     assert len(first) == 3  # not measured again
+    summary = json.loads((tmp_path / "run-1" / "summary.json").read_text(encoding="utf-8"))
+    cells = [cell for case in summary["cases"] for cell in case["cells"]]
+    assert [(cell["requests"], cell["errors"]) for cell in cells] == [(3, 0), (3, 0)]
 
 
 def test_ctrl_c_while_it_waits(tmp_path: Path, measure: Benchmark) -> None:
@@ -220,7 +249,14 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         (["Base=h:80"], "'h:80': must be a base URL such as http://127.0.0.1:8000/v1"),
         (["a b=http://h"], "'a b': a name must match"),
         (["a=http://h", "a=http://g"], "NAME=URL: each endpoint needs a name of its own"),
-        (["a=http://h", "--rounds", "0"], "--rounds: '0': must be a whole number of at least 1"),
+        (["a=http://h", "--rounds", "0"], "--rounds: '0': must be at least 1"),
+        (
+            ["a=http://h", "--rounds", "4-"],
+            "'4-': must be a whole number, or a range such as 4-30",
+        ),
+        (["a=http://h", "--rounds", "2-9"], "--rounds: '2-9': at_least: must be at least 3, the"),
+        (["a=http://h", "--rounds", "9-4"], "'9-4': at_least: must be at most 4, which is at_most"),
+        (["a=http://h", "--half-width", "5"], "'5': must be a number between 0 and 1"),
         (["a=http://h", "--input-tokens", "40"], "must be a whole number of at least 41"),
         (["a=http://h", "--temperature", "nan"], "'nan': must be a number of at least 0"),
         (["a=http://h", "--cases", "f", "--prompts", "g"], "not allowed with argument --cases"),

@@ -56,6 +56,14 @@ def test_several_ledgers_are_read_as_one(tmp_path: Path, benchmark: Benchmark) -
     assert mixed.out == benchmark("read", str(RUN)).out + read.out
 
 
+def test_repeated_turns_count_once_in_each_run(tmp_path: Path, benchmark: Benchmark) -> None:
+    with Journal(tmp_path / "a") as journal:
+        journal.append(samples.record(run="first"))
+        journal.append(samples.record(run="first", attempt=2))
+        journal.append(samples.record(run="second"))
+    assert " 2 requests, " in benchmark("read", str(tmp_path / "a")).out
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

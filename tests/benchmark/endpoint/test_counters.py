@@ -135,7 +135,7 @@ def test_a_server_that_counts_and_one_that_does_not() -> None:
     asyncio.run(scenario())
 
 
-def scraped(pages: Sequence[str]) -> Counters | None:
+def scraped(pages: Sequence[str], rested: Counters | None = None) -> Counters | None:
     """What ``scrape`` takes of a server that shows one page after the other, the last for ever."""
     shown = iter(pages)
     last = pages[-1]
@@ -145,7 +145,7 @@ def scraped(pages: Sequence[str]) -> Counters | None:
 
     async def scenario() -> Counters | None:
         async with server(metrics) as url:
-            return await scrape(url, poll_seconds=0.001)
+            return await scrape(url, poll_seconds=0.001, rested=rested)
 
     return asyncio.run(scenario())
 
@@ -172,6 +172,13 @@ def test_counters_are_taken_when_every_answer_has_ended(
     pages: list[str],
 ) -> None:
     assert scraped([*pages, of(8, 8, 0)]) == parse(of(8, 8, 0))
+
+
+def test_counters_that_still_rest_are_looked_at_once() -> None:
+    rested = parse(of(8, 8, 0))
+    assert scraped([of(8, 8, 0), of(16, 16, 0)], rested) == rested
+    assert scraped([of(8, 8, 1), of(16, 16, 0)], rested) == parse(of(16, 16, 0))
+    assert scraped([of(12, 8, 0), of(16, 16, 0)], rested) == parse(of(16, 16, 0))
 
 
 def test_a_server_that_seems_never_to_rest_is_taken_as_it_is() -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from benchmark.config import Structure, TestCase
 from benchmark.errors import ConfigError
 from benchmark.load import cases
+from benchmark.load.cases import HEADLINES, of_round
+from benchmark.names import WARM_UP
 
 GOOD = '{"name": "a", "line": "b", "structure": "structured"}\n'
 
@@ -74,3 +80,22 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="binary: is not UTF-8: invalid start byte at byte 0"):
         cases.read_prompts(tmp_path / "binary")
+
+
+@given(
+    count=st.integers(1, 20),
+    requests=st.integers(1, 30),
+    rounds=st.integers(1, 12),
+)
+def test_prompts_are_dealt_like_cards(count: int, requests: int, rounds: int) -> None:
+    prompts = tuple(f"prompt {number}" for number in range(count))
+    case = TestCase(name="mine", line=None, structure=Structure.OPEN_ENDED, prompts=prompts)
+    dealt = [of_round(case, number, requests).prompts for number in range(1, rounds + 1)]
+    assert [len(of_one) for of_one in dealt] == [requests] * rounds
+    in_turn = islice(cycle(prompts), requests * rounds)
+    assert [prompt for of_one in dealt for prompt in of_one] == [*in_turn]
+    assert of_round(case, WARM_UP, requests) == of_round(case, 1, requests)
+
+
+def test_a_case_without_prompts_is_the_same_in_every_round() -> None:
+    assert of_round(HEADLINES[0], 3, 8) is HEADLINES[0]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from benchmark.endpoint import greedy
+from benchmark.endpoint.counters import COUNTERS, Count, Counters
 from benchmark.endpoint.greedy import Divergence
 from benchmark.errors import JournalError
+from benchmark.journal import Journal
 from benchmark.report import results
 from tests.benchmark import generated_runs as generated
 
 CONFIG = generated.config()
 LINES = generated.ledger(CONFIG)
+NOTHING = Counters(0, 0, 0, 0, (), 0.0, 0)
 COUNTED = [line for line in LINES if line["round"] > 0]
 
 
@@ -54,6 +58,29 @@ def test_llmperf_requests_of_the_warm_up_and_failed_ones_are_left_out(folder: Pa
     whole = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(whole + failed), encoding="utf-8")
     assert results.read(folder).published == before
+
+
+def test_of_a_repeated_turn_only_the_last_attempt_counts(folder: Path) -> None:
+    """Not the requests of the attempt before it, nor llmperf's file of it, nor its count."""
+    before = results.read(folder)
+    mine = [line for line in COUNTED if (line["case"], line["round"]) == ("repetition", 1)]
+    cancelled = [generated.fail({**line, "request": line["request"] + "-1"}) for line in mine[:5]]
+    counted = [{**line, "attempt": 2} if line in mine else line for line in LINES]
+    generated.write(folder, CONFIG, [*cancelled, *counted])
+    for variant in ("Base", "SD"):
+        llmperf = folder / "llmperf" / "repetition" / variant
+        shutil.copytree(llmperf / "round-1", llmperf / "round-1-attempt-2")
+        for path in (llmperf / "round-1").glob("*.json"):
+            path.write_text('[{"inter_token_latency_s": 99, "error_code": null}]', "utf-8")
+    count = Count("repetition", 1, "SD", tuple(line["request"] for line in cancelled), NOTHING)
+    with Journal(folder / COUNTERS) as counters:
+        counters.append(count)
+    run = results.read(folder)
+    assert run.summary.cases == before.summary.cases
+    assert run.published == before.published
+    assert run.checks == ()
+    (note,) = set(run.summary.notes) - set(before.summary.notes)
+    assert note.endswith("measured again in the same round: 5 requests.")
 
 
 def test_half_written_llmperf_files_are_passed_over(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,13 @@ def attempts(tmp_path: Path) -> Attempts:
     return Attempts(tmp_path, CONFIG, [])
 
 
-def test_each_round_takes_all_cases_in_turn(attempts: Attempts) -> None:
+def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attempts) -> None:
     assert attempts.turns == attempts.pending
     assert attempts.turns == [
         Turn(1, "counting"),
         Turn(1, "sonnets"),
-        Turn(2, "counting"),
         Turn(2, "sonnets"),
+        Turn(2, "counting"),
     ]
 
 
@@ -74,6 +75,31 @@ def test_success_after_failure_is_success(attempts: Attempts) -> None:
     attempts.note(turn, None)
     assert attempts.failures == {}
     assert turn not in attempts.pending
+
+
+def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Attempts) -> None:
+    for turn in attempts.turns:
+        attempts.note(turn, "failed")
+    assert attempts.end({"counting": 1, "sonnets": 2}) == {"counting": 1}
+    left = [Turn(1, "counting"), Turn(1, "sonnets"), Turn(2, "sonnets")]
+    assert attempts.turns == attempts.pending == [*attempts.failures] == left
+    assert attempts.end({"counting": 1, "sonnets": 2}) == {}
+
+
+def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Attempts) -> None:
+    first, second, *_ = attempts.turns
+    assert [attempts.begin(turn) for turn in (first, first, second)] == [1, 2, 1]
+    # Attempt 2 was killed: it has a request in the ledger and no line among the attempts.
+    killed = samples.record(case=first.case, round=first.round, attempt=2)
+    again = Attempts(tmp_path, CONFIG, [*of(first), killed])
+    assert [again.begin(turn) for turn in (first, second)] == [3, 1]
+
+
+def test_a_turn_is_complete_by_its_last_attempt_only(tmp_path: Path, attempts: Attempts) -> None:
+    turn = attempts.turns[0]
+    attempts.note(turn, None)
+    again = Attempts(tmp_path, CONFIG, [*of(turn), replace(of(turn)[0], attempt=2)])
+    assert turn in again.pending
 
 
 def test_a_torn_line_counts_as_no_attempt(tmp_path: Path, attempts: Attempts) -> None:

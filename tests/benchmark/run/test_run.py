@@ -11,20 +11,20 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from benchmark import config as configuration
-from benchmark.analysis import crosscheck
+from benchmark.analysis import crosscheck, stopping
 from benchmark.config import Config, Variant
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.errors import RunError
 from benchmark.journal import Journal
-from benchmark.ledger import read_ledger
+from benchmark.ledger import last_attempts, read_ledger
 from benchmark.names import LEDGER
 from benchmark.record import Record
 from benchmark.run.attempts import PROGRESS
@@ -139,6 +139,18 @@ async def test_each_round_runs_each_case_on_all_variants_at_once(
         assert [count.variant for count in counted] == variants * 4
 
 
+async def test_each_variant_is_in_turn_the_first_to_start(tmp_path: Path) -> None:
+    async with Setup(tmp_path, windows=(3,), load=samples.load(rounds=3)) as setup:
+        assert await setup.execute() == []
+        starts = [variant for case, variant, _ in setup.driver.ran if case == "counting"]
+        assert [starts[place : place + 3] for place in range(0, len(starts), 3)] == [
+            ["Base", "SD", "k3"],  # the warm-up
+            ["SD", "k3", "Base"],
+            ["k3", "Base", "SD"],
+            ["Base", "SD", "k3"],
+        ]
+
+
 async def test_messages_name_the_variant(tmp_path: Path) -> None:
     async with Setup(tmp_path, windows=[3]) as setup:
         setup.driver.fail.add(("counting", "k3"))
@@ -153,12 +165,88 @@ async def test_without_a_shipper_the_results_stay_in_the_folder(tmp_path: Path) 
         assert setup.events == []
 
 
+RANGE: Final = samples.load(rounds={"at_least": 3, "at_most": 5, "half_width": 0.05})
+
+
+class Rule:
+    """Ends ``counting`` once all variants have answered in its third round; notes each question."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    def __call__(self, config: Config, records: Iterable[Record]) -> dict[str, int]:
+        records = list(records)
+        self.asked.append(max((r.round for r in records), default=0))
+        seen = {r.variant for r in records if (r.case, r.round) == ("counting", 3) and r.succeeded}
+        decided = seen == set(config.endpoints)
+        return {"counting": 3 if decided else 5, "sonnets": 5}
+
+
+@pytest.fixture
+def rule(monkeypatch: pytest.MonkeyPatch) -> Rule:
+    """In place of the rule by statistics, for which a golden endpoint is too quick."""
+    rule = Rule()
+    monkeypatch.setattr(stopping, "last_rounds", rule)
+    return rule
+
+
+async def test_a_case_that_is_decided_is_measured_no_more(
+    tmp_path: Path, rule: Rule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with Setup(tmp_path, load=RANGE) as setup:
+        assert await setup.execute() == []
+        measured = Counter(r.case for r in setup.records() if r.round > 0)
+        assert measured == {"counting": 3 * 2 * 2, "sonnets": 5 * 2 * 2}
+        assert rule.asked == [0, 1, 2, 3, 4]
+        assert len(setup.published()) == 8
+    said = capsys.readouterr().err.splitlines()
+    assert "[24/40] counting: decided after 3 rounds" in said
+    assert "[24/32] round 4 of at most 5: sonnets" in said
+    assert said[-1] == "[32/32] comparing the answers"
+
+
+async def test_a_resumed_run_ends_the_same_cases(tmp_path: Path, rule: Rule) -> None:
+    async with Setup(tmp_path, load=RANGE) as setup:
+        setup.driver.fail.add(("sonnets", "SD"))
+        assert len(await setup.execute()) == 5
+        setup.driver.fail.clear()
+        ran = len(setup.driver.ran)
+        assert await setup.execute() == []
+        again = [one for one in setup.driver.ran[ran:] if not one[2].startswith("round-0")]
+        assert Counter(case for case, _, _ in again) == {"sonnets": 5 * 2}
+        ran = len(setup.driver.ran)
+        assert await setup.execute() == []
+        assert len(setup.driver.ran) == ran
+
+
+async def test_a_case_that_always_fails_does_not_keep_a_run_going(
+    tmp_path: Path, rule: Rule
+) -> None:
+    async with Setup(tmp_path, load=RANGE) as setup:
+        setup.driver.fail.add(("sonnets", "SD"))
+        for _ in range(4):
+            assert len(await setup.execute()) == 5
+        rounds = Counter(number for case, _, number in setup.driver.ran if case == "sonnets")
+        assert rounds == {
+            f"round-{number}{attempt}": 2
+            for number in range(1, 6)
+            for attempt in ("", "-attempt-2", "-attempt-3")
+        }
+
+
+async def test_turns_that_may_not_be_needed_are_not_run_either(tmp_path: Path, rule: Rule) -> None:
+    async with Setup(tmp_path, load=RANGE) as setup:
+        setup.speculative.healthy = False
+        (failed,) = await setup.run(Patience(start=0.1, poll=0.02)).execute()
+        assert failed.endswith("; 10 of at most 10 turns were not run")
+
+
 async def test_raw_results_are_stored_before_their_metrics(tmp_path: Path) -> None:
     async with Setup(tmp_path) as setup:
         await setup.execute()
         assert setup.events == [
             *("upload", "publish counting 1", "upload", "publish sonnets 1"),
-            *("upload", "publish counting 2", "upload", "publish sonnets 2", "upload"),
+            *("upload", "publish sonnets 2", "upload", "publish counting 2", "upload"),
         ]
         stored = read_ledger(setup.bucket.target / LEDGER)
         assert stored == setup.records()
@@ -251,10 +339,10 @@ async def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
         port = setup.speculative.port
         failed = await setup.execute()
         assert len(failed) == 2
-        assert failed[0].startswith("counting, round 2: SD: 0 of 2 requests succeeded: ")
+        assert failed[0].startswith("sonnets, round 2: SD: 0 of 2 requests succeeded: ")
         assert "2 of 4 turns" in failed[1] or "1 of 4 turns" in failed[1]
         lost = [r for r in setup.records() if not r.succeeded]
-        assert {(r.variant, r.case, r.round) for r in lost} == {("SD", "counting", 2)}
+        assert {(r.variant, r.case, r.round) for r in lost} == {("SD", "sonnets", 2)}
         assert all(r.chunks for r in lost), "what came before it died is kept"
         assert len(setup.published()) == 2
 
@@ -263,6 +351,8 @@ async def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
         kept = setup.records()
         assert await setup.execute() == []
         assert setup.records()[: len(kept)] == kept
+        assert all(r.succeeded for r in last_attempts(setup.records()))
+        assert {r.attempt for r in setup.records() if r.round == 1} == {1}
         assert len(setup.published()) == 4
         assert len(set(setup.published())) == 4
 
@@ -405,7 +495,8 @@ def test_kill_9_in_the_middle_and_again(tmp_path: Path, endpoints: Callable[[], 
     assert len(published) == 4
     requests = [request for _, _, latencies in published for request in latencies]
     assert len(requests) == len(set(requests))
-    good = {record.request for record in records if record.succeeded and record.round > 0}
+    counted = [record for record in last_attempts(records) if record.round > 0]
+    good = {record.request for record in counted if record.succeeded}
     assert set(requests) == good
 
 

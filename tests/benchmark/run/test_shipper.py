@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmark.names import load_results
 from benchmark.record import Record
 from benchmark.run.attempts import Turn
-from benchmark.run.folder import load_results
 from benchmark.run.shipper import Shipper, llmperf_latencies
 from tests.benchmark import samples
 from tests.benchmark.standins import Bucket, Publisher
@@ -67,8 +67,18 @@ def test_a_turn_is_published_whole_and_without_the_warm_up(folder: Path) -> None
     assert handed_over == ["good", "reset", "refused"]
 
 
-def write(folder: Path, variant: str, latencies: list[float]) -> None:
-    """llmperf's file of one turn."""
+def test_of_a_repeated_turn_the_last_attempt_is_published(folder: Path) -> None:
+    records = [
+        samples.record(request="first"),
+        samples.record(request="again", attempt=2),
+        samples.record(request="another variant", variant="Base"),
+        samples.record(request="its again", variant="Base", attempt=2),
+    ]
+    assert sorted(shipped(folder, records)[1]) == ["again", "its again"]
+
+
+def write(folder: Path, variant: str, latencies: list[float], attempt: int = 1) -> None:
+    """llmperf's file of one attempt."""
     fields: dict[str, object] = {
         "ttft_s": 0.1,
         "end_to_end_latency_s": 1,
@@ -78,7 +88,8 @@ def write(folder: Path, variant: str, latencies: list[float]) -> None:
         {**fields, "inter_token_latency_s": value, "error_code": None if value else 500}
         for value in latencies
     ]
-    path = load_results(folder, TURN, variant) / "m_individual_responses.json"
+    results = folder / load_results(TURN.case, variant, TURN.round, attempt)
+    path = results / "m_individual_responses.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(responses), encoding="utf-8")
 
@@ -104,7 +115,16 @@ def test_llmperf_s_latencies_belong_to_the_requests_that_ended_last(
         samples.record(request="second", sent=0.0, end=5.0),
         samples.record(request="of another variant", variant="Base"),
     ]
-    assert llmperf_latencies(folder, TURN, records) == expected
+    assert llmperf_latencies(folder, records) == expected
+
+
+def test_llmperf_s_latencies_are_those_of_the_same_attempt(folder: Path) -> None:
+    write(folder, "SD", [0.1])
+    write(folder, "SD", [0.2], attempt=2)
+    for attempt, latency in ((1, 0.1), (2, 0.2)):
+        records = [samples.record(request="a", attempt=attempt)]
+        assert llmperf_latencies(folder, records) == {"a": [latency]}
+    assert llmperf_latencies(folder, [samples.record(request="a", attempt=3)]) == {}
 
 
 def test_a_run_that_ships_nothing_needs_no_aws_sdk(tmp_path: Path) -> None:

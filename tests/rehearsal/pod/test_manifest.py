@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from benchmark.config import Config
+from benchmark.config import Config, Load
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints
 from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process
@@ -116,7 +116,8 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(pod: Pod, pl
     assert after.endpoints == ENDPOINTS
     assert after.bucket == benchmark.bucket
     assert after.stand_in == GoldenEndpoints.name
-    assert after.load == before.load.model_copy(update=dict(GoldenEndpoints.load))
+    capped = before.load.model_dump() | dict(GoldenEndpoints.load)
+    assert after.load == Load.model_validate(capped)
     variants = tuple(
         changed.model_copy(update={"endpoint": variant.endpoint})
         for changed, variant in zip(after.variants, before.variants, strict=True)
@@ -147,7 +148,7 @@ def test_every_difference_is_said(pod: Pod, place: Place) -> None:
         "AWS: http://localhost:3 in place of AWS",
         "variants.SD.endpoint: http://127.0.0.1:2/v1 in place of http://qwen-sd-vllm.",
         "load.mean_output_tokens: 120 in place of 600",
-        "load.rounds: 2 in place of 3",
+        "load.rounds: 4 in place of 6 rounds",
     ):
         assert expected in said
 
