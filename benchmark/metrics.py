@@ -12,6 +12,7 @@ RequestOutputThroughput, InputTokens and OutputTokens are the published sample's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -118,17 +119,12 @@ def llmperf_inter_token_latency(record: Record) -> float | None:
     return record.chunks[-1][0] / (len(record.chunks) + 1)
 
 
-def serving_time(records: Iterable[Record]) -> float:
-    """The time, in seconds, in which at least one of the requests was in flight.
+def request_time(records: Iterable[Record]) -> float:
+    """The time, in seconds, that requests were in flight, of all of them added up.
 
-    Failed requests count: their time is paid for. The time between two turns does not, nor the
-    hours before a restarted run.
+    Failed requests count: their time is paid for.
     """
-    time, until = 0.0, float("-inf")
-    for start, end in sorted((record.sent, record.sent + record.end) for record in records):
-        time += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return time
+    return math.fsum(record.end for record in records)
 
 
 def served_tokens(records: Iterable[Record]) -> int:
@@ -136,10 +132,27 @@ def served_tokens(records: Iterable[Record]) -> int:
     return sum(record.output_tokens or 0 for record in records if record.succeeded)
 
 
-def tokens_per_second(records: Sequence[Record]) -> float | None:
-    """Served tokens / serving time. USD per second, divided by this, is USD per token."""
-    time, tokens = serving_time(records), served_tokens(records)
+def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> float | None:
+    """Of all requests together: served tokens / (request time / concurrency).
+
+    That is Little's law (Operations Research 9, 1961): what a load gets while ``concurrency``
+    requests are in flight, as they always are under a lasting load. At the end of a turn slots
+    stand empty, only because no further request is sent; that time does not count. USD per second,
+    divided by this, is USD per token. ``concurrency`` None stands for the mean number of requests
+    in flight, in the time in which there was any.
+    """
+    tokens = served_tokens(records)
+    time = request_time(records) / concurrency if concurrency else _occupied_time(records)
     return tokens / time if time > 0 and tokens > 0 else None
+
+
+def _occupied_time(records: Iterable[Record]) -> float:
+    """The time in which at least one request was in flight."""
+    time, until = 0.0, float("-inf")
+    for start, end in sorted((record.sent, record.sent + record.end) for record in records):
+        time += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return time
 
 
 def _tokens_after_first(record: Record) -> int | None:
@@ -276,7 +289,7 @@ METRICS: tuple[Metric, ...] = (
 Read it as ``metrics.METRICS`` at the time of use, so that a test can add an entry for a moment.
 """
 
-SERVING_TIME: Final = Total(name="ServingTime", unit="Seconds", value=serving_time)
+REQUEST_TIME: Final = Total(name="RequestTime", unit="Seconds", value=request_time)
 SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)
 
-TOTALS: Final = (SERVING_TIME, SERVED_TOKENS)
+TOTALS: Final = (REQUEST_TIME, SERVED_TOKENS)

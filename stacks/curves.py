@@ -70,13 +70,15 @@ def speed_up(
 def cost_per_million_tokens(variant: Variant, case: TestCase) -> cloudwatch.MathExpression:
     """USD per million output tokens of one variant: the report's formula.
 
-    The price of the time in which requests were in flight, over the tokens that came of it. Both
-    sums are of whole turns, so this holds in any period that cuts no turn in two.
+    The price of the time that requests were in flight, each a part of the load's concurrency, over
+    the tokens that came of it. Both sums are of whole turns, so this holds in any period that cuts
+    no turn in two.
     """
-    usd = cost(variant.experiment).usd_per_million_seconds
+    concurrency = variant.experiment.benchmark.concurrency
+    usd = cost(variant.experiment).usd_per_million_seconds / concurrency
     operands = {
         f"{_identifier(variant, case)}_{word}": _published(total, variant, case, statistic="Sum")
-        for word, total in (("time", metrics.SERVING_TIME), ("tokens", metrics.SERVED_TOKENS))
+        for word, total in (("time", metrics.REQUEST_TIME), ("tokens", metrics.SERVED_TOKENS))
     }
     time, tokens = operands
     return cloudwatch.MathExpression(

@@ -139,9 +139,9 @@ llmperf's figure. It divides by stream events, and a speculative server sends se
 one event, so it can call the faster server slower.
 
 *Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which each service is \
-charged {price.denominator}. It is the price of the time in which requests were in flight, divided \
-by their output tokens, over the time range shown. Over the time range of one run it is the \
-report's figure."""
+charged {price.denominator}. It is the price of the time that requests took, \
+{experiment.benchmark.concurrency} at once, divided by their output tokens, over the time range \
+shown. Over the time range of one run it is the report's figure."""
 
 
 def _described(variant: Variant) -> str:

@@ -36,7 +36,8 @@ def cell(
     good = [record for record in records if record.succeeded]
     parts = [own for (own,) in units.units(good)]
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
-    speed, speeds = metrics.tokens_per_second(records), _together(records, alpha)
+    speed = metrics.tokens_per_second(records, load.concurrency if load else None)
+    speeds = _around(speed, records, alpha)
     missing = stopping.missing(records, load.requests, rounds) if load else 0
     usd = cost.usd_per_million_seconds if cost and not missing else None
     return Cell(
@@ -70,10 +71,12 @@ def _measures(
             yield metric.name, Percentiles(len(values), p50, p90, p99, typical)
 
 
-def _together(records: Sequence[Record], alpha: float) -> Interval | None:
+def _around(speed: float | None, records: Sequence[Record], alpha: float) -> Interval | None:
+    """The interval of the tokens a second of all requests together, which are ``speed``."""
     rounds = [own for (own,) in units.rounds(records).values()]
-    sums = [(metrics.served_tokens(own), metrics.serving_time(own)) for own in rounds]
-    return _interval(claims.ratio_of_sums(sums), alpha)
+    sums = [(metrics.served_tokens(own), metrics.request_time(own)) for own in rounds]
+    interval = _interval(claims.ratio_of_sums(sums), alpha)
+    return interval.scaled(speed / interval.point) if speed and interval else None
 
 
 def _steps(

@@ -161,11 +161,11 @@ def ratio(measure: Measure, unit: Unit) -> float | None:
 
 
 def sums(unit: Unit) -> tuple[float, ...] | None:
-    """Served tokens and serving time of each side; None where one of them is 0."""
+    """Served tokens and request time of each side; None where one of them is 0."""
     found = tuple(
         float(total)
         for side in unit
-        for total in (metrics.served_tokens(side), metrics.serving_time(side))
+        for total in (metrics.served_tokens(side), metrics.request_time(side))
     )
     return found if min(found) > 0 else None
 

@@ -130,7 +130,7 @@ class Cell:
     measures: Mapping[str, Percentiles]
     """Of each metric of the catalogue that has values, by its name and in its unit."""
     tokens_per_second: float | None
-    """Of all requests together, over the time in which at least one of them was in flight."""
+    """Of all requests together, while as many are in flight as the load has."""
     tokens_per_second_interval: Interval | None
     """None where there are too few rounds."""
     usd_per_million_output_tokens: float | None

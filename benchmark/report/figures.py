@@ -85,8 +85,8 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
     yield _Figure(
         "throughput",
         f"Output throughput {load}",
-        "All requests together, over the time in which any was in flight. That includes the end "
-        "of each round, when fewer are. With 95 % intervals. Higher is better.",
+        "All requests together, while as many are in flight as the load has. With 95 % intervals. "
+        "Higher is better.",
         lambda: per_case.paint_values(
             run,
             lambda cell: (cell.tokens_per_second, cell.tokens_per_second_interval),

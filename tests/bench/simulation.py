@@ -58,12 +58,6 @@ class _Requests:
     sent: _Array
     end: _Array
 
-    @property
-    def busy(self) -> _Array:
-        """How long a side had requests in flight, over run, round, case and side."""
-        busy: _Array = (self.sent + self.end).max(axis=-1) - self.sent.min(axis=-1)
-        return busy
-
 
 def configuration(world: World) -> Config:
     """What the runs of a world were told to do."""
@@ -123,7 +117,9 @@ def _by_speedup(world: World) -> Mapping[float, Truth]:
     for speedup in dict.fromkeys(world.speedups):
         same = np.array(world.speedups) == speedup
         logs = medians[:, :, same].mean(axis=(0, 1, 2))
-        rates = _over_sides(served[:, :, same]) / _over_sides(simulated.busy[:, :, same])
+        # With every slot busy, which is how tokens a second are meant.
+        seconds = simulated.end.sum(axis=-1)[:, :, same] / world.concurrency
+        rates = _over_sides(served[:, :, same]) / _over_sides(seconds)
         found[speedup] = Truth(
             speed=speedup if world.alike else round(math.exp(logs[0] - logs[1]), 3),
             cost=1.0 if world.alike and speedup == 1 else round(float(rates[1] / rates[0]), 3),

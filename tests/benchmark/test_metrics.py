@@ -122,7 +122,9 @@ def turns(draw: st.DrawFn) -> list[Record]:
 
 
 @given(turns())
-def test_serving_time_is_the_time_with_a_request_in_flight(records: list[Record]) -> None:
+def test_tokens_a_second_without_a_concurrency_are_those_of_the_time_with_a_request_in_flight(
+    records: list[Record],
+) -> None:
     """The other way: in how many tenths of a second there is one."""
     tenths = {
         tenth
@@ -130,7 +132,16 @@ def test_serving_time_is_the_time_with_a_request_in_flight(records: list[Record]
         for start in (round((record.sent - 1_800_000_000) * 10),)
         for tenth in range(start, start + round(record.end * 10))
     }
-    assert metrics.serving_time(records) == pytest.approx(len(tenths) / 10, abs=1e-5)
+    speed = metrics.tokens_per_second(records, None)
+    expected = metrics.served_tokens(records) / (len(tenths) / 10)
+    assert (speed or 0) == pytest.approx(expected, rel=1e-5)
+
+
+def test_empty_slots_at_the_end_of_a_turn_do_not_count() -> None:
+    """Two slots; one has done its work after a second, the other after four."""
+    early, late = samples.record(end=1.0), samples.record(end=4.0)
+    assert metrics.tokens_per_second([early, late], 2) == pytest.approx(2 * 16 / 5)
+    assert metrics.tokens_per_second([early, late], None) == pytest.approx(16 / 4)
 
 
 @given(turns(), turns())
@@ -145,9 +156,11 @@ def test_totals_of_turns_add_up_to_those_of_the_run(
 
 def test_tokens_of_failed_requests_do_not_count_and_their_time_does() -> None:
     failed = samples.record(sent=1_800_000_010.0, error="reset")
-    assert metrics.tokens_per_second([samples.record(), failed]) == pytest.approx(8 / (0.5 + 0.5))
-    assert metrics.tokens_per_second([failed]) is None
-    assert metrics.tokens_per_second([]) is None
+    for concurrency in (1, None):
+        speed = metrics.tokens_per_second([samples.record(), failed], concurrency)
+        assert speed == pytest.approx(8 / (0.5 + 0.5))
+        assert metrics.tokens_per_second([failed], concurrency) is None
+        assert metrics.tokens_per_second([], concurrency) is None
 
 
 @pytest.mark.parametrize("chunks", [(), ((0.2, 3),)])

@@ -31,7 +31,8 @@ def test_an_experiment_that_is_wrong_is_one_line() -> None:
 
 
 def test_an_experiment_with_two_errors_is_two_lines(tmp_path: Path) -> None:
-    file = edited(tmp_path, {"serving.tensor_parallel": 16, "benchmark.concurrency": 5})
+    changes = {"serving.tensor_parallel": 16, "benchmark.concurrency": 5, "benchmark.requests": 5}
+    file = edited(tmp_path, changes)
     ended = subprocess.run([*COMMAND, file], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 1
     first, second = ended.stderr.splitlines()

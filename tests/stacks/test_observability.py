@@ -122,7 +122,7 @@ def test_speed_up_is_the_baseline_over_the_variant(variation: Callable[..., Expe
         }
 
 
-def test_cost_is_the_price_of_the_serving_time_over_the_tokens_served(each: Synthesised) -> None:
+def test_cost_is_the_price_of_the_request_time_over_the_tokens_served(each: Synthesised) -> None:
     """Of each variant in each test case, over the whole time range."""
     experiment = each.experiment
     usd = experiment.capacity.price.usd_per_hour / 3600 * 1e6  # for a million seconds
@@ -137,9 +137,10 @@ def test_cost_is_the_price_of_the_serving_time_over_the_tokens_served(each: Synt
         for (quotient,) in (m for m in widget["metrics"] if len(m) == 1):
             price, time, tokens = re.split(r" [*/] ", quotient["expression"])
             assert quotient["expression"] == f"{price} * {time} / {tokens}"
-            assert float(price) == pytest.approx(usd * share, rel=1e-4)
+            in_flight = experiment.benchmark.concurrency
+            assert float(price) == pytest.approx(usd * share / in_flight, rel=1e-4)
             above, below = operand[time], operand[tokens]
-            assert (above["name"], below["name"]) == ("ServingTime", "ServedTokens")
+            assert (above["name"], below["name"]) == ("RequestTime", "ServedTokens")
             assert above["stat"] == below["stat"] == "Sum"
             for dimension in ("Experiment", "Variant", "TestCase"):
                 assert above[dimension] == below[dimension]

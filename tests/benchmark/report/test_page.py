@@ -250,7 +250,7 @@ def test_incomplete_cases_and_a_torn_line(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_without_figures")
 def test_a_comparison_has_two_answers_drawn_on_one_scale(tmp_path: Path) -> None:
     lines = [
-        generated.slowed(line, 5)
+        generated.slowed(line, 12)
         if line["variant"] == "SD" and line["request"].endswith("-0")
         else line
         for line in LINES

@@ -112,7 +112,7 @@ def test_without_a_price_the_tokens_a_second_are_compared(tmp_path: Path) -> Non
 def test_where_speed_and_cost_part(tmp_path: Path) -> None:
     """One request of each wave keeps the hardware busy, while the others are done."""
     lines = [
-        generated.slowed(line, 5)
+        generated.slowed(line, 12)
         if line["variant"] == "SD" and line["request"].endswith("-0")
         else line
         for line in LINES
@@ -175,8 +175,13 @@ def test_ledgers_without_a_configuration(tmp_path: Path) -> None:
     assert text.startswith("SD against Base: 144 requests, 2026-05-28 20:26 to 20:28 UTC\n")
     for name in ("repetition", "counting", "open-ended"):
         for line, known in zip(rows(text, name), rows(whole, name), strict=True):
-            assert measured(line) == measured(known)
+            # The tokens a second of all together differ: the concurrency is not known.
+            assert without(6, measured(line)) == without(6, measured(known))
     assert "USD" not in text
+
+
+def without(place: int, texts: list[str]) -> list[str]:
+    return [*texts[:place], *texts[place + 1 :]]
 
 
 def test_a_ledger_without_a_request() -> None:

@@ -156,12 +156,12 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
         datum(name, article.name, variant.name, case.name, value, ago)
         for case in article.benchmark.test_cases
         for variant in variants(article)
-        for name, values in (("ServingTime", (10.0, 5.0, 99.0)), ("ServedTokens", (2000, 500, 1)))
+        for name, values in (("RequestTime", (10.0, 5.0, 99.0)), ("ServedTokens", (2000, 500, 1)))
         # Of two turns, and of a run the day before.
         for value, ago in zip(values, (300, 1800, 86400), strict=True)
     ]
     cloudwatch.put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
-    usd = 35.7608 / 2 / 3600 * 1e6 * (10 + 5) / (2000 + 500)
+    usd = 35.7608 / 2 / 3600 * 1e6 * (10 + 5) / 4 / (2000 + 500)
     cells = [
         {"test_case": case.name, "variant": variant.name, "usd_per_million_output_tokens": usd}
         for case in article.benchmark.test_cases
@@ -184,8 +184,8 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
     with pytest.raises(RehearsalError) as caught:
         compared()
     assert str(caught.value) == (
-        "article-observability: repeat-line SD: 32.5000 USD in the report, 29.8007 here; "
-        "meaning-of-life Third: 29.8007 USD in the report, nan here"
+        "article-observability: repeat-line SD: 32.5000 USD in the report, 7.4501 here; "
+        "meaning-of-life Third: 7.4502 USD in the report, nan here"
     )
 
 
