@@ -189,6 +189,7 @@ bench: $(READY_DEV) $(CLI) ## Measure synthesis against an empty app, and stream
 .PHONY: bench-statistics
 bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule against simulated truths
 	@python -m tests.bench.statistics
+	@python -m tests.bench.power
 
 .PHONY: clean
 clean: ## Remove the output of synthesis and tests; keep results

@@ -112,8 +112,10 @@ RANGED: Final = tuple(
         World("requests"),
         PLAIN,
         World("1.0x, 1.3x and 3x", wave=0.05, round=0.05, speedups=MIXED),
+        World("wide waves", request=0.02, wave=0.15),
         World("heavy tails", wave=0.05, heavy=True),
         World("drift of 20 %", wave=0.05, drift=0.2),
+        World("neighbour of minutes", neighbour=Neighbour(scatter=0.1, seconds=180)),
         World("failures of 5 %", wave=0.05, failures=0.05),
     )
 )
