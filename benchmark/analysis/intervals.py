@@ -47,6 +47,17 @@ def span(interval: Interval) -> str:
     return f"{interval.low:.{digits}f}-{interval.high:.{digits}f}"
 
 
+def percents(ratio: Interval) -> tuple[str, str, str]:
+    """How far a ratio and its bounds are off 1, without signs: ``("64", "63", "65")``."""
+    parts = [abs(one - 1) for one in (ratio.point, ratio.low, ratio.high)]
+    coarsest = 0 if parts[0] >= 0.1 else 1
+    for digits in range(coarsest, _FINEST):
+        point, low, high = (f"{100 * part:.{digits}f}" for part in parts)
+        if low != high:
+            break
+    return point, low, high
+
+
 def estimate(
     point: float | None, interval: Interval | None, write: Callable[[float | None], str]
 ) -> str:

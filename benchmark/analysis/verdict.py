@@ -129,17 +129,14 @@ def _on_speed(cell: Cell, baseline: Cell, speed: Claim, by: str, named: bool) ->
 def _in_money(cost: Claim, of: str) -> str:
     """The cost of a token against the baseline's, in percent."""
     ratio = cost.interval.inverse
+    size, low, high = intervals.percents(ratio)
     if cost.answer is Answer.UNDECIDED:
-        bounds = f"{_change(ratio.low - 1)} to {_change(ratio.high - 1)}{_no_proof(cost)}"
+        bounds = f"{low} % {_less(ratio.low)} to {high} % {_less(ratio.high)}{_no_proof(cost)}"
         return f"no difference in cost can be told ({bounds}): {_limits(cost)}"
-    size, (near, far) = (
-        abs(ratio.point - 1),
-        sorted(abs(bound - 1) for bound in (ratio.low, ratio.high)),
-    )
-    less = "less" if ratio.point < 1 else "more"
-    spread = f"{wording.percent(near)}-{wording.percent(far)} %"
+    near, far = (low, high) if ratio.point > 1 else (high, low)
     than = f" than those{of}" if of else ""
-    return f"its tokens cost {wording.percent(size)} % {less}{than} ({spread}){_trifle(cost)}"
+    spread = f"{near}-{far} %"
+    return f"its tokens cost {size} % {_less(ratio.point)}{than} ({spread}){_trifle(cost)}"
 
 
 def _in_tokens(cost: Claim, of: str) -> str:
@@ -193,8 +190,8 @@ def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str
     return "turn it off" if Answer.WORSE in answers else ""
 
 
-def _change(part: float) -> str:
-    return f"{wording.percent(abs(part))} % {'less' if part < 0 else 'more'}"
+def _less(ratio: float) -> str:
+    return "less" if ratio < 1 else "more"
 
 
 def _failures(cell: Cell) -> str:

@@ -53,8 +53,17 @@ def cost(interval: Interval | None, *, priced: bool) -> Written:
     if interval is None or not priced:
         return speed(interval)
     ratio = interval.inverse
-    low, high = (wording.change(bound) for bound in (ratio.low, ratio.high))
-    return Written(wording.change(ratio.point), f"{low.removesuffix(' %')} to {high}")
+    figure, low, high = (
+        _signed(one, size)
+        for one, size in zip(
+            (ratio.point, ratio.low, ratio.high), intervals.percents(ratio), strict=True
+        )
+    )
+    return Written(f"{figure} %", f"{low} to {high} %")
+
+
+def _signed(ratio: float, size: str) -> str:
+    return f"\N{MINUS SIGN}{size}" if ratio < 1 and float(size) else f"+{size}"
 
 
 def priced(summary: Summary) -> bool:

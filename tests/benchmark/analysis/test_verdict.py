@@ -91,7 +91,7 @@ class TestSentence:
             (
                 *(FASTER, DEARER, Finding.FASTER),
                 "SD is 2.9x faster for one request (95 % interval 2.8-3.1), but its tokens cost "
-                "11 % more (8.3-14 %); keep it on only where speed counts more.",
+                "11 % more (8-14 %); keep it on only where speed counts more.",
             ),
             (
                 *(SLOWER, CHEAPER, Finding.SLOWER),
@@ -101,7 +101,7 @@ class TestSentence:
             (
                 *(SLOWER, DEARER, Finding.SLOWER),
                 "SD is 2.0x slower for one request (95 % interval 1.8-2.3), and its tokens cost "
-                "11 % more (8.3-14 %); turn it off.",
+                "11 % more (8-14 %); turn it off.",
             ),
             (
                 *(TRIFLE, OPEN, Finding.NEGLIGIBLE),
@@ -147,7 +147,7 @@ class TestSentence:
         cell, baseline = samples.cell("k7-b8"), samples.cell("Base-b8")
         assert judge(cell, baseline, SLOWER, DEARER, name_baseline=True).sentence == (
             "k7-b8 is 2.0x slower than Base-b8 for one request (95 % interval 1.8-2.3), and its "
-            "tokens cost 11 % more than those of Base-b8 (8.3-14 %); turn it off."
+            "tokens cost 11 % more than those of Base-b8 (8-14 %); turn it off."
         )
 
     def test_errors_come_before_the_advice(self) -> None:
