@@ -1,18 +1,18 @@
 """Whether intervals, verdicts and the stopping rule hold what they say, where the truth is known.
 
-``python -m tests.bench.statistics [--reports 1000]``
+``python -m tests.bench.statistics [--reports 500]``
 
 Runs of ten test cases are simulated (``simulation``), summed up as the project sums up any run, and
 held against the truth. The bars, and how the error of the simulation itself is judged:
 
 - Coverage: the share of 95 % intervals that hold the truth is at least 93 %, and with 8 rounds or
-  more at most 98 %. A share has a standard error of 0.2 % in 1,000 reports, ten intervals in each,
-  and of 0.7 % for the summaries over all cases. So a share misses a bar where it is beyond it and
+  more at most 98 %. A share has a standard error of 0.3 % in 500 reports, ten intervals in each,
+  and of 1 % for the summaries over all cases. So a share misses a bar where it is beyond it and
   a method that keeps 95 % would have it only once in a thousand simulations. The upper bar is for
   fixed rounds: those of a range have wider intervals, since each look has its part of the 5 %.
 - Verdicts: at most 5 % of reports say anything wrong: a difference that there is not, or "too
   little to matter" of one that does matter. A method may use up its 5 %, so the share misses the
-  bar where such a method would have it only once in a thousand simulations: over 7.3 % of 1,000.
+  bar where such a method would have it only once in a thousand simulations: over 8.2 % of 500.
 - Power: where only requests scatter, as the article's do, 1.3x is found in 95 % of cases.
 - Width: where only requests scatter, an interval of the default load is at most 1.3 times as wide
   as the percentile bootstrap's on 3 rounds of 8, which as many requests allow.
@@ -239,7 +239,7 @@ STOPPING: Final[tuple[Column, ...]] = (
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reports", type=int, default=1000, help="in each world")
+    parser.add_argument("--reports", type=int, default=500, help="in each world")
     return parser.parse_args()
 
 
