@@ -142,12 +142,12 @@ def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> flo
     in flight, in the time in which there was any.
     """
     tokens = served_tokens(records)
-    time = request_time(records) / concurrency if concurrency else _occupied_time(records)
+    time = request_time(records) / concurrency if concurrency else occupied_time(records)
     return tokens / time if time > 0 and tokens > 0 else None
 
 
-def _occupied_time(records: Iterable[Record]) -> float:
-    """The time in which at least one request was in flight."""
+def occupied_time(records: Iterable[Record]) -> float:
+    """The time, in seconds, in which at least one request was in flight."""
     time, until = 0.0, float("-inf")
     for start, end in sorted((record.sent, record.sent + record.end) for record in records):
         time += max(0.0, end - max(start, until))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+CANCELLED: Final = "cancelled by the client"
+"""The error of a request that its client gave up, as an interrupted load does."""
 
 
 @dataclass(frozen=True)
@@ -38,3 +42,8 @@ class Record:
     def succeeded(self) -> bool:
         """Whether the answer came whole, with status 200."""
         return self.error is None and self.status == 200
+
+    @property
+    def failed(self) -> bool:
+        """Whether it went wrong by itself, and was not cut off by an interruption."""
+        return not self.succeeded and self.error != CANCELLED

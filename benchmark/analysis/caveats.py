@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from benchmark import metrics, wording
 from benchmark.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
 from benchmark.config import FEWEST_ROUNDS, Config, Load, Rounds
+from benchmark.record import Record
 
 # Answers whose lengths differ by more than this are compared per token, not as a whole.
 _LENGTH_TOLERANCE: Final = 0.05
@@ -64,6 +66,24 @@ def of_run(
     if strangers:
         names = ", ".join(strangers)
         yield f"Test cases left out because the configuration does not name them: {names}."
+
+
+def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
+    """What is left out because its turn was measured again, failures above all.
+
+    A turn is measured again when a request of it failed, so the figures have fewer failures than
+    there were. Requests that an interruption cut off are none.
+    """
+    if not repeated:
+        return
+    failed = Counter(record.variant for record in repeated if record.failed)
+    failures = "".join(
+        f" {variant}: {wording.count(number, 'failure')}." for variant, number in failed.items()
+    )
+    yield (
+        "Left out, because their test case was measured again in the same round: "
+        f"{wording.count(len(repeated), 'request')}." + failures
+    )
 
 
 def _on_stopping(

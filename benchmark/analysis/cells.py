@@ -28,13 +28,14 @@ def cell(
     load: Load | None = None,
     cost: Cost | None = None,
     rounds: int = 0,
+    repeated_errors: int = 0,
 ) -> Cell:
     """The cell of these records. ``rounds`` is how many a complete one has, 0 if nobody knows.
 
     ``alpha`` is the level of its intervals.
     """
     good = [record for record in records if record.succeeded]
-    parts = [own for (own,) in units.units(good)]
+    parts = [own for (own,) in units.units(good, planned=load is not None)]
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
     speed = metrics.tokens_per_second(records, load.concurrency if load else None)
     speeds = _around(speed, records, alpha)
@@ -47,6 +48,7 @@ def cell(
         requests=len(records),
         errors=len(errors),
         most_frequent_error=Counter(errors).most_common(1)[0][0] if errors else None,
+        repeated_errors=repeated_errors,
         expected=load.requests * rounds if load else None,
         missing=missing,
         measures=dict(_measures(good, parts, alpha)),

@@ -5,6 +5,7 @@ Two questions have two answers: how fast one request is, and what all of them to
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -20,6 +21,9 @@ from benchmark.record import Record
 
 Measure = Callable[[Record], Iterable[float]]
 _Key = TypeVar("_Key", bound=Hashable)
+
+SLIGHT: Final = 0.2
+"""The part of alpha for calling a difference too little to matter; the rest is for claiming one."""
 
 _TIME_PER_TOKEN: Final = metrics.TIME_PER_OUTPUT_TOKEN.values
 _THROUGHPUT: Final = metrics.REQUEST_OUTPUT_THROUGHPUT.values
@@ -62,25 +66,31 @@ class Contrast:
         return {question: answer for question, answer in answers.items() if answer is not None}
 
 
-def contrast(own: Sequence[Record], baseline: Sequence[Record]) -> Contrast:
+def contrast(
+    own: Sequence[Record], baseline: Sequence[Record], *, planned: bool = True
+) -> Contrast:
     """Compares the requests of a cell with those of its baseline, unit by unit.
 
     What both sides of a unit share cancels: its minute, its prompts, its place in the order.
+    ``planned``: whether they were to be measured in rounds.
     """
-    pairs, by_round = units.units(own, baseline), units.rounds(own, baseline).values()
-    totals = [found for unit in by_round if (found := sums(unit)) is not None]
+    pairs = units.units(own, baseline, planned=planned)
+    by_round = units.rounds(own, baseline).values()
     return Contrast(
         time_per_output_token=_mean(faster(_TIME_PER_TOKEN, unit) for unit in pairs),
         end_to_end=_mean(faster(metrics.END_TO_END_LATENCY.values, unit) for unit in pairs),
         throughput=_mean(ratio(_THROUGHPUT, unit) for unit in pairs),
-        together=jackknife(totals, ratio_of_ratios),
+        together=jackknife([sums(unit) for unit in by_round], ratio_of_ratios),
         rounds=len(by_round),
     )
 
 
-def speed_up(unit: Unit) -> float | None:
-    """How many times faster one request is in a unit: what ``Contrast.speed`` is the mean of."""
-    return faster(_TIME_PER_TOKEN, unit) or ratio(_THROUGHPUT, unit)
+def speed_up(unit: Unit, *, streamed: bool) -> float | None:
+    """How many times faster one request is in a unit.
+
+    ``Contrast.speed`` is the mean of these, with ``streamed`` where there is a time per token.
+    """
+    return faster(_TIME_PER_TOKEN, unit) if streamed else ratio(_THROUGHPUT, unit)
 
 
 def faster(measure: Measure, unit: Unit) -> float | None:
@@ -101,8 +111,8 @@ def median(measure: Measure, records: Iterable[Record]) -> float | None:
 
 
 def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
-    """The sum of the first by the sum of the second, over units with both above 0."""
-    return jackknife([pair for pair in pairs if min(pair) > 0], _ratio_of_sums)
+    """The sum of the first by the sum of the second."""
+    return jackknife(pairs, _ratio_of_sums)
 
 
 @dataclass(frozen=True)
@@ -137,7 +147,7 @@ def decide(
         for key, contrast in contrasts.items()
         for question, answer in contrast.answers.items()
     }
-    return holm(p_values, alpha, len(Question) * compared)
+    return holm(p_values, (1 - SLIGHT) * alpha, len(Question) * compared)
 
 
 def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
@@ -160,20 +170,19 @@ def ratio(measure: Measure, unit: Unit) -> float | None:
     return above / below if above is not None and below is not None else None
 
 
-def sums(unit: Unit) -> tuple[float, ...] | None:
-    """Served tokens and request time of each side; None where one of them is 0."""
-    found = tuple(
+def sums(unit: Unit) -> tuple[float, ...]:
+    """Served tokens and request time of each side."""
+    return tuple(
         float(total)
         for side in unit
         for total in (metrics.served_tokens(side), metrics.request_time(side))
     )
-    return found if min(found) > 0 else None
 
 
 def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
     """Tokens a second of the first side by those of the second, over all ``units``."""
     tokens, seconds, tokens_of_baseline, seconds_of_baseline = map(sum, zip(*units, strict=True))
-    return float(tokens / seconds / (tokens_of_baseline / seconds_of_baseline))
+    return _by(tokens * seconds_of_baseline, seconds * tokens_of_baseline)
 
 
 def _mean(ratios: Iterable[float | None]) -> Estimate | None:
@@ -182,4 +191,8 @@ def _mean(ratios: Iterable[float | None]) -> Estimate | None:
 
 def _ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
     above, below = map(sum, zip(*pairs, strict=True))
-    return float(above / below)
+    return _by(above, below)
+
+
+def _by(above: float, below: float) -> float:
+    return above / below if below else math.inf

@@ -23,9 +23,10 @@ def drifts(
 ) -> tuple[Drift, ...]:
     """For each variant, and for each one against its baseline, how its time per token drifted.
 
-    A straight line is fitted to the rounds that all test cases have, over the mean of the
-    logarithms of their medians. Holm's correction holds the chance that any drift is claimed
-    where there is none to 5 %. Empty where there are too few rounds.
+    A straight line is fitted to all rounds of the run, over the mean of the logarithms of the
+    medians of those test cases that were measured in every one of them. Holm's correction holds
+    the chance that any drift is claimed where there is none to 5 %. Empty where there are too few
+    rounds.
     """
     series = {
         variant: times
@@ -58,8 +59,18 @@ def drifts(
 
 
 def _logs(cells: Mapping[tuple[str, str], Sequence[Record]], variant: str) -> dict[int, float]:
-    """By round, the mean over the test cases; only rounds in which all of them were measured."""
-    own = [records for (_, name), records in cells.items() if name == variant]
+    """By round, the mean over the test cases that have the most rounds: others ended early."""
+    rounds = {
+        case: {record.round for record in records}
+        for (case, _), records in cells.items()
+        if records
+    }
+    most = max(map(len, rounds.values()), default=0)
+    own = [
+        records
+        for (case, name), records in cells.items()
+        if name == variant and len(rounds[case]) == most
+    ]
     shared: dict[int, float] = {}
     for (_, number), of_cases in units.rounds(*own).items() if own else ():
         medians = [claims.median(metrics.TIME_PER_OUTPUT_TOKEN.values, one) for one in of_cases]

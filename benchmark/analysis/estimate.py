@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from scipy.special import stdtr, stdtrit
+from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from benchmark.analysis.intervals import Interval
 from benchmark.config import FEWEST_ROUNDS
@@ -82,15 +82,22 @@ def jackknife(
     The error is that of the delete-one jackknife (Tukey, 1958; Miller, The jackknife - a review,
     Biometrika 61, 1974), to be used with Student's t on one degree of freedom less than there are
     units. Where the statistic is a geometric mean, both are those of the ordinary t interval of
-    the logarithms. Returns None for fewer than ``FEWEST_ROUNDS`` units.
+    the logarithms. Returns None for fewer than ``FEWEST_ROUNDS`` units, and where the statistic is
+    0 or infinite, with all units or without one of them.
     """
     count = len(units)
     if count < FEWEST_ROUNDS:
         return None
-    without = [math.log(statistic([*units[:one], *units[one + 1 :]])) for one in range(count)]
+    found = [
+        statistic(chosen)
+        for chosen in (units, *([*units[:one], *units[one + 1 :]] for one in range(count)))
+    ]
+    if not all(0 < value < math.inf for value in found):
+        return None
+    whole, *without = map(math.log, found)
     mean = math.fsum(without) / count
     variance = (count - 1) / count * math.fsum((log - mean) ** 2 for log in without)
-    return Estimate(math.log(statistic(units)), math.sqrt(variance), count)
+    return Estimate(whole, math.sqrt(variance), count)
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -99,5 +106,8 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def _standard_errors(units: int, alpha: float) -> float:
-    """How many standard errors off a difference must be, to be found with ``POWER``."""
-    return float(stdtrit(units - 1, 1 - alpha / 2) + stdtrit(units - 1, POWER))
+    """How many standard errors off a difference must be, to be found with ``POWER``.
+
+    The noncentrality at which Student's t is beyond its quantile that often.
+    """
+    return float(nctdtrinc(units - 1, 1 - POWER, stdtrit(units - 1, 1 - alpha / 2)))

@@ -7,27 +7,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from benchmark.analysis import claims, units
 from benchmark.analysis.claims import Question
 from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
 from benchmark.analysis.units import Unit
+from benchmark.config import FEWEST_ROUNDS
 from benchmark.record import Record
 
 _Value = TypeVar("_Value")
 
 
 def overall(
-    sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
+    sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]], *, streamed: bool
 ) -> dict[Question, Estimate]:
     """To each question the answer over test cases; ``sides`` has each one's cell and baseline.
+
+    ``streamed``: whether all have a time per output token.
 
     A round is a unit with all its test cases: what differs from round to round may differ for all
     of them. A test case counts once, however many rounds it has.
     """
     found: dict[Question, Estimate | None] = {
-        Question.SPEED: _over(sides, claims.speed_up, geometric_mean),
+        Question.SPEED: _over(sides, partial(claims.speed_up, streamed=streamed), geometric_mean),
         Question.COST: _over(sides, claims.sums, claims.ratio_of_ratios),
     }
     return {question: estimate for question, estimate in found.items() if estimate is not None}
@@ -51,4 +56,10 @@ def _over(
                 by_case[case].append(found)
         return geometric_mean([statistic(values) for values in by_case.values()])
 
-    return jackknife([*rounds.values()], mean_over_cases)
+    estimate = jackknife([*rounds.values()], mean_over_cases)
+    # A test case that ended early is as large a part of the mean as one that went on, so the mean
+    # is no surer than its few rounds are.
+    fewest = min((sum(case in found for found in rounds.values()) for case in sides), default=0)
+    if estimate is None or fewest < FEWEST_ROUNDS:
+        return None
+    return replace(estimate, units=fewest)

@@ -11,12 +11,13 @@ analyses: the repeated confidence interval approach, J. R. Statist. Soc. B 51, 1
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from benchmark.analysis import claims
-from benchmark.analysis.claims import Contrast
+from benchmark.analysis.claims import Contrast, Question
 from benchmark.analysis.estimate import ALPHA
+from benchmark.analysis.summary import TOLERATED_FAILURES
 from benchmark.config import Config, Load, Rounds
 from benchmark.record import Record
 
@@ -38,7 +39,7 @@ def alpha(load: Load | None) -> float:
     return ALPHA / len(looks(load.rounds)) if load else ALPHA
 
 
-def last_rounds(config: Config, records: Iterable[Record]) -> Mapping[str, int]:
+def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[str, int]:
     """The last round of each test case, by its name, as far as these records decide it.
 
     That is ``at_most`` for a test case that needs more. One that has enough ends for good, whatever
@@ -52,12 +53,27 @@ def last_rounds(config: Config, records: Iterable[Record]) -> Mapping[str, int]:
     for look in looks(rounds)[:-1]:
         until = {name: min(look, last[name]) for name in last}
         seen = {
-            (name, variant): [record for record in own if record.round <= until[name]]
+            (name, variant): [record for record in own if 0 < record.round <= until[name]]
             for (name, variant), own in cells.items()
             if name in until
         }
         for name in _enough(config, seen, until):
             last[name] = until[name]
+    return last
+
+
+def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[str, int]:
+    """The rounds of each test case that a summary rests on: to the last, and any whole ones beyond.
+
+    There are some beyond where a turn was measured again after the run had looked at it.
+    """
+    cells, last = claims.by_cell(records), dict(last_rounds(config, records))
+    for case in last:
+        sides = [cells.get((case, variant.name), ()) for variant in config.variants]
+        while last[case] < config.load.rounds.at_most and not any(
+            missing(side, config.load.requests, last[case] + 1) for side in sides
+        ):
+            last[case] += 1
     return last
 
 
@@ -80,16 +96,22 @@ def _enough(
     for case, until in rounds.items():
         for variant, baseline in pairs:
             own, other = cells.get((case, variant), ()), cells.get((case, baseline), ())
-            if missing(own, requests, until) == missing(other, requests, until) == 0:
+            if all(_sound(side, requests, until) for side in (own, other)):
                 found[case, variant] = claims.contrast(own, other)
     family = claims.decide(found, level, len(rounds) * len(pairs))
 
     def enough(case: str, variant: str) -> bool:
         answers = found[case, variant].answers if (case, variant) in found else {}
-        return bool(answers) and all(
+        return Question.SPEED in answers and all(
             (case, variant, question) in family.decided
             or answer.half_width(level) <= (config.load.rounds.half_width or 0)
             for question, answer in answers.items()
         )
 
     return [case for case in rounds if pairs and all(enough(case, variant) for variant, _ in pairs)]
+
+
+def _sound(records: Sequence[Record], requests: int, rounds: int) -> bool:
+    """Whether the summary would compare them: nothing is missing, and not too many failed."""
+    failed = sum(not record.succeeded for record in records)
+    return not missing(records, requests, rounds) and failed <= TOLERATED_FAILURES * len(records)

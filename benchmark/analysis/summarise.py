@@ -6,6 +6,7 @@ It only gathers: ``cells`` has a cell's own figures, ``claims`` compares two, ``
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,11 +14,12 @@ from benchmark.analysis import caveats, claims, stopping, verdict
 from benchmark.analysis.cells import cell
 from benchmark.analysis.claims import Contrast, Family, Question
 from benchmark.analysis.drift import drifts
-from benchmark.analysis.estimate import ALPHA, Estimate
+from benchmark.analysis.estimate import Estimate
 from benchmark.analysis.intervals import Interval
 from benchmark.analysis.overall import overall
 from benchmark.analysis.summary import Case, Cell, Claim, Comparison, Overall, Summary, Verdict
 from benchmark.config import Config, Cost, Load
+from benchmark.ledger import last_attempts
 from benchmark.names import WARM_UP
 from benchmark.record import Record
 
@@ -38,11 +40,13 @@ class _Plan:
     load: Load | None = None
     cost: Cost | None = None
     rehearsal: bool = False
+    repeated: Sequence[Record] = ()
+    """Requests of turns that were measured again."""
 
     @property
     def alpha(self) -> float:
         """The level of every interval."""
-        return stopping.alpha(self.load) if self.load else ALPHA
+        return stopping.alpha(self.load)
 
     @property
     def compared(self) -> dict[str, str]:
@@ -53,19 +57,24 @@ class _Plan:
 def summarise(config: Config, records: Iterable[Record]) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
-    Warm-up requests are left out, and so are requests of cases the configuration does not name.
+    Warm-up requests are left out, and so are requests of cases the configuration does not name, and
+    those of turns that were measured again.
     Intervals describe the conditions of this run: another day, or another node, may differ by more.
     """
-    counted = _counted(records)
+    counted, repeated = _counted(records)
     named = {case.name: (str(case.structure), case.headline) for case in config.test_cases}
     own = [record for record in counted if record.case in named]
+    rounds = stopping.measured_rounds(config, own)
+    if not config.load.rounds.fixed:
+        own = [record for record in own if record.round <= rounds[record.case]]
     plan = _Plan(
         cases=named,
         baselines={one.name: one.baseline for one in config.variants},
-        rounds=stopping.last_rounds(config, own),
+        rounds=rounds,
         load=config.load,
         cost=config.cost,
         rehearsal=config.stand_in is not None,
+        repeated=repeated,
     )
     summary = _summary(plan, own)
     strangers = sorted({record.case for record in counted} - named.keys())
@@ -73,7 +82,10 @@ def summarise(config: Config, records: Iterable[Record]) -> Summary:
         summary,
         experiment=config.experiment,
         model=config.model,
-        notes=tuple(caveats.of_run(config, summary, plan.rounds, strangers)),
+        notes=(
+            *caveats.of_run(config, summary, plan.rounds, strangers),
+            *caveats.of_repetitions(repeated),
+        ),
     )
 
 
@@ -83,23 +95,30 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
     Variants and test cases are those that the records name, in the order of their first request.
     The first variant is the baseline of all others. Costs are None: the price is not known.
     """
-    counted = _counted(records)
+    counted, repeated = _counted(records)
     variants = list(dict.fromkeys(record.variant for record in counted))
     names = list(dict.fromkeys(record.case for record in counted))
     plan = _Plan(
         cases=dict.fromkeys(names, ("", False)),
         baselines={name: variants[0] if place else None for place, name in enumerate(variants)},
         rounds=dict.fromkeys(names, 0),
+        repeated=repeated,
     )
-    return _summary(plan, counted)
+    notes = tuple(caveats.of_repetitions(repeated))
+    return dataclasses.replace(_summary(plan, counted), notes=notes)
 
 
-def _counted(records: Iterable[Record]) -> list[Record]:
-    return [record for record in records if record.round != WARM_UP]
+def _counted(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
+    """Those that count, and those of turns that were measured again. The warm-up is neither."""
+    measured = [record for record in records if record.round != WARM_UP]
+    counted = last_attempts(measured)
+    last = {id(record) for record in counted}
+    return counted, [record for record in measured if id(record) not in last]
 
 
 def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
     by_cell = claims.by_cell(records)
+    failed = Counter((record.case, record.variant) for record in plan.repeated if record.failed)
     cells = {
         (case, variant): cell(
             case,
@@ -109,12 +128,15 @@ def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
             load=plan.load,
             cost=plan.cost,
             rounds=rounds,
+            repeated_errors=failed[case, variant],
         )
         for case, rounds in plan.rounds.items()
         for variant in plan.baselines
     }
     contrasts = {
-        (case, variant): claims.contrast(by_cell[case, variant], by_cell[case, baseline])
+        (case, variant): claims.contrast(
+            by_cell[case, variant], by_cell[case, baseline], planned=plan.load is not None
+        )
         for case in plan.cases
         for variant, baseline in plan.compared.items()
         if verdict.obstacle(cells[case, variant], cells[case, baseline]) is None
@@ -229,7 +251,8 @@ def _overall(
             }
             if len(sides) < 2:
                 continue
-            answers = overall(sides)
+            streamed = all(contrasts[case, variant].time_per_output_token for case in sides)
+            answers = overall(sides, streamed=streamed)
             yield Overall(
                 structure=structure,
                 variant=variant,

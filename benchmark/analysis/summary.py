@@ -123,6 +123,8 @@ class Cell:
     requests: int
     errors: int
     most_frequent_error: str | None
+    repeated_errors: int
+    """Failures in turns that were measured again: in no figure, but not to be forgotten."""
     expected: int | None
     """Requests that were asked for."""
     missing: int

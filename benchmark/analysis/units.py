@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from benchmark import metrics
 from benchmark.config import FEWEST_ROUNDS
 from benchmark.record import Record
 
@@ -30,15 +31,15 @@ def rounds(*sides: Iterable[Record]) -> dict[tuple[str, int], Unit]:
     return {each: tuple(of_side[each] for of_side in grouped) for each in sorted(common)}
 
 
-def units(*sides: Sequence[Record]) -> list[Unit]:
-    """Rounds, if they are enough for an interval; otherwise blocks of time, or none.
+def units(*sides: Sequence[Record], planned: bool) -> list[Unit]:
+    """The rounds; or blocks of time, where nobody ``planned`` rounds and there are too few.
 
     Blocks are stretches of at least two waves, as many in each side: up to ten, and none where the
     shortest side has too few requests for three. What differs between two rounds cannot be seen in
     them.
     """
     found = rounds(*sides)
-    if len(found) >= FEWEST_ROUNDS:
+    if planned or len(found) >= FEWEST_ROUNDS:
         return [*found.values()]
     ordered = [sorted(side, key=lambda record: record.sent) for side in sides]
     count = min(_BLOCKS, *(len(side) // (_WAVES_PER_BLOCK * in_flight(side)) for side in ordered))
@@ -47,14 +48,10 @@ def units(*sides: Sequence[Record]) -> list[Unit]:
     return [*zip(*(_blocks(side, count) for side in ordered), strict=True)]
 
 
-def in_flight(records: Iterable[Record]) -> int:
-    """The largest number of requests that were in flight at once; at least 1."""
-    changes = sorted(change for r in records for change in ((r.sent, 1), (r.sent + r.end, -1)))
-    now = most = 0
-    for _, change in changes:
-        now += change
-        most = max(most, now)
-    return max(1, most)
+def in_flight(records: Sequence[Record]) -> int:
+    """The mean number of requests in flight while there was any, rounded; at least 1."""
+    occupied = metrics.occupied_time(records)
+    return max(1, round(metrics.request_time(records) / occupied)) if occupied else 1
 
 
 def _by_round(records: Iterable[Record]) -> Mapping[tuple[str, int], list[Record]]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from benchmark import wording
 from benchmark.analysis import intervals
-from benchmark.analysis.claims import Family
+from benchmark.analysis.claims import SLIGHT, Family
 from benchmark.analysis.estimate import Estimate
 from benchmark.analysis.summary import Answer, Cell, Claim, Finding, Verdict
 from benchmark.config import FEWEST_ROUNDS
@@ -30,8 +30,9 @@ def claim(
     ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
     the ``family``. ``rounds``: those it rests on.
     """
-    # That a difference is slight is a claim too, so it has to hold among as many.
-    slight = estimate.interval(alpha / family.claims).within(MARGIN)
+    # That a difference is slight is a claim too, so it has to hold among as many. It can be wrong
+    # on one side only, so it may err there twice as often as an interval errs on each.
+    slight = estimate.interval(2 * SLIGHT * alpha / family.claims).within(MARGIN)
     level = family.level
     answer = Answer.UNDECIDED
     if decided:
@@ -168,6 +169,10 @@ def _limits(claim: Claim) -> str:
     return said
 
 
+def _failed(cell: Cell) -> int:
+    return cell.errors + cell.repeated_errors
+
+
 def _no_proof(claim: Claim) -> str:
     """What to say of an interval that excludes "no difference" although that is not decided."""
     return "" if claim.interval.covers_one else ", no proof among all answers of this report"
@@ -180,7 +185,7 @@ def _trifle(claim: Claim) -> str:
 def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str:
     """What to do about it; empty where nothing is decided."""
     answers = {speed.answer} | ({cost.answer} if cost else set())
-    if Answer.BETTER in answers and cell.errors > baseline.errors:
+    if Answer.BETTER in answers and _failed(cell) > _failed(baseline):
         return "look into its errors before you keep it on"
     if answers >= {Answer.BETTER, Answer.WORSE}:
         wanted = "speed" if speed.answer is Answer.BETTER else "money"

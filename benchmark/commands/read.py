@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from benchmark.errors import ConfigError, JournalError
-from benchmark.ledger import last_attempts, read_ledger
+from benchmark.ledger import read_ledger
 from benchmark.names import CONFIG, LEDGER
 from benchmark.record import Record
 
@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
                 raise
             records += own
     if records:
-        print(terminal.render_ledgers(last_attempts(records), width))
+        print(terminal.render_ledgers(records, width))
     return 0
 
 

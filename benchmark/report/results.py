@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from benchmark import config as configuration
-from benchmark import metrics, wording
+from benchmark import metrics
 from benchmark.analysis import crosscheck
 from benchmark.analysis.crosscheck import Check
 from benchmark.analysis.summarise import summarise
@@ -76,13 +76,12 @@ def read(folder: Path) -> Results:
     path = folder / LEDGER
     ledger = read_ledger(path)
     records = tuple(last_attempts(ledger))
-    summary = summarise(config, records)
+    summary = summarise(config, ledger)
     cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
     counts = counters.read(folder / COUNTERS)
     checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
-    repeated = _measured(ledger) - _measured(records)
-    notes = (*summary.notes, *_repetition_notes(repeated), *_file_notes(path), *disagreements)
+    notes = (*summary.notes, *_file_notes(path), *disagreements)
     return Results(
         folder=folder,
         config=config,
@@ -92,18 +91,6 @@ def read(folder: Path) -> Results:
         checks=checks,
         divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
     )
-
-
-def _measured(records: Iterable[Record]) -> int:
-    return sum(record.round != WARM_UP for record in records)
-
-
-def _repetition_notes(left_out: int) -> Iterator[str]:
-    if left_out:
-        yield (
-            f"Left out, because their test case was measured again in the same round: "
-            f"{wording.count(left_out, 'request')}."
-        )
 
 
 def _file_notes(path: Path) -> Iterator[str]:

@@ -55,7 +55,12 @@ def render_ledgers(records: Iterable[Record], columns: int = WIDTH) -> str:
     requests = sum(cell.requests for case in summary.cases for cell in case.cells)
     period = wording.period(summary.started, summary.ended)
     heading = f"{summary.subject}: {wording.count(requests, 'request')}, {period}"
-    return _page(summary, [heading], [*_case_notes(summary), *_explanations(summary)], columns)
+    return _page(
+        summary,
+        [heading],
+        [*summary.notes, *_case_notes(summary), *_explanations(summary)],
+        columns,
+    )
 
 
 def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], columns: int) -> str:

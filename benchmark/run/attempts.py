@@ -64,6 +64,7 @@ class Attempts:
             for number, order in enumerate(orders(names, config.load.rounds.at_most), start=1)
             for case in order
         ]
+        self._last = dict.fromkeys(names, config.load.rounds.at_most)
         self._count: Counter[Turn] = Counter()
         self._failures: dict[Turn, str] = {}
         self._complete: set[Turn] = set()
@@ -82,14 +83,14 @@ class Attempts:
         self._journal = Journal(folder / PROGRESS)
 
     def end(self, last_rounds: Mapping[str, int]) -> dict[str, int]:
-        """Leaves out each test case's turns after its last round, if there are any.
+        """Leaves out each test case's turns after its last round, and takes back those up to it.
 
-        Returns the last rounds of the test cases that end earlier by this than they did before.
+        A turn that is measured again may change what is enough. Returns the last rounds of the test
+        cases that end earlier by this than they did before.
         """
-        last = {turn.case: turn.round for turn in self._turns}
-        ended = {case: number for case, number in last_rounds.items() if number < last[case]}
-        self._turns = [t for t in self._turns if t.round <= ended.get(t.case, t.round)]
-        return ended
+        last = {turn.case: turn.round for turn in self.turns}
+        self._last = dict(last_rounds)
+        return {case: number for case, number in last_rounds.items() if number < last[case]}
 
     def begin(self, turn: Turn) -> int:
         """The number of the turn's next attempt, from 1."""
@@ -105,7 +106,7 @@ class Attempts:
     @property
     def turns(self) -> list[Turn]:
         """All turns, in the order in which they are measured."""
-        return list(self._turns)
+        return [turn for turn in self._turns if turn.round <= self._last[turn.case]]
 
     @property
     def pending(self) -> list[Turn]:

@@ -139,7 +139,7 @@ class Run:
 
         Returns the last round of each that this ended.
         """
-        if self._config.load.rounds.fixed or not self._attempts.pending:
+        if self._config.load.rounds.fixed or not self._records:
             return {}
         # Imported here: the statistics take a while, and other runs need them only at their end.
         from benchmark.analysis import stopping
@@ -149,7 +149,7 @@ class Run:
 
     def _say_ended(self, ended: Mapping[str, int]) -> None:
         for case, rounds in ended.items():
-            self._say(f"{case}: decided after {wording.count(rounds, 'round')}")
+            self._say(f"{case}: has enough after {wording.count(rounds, 'round')}")
         self._progress.expect(self._requests(self._attempts.turns))
 
     def _at_most(self, number: int) -> str:

@@ -96,6 +96,8 @@ def costs_agree(aws: Aws, stack: str, run_dir: Path) -> str:
     ]
     if differences:
         raise RehearsalError(f"{stack}: {_some(differences)}")
+    if not reported:
+        raise RehearsalError(f"{run_dir / SUMMARY}: has no cost to compare with the dashboards'")
     return f"{len(shown)} costs, all the same"
 
 

@@ -94,7 +94,10 @@ def _measured(folder: Path, run: str, endpoints: list[str]) -> Iterator[dict[str
         sys.exit(f"measure ended with status {ended.returncode}:\n{ended.stderr}")
     summary = json.loads((folder / run / "summary.json").read_text(encoding="utf-8"))
     for case in summary["cases"]:
-        yield case["cells"][1]["comparison"]["speed"]
+        comparison = case["cells"][1]["comparison"]
+        if comparison["speed"] is None:
+            sys.exit(comparison["verdict"]["sentence"])
+        yield comparison["speed"]
 
 
 def _arguments() -> argparse.Namespace:

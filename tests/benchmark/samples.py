@@ -92,6 +92,7 @@ def cell(variant: str, **changes: Any) -> Cell:
         "requests": 24,
         "errors": 0,
         "most_frequent_error": None,
+        "repeated_errors": 0,
         "expected": None,
         "missing": 0,
         "measures": {},

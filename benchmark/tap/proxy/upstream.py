@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httptools
 from typing_extensions import override
 
+from benchmark.record import CANCELLED
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Framing, Headers
@@ -121,7 +122,7 @@ class UpstreamConnection(asyncio.Protocol):
     def cancel(self) -> None:
         """Hangs up, since the client has."""
         if not self._over:
-            self._exchange.broke("cancelled by the client", time.monotonic())
+            self._exchange.broke(CANCELLED, time.monotonic())
             self._leave()
 
     def pause(self) -> None:

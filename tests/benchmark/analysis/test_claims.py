@@ -65,8 +65,10 @@ def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
     assert found.rounds == 4
     assert found.speed is not None
     assert found.speed.units == 3
+    # The time of a round in which all failed is paid for.
     assert found.together is not None
-    assert found.together.units == 3
+    assert found.together.units == 4
+    assert math.exp(found.together.log) == pytest.approx(3 / 4)
 
 
 def test_answers_in_one_piece_have_no_time_per_token() -> None:

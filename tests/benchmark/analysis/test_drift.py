@@ -59,6 +59,15 @@ def test_it_is_rarely_found_where_there_is_none() -> None:
     assert wrong <= 26
 
 
+def test_a_test_case_that_ended_early_does_not_hide_what_the_others_show() -> None:
+    cells = run(2, sd=1.25, rounds=12)
+    for variant in BASELINES:
+        cells["a", variant] = [one for one in cells["a", variant] if one.round <= 4]
+    (speed_up,) = (one for one in drifts(cells, BASELINES) if one.baseline)
+    assert speed_up.found
+    assert len(speed_up.rounds) == 12
+
+
 def test_four_rounds_are_too_few_for_a_line() -> None:
     assert drifts(run(1, rounds=4), BASELINES) == ()
     assert drifts({}, BASELINES) == ()

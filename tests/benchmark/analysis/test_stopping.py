@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmark.analysis.estimate import ALPHA
-from benchmark.analysis.stopping import alpha, last_rounds, looks, missing
+from benchmark.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
 from benchmark.analysis.summarise import summarise
 from benchmark.config import Config, Rounds
 from benchmark.record import Record
@@ -85,6 +85,35 @@ def test_a_case_with_requests_missing_does_not_end(variant: str) -> None:
     config, records = measured()
     first = next(r for r in records if (r.case, r.variant, r.round) == ("structured", variant, 3))
     assert last_rounds(config, [r for r in records if r is not first])["structured"] == 12
+
+
+def test_the_warm_up_is_no_round() -> None:
+    config, records = measured(half_width=0.001)
+    # Of the first test case alone, as a run does it.
+    strange = [
+        dataclasses.replace(r, round=0, chunks=((0.1, 1), (90.0, 99)))
+        for r in records
+        if (r.case, r.variant, r.round) == ("structured", "SD", 1)
+    ]
+    assert last_rounds(config, [*strange, *records]) == last_rounds(config, records)
+
+
+def test_a_case_of_which_most_requests_failed_does_not_end() -> None:
+    config, records = measured()
+    failing = [
+        dataclasses.replace(r, error="reset")
+        if (r.case, r.variant) == ("structured", "SD") and r.request[-1] in "012"
+        else r
+        for r in records
+    ]
+    assert last_rounds(config, failing)["structured"] == 12
+
+
+def test_rounds_beyond_the_last_count_if_they_are_whole() -> None:
+    config, records = measured(half_width=0.001)
+    assert measured_rounds(config, [r for r in records if r.round <= 4])["structured"] == 4
+    first = next(r for r in records if (r.case, r.round) == ("structured", 7))
+    assert measured_rounds(config, [r for r in records if r is not first])["structured"] == 6
 
 
 def test_a_baseline_alone_has_nothing_to_decide() -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from benchmark import metrics
-from benchmark.analysis.summarise import summarise
+from benchmark.analysis.summarise import summarise, summarise_ledgers
 from benchmark.analysis.summary import Answer, Case, Comparison, Finding, Summary
 from benchmark.config import Config, Rounds
 from benchmark.ledger import read_ledger
-from benchmark.record import Record
+from benchmark.record import CANCELLED, Record
 from tests.benchmark import generated_runs as generated
 
 RUN = generated.config(requests=8, rounds=3)
@@ -207,9 +207,27 @@ class TestCost:
         assert found.point < whole.point
         assert found.high / found.low > (whole.high / whole.low) ** 2
 
+    def test_a_round_in_which_all_failed_is_paid_for(self) -> None:
+        run = generated.config(rounds=4)
+        config = Config.model_validate(run)
+        records = [Record(**line) for line in generated.ledger(run)]
+        lost = changed(records, lambda r: failed(r) if r.round == 2 else r)
+        found = case(summarise(config, lost), "repetition")
+        whole = case(summarise(config, records), "repetition").cell("SD")
+        speed, before = found.cell("SD").tokens_per_second, whole.tokens_per_second
+        assert speed is not None
+        assert before is not None
+        assert speed == pytest.approx(before * 3 / 4, rel=0.05)
+        cost, base = compared(found).cost, found.cell("Base").tokens_per_second
+        assert cost is not None
+        assert base is not None
+        assert cost.interval.point == pytest.approx(speed / base)
+
     def test_too_few_rounds_have_none(self, records: list[Record]) -> None:
-        few = changed(records, lambda r: r if r.round < 3 else failed(r))
-        found = case(summarise(CONFIG, few), "repetition").cell("SD")
+        two = CONFIG.load.model_copy(update={"rounds": Rounds(at_least=2, at_most=2)})
+        config = CONFIG.model_copy(update={"load": two})
+        few = [record for record in records if record.round < 3]
+        found = case(summarise(config, few), "repetition").cell("SD")
         assert found.tokens_per_second is not None
         assert found.tokens_per_second_interval is None
         assert found.usd_per_million_output_tokens_interval is None
@@ -268,14 +286,43 @@ class TestBroken:
         assert "both were measured in 2 rounds" in compared(found).verdict.sentence
         assert compared(found).speedup is None
 
-    def test_a_long_round_is_cut_into_blocks_and_a_note_says_so(self) -> None:
+    def test_a_long_round_is_one_round(self) -> None:
         single = generated.config(requests=80, rounds=1)
         config = Config.model_validate(single)
         records = [Record(**line) for line in generated.ledger(single)]
-        found = case(summarise(config, records), "repetition")
+        found = compared(case(summarise(config, records), "repetition"))
+        assert found.verdict.finding is Finding.TOO_FEW
+
+    def test_without_a_plan_it_is_cut_into_blocks_and_a_note_says_so(self) -> None:
+        records = [
+            Record(**line) for line in generated.ledger(generated.config(requests=80, rounds=1))
+        ]
+        found = case(summarise_ledgers(records), "repetition")
         assert compared(found).verdict.finding is Finding.FASTER
         assert compared(found).cost is None
         assert "blocks of time" in " ".join(found.notes)
+
+    def test_failures_of_a_turn_that_was_measured_again_are_not_forgotten(
+        self, records: list[Record], summary: Summary
+    ) -> None:
+        again = [
+            replace(r, attempt=2, error="reset") if r.request[-1] == "0" else replace(r, attempt=2)
+            for r in records
+            if (r.case, r.variant, r.round) == ("repetition", "SD", 1)
+        ]
+        third = [
+            replace(r, attempt=3) if (r.case, r.round) == ("repetition", 1) else r for r in records
+        ]
+        cut_off = [replace(r, attempt=1, error=CANCELLED) for r in again[:2]]
+        found = summarise(CONFIG, [*cut_off, *again, *third])
+        assert found.notes == (
+            "Left out, because their test case was measured again in the same round: 10 requests. "
+            "SD: 1 failure.",
+        )
+        cell = case(found, "repetition").cell("SD")
+        assert (cell.errors, cell.repeated_errors) == (0, 1)
+        assert cell.measures == case(summary, "repetition").cell("SD").measures
+        assert "look into its errors" in compared(case(found, "repetition")).verdict.sentence
 
     def test_what_llmperf_sends_beyond_what_it_was_asked_for_is_no_matter(
         self, records: list[Record]

@@ -35,7 +35,7 @@ CHEAPER = said(2.5, 0.03, decided=True)
 DEARER = said(0.9, 0.01, decided=True)
 TRIFLE = said(1.02, 0.002, decided=True)
 OPEN = said(1.02, 0.03, decided=False)
-ALIKE = said(1.0, 0.008, decided=False)
+ALIKE = said(1.0, 0.006, decided=False)
 ALONE = said(1.1, 0.03, decided=False)
 
 
@@ -107,7 +107,7 @@ class TestSentence:
                 *(TRIFLE, OPEN, Finding.NEGLIGIBLE),
                 "SD is 1.02x faster for one request (95 % interval 1.01-1.03), too little to "
                 "matter. No difference in cost can be told (9.2 % less to 5.9 % more): one under "
-                "22 % would probably not have been seen, and about 33 more rounds would settle "
+                "23 % would probably not have been seen, and about 33 more rounds would settle "
                 "5 %.",
             ),
             (
@@ -118,7 +118,7 @@ class TestSentence:
             (
                 *(ALONE, None, Finding.UNDECIDED),
                 "No difference in speed can be told between SD and Base (1.10x, 95 % interval "
-                "1.02-1.19, no proof among all answers of this report): one under 22 % would "
+                "1.02-1.19, no proof among all answers of this report): one under 23 % would "
                 "probably not have been seen, and about 33 more rounds would settle 5 %.",
             ),
         ],

@@ -14,6 +14,7 @@ from benchmark.endpoint.counters import COUNTERS, Count, Counters
 from benchmark.endpoint.greedy import Divergence
 from benchmark.errors import JournalError
 from benchmark.journal import Journal
+from benchmark.record import CANCELLED
 from benchmark.report import results
 from tests.benchmark import generated_runs as generated
 
@@ -64,7 +65,9 @@ def test_of_a_repeated_turn_only_the_last_attempt_counts(folder: Path) -> None:
     """Not the requests of the attempt before it, nor llmperf's file of it, nor its count."""
     before = results.read(folder)
     mine = [line for line in COUNTED if (line["case"], line["round"]) == ("repetition", 1)]
-    cancelled = [generated.fail({**line, "request": line["request"] + "-1"}) for line in mine[:5]]
+    cancelled = [
+        generated.fail({**line, "request": f"{line['request']}-1"}, CANCELLED) for line in mine[:5]
+    ]
     counted = [{**line, "attempt": 2} if line in mine else line for line in LINES]
     generated.write(folder, CONFIG, [*cancelled, *counted])
     for variant in ("Base", "SD"):

@@ -197,10 +197,10 @@ async def test_a_case_that_is_decided_is_measured_no_more(
         assert await setup.execute() == []
         measured = Counter(r.case for r in setup.records() if r.round > 0)
         assert measured == {"counting": 3 * 2 * 2, "sonnets": 5 * 2 * 2}
-        assert rule.asked == [0, 1, 2, 3, 4]
+        assert rule.asked == [1, 2, 3, 4, 5]
         assert len(setup.published()) == 8
     said = capsys.readouterr().err.splitlines()
-    assert "[24/40] counting: decided after 3 rounds" in said
+    assert "[24/40] counting: has enough after 3 rounds" in said
     assert "[24/32] round 4 of at most 5: sonnets" in said
     assert said[-1] == "[32/32] comparing the answers"
 
