@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from benchmark import metrics, wording
+from benchmark.analysis import intervals
 from benchmark.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
 from benchmark.config import FEWEST_ROUNDS, Config, Load, Rounds
 from benchmark.record import Record
@@ -118,19 +119,20 @@ def _vague(claim: Claim, half_width: float) -> bool:
 
 def _on_drift(drifts: Sequence[Drift]) -> Iterator[str]:
     for drift in (drift for drift in drifts if drift.found):
-        size = f"{100 * abs(drift.change.point - 1):.1f} %"
-        bounds = f"95 % interval of the ratio {drift.change.low:.3f}-{drift.change.high:.3f}"
+        size, *ends = intervals.percents(drift.change)
+        low, high = sorted(ends, key=float)
+        bounds = f"95 % interval {low}-{high} %"
         if drift.baseline is not None:
             way = "grew" if drift.change.point > 1 else "shrank"
             yield (
-                f"Drift: the speed-up of {drift.variant} over {drift.baseline} {way} by {size} "
+                f"Drift: the speed-up of {drift.variant} over {drift.baseline} {way} by {size} % "
                 f"from the first round to the last ({bounds}). Read each as a mean over the run."
             )
         else:
             way = "slower" if drift.change.point > 1 else "faster"
             yield (
-                f"Drift: {drift.variant} became {size} {way} from the first round to the last "
-                f"({bounds}). What its baseline shares of that is in no speed-up."
+                f"Drift: {drift.variant} became {size} % {way} from the first round to the last "
+                f"({bounds}). What all variants share of that is in no speed-up."
             )
 
 

@@ -139,7 +139,7 @@ def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
         )
         for case in plan.cases
         for variant, baseline in plan.compared.items()
-        if verdict.obstacle(cells[case, variant], cells[case, baseline]) is None
+        if _obstacle(plan, cells[case, variant], cells[case, baseline]) is None
     }
     family = claims.decide(contrasts, plan.alpha, len(plan.cases) * len(plan.compared))
     return Summary(
@@ -193,7 +193,7 @@ def _comparison(
     family: Family[tuple[str, str, Question]],
 ) -> Comparison:
     if contrast is None:
-        found = verdict.obstacle(own, baseline)
+        found = _obstacle(plan, own, baseline)
         assert found is not None
         return Comparison(baseline.variant, None, None, None, None, None, found)
     answers = contrast.answers if contrast.speed else {}
@@ -218,6 +218,11 @@ def _comparison(
     )
 
 
+def _obstacle(plan: _Plan, own: Cell, baseline: Cell) -> Verdict | None:
+    fixed = plan.load is None or plan.load.rounds.fixed
+    return verdict.obstacle(own, baseline, fixed=fixed)
+
+
 def _verdict(
     plan: _Plan,
     own: Cell,
@@ -226,7 +231,7 @@ def _verdict(
     said: Mapping[Question, Claim],
 ) -> Verdict:
     if Question.SPEED not in said:
-        return verdict.too_few(contrast.rounds)
+        return verdict.too_few(contrast.rounds, planned=plan.load is not None)
     return verdict.judge(
         own,
         baseline,

@@ -61,8 +61,10 @@ class Claim:
     """Whether it is less than ``verdict.MARGIN`` off 1, as sure as the report is as a whole."""
     detectable: float
     """The smallest difference that would probably have been found: 0.06 is 6 %."""
+    settles: float
+    """The difference that more rounds would find: the one seen, but at least ``verdict.MARGIN``."""
     more_rounds: int | None
-    """That it takes to find a difference of ``verdict.MARGIN``; None where it takes no more."""
+    """How many that takes; None where it takes no more, or where there are no rounds."""
 
 
 class Finding(Enum):

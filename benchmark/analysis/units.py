@@ -2,7 +2,7 @@
 
 The requests of one wave share every decoding step, and those of one round share its minute. So a
 request is no unit, and a wave may be none. Rounds are: between two rounds of a test case lie the
-turns of all others.
+turns of others, as a rule.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from benchmark import wording
@@ -38,18 +39,20 @@ def claim(
     if decided:
         answer = Answer.BETTER if estimate.log > 0 else Answer.WORSE
         answer = Answer.NEGLIGIBLE if slight else answer
-    more = estimate.units_for(MARGIN, level) - estimate.units
+    settles = max(MARGIN, math.expm1(abs(estimate.log)))
+    more = estimate.units_for(settles, level) - estimate.units
     return Claim(
         interval=estimate.interval(alpha),
         answer=answer,
         slight=slight,
         detectable=estimate.detectable(level),
+        settles=settles,
         more_rounds=more if more > 0 and rounds == estimate.units else None,
     )
 
 
-def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
-    """Why nothing can be said, if so."""
+def obstacle(cell: Cell, baseline: Cell, *, fixed: bool = True) -> Verdict | None:
+    """Why nothing can be said, if so. ``fixed``: whether the number of rounds was."""
     both = (baseline, cell)
     if missing := [one.variant for one in both if one.requests == 0]:
         was = "was" if len(missing) == 1 else "were"
@@ -57,8 +60,8 @@ def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
         return Verdict(Finding.NOT_MEASURED, sentence)
     if unfinished := [one for one in both if not one.complete]:
         amounts = (
-            f"{(one.expected or 0) - one.missing} of {one.expected} {one.variant} requests were "
-            "recorded"
+            f"{(one.expected or 0) - one.missing} of {'' if fixed else 'at most '}{one.expected} "
+            f"{one.variant} requests were recorded"
             for one in unfinished
         )
         return Verdict(Finding.UNFINISHED, f"No verdict: {' and '.join(amounts)}.")
@@ -67,8 +70,15 @@ def obstacle(cell: Cell, baseline: Cell) -> Verdict | None:
     return None
 
 
-def too_few(rounds: int) -> Verdict:
-    """No verdict, though both sides were measured in this many rounds."""
+def too_few(rounds: int, *, planned: bool = True) -> Verdict:
+    """No verdict, though both sides were measured in this many rounds.
+
+    ``planned``: whether they were to be measured in rounds.
+    """
+    if not planned:
+        why = "the requests are too few"
+        need = f"{FEWEST_ROUNDS} rounds, or as many stretches of two waves of requests"
+        return Verdict(Finding.TOO_FEW, f"No verdict: {why}; an interval needs {need}.")
     if rounds < FEWEST_ROUNDS:
         why = f"both were measured in {wording.count(rounds, 'round')}"
     else:
@@ -114,8 +124,8 @@ def judge(
 def _on_speed(cell: Cell, baseline: Cell, speed: Claim, by: str, named: bool) -> str:
     if speed.answer is Answer.UNDECIDED:
         return (
-            f"No difference in speed{by} can be told between {cell.variant} and "
-            f"{baseline.variant} ({intervals.times(speed.interval)}, 95 % interval "
+            f"Whether {cell.variant} is faster or slower than {baseline.variant}{by} cannot be "
+            f"told ({intervals.times(speed.interval)}, 95 % interval "
             f"{intervals.span(speed.interval)}{_no_proof(speed)}): {_limits(speed)}"
         )
     faster = speed.interval.point >= 1
@@ -133,7 +143,7 @@ def _in_money(cost: Claim, of: str) -> str:
     size, low, high = intervals.percents(ratio)
     if cost.answer is Answer.UNDECIDED:
         bounds = f"{low} % {_less(ratio.low)} to {high} % {_less(ratio.high)}{_no_proof(cost)}"
-        return f"no difference in cost can be told ({bounds}): {_limits(cost)}"
+        return f"whether its tokens cost more or less cannot be told ({bounds}): {_limits(cost)}"
     near, far = (low, high) if ratio.point > 1 else (high, low)
     than = f" than those{of}" if of else ""
     spread = f"{near}-{far} %"
@@ -145,7 +155,7 @@ def _in_tokens(cost: Claim, of: str) -> str:
     times, span = intervals.times(cost.interval), intervals.span(cost.interval)
     if cost.answer is Answer.UNDECIDED:
         return (
-            "no difference in the tokens a second of all requests together can be told "
+            "whether all requests together get more or fewer tokens a second cannot be told "
             f"({times}, {span}{_no_proof(cost)}): {_limits(cost)}"
         )
     return f"all requests together get {times} the tokens a second{of} ({span}){_trifle(cost)}"
@@ -161,11 +171,13 @@ def _joined(on_speed: str, on_cost: str, speed: Claim, cost: Claim) -> str:
 def _limits(claim: Claim) -> str:
     """What an undecided claim could have shown, and what it would take."""
     if claim.slight:
-        return f"any is within {100 * MARGIN:.0f} %"
-    said = f"one under {wording.percent(claim.detectable)} % would probably not have been seen"
+        return f"any difference is within {100 * MARGIN:.0f} %"
+    smallest = wording.percent(claim.detectable)
+    said = f"a difference under {smallest} % would probably not have been seen"
     if claim.more_rounds is not None:
         more = wording.count(claim.more_rounds, "more round")
-        said += f", and about {more} would settle {100 * MARGIN:.0f} %"
+        this = "this one" if claim.settles > MARGIN else f"{100 * MARGIN:.0f} %"
+        said += f", and about {more} would settle {this}"
     return said
 
 

@@ -39,6 +39,7 @@ from benchmark.names import LEDGER
 from benchmark.run.run import Patience
 
 _REQUESTS: Final = 4
+_CONCURRENCY: Final = 4
 _WAVE_SECONDS: Final = 600  # for as many requests as are in flight at once; the article's
 
 
@@ -60,7 +61,11 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help='prompts to send as they are: one a line, or JSON lines with "prompt"',
     )
-    add("--concurrency", type=at_least(1), default=4, help="requests in flight at each endpoint")
+    add(
+        "--concurrency",
+        type=at_least(1),
+        help=f"requests in flight at each endpoint; default: {_CONCURRENCY}, at most --requests",
+    )
     add(
         "--requests",
         type=at_least(1),
@@ -96,6 +101,9 @@ def main(arguments: argparse.Namespace) -> int:
     endpoints: dict[str, str] = dict(arguments.endpoints)
     if len(endpoints) < len(arguments.endpoints):
         raise ConfigError("NAME=URL: each endpoint needs a name of its own")
+    if (arguments.concurrency or 0) > (arguments.requests or math.inf):
+        allowed = f"must be at most --requests, {arguments.requests}"
+        raise ConfigError(f"--concurrency = {arguments.concurrency}: {allowed}")
     test_cases = _test_cases(arguments)
     folder = execution.run_folder("results")
     try:
@@ -167,9 +175,8 @@ def _config(
         rounds = rounds.model_copy(update={"half_width": arguments.half_width})
     prompts = len(test_cases[0].prompts)
     enough = math.ceil(prompts / rounds.at_least) if prompts else _REQUESTS
-    requests = arguments.requests or max(enough, arguments.concurrency)
-    # No more can be in flight than there are.
-    concurrency = min(arguments.concurrency, requests)
+    requests = arguments.requests or max(enough, arguments.concurrency or _CONCURRENCY)
+    concurrency = arguments.concurrency or min(_CONCURRENCY, requests)
     try:
         return Config(
             experiment="measure",

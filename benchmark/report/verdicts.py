@@ -82,7 +82,7 @@ def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
         text = f"{len(said)} variants compared in {cases}"
     else:
         text = f"{summary.subject} in {cases}"
-    lines = tuple(_sentence(one) for one in said) if len(said) > 1 else ()
+    lines = tuple(map(_line, found, said)) if len(said) > 1 else ()
     return f"Rehearsal: {text}" if summary.rehearsal else text, lines
 
 
@@ -138,6 +138,14 @@ def _sentence(told: Counter[Phrase], total: str = "") -> str:
             text += f"; {subject} {predicate} in {amount}"
         before = subject
     return text
+
+
+def _line(variant: str, told: Counter[Phrase]) -> str:
+    """The sentence on one variant of several, which begins with its name."""
+    text = _sentence(told)
+    if text.startswith(f"{variant} "):
+        return text
+    return f"{variant}: {text[:1].lower()}{text[1:]}"
 
 
 def _shown(

@@ -24,6 +24,7 @@ _MARGINS: Final = 70  # points for the axis below and the legend above
 _CHARACTER: Final = 6.5  # points of width in a legend
 _HANDLE: Final = 42
 _TICKS: Final = (0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
+_CLOSE_TICKS: Final = (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5)
 
 Estimate = tuple[float | None, Interval | None]
 """A figure and its interval, if it has one."""
@@ -169,7 +170,8 @@ def _scale_ratios(axes: Axes, comparisons: Iterable[Comparison]) -> None:
     ]
     axes.set_xscale("log")
     low = min([0.8, *(interval.low / 1.1 for interval in shown)])
-    axes.set_xlim(low, max([1.25, *(interval.high * 1.1 for interval in shown)]))
-    axes.xaxis.set_major_locator(FixedLocator(_TICKS))
+    high = max([1.25, *(interval.high * 1.1 for interval in shown)])
+    axes.set_xlim(low, high)
+    axes.xaxis.set_major_locator(FixedLocator(_CLOSE_TICKS if high / low < 2 else _TICKS))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}x"))

@@ -106,20 +106,21 @@ class TestSentence:
             (
                 *(TRIFLE, OPEN, Finding.NEGLIGIBLE),
                 "SD is 1.02x faster for one request (95 % interval 1.01-1.03), too little to "
-                "matter. No difference in cost can be told (9.2 % less to 5.9 % more): one under "
-                "23 % would probably not have been seen, and about 33 more rounds would settle "
-                "5 %.",
+                "matter. Whether its tokens cost more or less cannot be told (9.2 % less to 5.9 % "
+                "more): a difference under 23 % would probably not have been seen, and about 33 "
+                "more rounds would settle 5 %.",
             ),
             (
                 *(ALIKE, CHEAPER, Finding.UNDECIDED),
-                "No difference in speed can be told between SD and Base (1.00x, 95 % interval "
-                "0.98-1.02): any is within 5 %. Its tokens cost 60 % less (57-63 %); keep it on.",
+                "Whether SD is faster or slower than Base cannot be told (1.00x, 95 % interval "
+                "0.98-1.02): any difference is within 5 %. Its tokens cost 60 % less (57-63 %); "
+                "keep it on.",
             ),
             (
                 *(ALONE, None, Finding.UNDECIDED),
-                "No difference in speed can be told between SD and Base (1.10x, 95 % interval "
-                "1.02-1.19, no proof among all answers of this report): one under 23 % would "
-                "probably not have been seen, and about 33 more rounds would settle 5 %.",
+                "Whether SD is faster or slower than Base cannot be told (1.10x, 95 % interval "
+                "1.02-1.19, no proof among all answers of this report): a difference under 23 % "
+                "would probably not have been seen, and about 8 more rounds would settle this one.",
             ),
         ],
     )
@@ -139,7 +140,7 @@ class TestSentence:
             "get 2.5x the tokens a second (2.3-2.7); keep it on."
         )
         assert (
-            "no difference in the tokens a second"
+            "whether all requests together get more or fewer tokens a second"
             in judge(SD, BASE, FASTER, OPEN, priced=False).sentence.lower()
         )
 

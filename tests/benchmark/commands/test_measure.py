@@ -249,6 +249,10 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         (["Base=h:80"], "'h:80': must be a base URL such as http://127.0.0.1:8000/v1"),
         (["a b=http://h"], "'a b': a name must match"),
         (["a=http://h", "a=http://g"], "NAME=URL: each endpoint needs a name of its own"),
+        (
+            ["a=http://h", "--requests", "2", "--concurrency", "4"],
+            "--concurrency = 4: must be at most --requests, 2",
+        ),
         (["a=http://h", "--rounds", "0"], "--rounds: '0': must be at least 1"),
         (
             ["a=http://h", "--rounds", "4-"],
