@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmark.config import FEWEST_ROUNDS
+from benchmark.rounds import FEWEST_ROUNDS
 from experiment.schema import Experiment, Purchase
 
 

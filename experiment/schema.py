@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from benchmark.config import Rounds, Structure
+from benchmark.config import Structure
+from benchmark.rounds import Rounds
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.runtimes import RUNTIMES, Mode, Runtime

@@ -13,7 +13,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 
 CONTRACT: Final = frozenset(
-    f"benchmark.{name}" for name in ("names", "metrics", "config", "palette")
+    f"benchmark.{name}" for name in ("names", "metrics", "config", "rounds", "palette")
 )
 """What others share with the benchmark. It needs no package that ``requirements.txt`` lacks."""
 
@@ -22,7 +22,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "deployment": frozenset({"stacks", "experiment"}),
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
-    "experiment": frozenset({"benchmark.config", "benchmark.names"}),
+    "experiment": frozenset({"benchmark.config", "benchmark.names", "benchmark.rounds"}),
     "benchmark": frozenset(),
     "rehearsal": CONTRACT
     | {
@@ -39,7 +39,18 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
 """Each package of the project, and what it imports of the others."""
 
 ROOMS: Final = (
-    {"errors", "names", "record", "metrics", "palette", "journal", "ledger", "config", "wording"},
+    {
+        "errors",
+        "names",
+        "record",
+        "metrics",
+        "palette",
+        "journal",
+        "ledger",
+        "rounds",
+        "config",
+        "wording",
+    },
     {"tap", "load", "endpoint", "aws"},
     {"analysis"},
     {"run", "report"},

@@ -9,8 +9,9 @@ from typing import Final
 from benchmark import metrics, wording
 from benchmark.analysis import intervals
 from benchmark.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
-from benchmark.config import FEWEST_ROUNDS, Config, Load, Rounds
+from benchmark.config import Config, Load
 from benchmark.record import Record
+from benchmark.rounds import FEWEST_ROUNDS, Rounds
 
 # Answers whose lengths differ by more than this are compared per token, not as a whole.
 _LENGTH_TOLERANCE: Final = 0.05

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
 from benchmark.analysis.intervals import Interval
-from benchmark.config import FEWEST_ROUNDS
+from benchmark.rounds import FEWEST_ROUNDS
 
 ALPHA: Final = 0.05
 """The chance of an error that a report allows itself: 1 - 0.05 is its 95 %."""

@@ -15,8 +15,8 @@ from benchmark.analysis import claims, units
 from benchmark.analysis.claims import Question
 from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
 from benchmark.analysis.units import Unit
-from benchmark.config import FEWEST_ROUNDS
 from benchmark.record import Record
+from benchmark.rounds import FEWEST_ROUNDS
 
 _Value = TypeVar("_Value")
 

@@ -18,8 +18,9 @@ from benchmark.analysis import claims
 from benchmark.analysis.claims import Contrast, Question
 from benchmark.analysis.estimate import ALPHA
 from benchmark.analysis.summary import TOLERATED_FAILURES
-from benchmark.config import Config, Load, Rounds
+from benchmark.config import Config, Load
 from benchmark.record import Record
+from benchmark.rounds import Rounds
 
 # From one look to the next. Closer looks spend more alpha; looks further apart measure longer than
 # they need to.

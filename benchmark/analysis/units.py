@@ -13,8 +13,8 @@ from itertools import pairwise
 from typing import Final
 
 from benchmark import metrics
-from benchmark.config import FEWEST_ROUNDS
 from benchmark.record import Record
+from benchmark.rounds import FEWEST_ROUNDS
 
 # More blocks would leave their ends, which share a wave with the next block, a larger part of them.
 _BLOCKS: Final = 10

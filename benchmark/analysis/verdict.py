@@ -10,7 +10,7 @@ from benchmark.analysis import intervals
 from benchmark.analysis.claims import SLIGHT, Family
 from benchmark.analysis.estimate import Estimate
 from benchmark.analysis.summary import Answer, Cell, Claim, Finding, Verdict
-from benchmark.config import FEWEST_ROUNDS
+from benchmark.rounds import FEWEST_ROUNDS
 
 # Below this a difference can be real and still change nobody's decision.
 MARGIN: Final = 0.05

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from benchmark import config
-from benchmark.config import NAME, Rounds
+from benchmark.config import NAME
+from benchmark.rounds import Rounds
 
 HALF_WIDTH: Final = 0.05
 """How far an interval of a range of rounds may reach from its estimate, unless told otherwise."""

@@ -31,11 +31,12 @@ from benchmark.commands.arguments import (
     rounds,
     temperature,
 )
-from benchmark.config import MINIMUM_INPUT_TOKENS, Config, Load, Rounds, TestCase, Variant
+from benchmark.config import MINIMUM_INPUT_TOKENS, Config, Load, TestCase, Variant
 from benchmark.endpoint import health
 from benchmark.errors import ConfigError, EndpointError
 from benchmark.load import cases
 from benchmark.names import LEDGER
+from benchmark.rounds import Rounds
 from benchmark.run.run import Patience
 
 _REQUESTS: Final = 4

@@ -12,11 +12,12 @@ from markupsafe import Markup
 
 from benchmark import metrics, palette, wording
 from benchmark.analysis.crosscheck import TOLERANCE
-from benchmark.config import FEWEST_ROUNDS, Variant
+from benchmark.config import Variant
 from benchmark.names import SUMMARY
 from benchmark.report import answers, figures, results, tables, verdicts
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
+from benchmark.rounds import FEWEST_ROUNDS
 
 REPORT: Final = "report.html"
 

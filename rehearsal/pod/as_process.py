@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmark import config
-from benchmark.config import Config, Load, Rounds, Variant
+from benchmark.config import Config, Load, Variant
+from benchmark.rounds import Rounds
 from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod

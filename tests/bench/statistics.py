@@ -34,7 +34,7 @@ from typing import Final
 
 from tqdm import tqdm
 
-from benchmark.config import Rounds
+from benchmark.rounds import Rounds
 from tests.bench.percentile_bootstrap import bootstrapped
 from tests.bench.simulation import records
 from tests.bench.statements import COST, FIGURES, SPEED, TOKEN_SECONDS, TOKENS_PER_SECOND

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmark.config import Rounds
+from benchmark.rounds import Rounds
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark import config
+from benchmark.rounds import Rounds
 from charts.llmperf import benchmark_config
 from charts.names import bucket_name
 from experiment import Experiment
@@ -68,7 +69,7 @@ def test_configuration_has_every_variant_in_the_order_they_are_shown_in(each: Sy
 def test_a_range_of_rounds_is_passed_on(variation: Callable[[dict[str, Any]], Experiment]) -> None:
     rounds = {"at_least": 4, "at_most": 30, "half_width": 0.05}
     told = benchmark_config(variation({"benchmark.rounds": rounds}), "bucket")
-    assert told.load.rounds == config.Rounds.model_validate(rounds)
+    assert told.load.rounds == Rounds.model_validate(rounds)
     assert config.Config.model_validate_json(config.dump(told)) == told
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from benchmark.analysis.estimate import ALPHA
 from benchmark.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
 from benchmark.analysis.summarise import summarise
-from benchmark.config import Config, Rounds
+from benchmark.config import Config
 from benchmark.record import Record
+from benchmark.rounds import Rounds
 from tests.benchmark import generated_runs as generated
 
 CASES = (("structured", "structured", True), ("open-ended", "open-ended", True))

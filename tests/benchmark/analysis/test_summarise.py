@@ -12,9 +12,10 @@ import pytest
 from benchmark import metrics
 from benchmark.analysis.summarise import summarise, summarise_ledgers
 from benchmark.analysis.summary import Answer, Case, Comparison, Finding, Summary
-from benchmark.config import Config, Rounds
+from benchmark.config import Config
 from benchmark.ledger import read_ledger
 from benchmark.record import CANCELLED, Record
+from benchmark.rounds import Rounds
 from tests.benchmark import generated_runs as generated
 
 RUN = generated.config(requests=8, rounds=3)

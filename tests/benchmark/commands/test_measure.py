@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from benchmark.config import Config, Rounds, read
+from benchmark.config import Config, read
 from benchmark.ledger import read_ledger
 from benchmark.load.cases import HEADLINES
+from benchmark.rounds import Rounds
 from experiment import load
 from tests.benchmark.commands.processes import (
     EMPTY,
