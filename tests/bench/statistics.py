@@ -87,6 +87,7 @@ FIXED: Final = (
     World("1.0x, 1.3x and 3x", wave=0.05, speedups=MIXED),
     World(FOUND, speedups=(1.3,) * 10),
     World("just over 5 %", rounds=30, speedups=(1.051,) * 10),
+    World("1.0x and just over 5 %", speedups=(1.0,) * 5 + (1.051,) * 5, rounds=30),
     *(replace(PLAIN, rounds=rounds) for rounds in (3, 4, 8, 15, 30)),
     replace(PLAIN, concurrency=1),
     replace(PLAIN, concurrency=16, requests=16),
