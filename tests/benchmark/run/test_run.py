@@ -19,6 +19,8 @@ import pytest
 
 from benchmark import config as configuration
 from benchmark.analysis import crosscheck, stopping
+from benchmark.analysis.summarise import summarise
+from benchmark.analysis.summary import Finding
 from benchmark.config import Config, Variant
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
@@ -203,6 +205,25 @@ async def test_a_case_that_is_decided_is_measured_no_more(
     assert "[24/40] counting: has enough after 3 rounds" in said
     assert "[24/32] round 4 of at most 5: sonnets" in said
     assert said[-1] == "[32/32] comparing the answers"
+
+
+async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: Path) -> None:
+    """By the rule itself, to which the warm-up is no round."""
+    load = samples.load(rounds={"at_least": 3, "at_most": 6, "half_width": 0.3})
+    setup = Setup(tmp_path, load=load)
+    setup.base = golden(gap=0.02)
+    async with setup:
+        assert await setup.execute() == []
+        summary = summarise(setup.config(), setup.records())
+        assert summary.complete
+        assert {one.verdict.finding for case in summary.cases for _, one in case.compared} == {
+            Finding.FASTER
+        }
+        measured = Counter(r.case for r in setup.records() if r.round > 0)
+        assert measured == {case.name: 2 * (case.cells[0].expected or 0) for case in summary.cases}
+        ran = len(setup.driver.ran)
+        assert await setup.execute() == []
+        assert len(setup.driver.ran) == ran
 
 
 async def test_a_resumed_run_ends_the_same_cases(tmp_path: Path, rule: Rule) -> None:
