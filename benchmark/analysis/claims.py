@@ -153,8 +153,9 @@ def decide(
 def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
     """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979).
 
-    Whatever is true, the chance that any decided claim is wrong is at most ``alpha``. ``claims`` is
-    how many the report could make; those without a p-value cannot be decided.
+    Whatever is true, the chance that any difference is decided where there is none is at most
+    ``alpha``. ``claims`` is how many the report could make; those without a p-value cannot be
+    decided.
     """
     decided: set[_Key] = set()
     for key in sorted(p_values, key=lambda key: p_values[key]):

@@ -83,8 +83,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     add(
         "--half-width",
         type=fraction,
-        default=HALF_WIDTH,
-        help="what is precise enough, in a range of rounds: 0.05 is 5 %% either way",
+        help="what is precise enough, in a range of rounds: 0.05 is 5 %% either way; "
+        f"default: {HALF_WIDTH}",
     )
     add(
         "--input-tokens",
@@ -105,6 +105,9 @@ def main(arguments: argparse.Namespace) -> int:
     if (arguments.concurrency or 0) > (arguments.requests or math.inf):
         allowed = f"must be at most --requests, {arguments.requests}"
         raise ConfigError(f"--concurrency = {arguments.concurrency}: {allowed}")
+    if arguments.half_width is not None and arguments.rounds.fixed:
+        allowed = "needs a range of rounds, such as --rounds 4-30"
+        raise ConfigError(f"--half-width = {arguments.half_width:g}: {allowed}")
     test_cases = _test_cases(arguments)
     folder = execution.run_folder("results")
     try:
@@ -172,7 +175,7 @@ def _config(
     """The run's configuration. Raises ConfigError."""
     baseline = next(iter(endpoints))
     rounds: Rounds = arguments.rounds
-    if not rounds.fixed:
+    if arguments.half_width is not None:
         rounds = rounds.model_copy(update={"half_width": arguments.half_width})
     prompts = len(test_cases[0].prompts)
     enough = math.ceil(prompts / rounds.at_least) if prompts else _REQUESTS

@@ -251,7 +251,7 @@ def _checks(run: Results) -> Iterator[str]:
         agreeing = sum(figure.agrees for figure in figures)
         yield (
             f"Cross-check with the servers' own counters: {agreeing} of {len(figures)} figures "
-            f"agree within {TOLERANCE:.0%}."
+            f"agree within {100 * TOLERANCE:g} %."
         )
     apart = [found for found in run.divergences if found.first is not None]
     if run.divergences:

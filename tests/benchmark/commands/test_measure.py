@@ -261,6 +261,10 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         ),
         (["a=http://h", "--rounds", "2-9"], "--rounds: '2-9': at_least: must be at least 3, the"),
         (["a=http://h", "--rounds", "9-4"], "'9-4': at_least: must be at most 4, which is at_most"),
+        (
+            ["a=http://h", "--half-width", "0.1"],
+            "--half-width = 0.1: needs a range of rounds, such as --rounds 4-30",
+        ),
         (["a=http://h", "--half-width", "5"], "'5': must be a number between 0 and 1"),
         (["a=http://h", "--input-tokens", "40"], "must be a whole number of at least 41"),
         (["a=http://h", "--temperature", "nan"], "'nan': must be a number of at least 0"),
