@@ -79,6 +79,33 @@ class Variant(_Model):
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
 
 
+class PromptSource(_Model):
+    """Where the prompts of a test case come from: a known set, or a file. Exactly one of them."""
+
+    known: Text | None = Field(
+        None, description="A set that benchmark.load.sets knows, such as humaneval."
+    )
+    file: Text | None = Field(
+        None, description="The user's own, beside the configuration; read by benchmark.prompt."
+    )
+    digest: Text | None = Field(None, description="SHA-256 of the file, in hexadecimal digits.")
+    classes: tuple[Text, ...] = Field((), description="Only prompts of these classes; empty: all.")
+    limit: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="At most so many, drawn by a fixed seed; None: all."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> PromptSource:
+        if (self.known is None) == (self.file is None):
+            raise ValueError("needs either known or file")
+        return self
+
+    def __str__(self) -> str:
+        some = f" ({', '.join(self.classes)})" if self.classes else ""
+        most = f", {self.limit} of them" if self.limit else ""
+        return f"{self.known or self.file}{some}{most}"
+
+
 class TestCase(_Model):
     """Prompts of one kind to compare the variants on."""
 
@@ -86,49 +113,115 @@ class TestCase(_Model):
 
     name: Name
     line: Text | None = Field(
-        description="The line that the prompt repeats; None for llmperf's own text or prompts."
+        None,
+        description="The line that the prompt repeats; None for llmperf's text, and with prompts.",
     )
-    structure: Structure
+    structure: Structure | None = Field(
+        None, description="None with prompts: these have classes of their own."
+    )
     headline: bool = Field(False, description="Drawn in the report's latency figures.")
-    prompts: tuple[Text, ...] = Field(
-        (),
-        description="Sent as they are, in turn over the rounds, in place of one made of the line.",
-        exclude_if=lambda prompts: not prompts,
+    prompts: PromptSource | None = Field(
+        None,
+        description="Prompts that are sent as they are, in turn over the rounds.",
+        exclude_if=lambda prompts: prompts is None,
     )
 
     @property
     def source(self) -> str:
         """What its prompts are made of, in words."""
         if self.prompts:
-            return f"{len(self.prompts)} of a file, sent as they are"
+            return str(self.prompts)
         return "llmperf's own text (Shakespeare's sonnets)" if self.line is None else self.line
 
 
 class LoadPoint(_Model):
-    """How hard the variants are driven."""
+    """How hard the variants are driven: by so many requests at once, or by so many a second."""
 
-    concurrency: Annotated[int, Field(ge=1, description="Requests in flight: a closed loop.")]
+    concurrency: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Requests in flight: a closed loop.",
+        exclude_if=lambda value: value is None,
+    )
+    rate: Annotated[float, Field(gt=0)] | None = Field(
+        None,
+        description="Requests a second, at the times of a Poisson process: an open loop.",
+        exclude_if=lambda value: value is None,
+    )
+    requests: Annotated[int, Field(ge=1)] = Field(
+        description="For each test case and variant, in each round."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> LoadPoint:
+        if (self.concurrency is None) == (self.rate is None):
+            raise ValueError("needs either concurrency or rate")
+        return self
+
+    @property
+    def name(self) -> str:
+        """``concurrency-4`` or ``rate-0.5``: a folder, a CloudWatch dimension, a ledger's field."""
+        if self.rate is None:
+            return f"concurrency-{self.concurrency}"
+        return f"rate-{self.rate:g}"
+
+    @property
+    def open(self) -> bool:
+        """Whether requests are sent at their times, however many are in flight."""
+        return self.rate is not None
+
+    def __str__(self) -> str:
+        """In words, to stand after "at"."""
+        if self.rate is None:
+            return f"concurrency {self.concurrency}"
+        return f"{self.rate:g} request{'' if self.rate == 1 else 's'} a second"
 
 
 class Load(_Model):
-    """The load in llmperf's terms: closed-loop, ``requests`` per test case, round and variant."""
+    """What is asked of the variants, and how hard. Token counts are in llmperf's terms."""
 
     mean_input_tokens: Annotated[int, Field(ge=MINIMUM_INPUT_TOKENS)]
     stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
     mean_output_tokens: Annotated[int, Field(ge=2)]
     stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
-    concurrency: Annotated[int, Field(ge=1)]
-    requests: Annotated[int, Field(ge=1)]
+    points: Annotated[tuple[LoadPoint, ...], Field(min_length=1)]
     rounds: Rounds
-    timeout_seconds: Annotated[int, Field(ge=1, description="For one test case and round.")]
+    timeout_seconds: Annotated[
+        int, Field(ge=1, description="For one test case at one load point in one round.")
+    ]
     sampling: Mapping[str, Any] = Field(
         default_factory=dict, description="Sent with each request as it is."
     )
 
-    @property
-    def point(self) -> LoadPoint:
-        """The load point that everything is measured at."""
-        return LoadPoint(concurrency=self.concurrency)
+    @model_validator(mode="before")
+    @classmethod
+    def _from_earlier(cls, data: Any) -> Any:
+        """Configurations from before there were load points have one concurrency."""
+        if not isinstance(data, Mapping) or "concurrency" not in data:
+            return data
+        point = {key: data[key] for key in ("concurrency", "requests") if key in data}
+        return {key: data[key] for key in data if key not in point} | {"points": [point]}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Load:
+        counts = Counter(point.name for point in self.points)
+        if repeated := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(f"points: {', '.join(repeated)} is duplicated")
+        return self
+
+    def point(self, name: str) -> LoadPoint:
+        """The load point of that name; the first, for the empty name of earlier ledgers.
+
+        Raises KeyError.
+        """
+        return {point.name: point for point in self.points}[name] if name else self.points[0]
+
+
+class Objectives(_Model):
+    """What a service promises its users: service-level objectives, in milliseconds."""
+
+    ttft_p90_ms: Annotated[float, Field(gt=0)] | None = None
+    tpot_p90_ms: Annotated[float, Field(gt=0)] | None = None
+    e2e_p90_ms: Annotated[float, Field(gt=0)] | None = None
 
 
 class Cost(_Model):
@@ -170,6 +263,10 @@ class Config(_Model):
     bucket: Text | None = Field(None, description="Takes the results; None keeps them here.")
     load: Load
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
+    objectives: Objectives | None = Field(None, description="None where there are none.")
+    keep_answers: bool = Field(
+        False, description="Whether the texts of answers are kept, and not only their digests."
+    )
     cost: Cost | None = Field(None, description="None where no price is known.")
     settings: Mapping[str, str] = Field(
         default_factory=dict, description="What else the report prints about the experiment."

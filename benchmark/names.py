@@ -15,6 +15,16 @@ NAMESPACE: Final = "Qwen/LLMPerf"
 EXPERIMENT_DIMENSION: Final = "Experiment"
 VARIANT_DIMENSION: Final = "Variant"
 TEST_CASE_DIMENSION: Final = "TestCase"
+LOAD_DIMENSION: Final = "Load"
+"""Its value is a load point's name. It is there where an experiment has several load points."""
+
+# A client tells the tap by these headers what the ledger should know. The tap does not pass them.
+PROMPT_HEADER: Final = "X-Benchmark-Prompt"
+"""The name of the prompt, percent-encoded."""
+CLASS_HEADER: Final = "X-Benchmark-Class"
+"""The prompt's class, percent-encoded."""
+DUE_HEADER: Final = "X-Benchmark-Due"
+"""When the request was to be sent, in Unix seconds."""
 
 
 WARM_UP: Final = 0
@@ -24,18 +34,22 @@ WARM_UP: Final = 0
 CONFIG: Final = "config.json"
 LEDGER: Final = "ledger.jsonl"
 LLMPERF: Final = "llmperf"
+PROMPTS: Final = "prompts.json"
+ANSWERS: Final = "answers.jsonl"
 SUMMARY: Final = "summary.json"
 
 RESULTS_PREFIX: Final = "results/"
 
 
-def load_results(case: str, variant: str, round: int, attempt: int = 1) -> str:
+def load_results(case: str, variant: str, round: int, attempt: int = 1, load: str = "") -> str:
     """The folder, in a run's folder, for the load generator's own files.
 
     Each attempt has its own: what one leaves is neither overwritten nor taken for another's.
+    ``load`` is the name of the load point, empty as it is in the ledger.
     """
     repeated = "" if attempt == 1 else f"-attempt-{attempt}"
-    return f"{LLMPERF}/{case}/{variant}/round-{round}{repeated}"
+    at = f"{load}/" if load else ""
+    return f"{LLMPERF}/{case}/{at}{variant}/round-{round}{repeated}"
 
 
 def results_key(run_id: str, name: str) -> str:

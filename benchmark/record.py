@@ -37,6 +37,15 @@ class Record:
     end: float
     attempt: int = 1
     """In ledgers from before attempts were counted, each is the first."""
+    load: str = ""
+    """The name of the load point; empty in ledgers from before there were several, and where no
+    configuration names one."""
+    prompt: str = ""
+    """The name of the prompt in its set; empty where prompts have no names."""
+    prompt_class: str = ""
+    """The class that the set gives that prompt; empty where it gives none."""
+    due: float | None = None
+    """When it was to be sent, in Unix seconds; None in a closed loop, which has no schedule."""
 
     @property
     def succeeded(self) -> bool:

@@ -12,8 +12,9 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from benchmark.analysis.intervals import Interval
-from benchmark.config import LoadPoint
+from benchmark.config import LoadPoint, Objectives
 from benchmark.metrics import Metric
+from benchmark.prompt import UsedSet
 
 # Beyond half, the median over all requests is itself a failed one.
 TOLERATED_FAILURES: Final = 0.5
@@ -116,6 +117,29 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Goodput:
+    """How many requests met all objectives at once. A failed request meets none."""
+
+    share: float
+    """0 to 1, of all requests of the cell."""
+    interval: tuple[float, float] | None
+    """95 %, with the round as the unit, or the prompt; None where there are too few."""
+    met: bool
+    """Whether each objective's percentile keeps its limit."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How an open loop kept its times. All in seconds after the intended time."""
+
+    p50: float
+    p99: float
+    worst: float
+    lagging: bool
+    """Whether the load was another than it says: the cell's figures are then of that other load."""
+
+
+@dataclass(frozen=True)
 class Cell:
     """One variant under one test case at one load point. None stands for what is not known."""
 
@@ -142,6 +166,14 @@ class Cell:
     usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
     """None unless the server counted the tokens of each chunk."""
+    in_flight: float | None = None
+    """Requests in flight, on average over the time in which there was any."""
+    goodput: Goodput | None = None
+    """None without objectives."""
+    schedule: Schedule | None = None
+    """None in a closed loop."""
+    queued: bool = False
+    """Whether the load is more than the batch takes, so that a queue is measured."""
     comparison: Comparison | None = None
     """None for a baseline."""
 
@@ -166,24 +198,134 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Crossover:
+    """The load at which a ratio to the baseline falls below 1, in requests at once or a second."""
+
+    point: float | None
+    """Interpolated between two load points; None where the ratio does not cross 1 among them."""
+    better_up_to: float | None
+    """The highest load at which it is better, and at all below; None where that is none."""
+    worse_from: float | None
+    """The lowest load at which it is worse, and at all above; None where that is none."""
+
+    @property
+    def found(self) -> bool:
+        """Whether it is better at low loads and worse at high ones. The load at which it turns is
+        then between ``better_up_to`` and ``worse_from``, a 95 % interval."""
+        return self.better_up_to is not None and self.worse_from is not None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A variant against its baseline, over the loads of one kind at which a test case ran."""
+
+    variant: str
+    baseline: str
+    open: bool
+    """Whether its loads are requests a second; otherwise they are requests at once."""
+    loads: tuple[LoadPoint, ...]
+    """Lowest first. Those without a verdict are in it, too."""
+    speed: Crossover
+    cost: Crossover
+    sentence: str
+
+
+@dataclass(frozen=True)
+class OfClass:
+    """The speed-up over the prompts of one class."""
+
+    name: str
+    prompts: int
+    speed: Interval | None
+    """None where there are too few prompts."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A variant against its baseline, prompt by prompt, at one load point."""
+
+    variant: str
+    baseline: str
+    load: LoadPoint | None
+    prompts: tuple[tuple[str, str, float], ...]
+    """Name, class and speed-up of each prompt that both sides answered, slowest first."""
+    classes: tuple[OfClass, ...]
+    sentence: str
+    """Half of your prompts gain over ..., a tenth lose."""
+
+
+@dataclass(frozen=True)
+class Correctness:
+    """How often the answers of a variant and of its baseline pass one check."""
+
+    test_case: str
+    variant: str
+    baseline: str
+    check: str
+    """In words that stand after "of the": tool calls, JSON answers, programs, GSM8K answers."""
+    prompts: int
+    """That both sides answered, and whose answers could be checked."""
+    rate: float
+    rate_interval: tuple[float, float]
+    baseline_rate: float
+    baseline_interval: tuple[float, float]
+    difference: float
+    """Of the rates, the variant's less the baseline's, prompt by prompt: below 0 it is worse."""
+    difference_interval: tuple[float, float]
+    worse: bool
+    """Whether it is worse by more than chance, among all checks of the report."""
+    only_baseline: tuple[str, ...]
+    """Names of prompts that only the baseline answered rightly: some of them."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Sameness:
+    """How often a variant gives its baseline's answer, and where the others part from it."""
+
+    test_case: str
+    variant: str
+    baseline: str
+    answers: int
+    same: int
+    parts_at: float | None
+    """The median number of the first word that differs; None where none does."""
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Case:
-    """One test case: a cell for each variant, in the order of the variants."""
+    """One test case: a cell for each load point and variant, in their orders."""
 
     name: str
     structure: str
-    """Empty where it is not known."""
+    """Empty where it is not known, and for a set of prompts, which has classes of its own."""
     headline: bool
     cells: tuple[Cell, ...]
     notes: tuple[str, ...]
+    ladders: tuple[Ladder, ...] = ()
+    """One for each compared variant and kind of load that has several load points."""
+    spreads: tuple[Spread, ...] = ()
+    """One for each compared variant and load point, where prompts have names."""
 
     @property
     def compared(self) -> tuple[tuple[Cell, Comparison], ...]:
         """The cells that are compared with another, each with its comparison."""
         return tuple((cell, cell.comparison) for cell in self.cells if cell.comparison)
 
-    def cell(self, variant: str) -> Cell:
-        """The cell of one variant. Raises KeyError."""
-        return {cell.variant: cell for cell in self.cells}[variant]
+    @property
+    def loads(self) -> tuple[LoadPoint | None, ...]:
+        """The load points, in their order; a single None where nobody knows them."""
+        return tuple(dict.fromkeys(cell.load for cell in self.cells))
+
+    def at(self, load: LoadPoint | None) -> tuple[Cell, ...]:
+        """The cells of one load point, in the order of the variants."""
+        return tuple(cell for cell in self.cells if cell.load == load)
+
+    def cell(self, variant: str, load: LoadPoint | None = None) -> Cell:
+        """The cell of one variant, at the first load point unless one is named. Raises KeyError."""
+        cells = self.cells if load is None else self.at(load)
+        return {cell.variant: cell for cell in reversed(cells)}[variant]
 
 
 @dataclass(frozen=True)
@@ -191,6 +333,7 @@ class Overall:
     """A variant against its baseline over the test cases of a class."""
 
     structure: str
+    load: LoadPoint | None
     variant: str
     baseline: str
     cases: int
@@ -222,7 +365,9 @@ class Summary:
     run: str | None
     experiment: str | None
     model: str | None
-    load: LoadPoint | None
+    loads: tuple[LoadPoint, ...]
+    """In their order; empty where nobody knows them."""
+    objectives: Objectives | None
     started: float | None
     ended: float | None
     cost_denominator: str | None
@@ -230,6 +375,10 @@ class Summary:
     cases: tuple[Case, ...]
     overall: tuple[Overall, ...]
     drifts: tuple[Drift, ...]
+    correctness: tuple[Correctness, ...]
+    sameness: tuple[Sameness, ...]
+    sets: tuple[UsedSet, ...]
+    """Where the prompts of test cases come from, and which of them were not sent."""
     rehearsal: bool
     """Whether something stood in for the services."""
     notes: tuple[str, ...]
