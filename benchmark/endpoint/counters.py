@@ -114,6 +114,8 @@ class Count:
     variant: str
     requests: tuple[str, ...]
     counters: Counters
+    load: str = ""
+    """The name of the load point; empty in earlier files."""
 
 
 _COUNT: Final = TypeAdapter(Count)
