@@ -115,7 +115,7 @@ class Count:
     requests: tuple[str, ...]
     counters: Counters
     load: str = ""
-    """The name of the load point; empty in earlier files."""
+    """The name of the load point, as in the ledger."""
 
 
 _COUNT: Final = TypeAdapter(Count)
