@@ -68,6 +68,8 @@ class Driver:
         scratch = self.scratch / "-".join(results.parts[-4:-1])
         try:
             results.mkdir(parents=True, exist_ok=True)
+            if answers is not None:
+                answers.unlink(missing_ok=True)  # an earlier turn's are not this one's
             if self.installation is None or prompts or point.concurrency is None:
                 name = builtin.OPEN if point.open else builtin.CLOSED
                 command = _builtin(scratch, case, prompts, answers)
