@@ -37,7 +37,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "benchmark.report.terminal",
         "benchmark.load.llmperf",
         # It trains its models on the prompts that the driver will send.
-        "benchmark.load.builtin",
+        "benchmark.load.texts",
     },
     "control_plane": frozenset({"rehearsal.process"}),
     "scripts": frozenset({"experiment"}),
