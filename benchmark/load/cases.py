@@ -95,6 +95,9 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 def _case(where: str, line: str) -> TestCase:
     try:
-        return TestCase.model_validate_json(line)
+        case = TestCase.model_validate_json(line)
     except ValidationError as error:
         raise ConfigError(f"{where}: {next(config.lines(error))}") from None
+    if case.prompts is None and case.structure is None:
+        raise ConfigError(f"{where}: structure: must be {' or '.join(Structure)}")
+    return case
