@@ -159,11 +159,14 @@ def parse(content: bytes, file: str) -> tuple[Prompt, ...]:
     found = {number: read(line, number) for number, line in lines.items()}
     prompts = {number: one for number, one in found.items() if isinstance(one, Prompt)}
     problems = [
-        (number, one) for number, many in found.items() if number not in prompts for one in many
+        (number, problem)
+        for number, one in found.items()
+        if not isinstance(one, Prompt)
+        for problem in one
     ]
     problems += _name_twice(prompts)
     if problems:
-        said = [f"{file}:{number}: {problem}" for number, problem in sorted(problems)]
+        said = [f"{file}:{number}: {_one_line(problem)}" for number, problem in sorted(problems)]
         if len(said) > MOST_SHOWN:
             said[MOST_SHOWN:] = [f"{file}: and {len(said) - MOST_SHOWN} more"]
         raise ConfigError("\n".join(said))
@@ -312,3 +315,8 @@ def _shown(value: Any) -> str:
     """``value`` as JSON, short enough for one line."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _one_line(text: str) -> str:
+    """The same with what a terminal would not show as it is, such as ends of lines, by number."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -24,10 +24,11 @@ def mixed(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
         by_class[prompt.prompt_class].append(prompt)
     placed: list[tuple[float, str, Prompt]] = []
     for name, members in by_class.items():
+        # random() is the one method whose values stay the same over versions of Python.
         chance = random.Random(f"{_SEED}: {name}")
-        chance.shuffle(members)
+        shuffled = sorted(members, key=lambda _: chance.random())
         placed += [
             ((number + chance.random()) / len(members), prompt.name, prompt)
-            for number, prompt in enumerate(members)
+            for number, prompt in enumerate(shuffled)
         ]
     return tuple(prompt for _, _, prompt in sorted(placed, key=lambda one: one[:2]))
