@@ -25,7 +25,8 @@ from charts.pods import (
     quantities,
     run_id,
 )
-from experiment.schema import Benchmark, Experiment, Model, TestCase
+from experiment.measurement import Benchmark, TestCase
+from experiment.schema import Experiment, Model
 from experiment.variants import Variant, services
 
 CONFIG_PATH = "/etc/benchmark"

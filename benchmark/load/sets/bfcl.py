@@ -75,4 +75,5 @@ BFCL: Final = KnownSet(
     licence="Apache-2.0",
     classes=_CLASSES,
     read=_prompts,
+    tools=True,
 )

@@ -36,6 +36,8 @@ class KnownSet:
     """Each class and how many prompts it has in the pinned version."""
     read: Callable[[Callable[[str], Path]], Iterable[Prompt]]
     """Its prompts, from a function that gives the place of a file of the package."""
+    tools: bool = False
+    """Whether its answers are calls of tools, which a server must be told to expect."""
 
     def load(self) -> tuple[tuple[Prompt, ...], str]:
         """All its prompts and its title with the package's version. Raises ConfigError."""
