@@ -175,8 +175,8 @@ def _objectives(experiment: Experiment) -> Refusals:
         yield Refusal(
             "benchmark.objectives.e2e_p90_ms",
             given.e2e_p90_ms,
-            f"must be more than ttft_p90_ms, {given.ttft_p90_ms:g}: no answer ends before its "
-            "first token",
+            f"must be more than ttft_p90_ms, {given.ttft_p90_ms:g}: no answer ends before it "
+            "begins",
         )
 
 

@@ -134,7 +134,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _one_source: (),
     _fields_fit_source: (_one_source,),
     _names: (),
-    _headlines: (_one_source,),
+    _headlines: (_fields_fit_source,),
     _known: (_one_source,),
     _classes: (_fields_fit_source, _known),
     _size: (),
