@@ -81,7 +81,7 @@ def golden_endpoints(
 def scheduled_time(variant: Variant, structure: Structure) -> float:
     """Expected time per output token in seconds, at the article's speed."""
     decoding = _decoding(variant, speed=1)
-    return decoding.step_seconds / decoding.tokens_per_step(ACCEPTANCE[structure])
+    return decoding.time_per_token(ACCEPTANCE[structure])
 
 
 def acceptance(experiment: Experiment) -> dict[str, float]:
@@ -126,4 +126,4 @@ def _command(variant: Variant, speed: float) -> list[str]:
         "otherwise": ACCEPTANCE[Structure.OPEN_ENDED],
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
-    return [sys.executable, "-m", "rehearsal.golden.server", *arguments]
+    return [sys.executable, "-m", "rehearsal.golden", *arguments]
