@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -222,6 +223,15 @@ class Objectives(_Model):
     ttft_p90_ms: Annotated[float, Field(gt=0)] | None = None
     tpot_p90_ms: Annotated[float, Field(gt=0)] | None = None
     e2e_p90_ms: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Objectives:
+        if (self.e2e_p90_ms or math.inf) <= (self.ttft_p90_ms or 0):
+            raise ValueError(
+                f"e2e_p90_ms must be more than ttft_p90_ms, {self.ttft_p90_ms:g}: no answer ends "
+                "before its first token"
+            )
+        return self
 
 
 class Cost(_Model):

@@ -23,14 +23,18 @@ def read_ledger(path: Path) -> list[Record]:
 
 
 def last_attempts(records: Iterable[Record]) -> list[Record]:
-    """The records of the last attempt at each test case in each round of each run.
+    """The records of the last attempt at each turn of each run.
 
-    An attempt measures all variants at once. So a repeated attempt takes the place of what the one
-    before it measured of any variant.
+    A turn is a test case at a load point in a round. An attempt measures all variants at once. So a
+    repeated attempt takes the place of what the one before it measured of any variant.
     """
     records = list(records)
-    last: dict[tuple[str, int, str], int] = {}
+    last: dict[tuple[str, int, str, str], int] = {}
     for record in records:
-        key = record.run, record.round, record.case
+        key = _turn(record)
         last[key] = max(record.attempt, last.get(key, 0))
-    return [r for r in records if r.attempt == last[r.run, r.round, r.case]]
+    return [record for record in records if record.attempt == last[_turn(record)]]
+
+
+def _turn(record: Record) -> tuple[str, int, str, str]:
+    return record.run, record.round, record.case, record.load

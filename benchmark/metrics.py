@@ -146,6 +146,12 @@ def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> flo
     return tokens / time if time > 0 and tokens > 0 else None
 
 
+def elapsed_time(records: Iterable[Record]) -> float:
+    """The time, in seconds, from the first request's sending to the end of the last answer."""
+    times = [(record.sent, record.sent + record.end) for record in records]
+    return max(end for _, end in times) - min(sent for sent, _ in times) if times else 0.0
+
+
 def occupied_time(records: Iterable[Record]) -> float:
     """The time, in seconds, in which at least one request was in flight."""
     time, until = 0.0, float("-inf")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from benchmark import metrics, wording
 from benchmark.analysis import intervals
+from benchmark.analysis.keys import Place
 from benchmark.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
-from benchmark.config import Config, Load
+from benchmark.config import Config, LoadPoint
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS, Rounds
 
@@ -17,35 +18,64 @@ from benchmark.rounds import FEWEST_ROUNDS, Rounds
 _LENGTH_TOLERANCE: Final = 0.05
 
 
-def of_case(load: Load | None, cells: Sequence[Cell]) -> Iterator[str]:
-    """The notes on one test case, a sentence each. ``load``: None where it is not known.
+class _Remark(NamedTuple):
+    """What is to be known of a cell, or of a place where ``about`` names no variant."""
 
-    What a verdict says itself is no note: which requests are missing, for one.
+    about: str
+    load: LoadPoint | None
+    text: str
+
+
+def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
+    """The notes on one test case, a sentence each. ``known``: whether there is a configuration.
+
+    What a verdict says itself is no note: which requests are missing, for one. What is true at
+    several load points is said once.
     """
+    loads = dict.fromkeys(cell.load for cell in cells)
+    found: dict[tuple[str, str], list[LoadPoint | None]] = {}
+    for load in loads:
+        for remark in _remarks([cell for cell in cells if cell.load == load], known=known):
+            found.setdefault((remark.about, remark.text), []).append(remark.load)
+    for (about, text), places in found.items():
+        where = "" if len(places) == len(loads) else f"at {' and at '.join(map(str, places))}"
+        if about:
+            yield f"{' '.join(filter(None, (about, where)))}: {text}"
+        else:
+            yield f"{where[:1].upper()}{where[1:]}, {text}" if where else text
+
+
+def _remarks(cells: Sequence[Cell], *, known: bool) -> Iterator[_Remark]:
+    """On the cells of one load point."""
     by_variant = {cell.variant: cell for cell in cells}
     for cell in cells:
-        if load is not None:
-            yield from _on_amount(load, cell)
-        yield from _on_answers(cell)
-        yield from _on_units(cell)
+        yield from (_Remark(cell.variant, cell.load, text) for text in _on_cell(cell, known=known))
     for cell in cells:
         if cell.comparison is not None:
-            yield from _on_lengths(by_variant[cell.comparison.baseline], cell)
+            baseline = by_variant[cell.comparison.baseline]
+            yield from (_Remark("", cell.load, text) for text in _on_lengths(baseline, cell))
     for cell in cells:
         # Without a configuration nobody knows whether a variant speculates.
-        if load and cell.comparison and cell.steps is not None and cell.steps.mean <= 1:
-            yield (
-                f"{cell.variant}: no step yielded more than one token, as if speculation were off."
-            )
+        if known and cell.comparison and cell.steps is not None and cell.steps.mean <= 1:
+            text = "no step yielded more than one token, as if speculation were off."
+            yield _Remark(cell.variant, cell.load, text)
+
+
+def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
+    if known:
+        yield from _on_amount(cell)
+    yield from _on_queue(cell)
+    yield from _on_answers(cell)
+    yield from _on_units(cell)
 
 
 def of_run(
-    config: Config, summary: Summary, rounds: Mapping[str, int], strangers: Sequence[str]
+    config: Config, summary: Summary, rounds: Mapping[Place, int], strangers: Sequence[Place]
 ) -> Iterator[str]:
     """The notes on a whole run.
 
-    ``rounds``: the last one of each test case. ``strangers`` are test cases that only the ledger
-    names.
+    ``rounds``: the last one of each test case at each load point. ``strangers`` are those that only
+    the ledger names.
     """
     if config.stand_in is not None:
         yield (
@@ -53,7 +83,8 @@ def of_run(
             "Times, speed-ups and costs are theirs and say nothing about Trainium."
         )
     for variant in config.variants:
-        if all(case.cell(variant.name).requests == 0 for case in summary.cases):
+        own = (cell for case in summary.cases for cell in case.cells)
+        if all(cell.requests == 0 for cell in own if cell.variant == variant.name):
             yield f"{variant.name} was not measured at all: the ledger has no request of it."
     unfinished = [
         case.name for case in summary.cases if not all(cell.complete for cell in case.cells)
@@ -65,9 +96,7 @@ def of_run(
     elif not config.load.rounds.fixed:
         yield from _on_stopping(config.load.rounds, summary.cases, rounds)
     yield from _on_drift(summary.drifts)
-    if strangers:
-        names = ", ".join(strangers)
-        yield f"Test cases left out because the configuration does not name them: {names}."
+    yield from _on_strangers({case.name for case in config.test_cases}, strangers)
 
 
 def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
@@ -88,8 +117,17 @@ def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
     )
 
 
+def _on_strangers(cases: Collection[str], strangers: Iterable[Place]) -> Iterator[str]:
+    others = {case for case, _ in strangers} - {*cases}
+    loads = {load for case, load in strangers if case in cases}
+    for what, names in (("Test cases", others), ("Load points", loads)):
+        if names:
+            listed = ", ".join(sorted(names))
+            yield f"{what} left out because the configuration does not name them: {listed}."
+
+
 def _on_stopping(
-    planned: Rounds, cases: Sequence[Case], rounds: Mapping[str, int]
+    planned: Rounds, cases: Sequence[Case], rounds: Mapping[Place, int]
 ) -> Iterator[str]:
     fewest, most = min(rounds.values()), max(rounds.values())
     saved = 1 - sum(rounds.values()) / (len(rounds) * planned.at_most)
@@ -100,7 +138,12 @@ def _on_stopping(
             f"case needed; {100 * saved:.0f} % of the measurements were saved."
         )
     width = planned.half_width or 0
-    lacking = [case.name for case in cases if any(_vague(claim, width) for claim in _claims(case))]
+    lacking = [
+        case.name if len(case.loads) == 1 else f"{case.name} at {load}"
+        for case in cases
+        for load in case.loads
+        if any(_vague(claim, width) for cell in case.at(load) for claim in _claims(cell))
+    ]
     if lacking:
         yield (
             f"After {planned.at_most} rounds some answers are neither decided nor within "
@@ -108,9 +151,9 @@ def _on_stopping(
         )
 
 
-def _claims(case: Case) -> Iterator[Claim]:
-    for _, comparison in case.compared:
-        yield from (one for one in (comparison.speed, comparison.cost) if one is not None)
+def _claims(cell: Cell) -> Iterator[Claim]:
+    if found := cell.comparison:
+        yield from (one for one in (found.speed, found.cost) if one is not None)
 
 
 def _vague(claim: Claim, half_width: float) -> bool:
@@ -137,22 +180,32 @@ def _on_drift(drifts: Sequence[Drift]) -> Iterator[str]:
             )
 
 
-def _on_amount(load: Load, cell: Cell) -> Iterator[str]:
-    expected = cell.expected or 0
+def _on_amount(cell: Cell) -> Iterator[str]:
+    if cell.load is None or cell.expected is None:
+        return
     # llmperf keeps its concurrency up until it has all answers; what is in flight then ends too.
-    overshoot = expected // load.requests * (load.concurrency - 1)
-    if cell.requests > expected + overshoot:
+    in_round = cell.load.requests + (cell.load.concurrency or 1) - 1
+    if cell.requests > cell.expected // cell.load.requests * in_round:
         yield (
-            f"{cell.variant}: {cell.requests} requests were recorded instead of {expected}, "
+            f"{cell.requests} requests were recorded instead of {cell.expected}, "
             "because requests that ended before an interruption count too."
+        )
+
+
+def _on_queue(cell: Cell) -> Iterator[str]:
+    if cell.queued:
+        yield (
+            "more requests are in flight than its batch takes. The others wait, and their waiting "
+            "is in the time to first token and in the end-to-end latency."
         )
 
 
 def _on_units(cell: Cell) -> Iterator[str]:
     found = cell.comparison
-    if found and found.speed and not found.cost and cell.tokens_per_second:
+    closed = not (cell.load and cell.load.open)
+    if closed and found and found.speed and not found.cost and cell.tokens_per_second:
         yield (
-            f"{cell.variant}: there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
+            f"there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
             "of blocks of time in them. What differs from round to round is not in it."
         )
 
@@ -160,14 +213,11 @@ def _on_units(cell: Cell) -> Iterator[str]:
 def _on_answers(cell: Cell) -> Iterator[str]:
     if cell.errors > 0:
         yield (
-            f"{cell.variant}: {cell.errors} of {cell.requests} requests failed, "
+            f"{cell.errors} of {cell.requests} requests failed, "
             f"most often with: {(cell.most_frequent_error or '').rstrip('.')}."
         )
     if cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
-        yield (
-            f"{cell.variant}: the server gave no token count per chunk, "
-            "so the first chunk counts as one token."
-        )
+        yield ("the server gave no token count per chunk, so the first chunk counts as one token.")
 
 
 def _on_lengths(baseline: Cell, cell: Cell) -> Iterator[str]:

@@ -12,44 +12,49 @@ from benchmark import metrics
 from benchmark.analysis import claims, stopping, units
 from benchmark.analysis.estimate import Estimate
 from benchmark.analysis.intervals import Interval
+from benchmark.analysis.keys import CellKey
 from benchmark.analysis.summary import Cell, Percentiles, Steps
-from benchmark.config import Cost, Load
+from benchmark.config import Cost, LoadPoint
 from benchmark.record import Record
 
 _ERROR_WIDTH: Final = 80
 
 
 def cell(
-    case: str,
-    variant: str,
+    key: CellKey,
     records: Sequence[Record],
     *,
     alpha: float,
-    load: Load | None = None,
+    point: LoadPoint | None = None,
+    batch: int | None = None,
     cost: Cost | None = None,
     rounds: int = 0,
     repeated_errors: int = 0,
 ) -> Cell:
     """The cell of these records. ``rounds`` is how many a complete one has, 0 if nobody knows.
 
-    ``alpha`` is the level of its intervals.
+    ``alpha`` is the level of its intervals. ``batch`` is how many sequences the variant decodes
+    together.
     """
     good = [record for record in records if record.succeeded]
-    parts = [own for (own,) in units.units(good, planned=load is not None)]
+    parts = [own for (own,) in units.units(good, planned=rounds > 0)]
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
-    speed = metrics.tokens_per_second(records, load.concurrency if load else None)
-    speeds = _around(speed, records, alpha)
-    missing = stopping.missing(records, load.requests, rounds) if load else 0
-    usd = cost.usd_per_million_seconds if cost and not missing else None
+    speed, speeds = _tokens_per_second(records, point, alpha)
+    requests = point.requests if point else 0
+    missing = stopping.missing(records, requests, rounds)
+    in_flight = _in_flight(records)
+    # In an open loop it is the rate that says how much a node does for its price.
+    priced = cost is not None and missing == 0 and not (point and point.open)
+    usd = cost.usd_per_million_seconds if cost and priced else None
     return Cell(
-        variant=variant,
-        test_case=case,
-        load=load.point if load else None,
+        variant=key.variant,
+        test_case=key.case,
+        load=point,
         requests=len(records),
         errors=len(errors),
         most_frequent_error=Counter(errors).most_common(1)[0][0] if errors else None,
         repeated_errors=repeated_errors,
-        expected=load.requests * rounds if load else None,
+        expected=requests * rounds if rounds else None,
         missing=missing,
         measures=dict(_measures(good, parts, alpha)),
         tokens_per_second=speed,
@@ -59,7 +64,21 @@ def cell(
         if usd and speeds
         else None,
         steps=_steps(good, parts, alpha),
+        in_flight=in_flight,
+        queued=_queued(point, in_flight, batch),
     )
+
+
+def _in_flight(records: Sequence[Record]) -> float | None:
+    occupied = metrics.occupied_time(records)
+    return metrics.request_time(records) / occupied if occupied else None
+
+
+def _queued(point: LoadPoint | None, in_flight: float | None, batch: int | None) -> bool:
+    if batch is None or point is None:
+        return False
+    load = in_flight if point.open else point.concurrency
+    return load is not None and load > batch
 
 
 def _measures(
@@ -73,12 +92,25 @@ def _measures(
             yield metric.name, Percentiles(len(values), p50, p90, p99, typical)
 
 
-def _around(speed: float | None, records: Sequence[Record], alpha: float) -> Interval | None:
-    """The interval of the tokens a second of all requests together, which are ``speed``."""
+def _tokens_per_second(
+    records: Sequence[Record], point: LoadPoint | None, alpha: float
+) -> tuple[float | None, Interval | None]:
+    """Of all requests together, and its interval.
+
+    In a closed loop what the service does while as many requests are in flight as it has. In an
+    open loop what it did: the rate's tokens, less the time in which the last answers end, and less
+    still where it does not keep up.
+    """
     rounds = [own for (own,) in units.rounds(records).values()]
-    sums = [(metrics.served_tokens(own), metrics.request_time(own)) for own in rounds]
+    if point and point.open:
+        sums = [(metrics.served_tokens(own), metrics.elapsed_time(own)) for own in rounds]
+        tokens, seconds = map(sum, zip(*sums, strict=True)) if sums else (0, 0.0)
+        speed = tokens / seconds if tokens and seconds else None
+    else:
+        sums = [(metrics.served_tokens(own), metrics.request_time(own)) for own in rounds]
+        speed = metrics.tokens_per_second(records, point.concurrency if point else None)
     interval = _interval(claims.ratio_of_sums(sums), alpha)
-    return interval.scaled(speed / interval.point) if speed and interval else None
+    return speed, interval.scaled(speed / interval.point) if speed and interval else None
 
 
 def _steps(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +15,9 @@ from typing import Final, Generic, TypeVar
 from benchmark import metrics
 from benchmark.analysis import units
 from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
+from benchmark.analysis.keys import CellKey
 from benchmark.analysis.units import Unit
+from benchmark.config import LoadPoint
 from benchmark.record import Record
 
 Measure = Callable[[Record], Iterable[float]]
@@ -50,7 +51,8 @@ class Contrast:
     throughput: Estimate | None
     """Of one request."""
     together: Estimate | None
-    """Tokens a second of all requests together."""
+    """Tokens a second of all requests together. None in an open loop, which has no such question.
+    """
     rounds: int
     """That both sides have; too few for an interval where units are blocks of time."""
 
@@ -66,13 +68,28 @@ class Contrast:
         return {question: answer for question, answer in answers.items() if answer is not None}
 
 
+def questions(point: LoadPoint | None) -> tuple[Question, ...]:
+    """What there is to answer at a load point.
+
+    What a token costs is a question to a closed loop: how much a node does when it is kept busy. In
+    an open loop the rate says how much it does, as long as it keeps up, and the node is paid while
+    it waits.
+    """
+    return (Question.SPEED,) if point and point.open else tuple(Question)
+
+
 def contrast(
-    own: Sequence[Record], baseline: Sequence[Record], *, planned: bool = True
+    own: Sequence[Record],
+    baseline: Sequence[Record],
+    *,
+    point: LoadPoint | None = None,
+    planned: bool = True,
 ) -> Contrast:
     """Compares the requests of a cell with those of its baseline, unit by unit.
 
     What both sides of a unit share cancels: its minute, its prompts, its place in the order.
-    ``planned``: whether they were to be measured in rounds.
+    ``point``: the load of both, where it is known. ``planned``: whether they were to be measured in
+    rounds.
     """
     pairs = units.units(own, baseline, planned=planned)
     by_round = units.rounds(own, baseline).values()
@@ -80,7 +97,9 @@ def contrast(
         time_per_output_token=_mean(faster(_TIME_PER_TOKEN, unit) for unit in pairs),
         end_to_end=_mean(faster(metrics.END_TO_END_LATENCY.values, unit) for unit in pairs),
         throughput=_mean(ratio(_THROUGHPUT, unit) for unit in pairs),
-        together=jackknife([sums(unit) for unit in by_round], ratio_of_ratios),
+        together=jackknife([sums(unit) for unit in by_round], ratio_of_ratios)
+        if Question.COST in questions(point)
+        else None,
         rounds=len(by_round),
     )
 
@@ -126,28 +145,19 @@ class Family(Generic[_Key]):
     """How many the report could make."""
 
 
-def by_cell(records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-    """The records of each cell, by test case and variant."""
-    cells = defaultdict(list)
-    for record in records:
-        cells[record.case, record.variant].append(record)
-    return cells
-
-
 def decide(
-    contrasts: Mapping[tuple[str, str], Contrast], alpha: float, compared: int
-) -> Family[tuple[str, str, Question]]:
+    contrasts: Mapping[CellKey, Contrast], alpha: float, claims: int
+) -> Family[tuple[CellKey, Question]]:
     """Which answers hold, all of one report together.
 
-    ``contrasts`` by test case and variant; ``compared`` is how many cells the report compares,
-    those without a contrast included.
+    ``claims`` is how many the report could make, those of cells without a contrast included.
     """
     p_values = {
-        (*key, question): answer.p
+        (key, question): answer.p
         for key, contrast in contrasts.items()
         for question, answer in contrast.answers.items()
     }
-    return holm(p_values, (1 - SLIGHT) * alpha, len(Question) * compared)
+    return holm(p_values, (1 - SLIGHT) * alpha, claims)
 
 
 def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:

@@ -49,9 +49,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """One variant of a test case."""
+    """One variant of a test case at one load point."""
 
     case: str
+    load: str
+    """Its name; empty in earlier files."""
     variant: str
     figures: tuple[Figure, ...]
     """These must agree."""
@@ -66,8 +68,9 @@ class Check:
     @property
     def failures(self) -> tuple[str, ...]:
         """A line for each figure that does not agree."""
+        where = ", ".join(filter(None, (self.case, self.load, self.variant)))
         return tuple(
-            f"{self.case}, {self.variant}: {figure.name}: {figure.ledger:,.0f} in the ledger, "
+            f"{where}: {figure.name}: {figure.ledger:,.0f} in the ledger, "
             f"{figure.server:,.0f} by the server's own count, {figure.disagreement:.1%} apart"
             for figure in self.figures
             if not figure.agrees
@@ -75,24 +78,24 @@ class Check:
 
 
 def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
-    """A check for each variant of a test case that the server has counters for.
+    """A check for each cell that the server has counters for.
 
     Where a request of a load failed, the whole load is left out, because the server may have
     counted tokens that never arrived.
     """
     by_id = {record.request: record for record in records}
-    pairs: dict[tuple[str, str], tuple[list[Record], list[Count]]] = {}
+    pairs: dict[tuple[str, str, str], tuple[list[Record], list[Count]]] = {}
     for count in counts:
         own = [by_id[name] for name in count.requests if name in by_id]
         if len(own) < len(count.requests) or not all(r.succeeded and r.per_chunk for r in own):
             continue
-        found = pairs.setdefault((count.case, count.variant), ([], []))
+        found = pairs.setdefault((count.case, count.load, count.variant), ([], []))
         found[0].extend(own)
         found[1].append(count)
     return tuple(_check(*key, *pair) for key, pair in pairs.items())
 
 
-def _check(case: str, variant: str, records: list[Record], counts: list[Count]) -> Check:
+def _check(case: str, load: str, variant: str, records: list[Record], counts: list[Count]) -> Check:
     counted = [count.counters for count in counts]
     tokens = Figure(
         "tokens", sum(r.output_tokens or 0 for r in records), sum(c.tokens for c in counted)
@@ -104,7 +107,7 @@ def _check(case: str, variant: str, records: list[Record], counts: list[Count]) 
         figures.append(_accepted(records, counted, drafts))
         by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
         positions = tuple(_positions(records, by_server, drafts))
-    return Check(case, variant, tuple(figures), positions, _token_seconds(records, counts))
+    return Check(case, load, variant, tuple(figures), positions, _token_seconds(records, counts))
 
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -11,22 +11,20 @@ import numpy as np
 from benchmark import metrics
 from benchmark.analysis import claims, units
 from benchmark.analysis.estimate import ALPHA, Estimate
+from benchmark.analysis.keys import Cells
 from benchmark.analysis.summary import Drift
-from benchmark.record import Record
 
 FEWEST: Final = 5
 """The fewest rounds that a line is fitted to: it fits nearly everything else."""
 
 
-def drifts(
-    cells: Mapping[tuple[str, str], Sequence[Record]], baselines: Mapping[str, str | None]
-) -> tuple[Drift, ...]:
+def drifts(cells: Cells, baselines: Mapping[str, str | None]) -> tuple[Drift, ...]:
     """For each variant, and for each one against its baseline, how its time per token drifted.
 
     A straight line is fitted to all rounds of the run, over the mean of the logarithms of the
-    medians of those test cases that were measured in every one of them. Holm's correction holds
-    the chance that any drift is claimed where there is none to 5 %. Empty where there are too few
-    rounds.
+    medians of those test cases that were measured in every one of them, at each of their load
+    points. Holm's correction holds the chance that any drift is claimed where there is none to 5 %.
+    Empty where there are too few rounds.
     """
     series = {
         variant: times
@@ -58,18 +56,16 @@ def drifts(
     )
 
 
-def _logs(cells: Mapping[tuple[str, str], Sequence[Record]], variant: str) -> dict[int, float]:
-    """By round, the mean over the test cases that have the most rounds: others ended early."""
+def _logs(cells: Cells, variant: str) -> dict[int, float]:
+    """By round, the mean over what was measured in the most rounds: the rest ended early."""
     rounds = {
-        case: {record.round for record in records}
-        for (case, _), records in cells.items()
-        if records
+        key.place: {record.round for record in records} for key, records in cells.items() if records
     }
     most = max(map(len, rounds.values()), default=0)
     own = [
         records
-        for (case, name), records in cells.items()
-        if name == variant and len(rounds[case]) == most
+        for key, records in cells.items()
+        if key.variant == variant and records and len(rounds[key.place]) == most
     ]
     shared: dict[int, float] = {}
     for (_, number), of_cases in units.rounds(*own).items() if own else ():

@@ -15,6 +15,7 @@ from benchmark.analysis import claims, units
 from benchmark.analysis.claims import Question
 from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
 from benchmark.analysis.units import Unit
+from benchmark.config import LoadPoint
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS
 
@@ -22,11 +23,14 @@ _Value = TypeVar("_Value")
 
 
 def overall(
-    sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]], *, streamed: bool
+    sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
+    *,
+    point: LoadPoint | None = None,
+    streamed: bool,
 ) -> dict[Question, Estimate]:
     """To each question the answer over test cases; ``sides`` has each one's cell and baseline.
 
-    ``streamed``: whether all have a time per output token.
+    ``point``: the load of all. ``streamed``: whether all have a time per output token.
 
     A round is a unit with all its test cases: what differs from round to round may differ for all
     of them. A test case counts once, however many rounds it has.
@@ -35,7 +39,7 @@ def overall(
         Question.SPEED: _over(sides, partial(claims.speed_up, streamed=streamed), geometric_mean),
         Question.COST: _over(sides, claims.sums, claims.ratio_of_ratios),
     }
-    return {question: estimate for question, estimate in found.items() if estimate is not None}
+    return {one: answer for one in claims.questions(point) if (answer := found[one]) is not None}
 
 
 def _over(

@@ -1,4 +1,4 @@
-"""When a test case has been measured often enough.
+"""When a test case has been measured often enough at a load point.
 
 A run whose rounds are a range looks at its figures several times. Each look could err, so each may
 spend only its part of the 5 %: the parts add up to it, and so does the chance that any look errs,
@@ -14,9 +14,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from benchmark.analysis import claims
+from benchmark.analysis import claims, keys
 from benchmark.analysis.claims import Contrast, Question
 from benchmark.analysis.estimate import ALPHA
+from benchmark.analysis.keys import CellKey, Cells, Place
 from benchmark.analysis.summary import TOLERATED_FAILURES
 from benchmark.config import Config, Load
 from benchmark.record import Record
@@ -40,41 +41,47 @@ def alpha(load: Load | None) -> float:
     return ALPHA / len(looks(load.rounds)) if load else ALPHA
 
 
-def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[str, int]:
-    """The last round of each test case, by its name, as far as these records decide it.
+def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place, int]:
+    """The last round of each test case at each load point, as far as these records decide it.
 
-    That is ``at_most`` for a test case that needs more. One that has enough ends for good, whatever
-    later looks find in others.
+    Keys are pairs of the names, in the order of the configuration. The last round is ``at_most``
+    for one that needs more. One that has enough ends for good, whatever later looks find in others.
     """
     rounds = config.load.rounds
-    last = {case.name: rounds.at_most for case in config.test_cases}
+    last = {
+        (case.name, point.name): rounds.at_most
+        for case in config.test_cases
+        for point in config.load.points
+    }
     if rounds.fixed:
         return last
-    cells = claims.by_cell(records)
+    cells = keys.by_cell(keys.at_load_points(config.load, records))
     for look in looks(rounds)[:-1]:
-        until = {name: min(look, last[name]) for name in last}
+        until = {place: min(look, last[place]) for place in last}
         seen = {
-            (name, variant): [record for record in own if 0 < record.round <= until[name]]
-            for (name, variant), own in cells.items()
-            if name in until
+            key: [record for record in own if 0 < record.round <= until[key.place]]
+            for key, own in cells.items()
+            if key.place in until
         }
-        for name in _enough(config, seen, until):
-            last[name] = until[name]
+        for place in _enough(config, seen, until):
+            last[place] = until[place]
     return last
 
 
-def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[str, int]:
-    """The rounds of each test case that a summary rests on: to the last, and any whole ones beyond.
+def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place, int]:
+    """The rounds that a summary rests on: those of ``last_rounds``, and any whole ones beyond.
 
     There are some beyond where a turn was measured again after the run had looked at it.
     """
-    cells, last = claims.by_cell(records), dict(last_rounds(config, records))
-    for case in last:
-        sides = [cells.get((case, variant.name), ()) for variant in config.variants]
-        while last[case] < config.load.rounds.at_most and not any(
-            missing(side, config.load.requests, last[case] + 1) for side in sides
+    cells = keys.by_cell(keys.at_load_points(config.load, records))
+    last = dict(last_rounds(config, records))
+    for place in last:
+        requests = config.load.point(place[1]).requests
+        sides = [cells.get(CellKey(*place, one.name), ()) for one in config.variants]
+        while last[place] < config.load.rounds.at_most and not any(
+            missing(side, requests, last[place] + 1) for side in sides
         ):
-            last[case] += 1
+            last[place] += 1
     return last
 
 
@@ -87,29 +94,33 @@ def missing(records: Sequence[Record], requests: int, rounds: int) -> int:
     return sum(max(0, requests - count) for count in counts[1:])
 
 
-def _enough(
-    config: Config, cells: Mapping[tuple[str, str], Sequence[Record]], rounds: Mapping[str, int]
-) -> list[str]:
-    """The test cases of which each question is decided, or precise enough."""
-    requests, level = config.load.requests, alpha(config.load)
-    pairs = [(one.name, one.baseline) for one in config.variants if one.baseline is not None]
-    found: dict[tuple[str, str], Contrast] = {}
-    for case, until in rounds.items():
-        for variant, baseline in pairs:
-            own, other = cells.get((case, variant), ()), cells.get((case, baseline), ())
-            if all(_sound(side, requests, until) for side in (own, other)):
-                found[case, variant] = claims.contrast(own, other)
-    family = claims.decide(found, level, len(rounds) * len(pairs))
+def _enough(config: Config, cells: Cells, rounds: Mapping[Place, int]) -> list[Place]:
+    """Where each question is decided, or precise enough."""
+    level, precise = alpha(config.load), config.load.rounds.half_width or 0
+    compared = {one.name: one.baseline for one in config.variants if one.baseline is not None}
+    found: dict[CellKey, Contrast] = {}
+    for place, until in rounds.items():
+        point = config.load.point(place[1])
+        for variant, baseline in compared.items():
+            key = CellKey(*place, variant)
+            sides = cells.get(key, ()), cells.get(key.of(baseline), ())
+            if all(_sound(side, point.requests, until) for side in sides):
+                found[key] = claims.contrast(*sides, point=point)
+    possible = sum(len(claims.questions(config.load.point(place[1]))) for place in rounds)
+    family = claims.decide(found, level, possible * len(compared))
 
-    def enough(case: str, variant: str) -> bool:
-        answers = found[case, variant].answers if (case, variant) in found else {}
+    def enough(key: CellKey) -> bool:
+        answers = found[key].answers if key in found else {}
         return Question.SPEED in answers and all(
-            (case, variant, question) in family.decided
-            or answer.half_width(level) <= (config.load.rounds.half_width or 0)
+            (key, question) in family.decided or answer.half_width(level) <= precise
             for question, answer in answers.items()
         )
 
-    return [case for case in rounds if pairs and all(enough(case, variant) for variant, _ in pairs)]
+    return [
+        place
+        for place in rounds
+        if compared and all(enough(CellKey(*place, variant)) for variant in compared)
+    ]
 
 
 def _sound(records: Sequence[Record], requests: int, rounds: int) -> bool:

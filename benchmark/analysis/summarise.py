@@ -6,82 +6,130 @@ It only gathers: ``cells`` has a cell's own figures, ``claims`` compares two, ``
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmark.analysis import caveats, claims, stopping, verdict
+from benchmark.analysis import caveats, claims, keys, stopping, verdict
 from benchmark.analysis.cells import cell
 from benchmark.analysis.claims import Contrast, Family, Question
 from benchmark.analysis.drift import drifts
 from benchmark.analysis.estimate import Estimate
 from benchmark.analysis.intervals import Interval
+from benchmark.analysis.keys import CellKey, Cells, Place
 from benchmark.analysis.overall import overall
 from benchmark.analysis.summary import Case, Cell, Claim, Comparison, Overall, Summary, Verdict
-from benchmark.config import Config, Cost, Load
+from benchmark.answer import CheckedAnswer, Score
+from benchmark.config import Config, Cost, LoadPoint, Objectives
 from benchmark.ledger import last_attempts
 from benchmark.names import WARM_UP
+from benchmark.prompt import UsedSet
 from benchmark.record import Record
 
-_Records = Mapping[tuple[str, str], Sequence[Record]]
-"""By test case and variant."""
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a test case is."""
+
+    structure: str = ""
+    headline: bool = False
+    named: bool = False
+    """Whether its prompts have names and classes of their own."""
 
 
 @dataclass(frozen=True)
 class _Plan:
     """What was to be measured, as far as it is known."""
 
-    cases: Mapping[str, tuple[str, bool]]
-    """Structure, and whether it is a headline, by the name of the test case."""
+    cases: Mapping[str, _Kind]
+    points: Mapping[str, LoadPoint | None]
+    """By their names."""
     baselines: Mapping[str, str | None]
     """By variant, in the order of the variants; None for a baseline."""
-    rounds: Mapping[str, int]
-    """How many each test case needs to be complete; 0 where nobody knows."""
-    load: Load | None = None
+    rounds: Mapping[Place, int]
+    """How many make a test case complete at a load point; 0 where nobody knows."""
+    alpha: float
+    """The level of every interval."""
+    batches: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
+    objectives: Objectives | None = None
     cost: Cost | None = None
+    known: bool = False
+    """Whether there is a configuration."""
+    fixed: bool = True
+    """Whether the number of rounds is."""
     rehearsal: bool = False
     repeated: Sequence[Record] = ()
     """Requests of turns that were measured again."""
-
-    @property
-    def alpha(self) -> float:
-        """The level of every interval."""
-        return stopping.alpha(self.load)
 
     @property
     def compared(self) -> dict[str, str]:
         """The baseline of each variant that has one."""
         return {name: base for name, base in self.baselines.items() if base is not None}
 
+    @property
+    def keys(self) -> Iterable[CellKey]:
+        """Each cell, in the order of cases, load points and variants."""
+        return (CellKey(*place, variant) for place in self.rounds for variant in self.baselines)
 
-def summarise(config: Config, records: Iterable[Record]) -> Summary:
+    @property
+    def pairs(self) -> Iterable[tuple[CellKey, CellKey]]:
+        """Each compared cell with that of its baseline."""
+        return (
+            (key, key.of(baseline))
+            for key in self.keys
+            if (baseline := self.baselines[key.variant]) is not None
+        )
+
+    @property
+    def claims(self) -> int:
+        """How many a report of it could make."""
+        return sum(len(claims.questions(self.points[key.load])) for key, _ in self.pairs)
+
+
+def summarise(
+    config: Config,
+    records: Iterable[Record],
+    *,
+    sets: Sequence[UsedSet] = (),
+    answers: Sequence[CheckedAnswer] = (),
+    scores: Sequence[Score] = (),
+) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
-    Warm-up requests are left out, and so are requests of cases the configuration does not name, and
-    those of turns that were measured again.
+    Warm-up requests are left out, and so are requests of cases and load points the configuration
+    does not name, and those of turns that were measured again.
     Intervals describe the conditions of this run: another day, or another node, may differ by more.
+    ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``scores`` those of
+    an evaluation.
     """
-    counted, repeated = _counted(records)
-    named = {case.name: (str(case.structure), case.headline) for case in config.test_cases}
-    own = [record for record in counted if record.case in named]
-    rounds = stopping.measured_rounds(config, own)
+    counted, repeated = _counted(keys.at_load_points(config.load, records))
+    rounds = stopping.measured_rounds(config, counted)
+    strangers = sorted({place for r in counted if (place := (r.case, r.load)) not in rounds})
+    own = [record for record in counted if (record.case, record.load) in rounds]
     if not config.load.rounds.fixed:
-        own = [record for record in own if record.round <= rounds[record.case]]
+        own = [record for record in own if record.round <= rounds[record.case, record.load]]
     plan = _Plan(
-        cases=named,
+        cases={
+            one.name: _Kind(str(one.structure or ""), one.headline, one.prompts is not None)
+            for one in config.test_cases
+        },
+        points={point.name: point for point in config.load.points},
         baselines={one.name: one.baseline for one in config.variants},
         rounds=rounds,
-        load=config.load,
+        alpha=stopping.alpha(config.load),
+        batches={one.name: one.batch for one in config.variants},
+        objectives=config.objectives,
         cost=config.cost,
+        known=True,
+        fixed=config.load.rounds.fixed,
         rehearsal=config.stand_in is not None,
         repeated=repeated,
     )
     summary = _summary(plan, own)
-    strangers = sorted({record.case for record in counted} - named.keys())
     return dataclasses.replace(
         summary,
         experiment=config.experiment,
         model=config.model,
+        sets=tuple(sets),
         notes=(
             *caveats.of_run(config, summary, plan.rounds, strangers),
             *caveats.of_repetitions(repeated),
@@ -92,20 +140,28 @@ def summarise(config: Config, records: Iterable[Record]) -> Summary:
 def summarise_ledgers(records: Iterable[Record]) -> Summary:
     """What ledgers say that no configuration belongs to.
 
-    Variants and test cases are those that the records name, in the order of their first request.
-    The first variant is the baseline of all others. Costs are None: the price is not known.
+    Variants, test cases and load points are those that the records name, in the order of their
+    first request. The first variant is the baseline of all others. Costs are None: the price is not
+    known.
     """
     counted, repeated = _counted(records)
     variants = list(dict.fromkeys(record.variant for record in counted))
-    names = list(dict.fromkeys(record.case for record in counted))
     plan = _Plan(
-        cases=dict.fromkeys(names, ("", False)),
+        cases={record.case: _Kind(named=bool(record.prompt)) for record in counted},
+        points=keys.recorded_points(counted),
         baselines={name: variants[0] if place else None for place, name in enumerate(variants)},
-        rounds=dict.fromkeys(names, 0),
+        rounds=_in_order_of_cases(counted),
+        alpha=stopping.alpha(None),
         repeated=repeated,
     )
     notes = tuple(caveats.of_repetitions(repeated))
     return dataclasses.replace(_summary(plan, counted), notes=notes)
+
+
+def _in_order_of_cases(records: Sequence[Record]) -> dict[Place, int]:
+    cases = [*dict.fromkeys(record.case for record in records)]
+    places = dict.fromkeys((record.case, record.load) for record in records)
+    return dict.fromkeys(sorted(places, key=lambda place: cases.index(place[0])), 0)
 
 
 def _counted(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
@@ -117,83 +173,78 @@ def _counted(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
 
 
 def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
-    by_cell = claims.by_cell(records)
-    failed = Counter((record.case, record.variant) for record in plan.repeated if record.failed)
+    by_cell = keys.by_cell(records)
+    failed = keys.by_cell(record for record in plan.repeated if record.failed)
     cells = {
-        (case, variant): cell(
-            case,
-            variant,
-            by_cell.get((case, variant), ()),
+        key: cell(
+            key,
+            by_cell.get(key, ()),
             alpha=plan.alpha,
-            load=plan.load,
+            point=plan.points[key.load],
+            batch=plan.batches.get(key.variant),
             cost=plan.cost,
-            rounds=rounds,
-            repeated_errors=failed[case, variant],
+            rounds=plan.rounds[key.place],
+            repeated_errors=len(failed.get(key, ())),
         )
-        for case, rounds in plan.rounds.items()
-        for variant in plan.baselines
+        for key in plan.keys
     }
     contrasts = {
-        (case, variant): claims.contrast(
-            by_cell[case, variant], by_cell[case, baseline], planned=plan.load is not None
+        key: claims.contrast(
+            by_cell[key], by_cell[baseline], point=plan.points[key.load], planned=plan.known
         )
-        for case in plan.cases
-        for variant, baseline in plan.compared.items()
-        if _obstacle(plan, cells[case, variant], cells[case, baseline]) is None
+        for key, baseline in plan.pairs
+        if verdict.obstacle(cells[key], cells[baseline], fixed=plan.fixed) is None
     }
-    family = claims.decide(contrasts, plan.alpha, len(plan.cases) * len(plan.compared))
+    family = claims.decide(contrasts, plan.alpha, plan.claims)
+    compared = {
+        key: _comparison(plan, key, cells, contrasts.get(key), family) for key, _ in plan.pairs
+    }
+    cells = {
+        key: dataclasses.replace(one, comparison=compared.get(key)) for key, one in cells.items()
+    }
     return Summary(
         run=records[0].run if records else None,
         experiment=None,
         model=None,
-        load=plan.load.point if plan.load else None,
+        loads=tuple(point for point in plan.points.values() if point),
+        objectives=plan.objectives,
         started=min((record.sent for record in records), default=None),
         ended=max((record.sent + record.end for record in records), default=None),
         cost_denominator=plan.cost.denominator if plan.cost else None,
         variants=tuple(plan.baselines),
-        cases=tuple(_case(plan, case, cells, contrasts, family) for case in plan.cases),
+        cases=tuple(_case(plan, case, cells) for case in plan.cases),
         overall=tuple(_overall(plan, by_cell, contrasts)),
         drifts=drifts(by_cell, plan.baselines),
+        correctness=(),
+        sameness=(),
+        sets=(),
         rehearsal=plan.rehearsal,
         notes=(),
     )
 
 
-def _case(
-    plan: _Plan,
-    name: str,
-    cells: Mapping[tuple[str, str], Cell],
-    contrasts: Mapping[tuple[str, str], Contrast],
-    family: Family[tuple[str, str, Question]],
-) -> Case:
-    own = [
-        dataclasses.replace(
-            cells[name, variant],
-            comparison=_comparison(
-                plan,
-                cells[name, variant],
-                cells[name, baseline],
-                contrasts.get((name, variant)),
-                family,
-            )
-            if baseline is not None
-            else None,
-        )
-        for variant, baseline in plan.baselines.items()
-    ]
-    structure, headline = plan.cases[name]
-    return Case(name, structure, headline, tuple(own), tuple(caveats.of_case(plan.load, own)))
+def _case(plan: _Plan, name: str, cells: Mapping[CellKey, Cell]) -> Case:
+    own = tuple(one for key, one in cells.items() if key.case == name)
+    kind = plan.cases[name]
+    return Case(
+        name=name,
+        structure=kind.structure,
+        headline=kind.headline,
+        cells=own,
+        notes=tuple(caveats.of_case(own, known=plan.known)),
+    )
 
 
 def _comparison(
     plan: _Plan,
-    own: Cell,
-    baseline: Cell,
+    key: CellKey,
+    cells: Mapping[CellKey, Cell],
     contrast: Contrast | None,
-    family: Family[tuple[str, str, Question]],
+    family: Family[tuple[CellKey, Question]],
 ) -> Comparison:
+    own, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
     if contrast is None:
-        found = _obstacle(plan, own, baseline)
+        found = verdict.obstacle(own, baseline, fixed=plan.fixed)
         assert found is not None
         return Comparison(baseline.variant, None, None, None, None, None, found)
     answers = contrast.answers if contrast.speed else {}
@@ -202,7 +253,7 @@ def _comparison(
             answer,
             plan.alpha,
             family,
-            decided=(own.test_case, own.variant, question) in family.decided,
+            decided=(key, question) in family.decided,
             rounds=contrast.rounds,
         )
         for question, answer in answers.items()
@@ -218,11 +269,6 @@ def _comparison(
     )
 
 
-def _obstacle(plan: _Plan, own: Cell, baseline: Cell) -> Verdict | None:
-    fixed = plan.load is None or plan.load.rounds.fixed
-    return verdict.obstacle(own, baseline, fixed=fixed)
-
-
 def _verdict(
     plan: _Plan,
     own: Cell,
@@ -231,7 +277,7 @@ def _verdict(
     said: Mapping[Question, Claim],
 ) -> Verdict:
     if Question.SPEED not in said:
-        return verdict.too_few(contrast.rounds, planned=plan.load is not None)
+        return verdict.too_few(contrast.rounds, planned=plan.known)
     return verdict.judge(
         own,
         baseline,
@@ -245,27 +291,34 @@ def _verdict(
 
 
 def _overall(
-    plan: _Plan, records: _Records, contrasts: Mapping[tuple[str, str], Contrast]
+    plan: _Plan, records: Cells, contrasts: Mapping[CellKey, Contrast]
 ) -> Iterable[Overall]:
-    for structure in dict.fromkeys(structure for structure, _ in plan.cases.values()):
-        for variant, baseline in plan.compared.items():
-            sides = {
-                case: (records[case, variant], records[case, baseline])
-                for case, (of_case, _) in plan.cases.items()
-                if of_case == structure and (case, variant) in contrasts
-            }
-            if len(sides) < 2:
-                continue
-            streamed = all(contrasts[case, variant].time_per_output_token for case in sides)
-            answers = overall(sides, streamed=streamed)
-            yield Overall(
-                structure=structure,
-                variant=variant,
-                baseline=baseline,
-                cases=len(sides),
-                speed=_interval(answers.get(Question.SPEED), plan.alpha),
-                cost=_interval(answers.get(Question.COST), plan.alpha),
-            )
+    # Sets of prompts have classes of their own.
+    kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
+    for structure in dict.fromkeys(kinds.values()):
+        for load, point in plan.points.items():
+            for variant, baseline in plan.compared.items():
+                found = [
+                    CellKey(case, load, variant)
+                    for case, of_case in kinds.items()
+                    if of_case == structure and (case, load, variant) in contrasts
+                ]
+                if len(found) < 2:
+                    continue
+                answers = overall(
+                    {key.case: (records[key], records[key.of(baseline)]) for key in found},
+                    point=point,
+                    streamed=all(contrasts[key].time_per_output_token for key in found),
+                )
+                yield Overall(
+                    structure=structure,
+                    load=point,
+                    variant=variant,
+                    baseline=baseline,
+                    cases=len(found),
+                    speed=_interval(answers.get(Question.SPEED), plan.alpha),
+                    cost=_interval(answers.get(Question.COST), plan.alpha),
+                )
 
 
 def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:

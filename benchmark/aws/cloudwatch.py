@@ -31,6 +31,7 @@ from benchmark.journal import Journal
 from benchmark.metrics import INTER_TOKEN_LATENCY, Published
 from benchmark.names import (
     EXPERIMENT_DIMENSION,
+    LOAD_DIMENSION,
     NAMESPACE,
     TEST_CASE_DIMENSION,
     VARIANT_DIMENSION,
@@ -74,6 +75,8 @@ class Part:
     """Unix seconds of the full minute in which the request, or the last of the turn, ended."""
     variant: str
     case: str
+    load: str
+    """The name of the load point."""
     values: tuple[tuple[Published, float], ...]
 
     @property
@@ -108,10 +111,13 @@ class Publisher:
         run_dir: Path,
         sleep: Sleep = time.sleep,
         now: Callable[[], float] = time.time,
+        *,
+        by_load: bool = False,
     ) -> None:
+        """``by_load``: whether load points are told apart, which several need."""
         self._client = boto3.client("cloudwatch", region_name=region, config=ONE_ATTEMPT)
         self._experiment, self._region, self._path = experiment, region, run_dir / JOURNAL
-        self._sleep, self._now = sleep, now
+        self._sleep, self._now, self._by_load = sleep, now, by_load
         self._gaps_known = False
 
     def publish(
@@ -177,7 +183,8 @@ class Publisher:
         _note(published, Call("begun", names))
         try:
             self._client.put_metric_data(
-                Namespace=NAMESPACE, MetricData=list(data(call, self._experiment))
+                Namespace=NAMESPACE,
+                MetricData=list(data(call, self._experiment, by_load=self._by_load)),
             )
         except NO_ANSWER:
             _warn_of_gap(names)
@@ -234,7 +241,7 @@ def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator
     for number, start in enumerate(range(0, len(values), _VALUES_PER_PART)):
         name = f"{record.request}/{number}"
         part = tuple(values[start : start + _VALUES_PER_PART])
-        yield Part(name, _minute([record]), record.variant, record.case, part)
+        yield Part(name, _minute([record]), record.variant, record.case, record.load, part)
 
 
 def totals(records: Iterable[Record]) -> Iterator[Part]:
@@ -243,12 +250,13 @@ def totals(records: Iterable[Record]) -> Iterator[Part]:
     So they have one timestamp and are lost together if at all: whatever of a run is in CloudWatch,
     the quotient of their sums is the throughput of whole turns.
     """
-    turns: dict[tuple[int, str, str], list[Record]] = defaultdict(list)
+    turns: dict[tuple[int, str, str, str], list[Record]] = defaultdict(list)
     for record in records:
-        turns[record.round, record.case, record.variant].append(record)
-    for (number, case, variant), own in turns.items():
+        turns[record.round, record.case, record.load, record.variant].append(record)
+    for (number, case, load, variant), own in turns.items():
+        name = "/".join(filter(None, (str(number), case, load, variant)))
         values = tuple((total, round(float(total.value(own)), 9)) for total in metrics.TOTALS)
-        yield Part(f"{number}/{case}/{variant}", _minute(own), variant, case, values)
+        yield Part(name, _minute(own), variant, case, load, values)
 
 
 def _minute(records: Iterable[Record]) -> int:
@@ -269,24 +277,32 @@ def calls(new: Iterable[Part]) -> Iterator[list[Part]]:
         yield call
 
 
-def data(call: Iterable[Part], experiment: str) -> Iterator[dict[str, Any]]:
-    """A call's values as PutMetricData takes them: by minute and metric, equal values counted."""
-    found: dict[tuple[int, str, str, str, str], Counter[float]] = defaultdict(Counter)
+def data(
+    call: Iterable[Part], experiment: str, *, by_load: bool = False
+) -> Iterator[dict[str, Any]]:
+    """A call's values as PutMetricData takes them: by minute and metric, equal values counted.
+
+    ``by_load``: whether load points are told apart.
+    """
+    found: dict[tuple[int, str, str, str, str, str], Counter[float]] = defaultdict(Counter)
     for part in call:
+        load = part.load if by_load else ""
         for metric, value in part.values:
-            found[part.minute, part.variant, part.case, metric.name, metric.unit][value] += 1
-    for (minute, variant, case, name, unit), counts in found.items():
+            key = part.minute, part.variant, part.case, load, metric.name, metric.unit
+            found[key][value] += 1
+    for (minute, variant, case, load, name, unit), counts in found.items():
+        dimensions = {
+            EXPERIMENT_DIMENSION: experiment,
+            VARIANT_DIMENSION: variant,
+            TEST_CASE_DIMENSION: case,
+        } | ({LOAD_DIMENSION: load} if by_load else {})
         pairs = list(counts.items())
         for start in range(0, len(pairs), _VALUES_PER_DATUM):
             values, times = zip(*pairs[start : start + _VALUES_PER_DATUM], strict=True)
             yield {
                 "MetricName": name,
                 "Unit": unit,
-                "Dimensions": [
-                    {"Name": EXPERIMENT_DIMENSION, "Value": experiment},
-                    {"Name": VARIANT_DIMENSION, "Value": variant},
-                    {"Name": TEST_CASE_DIMENSION, "Value": case},
-                ],
+                "Dimensions": [{"Name": key, "Value": dimensions[key]} for key in dimensions],
                 "Timestamp": datetime.fromtimestamp(minute, timezone.utc),
                 "Values": list(values),
                 "Counts": list(times),

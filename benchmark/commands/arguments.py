@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -13,6 +13,8 @@ from pydantic import ValidationError
 from benchmark import config
 from benchmark.config import NAME
 from benchmark.rounds import Rounds
+
+T = TypeVar("T")
 
 HALF_WIDTH: Final = 0.05
 """How far an interval of a range of rounds may reach from its estimate, unless told otherwise."""
@@ -55,6 +57,18 @@ def at_least(minimum: int) -> Callable[[str], int]:
     return number
 
 
+def several(one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
+    """Arguments of one type, with commas between them; none comes twice."""
+
+    def listed(text: str) -> tuple[T, ...]:
+        found = tuple(one(part.strip()) for part in text.split(","))
+        if len({*found}) < len(found):
+            raise ArgumentTypeError(f"{text!r}: must name each only once")
+        return found
+
+    return listed
+
+
 def rounds(text: str) -> Rounds:
     """A number of rounds, or a range such as ``4-30``, whose half-width is the default one."""
     numbers = text.split("-")
@@ -73,6 +87,14 @@ def fraction(text: str) -> float:
     value = _number(text)
     if not 0 < value < 1:
         raise ArgumentTypeError(f"{text!r}: must be a number between 0 and 1")
+    return value
+
+
+def positive(text: str) -> float:
+    """A number above 0."""
+    value = _number(text)
+    if not 0 < value < math.inf:
+        raise ArgumentTypeError(f"{text!r}: must be a number of more than 0")
     return value
 
 

@@ -32,13 +32,16 @@ def run_folder(results: str) -> Path:
     return Path(os.environ.get("RESULTS_DIR") or results) / name
 
 
-def execute(config: Config, folder: Path, patience: Patience) -> int:
-    """Measures, draws, ships what the configuration ships; returns the exit status."""
+def execute(config: Config, folder: Path, patience: Patience, *, files: Path) -> int:
+    """Measures, draws, ships what the configuration ships; returns the exit status.
+
+    ``files`` is the folder that the user's prompts are in.
+    """
     pause = Pause()
     shipper = make_shipper(config, folder, pause)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         driver = Driver.choose(os.environ, Path(scratch))
-        run = Run(config, folder, driver=driver, shipper=shipper, patience=patience)
+        run = Run(config, folder, driver=driver, files=files, shipper=shipper, patience=patience)
         failed, by = asyncio.run(_until_ended(run, pause))
     if by is not None:
         # On standard output, for the log: a rehearsal shows standard error on the terminal, where

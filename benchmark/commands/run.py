@@ -23,4 +23,5 @@ def options(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Runs; returns the exit status. Raises ConfigError and RunError."""
     path = Path(os.environ.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
-    return execution.execute(config.read(path), execution.run_folder("/results"), Patience())
+    folder = execution.run_folder("/results")
+    return execution.execute(config.read(path), folder, Patience(), files=path.parent)

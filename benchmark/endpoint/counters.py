@@ -114,6 +114,8 @@ class Count:
     variant: str
     requests: tuple[str, ...]
     counters: Counters
+    load: str = ""
+    """The name of the load point, as in the ledger."""
 
 
 _COUNT: Final = TypeAdapter(Count)

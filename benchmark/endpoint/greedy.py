@@ -21,7 +21,7 @@ import aiohttp
 from benchmark.config import Config, TestCase
 from benchmark.endpoint.session import open_session
 from benchmark.errors import JournalError
-from benchmark.load import builtin, llmperf
+from benchmark.load import llmperf, texts
 
 DIVERGENCE: Final = "divergence.json"
 
@@ -54,12 +54,15 @@ class Divergence:
 
 
 async def compare(config: Config) -> list[Divergence]:
-    """Asks every variant each test case's prompt once. What is not answered is left out."""
+    """Asks every variant each test case's prompt once. What is not answered is left out.
+
+    Prompts with names are not asked again: their answers are compared as they are measured.
+    """
     found: list[Divergence] = []
     if not any(variant.baseline for variant in config.variants):
         return found
     async with open_session(_TIMEOUT_SECONDS) as session:
-        for case in config.test_cases:
+        for case in (case for case in config.test_cases if case.prompts is None):
             body = _body(config, case)
             answers = await asyncio.gather(
                 *(_ask(session, variant.endpoint, body) for variant in config.variants)
@@ -102,7 +105,7 @@ def read(folder: Path) -> tuple[Divergence, ...]:
 
 def _body(config: Config, case: TestCase) -> dict[str, Any]:
     length = config.load.mean_output_tokens
-    return {
+    return dict(config.load.sampling) | {
         "model": config.model,
         "messages": [{"role": "user", "content": _prompt(config, case)}],
         "max_tokens": length,
@@ -112,13 +115,9 @@ def _body(config: Config, case: TestCase) -> dict[str, Any]:
 
 
 def _prompt(config: Config, case: TestCase) -> str:
-    if case.prompts:
-        return case.prompts[0]
-    lines = builtin.lines(None if case.line is None else llmperf.repeated(case.line))
+    lines = texts.lines(None if case.line is None else llmperf.repeated(case.line))
     characters = config.load.mean_input_tokens * _CHARACTERS_PER_TOKEN
-    return builtin.prompt(
-        random.Random(case.name), lines, characters, config.load.mean_output_tokens
-    )
+    return texts.prompt(random.Random(case.name), lines, characters, config.load.mean_output_tokens)
 
 
 async def _ask(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from matplotlib.figure import Figure
 
 from benchmark import metrics, wording
+from benchmark.config import LoadPoint
+from benchmark.report import loads
 from benchmark.report.plots import (
     against_llmperf,
     canvas,
@@ -18,6 +21,12 @@ from benchmark.report.plots import (
 )
 from benchmark.report.results import Results
 
+# What the tokens a second of all requests together are, in a closed loop and in an open one.
+_TOGETHER: Final = {
+    False: "while as many are in flight as the load has",
+    True: "over the time in which any is in flight",
+}
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -26,6 +35,10 @@ class Drawing:
     name: str
     title: str
     caption: str
+    case: str = ""
+    """The test case it belongs to; empty where it shows several."""
+    load: str = ""
+    """The name of the load point it belongs to; empty where it shows all there are."""
     svg: str = ""
     png: bytes = b""
     missing: str = ""
@@ -39,6 +52,8 @@ class _Figure:
     title: str
     caption: str
     paint: Callable[[], Figure]
+    case: str = ""
+    load: str = ""
 
 
 def draw(run: Results) -> tuple[Drawing, ...]:
@@ -48,22 +63,43 @@ def draw(run: Results) -> tuple[Drawing, ...]:
 
 
 def _drawing(shown: _Figure) -> Drawing:
+    drawing = Drawing(shown.name, shown.title, shown.caption, shown.case, shown.load)
     try:
         figure = shown.paint()
     except canvas.NothingToDraw as reason:
-        return Drawing(shown.name, shown.title, shown.caption, missing=str(reason))
+        return replace(drawing, missing=str(reason))
     svg = canvas.to_svg(figure, shown.name, f"{shown.title}. {shown.caption}")
-    return Drawing(shown.name, shown.title, shown.caption, svg, canvas.to_png(figure, shown.title))
+    return replace(drawing, svg=svg, png=canvas.to_png(figure, shown.title))
 
 
 def _catalogue(run: Results) -> Iterator[_Figure]:
-    load = f"at concurrency {run.config.load.concurrency}"
-    headline = " and ".join(case.name for case in run.summary.cases if case.headline)
+    points = run.config.load.points
+    if len(points) == 1:
+        yield from _at(run, points[0])
+    else:
+        for point in points:
+            for figure in _at(run.at(point), point):
+                yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name)
+    yield _Figure(
+        "drift",
+        "Drift over the run",
+        "A dot is a round, over all test cases, against the mean of the run. Beside each name "
+        "stands the change from the first round to the last, by a straight line. Bold, with a "
+        "full line: more than chance.",
+        lambda: over_rounds.paint(run),
+    )
+
+
+def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
+    """What is drawn of one load point."""
+    load = f"at {loads.words([point])}"
+    headline = wording.listed([case.name for case in run.summary.cases if case.headline])
+    joined = f"{over_time.wave(point)} requests in a row" if point.open else "its waves"
     yield _Figure(
         "end-to-end",
         f"End-to-end latency {load}",
         f"The article's Figure 3, for {headline}. A dot is a request; a line joins the medians "
-        "of its waves.",
+        f"of {joined}.",
         lambda: over_time.paint(run, metrics.END_TO_END_LATENCY),
     )
     yield _Figure(
@@ -85,8 +121,7 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
     yield _Figure(
         "throughput",
         f"Output throughput {load}",
-        "All requests together, while as many are in flight as the load has. With 95 % intervals. "
-        "Higher is better.",
+        f"All requests together, {_TOGETHER[point.open]}. With 95 % intervals. Higher is better.",
         lambda: per_case.paint_values(
             run,
             lambda cell: (cell.tokens_per_second, cell.tokens_per_second_interval),
@@ -110,14 +145,6 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
                 "USD per million output tokens",
             ),
         )
-    yield _Figure(
-        "drift",
-        "Drift over the run",
-        "A dot is a round, over all test cases, against the mean of the run. Beside each name "
-        "stands the change from the first round to the last, by a straight line. Bold, with a "
-        "full line: more than chance.",
-        lambda: over_rounds.paint(run),
-    )
 
 
 def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:

@@ -11,10 +11,10 @@ from typing import Final
 from benchmark import metrics, wording
 from benchmark.analysis import intervals
 from benchmark.analysis.crosscheck import Check
-from benchmark.analysis.summary import Case, Cell
+from benchmark.analysis.summary import Case, Cell, Summary
 from benchmark.metrics import Metric
 from benchmark.names import WARM_UP
-from benchmark.report import answers
+from benchmark.report import answers, loads, objectives
 from benchmark.report.results import Results
 
 _PERCENTILES: Final = ("p50", "p90", "p99")
@@ -39,33 +39,83 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a line for each variant of each test case."""
+    """A table with a line for each variant of each test case, or of each load point of one."""
 
     title: str
+    of: str
+    """What each of its bodies is: a test case, or a load point."""
     groups: tuple[Group, ...]
     bodies: tuple[tuple[str, tuple[Row, ...]], ...]
-    """For each test case its name and its lines."""
+    """For each of them its name and its lines."""
 
 
 def tables(run: Results) -> tuple[Table, ...]:
-    """Every table of figures: of single requests, of all together, of the comparisons."""
+    """Every table of one load point: of single requests, of all together, of the comparisons."""
     priced = answers.priced(run.summary)
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
     others = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
     medians = [metric for metric in latencies if metric.percentiles]
     cases = run.summary.cases
-    every = [(case, case.cells) for case in cases]
-    compared = [(case, [cell for cell, _ in case.compared]) for case in cases if case.compared]
+    every = [(case.name, case.cells) for case in cases]
+    compared = [(case.name, [cell for cell, _ in case.compared]) for case in cases if case.compared]
     found = [
         _table("Latency", map(_of_metric, latencies), every),
         _table("The median latency of a typical round", map(_of_median, medians), every),
         _table("Throughput and tokens of a request", map(_of_metric, others), every),
         _table("All requests together", (_requests(run), _together(priced=priced)), every),
     ]
+    if kept := tuple(_kept(run.summary)):
+        found.append(_table("What was promised, and what the load was", kept, every))
     if compared:
         title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
         found.append(_table(title, _comparisons(run), compared))
     return tuple(found)
+
+
+def of_case(case: Case, summary: Summary) -> Table:
+    """One test case at all its load points."""
+    priced = answers.priced(summary)
+    named = [metric for metric in metrics.METRICS if metric.percentiles and metric.printed == "ms"]
+    groups = [
+        *(of_metric(metric, ("p50", "p90"), metric.heading) for metric in named),
+        _together(priced=priced),
+        *_kept(summary),
+        *([_answers(priced=priced)] if case.compared else []),
+    ]
+    return _table(
+        "At each load point",
+        groups,
+        [(loads.words([point]), case.at(point)) for point in case.loads],
+        of="load point",
+    )
+
+
+def _answers(*, priced: bool) -> Group:
+    """What a compared cell is against its baseline, with intervals."""
+
+    def texts(cell: Cell) -> Iterator[str]:
+        found = cell.comparison
+        claims = (found.speed, found.cost) if found else (None, None)
+        speed, cost = (claim.interval if claim else None for claim in claims)
+        yield str(answers.speed(speed))
+        yield str(answers.cost(cost, priced=priced))
+
+    cost = "cost of a token" if priced else "tokens/s"
+    return Group("Against the baseline", ("speed", cost), lambda cell: tuple(texts(cell)))
+
+
+def _kept(summary: Summary) -> Iterator[Group]:
+    """Whether the objectives were kept, and the load's own promise; what there is of both."""
+    cells = [cell for case in summary.cases for cell in case.cells]
+    if any(cell.goodput for cell in cells):
+        yield Group("Goodput, 95 % interval", ("share of requests", "objectives"), objectives.texts)
+    if any(cell.queued or cell.schedule for cell in cells):
+        yield Group("Load", ("in flight", "sent late, p99", "mark"), _loaded)
+
+
+def _loaded(cell: Cell) -> tuple[str, ...]:
+    late = f"{wording.milliseconds(cell.schedule.p99)} ms" if cell.schedule else wording.MISSING
+    return wording.significant(cell.in_flight), late, loads.mark(cell) or wording.MISSING
 
 
 def of_metric(metric: Metric, percentiles: tuple[str, ...], title: str) -> Group:
@@ -108,23 +158,17 @@ def _written(metric: Metric, value: float) -> str:
 def _table(
     title: str,
     groups: Iterable[Group],
-    cases: Sequence[tuple[Case, Sequence[Cell]]],
+    bodies: Iterable[tuple[str, Sequence[Cell]]],
+    of: str = "test case",
 ) -> Table:
     columns = tuple(groups)
-    return Table(
-        title,
-        columns,
-        tuple(
-            (
-                case.name,
-                tuple(
-                    Row(cell.variant, tuple(group.texts(cell) for group in columns))
-                    for cell in cells
-                ),
-            )
-            for case, cells in cases
-        ),
-    )
+
+    def rows(cells: Sequence[Cell]) -> tuple[Row, ...]:
+        return tuple(
+            Row(cell.variant, tuple(group.texts(cell) for group in columns)) for cell in cells
+        )
+
+    return Table(title, of, columns, tuple((name, rows(cells)) for name, cells in bodies))
 
 
 def _requests(run: Results) -> Group:
@@ -171,13 +215,15 @@ def _together(*, priced: bool) -> Group:
 def _comparisons(run: Results) -> tuple[Group, ...]:
     """Of a compared cell: its speed-ups, then TPOT and llmperf's figure of baseline and variant."""
     cells = {
-        (cell.test_case, cell.variant): cell for case in run.summary.cases for cell in case.cells
+        (cell.test_case, cell.load, cell.variant): cell
+        for case in run.summary.cases
+        for cell in case.cells
     }
     tpot = of_metric(metrics.TIME_PER_OUTPUT_TOKEN, ("p50",), "")
 
     def pair(cell: Cell) -> tuple[Cell, Cell]:
         assert cell.comparison is not None
-        return cells[cell.test_case, cell.comparison.baseline], cell
+        return cells[cell.test_case, cell.load, cell.comparison.baseline], cell
 
     def speedups(cell: Cell) -> list[str]:
         found = cell.comparison
@@ -187,7 +233,7 @@ def _comparisons(run: Results) -> tuple[Group, ...]:
         return [str(answers.speed(interval)) for interval in (*by, together)]
 
     def published(cell: Cell) -> str:
-        return wording.milliseconds(run.published.medians.get((cell.test_case, cell.variant)))
+        return wording.milliseconds(run.published.median(cell))
 
     ends = ("baseline", "variant")
     return (

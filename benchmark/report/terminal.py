@@ -1,5 +1,6 @@
 """A run, or ledgers alone, as a table for the terminal: a line for each variant of a test case.
 
+Where there are several load points, each test case has a table, with a line for each at each.
 The columns stand in one table where they fit, otherwise in several, one below the other.
 """
 
@@ -15,9 +16,9 @@ from typing import Final
 from benchmark import metrics, wording
 from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.analysis.summarise import summarise_ledgers
-from benchmark.analysis.summary import Answer, Cell, Claim, Summary
+from benchmark.analysis.summary import Answer, Case, Cell, Claim, Summary
 from benchmark.record import Record
-from benchmark.report import answers, layout, results, tables
+from benchmark.report import answers, layout, loads, objectives, results, tables
 from benchmark.report.answers import Written
 from benchmark.report.layout import Column
 from benchmark.report.results import Results
@@ -27,6 +28,16 @@ WIDTH: Final = 120
 NARROW: Final = 80
 
 _GAP: Final = 2
+
+_TOGETHER: Final = Group(
+    "tokens/s", ("together",), lambda cell: [wording.significant(cell.tokens_per_second)]
+)
+_STEPS: Final = Group(
+    "tokens",
+    ("a step",),
+    lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
+)
+_ERRORS: Final = Group("", ("errors",), lambda cell: [f"{cell.errors}/{cell.requests}"])
 
 
 def terminal_width() -> int:
@@ -65,11 +76,10 @@ def render_ledgers(records: Iterable[Record], columns: int = WIDTH) -> str:
 
 def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], columns: int) -> str:
     width = max(NARROW, min(columns, WIDTH))
+    body = _over_loads if len(summary.loads) > 1 else _at_one_load
     parts = [
         *(line for text in heading for line in _wrapped(text, width)),
-        *_tables(summary, width),
-        *_means(summary, width),
-        *_verdicts(summary, width),
+        *body(summary, width),
         "",
         *(line for note in notes for line in _wrapped(f"* {note}", width, indent=2)),
     ]
@@ -78,26 +88,85 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
 
 def _heading(run: Results) -> Iterator[str]:
     load = run.config.load
-    lengths = f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
-    if any(case.prompts for case in run.config.test_cases):
-        lengths = f"prompts of a file, at most {load.mean_output_tokens} tokens out"
     what = "Rehearsal of " if run.summary.rehearsal else ""
     yield (
         f"{what}{run.config.experiment}: {run.summary.subject}, on {run.config.model} "
-        f"at concurrency {load.concurrency}"
+        f"at {loads.words(load.points)}"
     )
-    yield (
-        f"Load: {run.driver}, {load.rounds} of "
-        f"{wording.count(load.requests, 'request')} per case and variant, {lengths}"
-    )
+    requests = f"{loads.requests(load)} request{'' if loads.requests(load) == '1' else 's'}"
+    yield (f"Load: {run.driver}, {load.rounds} of {requests} per case and variant, {_lengths(run)}")
 
 
-def _tables(summary: Summary, width: int) -> Iterable[str]:
+def _lengths(run: Results) -> str:
+    load = run.config.load
+    if all(case.prompts for case in run.config.test_cases):
+        return f"prompts as they are, at most {load.mean_output_tokens} tokens out"
+    return f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
+
+
+def _at_one_load(summary: Summary, width: int) -> Iterator[str]:
+    """A table of all test cases, and a sentence on each."""
     cells = [cell for case in summary.cases for cell in case.cells]
-    left = _labels(summary)
     columns = [_written(group, cells) for group in _groups(summary)]
     last = _answers(cells, answers.priced(summary))
-    return layout.lines(left, columns, last, _starts(summary), width)
+    yield from layout.lines(_labels(summary), columns, last, _starts(summary), width)
+    yield from _means(summary, width)
+    yield from _verdicts(summary, width)
+
+
+def _over_loads(summary: Summary, width: int) -> Iterator[str]:
+    """A table for each test case, with a line for each variant at each load point."""
+    for case in summary.cases:
+        yield ""
+        yield f"{case.name}, {case.structure}" if case.structure else case.name
+        columns = [_written(group, case.cells) for group in _of_ladder(summary, case, width)]
+        last = _answers(case.cells, answers.priced(summary))
+        # One blank line less than between two tables of one test case.
+        yield from [*layout.lines(_rungs(case), columns, last, set(), width)][1:]
+        for ladder in case.ladders:
+            yield from _wrapped(ladder.sentence, width)
+        for cell, found in case.compared:
+            if not found.verdict.finding.decided:
+                at = f"At {loads.words([cell.load])}: "
+                yield from _wrapped(at + found.verdict.sentence, width, indent=2)
+    yield ""
+    yield from _means(summary, width)
+
+
+def _rungs(case: Case) -> list[Column]:
+    """The load points, each at the first of its lines, and the variants."""
+    points = [
+        loads.row(cell.load) if number == 0 else ""
+        for load in case.loads
+        for number, cell in enumerate(case.at(load))
+    ]
+    gap = " " * _GAP
+    return [
+        Column(("", f"load{gap}"), tuple(point + gap for point in points)),
+        Column(("", ""), tuple(wording.short(cell.variant) for cell in case.cells)),
+    ]
+
+
+def _of_ladder(summary: Summary, case: Case, width: int) -> Iterator[Group]:
+    """The columns of one test case: fewer of them where the terminal is narrow."""
+    percentiles = ("p50", "p90") if width > NARROW else ("p50",)
+    for metric in (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN):
+        yield tables.of_metric(metric, percentiles, f"{metric.short} {metric.printed}")
+    yield _TOGETHER
+    if width > NARROW:
+        yield _STEPS
+    if any(cell.goodput for cell in case.cells):
+        yield Group("", ("goodput",), lambda cell: [_good(cell)])
+    if any(cell.errors for cell in case.cells):
+        yield _ERRORS
+    if any(loads.mark(cell) for cell in case.cells):
+        yield Group("", ("mark",), lambda cell: [loads.mark(cell)])
+
+
+def _good(cell: Cell) -> str:
+    if cell.goodput is None:
+        return wording.MISSING
+    return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
 
 
 def _labels(summary: Summary) -> list[Column]:
@@ -126,21 +195,20 @@ def _groups(summary: Summary) -> Iterator[Group]:
         if metric.percentiles:
             title = f"{metric.short} {metric.printed}".strip()
             yield tables.of_metric(metric, metric.percentiles, title)
-    yield Group(
-        "tokens/s", ("together",), lambda cell: [wording.significant(cell.tokens_per_second)]
-    )
-    yield Group(
-        "tokens",
-        ("a step",),
-        lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
-    )
+    yield _TOGETHER
+    yield _STEPS
     if summary.cost_denominator is not None:
         yield Group(
             "USD per",
             ("M tokens",),
             lambda cell: [wording.dollars(cell.usd_per_million_output_tokens)],
         )
-    yield Group("", ("errors",), lambda cell: [f"{cell.errors}/{cell.requests}"])
+    cells = [cell for case in summary.cases for cell in case.cells]
+    if any(cell.goodput for cell in cells):
+        yield Group("", ("goodput",), lambda cell: [_good(cell)])
+    yield _ERRORS
+    if any(loads.mark(cell) for cell in cells):
+        yield Group("", ("mark",), lambda cell: [loads.mark(cell)])
 
 
 def _written(group: Group, cells: Sequence[Cell]) -> Column:
@@ -192,7 +260,9 @@ def _figure(claim: Claim, written: Written) -> str:
 
 def _means(summary: Summary, width: int) -> Iterator[str]:
     means = [*answers.means(summary)]
-    labels = [f"{mean.variant} over {mean.of}:" for mean in means]
+    labels = [
+        f"{mean.variant} over {mean.of}{f' at {mean.load}' if mean.load else ''}:" for mean in means
+    ]
     together = "cost of a token" if answers.priced(summary) else "tokens/s together"
     for mean, label in zip(means, labels, strict=True):
         text = f"{mean.speed} for one request, {together} {mean.cost}"
@@ -238,6 +308,20 @@ def _explanations(summary: Summary) -> Iterator[str]:
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
         text += ' "?": no difference can be told.'
     yield text
+    cells = [cell for case in summary.cases for cell in case.cells]
+    if summary.objectives and any(cell.goodput for cell in cells):
+        yield (
+            "Goodput: the share of requests within every objective "
+            f'({objectives.words(summary.objectives)}). "!": not every objective is kept.'
+        )
+    if any(cell.queued for cell in cells):
+        yield (
+            "Queue: the load is more than the batch takes, so what is measured there is the queue."
+        )
+    if any(cell.schedule and cell.schedule.lagging for cell in cells):
+        yield (
+            "Lagged: requests were not sent at their times, so the load was another than it says."
+        )
     if any(answers.means(summary)):
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "

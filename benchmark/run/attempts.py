@@ -25,10 +25,20 @@ MAXIMUM_ATTEMPTS: Final = 3
 
 
 class Turn(NamedTuple):
-    """One test case in one round, on all variants: what is measured, or repeated, as a whole."""
+    """One test case at one load point in one round, on all variants.
+
+    It is what is measured, or repeated, as a whole.
+    """
 
     round: int
     case: str
+    load: str
+    """The name of the load point."""
+
+    @property
+    def cell(self) -> tuple[str, str]:
+        """What is measured in each round: the test case and the load point."""
+        return self.case, self.load
 
 
 @dataclass(frozen=True)
@@ -38,11 +48,7 @@ class Attempt:
     round: int
     case: str
     failure: str | None
-
-    @property
-    def turn(self) -> Turn:
-        """The turn that was measured."""
-        return Turn(self.round, self.case)
+    load: str = ""
 
 
 _ATTEMPT: Final = TypeAdapter(Attempt)
@@ -58,39 +64,42 @@ class Attempts:
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
         """Reads the attempts so far. Raises OSError and JournalError."""
-        names = [case.name for case in config.test_cases]
+        points = {point.name: point for point in config.load.points}
+        first = config.load.points[0].name  # of records from before there were several
+        cells = [(case.name, point) for case in config.test_cases for point in points]
         self._turns = [
-            Turn(number, case)
-            for number, order in enumerate(orders(names, config.load.rounds.at_most), start=1)
-            for case in order
+            Turn(number, *cell)
+            for number, order in enumerate(orders(cells, config.load.rounds.at_most), start=1)
+            for cell in order
         ]
-        self._last = dict.fromkeys(names, config.load.rounds.at_most)
+        self._last = dict.fromkeys(cells, config.load.rounds.at_most)
         self._count: Counter[Turn] = Counter()
         self._failures: dict[Turn, str] = {}
         self._complete: set[Turn] = set()
         self._number: Counter[Turn] = Counter()
         in_ledger: Counter[tuple[Turn, str]] = Counter()
         for record in last_attempts(records):
-            turn = Turn(record.round, record.case)
+            turn = Turn(record.round, record.case, record.load or first)
             self._number[turn] = record.attempt
             in_ledger[turn, record.variant] += record.succeeded
         for attempt in journal.read(folder / PROGRESS, _ATTEMPT):
-            fewest = min(in_ledger[attempt.turn, variant.name] for variant in config.variants)
+            turn = Turn(attempt.round, attempt.case, attempt.load or first)
+            fewest = min(in_ledger[turn, variant.name] for variant in config.variants)
             failure = attempt.failure
-            if failure is None and fewest < config.load.requests:
+            if failure is None and fewest < points[turn.load].requests:
                 failure = "the ledger does not have its requests"
-            self._note(attempt.turn, failure)
+            self._note(turn, failure)
         self._journal = Journal(folder / PROGRESS)
 
-    def end(self, last_rounds: Mapping[str, int]) -> dict[str, int]:
-        """Leaves out each test case's turns after its last round, and takes back those up to it.
+    def end(self, last_rounds: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """Leaves out turns after the last round of their test case and load point.
 
-        A turn that is measured again may change what is enough. Returns the last rounds of the test
-        cases that end earlier by this than they did before.
+        It takes back those up to it: a turn that is measured again may change what is enough.
+        Returns the last rounds of those that end earlier by this than they did before.
         """
-        last = {turn.case: turn.round for turn in self.turns}
+        last = {turn.cell: turn.round for turn in self.turns}
         self._last = dict(last_rounds)
-        return {case: number for case, number in last_rounds.items() if number < last[case]}
+        return {cell: number for cell, number in last_rounds.items() if number < last[cell]}
 
     def begin(self, turn: Turn) -> int:
         """The number of the turn's next attempt, from 1."""
@@ -99,14 +108,14 @@ class Attempts:
 
     def note(self, turn: Turn, failure: str | None) -> None:
         """Adds an attempt, which is on the disk on return. ``failure`` is None for success."""
-        self._journal.append(Attempt(turn.round, turn.case, failure))
+        self._journal.append(Attempt(turn.round, turn.case, failure, turn.load))
         self._journal.flush()
         self._note(turn, failure)
 
     @property
     def turns(self) -> list[Turn]:
         """All turns, in the order in which they are measured."""
-        return [turn for turn in self._turns if turn.round <= self._last[turn.case]]
+        return [turn for turn in self._turns if turn.round <= self._last[turn.cell]]
 
     @property
     def pending(self) -> list[Turn]:

@@ -9,18 +9,21 @@ from pathlib import Path
 
 from benchmark import wording
 from benchmark.analysis import crosscheck
-from benchmark.config import Config
+from benchmark.config import Config, LoadPoint
 from benchmark.endpoint import counters, greedy, health
-from benchmark.endpoint.counters import COUNTERS, Count, Counters
 from benchmark.errors import JournalError, RunError
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts, read_ledger
+from benchmark.load.cases import of_round
 from benchmark.load.driver import GRACE_SECONDS, Driver
 from benchmark.names import LEDGER, WARM_UP
+from benchmark.prompt import Prompt
 from benchmark.record import Record
+from benchmark.run import prompts as prompt_sets
 from benchmark.run.attempts import Attempts, Turn
 from benchmark.run.console import Progress
 from benchmark.run.folder import prepare
+from benchmark.run.observations import Observations
 from benchmark.run.shipper import Shipper
 from benchmark.run.taps import Taps
 from benchmark.tap.tap import STALL_SECONDS
@@ -53,25 +56,26 @@ class Run:
         folder: Path,
         *,
         driver: Driver,
+        files: Path = Path(),
         shipper: Shipper | None = None,
         patience: Patience = Patience(),
     ) -> None:
-        """Without a ``shipper``, the results stay in the folder.
+        """``files`` is the folder of the user's prompts. Without a ``shipper``, results stay here.
 
         Raises RunError where the folder holds something that cannot be continued.
         """
         self._config, self._folder, self._driver = config, folder, driver
+        self._files = files
+        self._prompts: Mapping[str, Sequence[Prompt]] = {}
         self._shipper, self._patience = shipper, patience
-        self._rested: dict[str, Counters] = {}
         self._not_serving: str | None = None
         self._not_shipped: str | None = None
         prepare(folder, config)
         try:
             self._records = read_ledger(folder / LEDGER)
             self._attempts = Attempts(folder, config, self._records)
-            self._counts = [*counters.read(folder / COUNTERS)]
+            self._observations = Observations(config, folder, patience.counters)
             self._ledger = Journal(folder / LEDGER)
-            self._counters = Journal(folder / COUNTERS)
         except JournalError as error:
             raise RunError(str(error)) from None
         except OSError as error:
@@ -97,19 +101,19 @@ class Run:
         finally:
             self._progress.close()
             self._attempts.close()
-            self._counters.close()
+            self._observations.close()
             self._ledger.close()
         return list(self._what_failed())
 
     def _what_failed(self) -> Iterator[str]:
         failures = self._attempts.failures
         for turn, failure in failures.items():
-            yield f"{turn.case}, round {turn.round}: {failure}"
+            yield f"{self._named(turn)}, round {turn.round}: {failure}"
         if self._not_serving is not None:
             not_run = sum(turn not in failures for turn in self._attempts.pending)
             turns = self._at_most(len(self._attempts.turns))
             yield f"{self._not_serving}; {not_run} of {turns} turns were not run"
-        for check in crosscheck.check(last_attempts(self._records), self._counts):
+        for check in crosscheck.check(last_attempts(self._records), self._observations.counts):
             yield from check.failures
         if self._not_shipped is not None:
             yield self._not_shipped
@@ -117,6 +121,7 @@ class Run:
     async def _measure(self) -> None:
         if not await self._serving(self._patience.start):
             return
+        self._prompts = await prompt_sets.prepare(self._config, self._files, self._folder)
         async with self._taps() as taps:
             await self._warm_up(taps)
             # Each turn once: what fails now probably fails again at once, but not after a restart.
@@ -134,8 +139,8 @@ class Run:
                     self._say_ended(self._end_cases())
         await self._compare_answers()
 
-    def _end_cases(self) -> Mapping[str, int]:
-        """Ends the test cases that have been measured often enough.
+    def _end_cases(self) -> Mapping[tuple[str, str], int]:
+        """Ends the test cases, load point by load point, that have been measured often enough.
 
         Returns the last round of each that this ended.
         """
@@ -147,9 +152,10 @@ class Run:
         counted = last_attempts(self._records)
         return self._attempts.end(stopping.last_rounds(self._config, counted))
 
-    def _say_ended(self, ended: Mapping[str, int]) -> None:
-        for case, rounds in ended.items():
-            self._say(f"{case}: has enough after {wording.count(rounds, 'round')}")
+    def _say_ended(self, ended: Mapping[tuple[str, str], int]) -> None:
+        for (case, load), rounds in ended.items():
+            named = self._named(Turn(rounds, case, load))
+            self._say(f"{named}: has enough after {wording.count(rounds, 'round')}")
         self._progress.expect(self._requests(self._attempts.turns))
 
     def _at_most(self, number: int) -> str:
@@ -157,7 +163,16 @@ class Run:
         return str(number) if self._config.load.rounds.fixed else f"at most {number}"
 
     def _requests(self, turns: Sequence[Turn]) -> int:
-        return len(turns) * self._config.load.requests * len(self._config.variants)
+        of_turns = sum(self._point(turn).requests for turn in turns)
+        return of_turns * len(self._config.variants)
+
+    def _point(self, turn: Turn) -> LoadPoint:
+        return self._config.load.point(turn.load)
+
+    def _named(self, turn: Turn) -> str:
+        """The test case, with the load point where there are several."""
+        several = len(self._config.load.points) > 1
+        return f"{turn.case} at {self._point(turn)}" if several else turn.case
 
     async def _compare_answers(self) -> None:
         """Asks the variants directly, when nothing is measured any more."""
@@ -193,52 +208,38 @@ class Run:
     async def _warm_up(self, taps: Taps) -> None:
         """One full wave, in no figure: a server's first requests take many times as long."""
         self._say("warming up")
-        turn = Turn(WARM_UP, self._config.test_cases[0].name)
+        widest = max(
+            (point.concurrency for point in self._config.load.points if point.concurrency),
+            default=max(variant.batch or 1 for variant in self._config.variants),
+        )
+        point = LoadPoint(concurrency=widest, requests=widest)
+        turn = Turn(WARM_UP, self._config.test_cases[0].name, point.name)
         attempt = self._attempts.begin(turn)
-        _, failure = await taps.load(turn, attempt, self._config.load.concurrency)
+        _, failure = await taps.load(turn, attempt, point, self._sent(turn, point))
         if failure is not None:
             self._say(f"warm-up: {failure}")
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
         rounds = self._at_most(self._config.load.rounds.at_most)
-        self._say(f"round {turn.round} of {rounds}: {turn.case}")
-        before = await self._scrape()
+        self._say(f"round {turn.round} of {rounds}: {self._named(turn)}")
+        point = self._point(turn)
+        prompts = self._sent(turn, point)
+        before = await self._observations.scrape()
         attempt = self._attempts.begin(turn)
-        records, failure = await taps.load(turn, attempt, self._config.load.requests)
-        after = await self._scrape()
+        records, failure = await taps.load(turn, attempt, point, prompts)
+        after = await self._observations.scrape()
         with self._writing():
             await taps.flush()
-            self._count(turn, records, before, after)
+            self._observations.count(turn, records, before, after)
+            if prompts:
+                self._observations.check(turn, attempt, prompts, taps.answers())
             self._attempts.note(turn, failure)
         if failure is not None:
-            self._say(f"failed: {turn.case}, round {turn.round}: {failure}")
+            self._say(f"failed: {self._named(turn)}, round {turn.round}: {failure}")
 
-    async def _scrape(self) -> dict[str, Counters]:
-        self._rested = await counters.scrape_all(
-            self._config.endpoints, self._patience.counters, self._rested
-        )
-        return self._rested
-
-    def _count(
-        self,
-        turn: Turn,
-        records: Sequence[Record],
-        before: Mapping[str, Counters],
-        after: Mapping[str, Counters],
-    ) -> None:
-        """Notes what each server counted in a turn, where it counts."""
-        for variant in before:
-            if variant not in after:
-                continue
-            count = Count(
-                case=turn.case,
-                round=turn.round,
-                variant=variant,
-                requests=tuple(r.request for r in records if r.variant == variant),
-                counters=after[variant].since(before[variant]),
-            )
-            self._counters.append(count)
-            self._counts.append(count)
+    def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
+        """The prompts of a turn; none where the driver makes them of a line."""
+        return of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
 
     async def _ship(self) -> None:
         if self._shipper is None:

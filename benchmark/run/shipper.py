@@ -42,7 +42,9 @@ def make_shipper(config: Config, folder: Path, sleep: Callable[[float], None]) -
     from benchmark.aws.cloudwatch import Publisher
 
     bucket = Bucket(config.bucket, config.region, sleep)
-    return Shipper(folder, bucket, Publisher(config.experiment, config.region, folder, sleep))
+    by_load = len(config.load.points) > 1
+    publisher = Publisher(config.experiment, config.region, folder, sleep, by_load=by_load)
+    return Shipper(folder, bucket, publisher)
 
 
 class Shipper:
@@ -64,7 +66,7 @@ class Shipper:
             await asyncio.to_thread(self.upload)
             for turn in turns:
                 if turn not in self._published:
-                    own = [record for record in counted if (record.round, record.case) == turn]
+                    own = [record for record in counted if _turn(record) == turn]
                     await asyncio.to_thread(self._publish, own)
                     self._published.add(turn)
         except ShippingError as error:
@@ -78,6 +80,10 @@ class Shipper:
     def _publish(self, records: Sequence[Record]) -> None:
         good = [record for record in records if record.succeeded]
         self._publisher.publish(records, llmperf_latencies(self._folder, good))
+
+
+def _turn(record: Record) -> Turn:
+    return Turn(record.round, record.case, record.load)
 
 
 def llmperf_latencies(folder: Path, records: Iterable[Record]) -> dict[str, list[float]]:
@@ -95,7 +101,8 @@ def llmperf_latencies(folder: Path, records: Iterable[Record]) -> dict[str, list
     found: dict[str, list[float]] = {}
     for variant, own in ended.items():
         one = own[0]
-        values = _read(folder / load_results(one.case, variant, one.round, one.attempt))
+        results = load_results(one.case, variant, one.round, one.attempt, one.load)
+        values = _read(folder / results)
         if values:
             found |= {record.request: [] for record in own}
         for behind, value in enumerate(reversed(values), start=1):

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from typing_extensions import Self
 
-from benchmark.config import Config, Variant
+from benchmark.answer import Answer
+from benchmark.answers.turn import read_answers
+from benchmark.config import Config, LoadPoint, Variant
 from benchmark.errors import LoadError
 from benchmark.journal import Journal
-from benchmark.load.cases import of_round
 from benchmark.load.driver import Driver
 from benchmark.names import load_results
+from benchmark.prompt import Prompt
 from benchmark.record import Record
 from benchmark.run.attempts import Turn
 from benchmark.run.order import rotated
@@ -60,28 +62,32 @@ class Taps:
         await self._stack.aclose()
 
     async def load(
-        self, turn: Turn, attempt: int, requests: int
+        self, turn: Turn, attempt: int, point: LoadPoint, prompts: Sequence[Prompt]
     ) -> tuple[list[Record], str | None]:
-        """Drives all variants at once, with ``requests`` requests each.
+        """Drives all variants at once, at this load point and with these prompts, if there are any.
 
         Returns the records of the turn and what went wrong, None if nothing did.
         """
         records = self._records = []
         for tap in self._taps.values():
-            tap.label(turn.case, turn.round, attempt)
+            tap.label(turn.case, turn.round, attempt, turn.load)
         settle()
         in_order = rotated(tuple(self._taps), turn.round)
         found = await asyncio.gather(
-            *(self._drive(turn, attempt, variant, requests) for variant in in_order)
+            *(self._drive(turn, attempt, variant, point, prompts) for variant in in_order)
         )
         problems = dict(zip(in_order, found, strict=True))
         failures = []
         for variant in self._taps:
             own = [record for record in records if record.variant == variant]
-            problem = problems[variant] or _shortfall(own, requests)
+            problem = problems[variant] or _shortfall(own, point.requests)
             if problem is not None:
                 failures.append(f"{variant}: {problem}")
         return records, "; ".join(failures) or None
+
+    def answers(self) -> dict[str, list[Answer]]:
+        """The answers of the last turn by variant, where its prompts have names."""
+        return {variant: read_answers(self._answers(variant)) for variant in self._taps}
 
     async def flush(self) -> None:
         """Returns when all records are on the disk. Raises OSError if one could not be written."""
@@ -90,21 +96,32 @@ class Taps:
             if tap.failure is not None:
                 raise tap.failure
 
-    async def _drive(self, turn: Turn, attempt: int, variant: str, requests: int) -> str | None:
-        results = load_results(turn.case, variant, turn.round, attempt)
+    async def _drive(
+        self, turn: Turn, attempt: int, variant: str, point: LoadPoint, prompts: Sequence[Prompt]
+    ) -> str | None:
+        results = load_results(turn.case, variant, turn.round, attempt, turn.load)
         try:
             await self._driver.run(
                 model=self._config.model,
-                case=of_round(self._cases[turn.case], turn.round, self._config.load.requests),
+                case=self._cases[turn.case],
+                prompts=prompts,
                 shape=self._config.load,
-                requests=requests,
+                point=point,
+                # All variants get the same schedule, so that what differs is not the load.
+                seed=f"{turn.case}/{turn.load}/{turn.round}",
+                requests=point.requests,
                 endpoint=self._taps[variant].url,
                 results=self._folder / results,
+                answers=self._answers(variant) if prompts else None,
                 grace_seconds=self._grace_seconds,
             )
         except LoadError as error:
             return str(error)
         return None
+
+    def _answers(self, variant: str) -> Path:
+        """Outside the run's folder: whether texts are kept there is the experiment's to say."""
+        return self._driver.scratch / f"answers-{variant}.jsonl"
 
     def _tap(self, variant: Variant) -> Tap:
         return Tap(

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import orjson
 from typing_extensions import override
 
+from benchmark.names import CLASS_HEADER, DUE_HEADER, PROMPT_HEADER
 from benchmark.record import Record
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Headers, Request
 from benchmark.tap.token_meter import Meter, clean, message
+
+_PROMPT, _CLASS, _DUE = (
+    name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER)
+)
+_TOLD: Final = (_PROMPT, _CLASS, _DUE)
+"""The headers that are meant for the tap and not for the server."""
 
 
 class Label(NamedTuple):
@@ -26,6 +35,7 @@ class Label(NamedTuple):
     case: str
     round: int
     attempt: int = 1
+    load: str = ""
 
 
 class Completion(Exchange):
@@ -46,7 +56,9 @@ class Completion(Exchange):
         self._status: int | None = None
         self._streamed = self._recorded = False
         self._answer = bytearray()
-        request.headers = http1.without(request.headers, b"accept-encoding")
+        self._prompt, self._class = (_text(request.headers, name) for name in (_PROMPT, _CLASS))
+        self._due = _time(request.headers)
+        request.headers = http1.without(request.headers, b"accept-encoding", *_TOLD)
         request.headers.append((b"Accept-Encoding", b"identity"))
         if http1.value(request.headers, b"x-request-id") is None:
             # With it, the request can be found in the server's log.
@@ -123,6 +135,10 @@ class Completion(Exchange):
                 chunks=tuple((round(offset, 6), tokens) for offset, tokens in meter.chunks),
                 end=round(at - self._start, 6),
                 attempt=self._label.attempt,
+                load=self._label.load,
+                prompt=self._prompt,
+                prompt_class=self._class,
+                due=self._due,
             )
         )
 
@@ -163,6 +179,19 @@ def _with_options(body: bytes, asked: dict[str, Any], options: dict[str, Any]) -
     if "stream_options" in asked:
         return json.dumps(json.loads(body) | {"stream_options": options}).encode()
     return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"
+
+
+def _text(headers: Headers, name: bytes) -> str:
+    return unquote((http1.value(headers, name) or b"").decode("ascii", "replace"))
+
+
+def _time(headers: Headers) -> float | None:
+    """When the request was due, in Unix seconds; None where the client does not say it."""
+    try:
+        due = float(http1.value(headers, _DUE) or "")
+    except ValueError:
+        return None
+    return due if math.isfinite(due) else None
 
 
 def _json(body: bytes) -> Any:

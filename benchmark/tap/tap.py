@@ -4,10 +4,11 @@ Any OpenAI-compatible client works through it as it does without it. The tap wri
 for each complete request to ``/chat/completions`` and ``/completions``, whatever becomes of it. All
 other requests pass unrecorded.
 
-A request through the tap differs from a direct one in two ways, besides what
+A request through the tap differs from a direct one in three ways, besides what
 ``benchmark.tap.proxy`` says. A streamed request asks the server for usage in every event
 (``stream_options``, where the client did not set them itself), and the tap removes that usage from
-the answer. All answers are requested uncompressed.
+the answer. All answers are requested uncompressed. And the headers by which a client tells the
+ledger about a request (``benchmark.names``) end here.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ class Tap:
         self.in_flight = 0
         """Completions that have come and have no line in the ledger yet."""
 
-    def label(self, case: str, round: int, attempt: int = 1) -> None:
-        """Sets the test case, round and attempt of the requests that come from now on."""
-        self._label = self._label._replace(case=case, round=round, attempt=attempt)
+    def label(self, case: str, round: int, attempt: int = 1, load: str = "") -> None:
+        """Sets what the requests that come from now on belong to; ``load`` names a load point."""
+        self._label = self._label._replace(case=case, round=round, attempt=attempt, load=load)
 
     @property
     def url(self) -> str:

@@ -90,7 +90,8 @@ def records(world: World, number: int) -> list[Record]:
     simulated = _simulate(world, world.generator(number), runs=1)
     columns = [column.ravel().tolist() for column in vars(simulated).values()]
     places = np.ndindex(simulated.sent.shape)
-    return [_record(*request) for request in zip(places, *columns, strict=True)]
+    load = configuration(world).load.points[0].name
+    return [_record(load, *request) for request in zip(places, *columns, strict=True)]
 
 
 def truths(world: World) -> Mapping[str, Truth]:
@@ -217,6 +218,7 @@ def _sent(end: _Array, concurrency: int) -> _Array:
 
 
 def _record(
+    load: str,
     place: tuple[int, ...],
     token_seconds: float,
     tokens: int,
@@ -241,6 +243,7 @@ def _record(
         per_chunk=True,
         chunks=() if failed else chunks,
         end=end,
+        load=load,
     )
 
 

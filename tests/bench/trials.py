@@ -82,9 +82,9 @@ def report(world: World, number: int) -> Report:
     """
     config, measured = configuration(world), records(world, number)
     last = last_rounds(config, measured)
-    measured = [record for record in measured if record.round <= last[record.case]]
+    measured = [record for record in measured if record.round <= last[record.case, record.load]]
     said = statements(summarise(config, measured), truths(world))
-    return Report(said, [last[case.name] for case in config.test_cases])
+    return Report(said, [*last.values()])
 
 
 def trials(worlds: Sequence[World], count: int) -> Iterator[Trials]:

@@ -18,9 +18,10 @@ from pathlib import Path
 import aiohttp
 
 from benchmark import config
-from benchmark.config import Load, TestCase
+from benchmark.config import Load, LoadPoint, TestCase
 from benchmark.errors import BucketError, LoadError, PublishError
 from benchmark.load.driver import Driver
+from benchmark.prompt import Prompt
 from benchmark.record import Record
 from benchmark.run.run import Patience, Run
 from benchmark.run.shipper import Shipper
@@ -89,13 +90,17 @@ class InProcess(Driver):
         *,
         model: str,
         case: TestCase,
+        prompts: Sequence[Prompt],
         shape: Load,
+        point: LoadPoint,
+        seed: str,
         requests: int,
         endpoint: str,
         results: Path,
+        answers: Path | None = None,
         grace_seconds: float = 0,
     ) -> None:
-        name, variant, round_ = results.parts[-3:]
+        name, _, variant, round_ = results.parts[-4:]
         self.ran.append((name, variant, round_))
         if (name, variant) in self.fail:
             raise LoadError("llmperf ended with status 1: out of memory")

@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 from benchmark.analysis import claims
 from benchmark.analysis.claims import Question, holm
+from benchmark.analysis.keys import CellKey
 from benchmark.record import Record
 from tests.benchmark import samples
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(lambda p: dict(enumerate(p)))
+
+
+CELL = CellKey("counting", "", "SD")
 
 
 def paced(scale: float, factors: list[float], requests: int = 4) -> list[Record]:
@@ -111,5 +115,5 @@ class TestHolm:
 def test_two_questions_are_two_claims() -> None:
     minutes = [1.0, 1.1, 0.9, 1.05]
     faster = claims.contrast(paced(0.5, minutes), paced(1.0, minutes[::-1]))
-    found = claims.decide({("counting", "SD"): faster}, 0.05, compared=1)
-    assert found.decided == {("counting", "SD", question) for question in Question}
+    found = claims.decide({CELL: faster}, 0.05, claims=2)
+    assert found.decided == {(CELL, question) for question in Question}

@@ -17,6 +17,9 @@ from benchmark.record import Record
 from benchmark.rounds import Rounds
 from tests.benchmark import generated_runs as generated
 
+LOAD = f"concurrency-{generated.CONCURRENCY}"
+STRUCTURED = ("structured", LOAD)
+
 CASES = (("structured", "structured", True), ("open-ended", "open-ended", True))
 
 
@@ -31,6 +34,11 @@ def measured(at_least: int = 4, at_most: int = 12, **load: Any) -> tuple[Config,
     span = {"at_least": at_least, "at_most": at_most, "half_width": 0.05} | load
     whole["load"]["rounds"] = span
     return Config.model_validate(whole), [_record(line) for line in lines]
+
+
+def rounds_of(structured: int, open_ended: int) -> dict[tuple[str, str], int]:
+    """The last round of each of the two cases."""
+    return {STRUCTURED: structured, ("open-ended", LOAD): open_ended}
 
 
 def _record(line: generated.Line) -> Record:
@@ -58,12 +66,12 @@ class TestLooks:
 
 
 def test_a_clear_case_ends_in_the_fewest_rounds() -> None:
-    assert last_rounds(*measured(half_width=0.001)) == {"structured": 4, "open-ended": 12}
+    assert last_rounds(*measured(half_width=0.001)) == rounds_of(4, 12)
 
 
 def test_precise_enough_ends_too() -> None:
     config, records = measured(half_width=0.5)
-    assert last_rounds(config, records) == {"structured": 4, "open-ended": 4}
+    assert last_rounds(config, records) == rounds_of(4, 4)
 
 
 def test_a_fixed_number_never_ends_early() -> None:
@@ -77,7 +85,7 @@ def test_a_fixed_number_never_ends_early() -> None:
 def test_what_ended_stays_ended_and_what_was_not_measured_changes_nothing(until: int) -> None:
     config, records = measured(half_width=0.001)
     last = last_rounds(config, records)
-    kept = [r for r in records if r.round <= min(until, last[r.case])]
+    kept = [r for r in records if r.round <= min(until, last[r.case, LOAD])]
     assert last_rounds(config, kept) == last
 
 
@@ -85,7 +93,7 @@ def test_what_ended_stays_ended_and_what_was_not_measured_changes_nothing(until:
 def test_a_case_with_requests_missing_does_not_end(variant: str) -> None:
     config, records = measured()
     first = next(r for r in records if (r.case, r.variant, r.round) == ("structured", variant, 3))
-    assert last_rounds(config, [r for r in records if r is not first])["structured"] == 12
+    assert last_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 12
 
 
 def test_the_warm_up_is_no_round() -> None:
@@ -107,14 +115,14 @@ def test_a_case_of_which_most_requests_failed_does_not_end() -> None:
         else r
         for r in records
     ]
-    assert last_rounds(config, failing)["structured"] == 12
+    assert last_rounds(config, failing)[STRUCTURED] == 12
 
 
 def test_rounds_beyond_the_last_count_if_they_are_whole() -> None:
     config, records = measured(half_width=0.001)
-    assert measured_rounds(config, [r for r in records if r.round <= 4])["structured"] == 4
+    assert measured_rounds(config, [r for r in records if r.round <= 4])[STRUCTURED] == 4
     first = next(r for r in records if (r.case, r.round) == ("structured", 7))
-    assert measured_rounds(config, [r for r in records if r is not first])["structured"] == 6
+    assert measured_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 6
 
 
 def test_a_baseline_alone_has_nothing_to_decide() -> None:
@@ -136,7 +144,7 @@ class TestSummary:
     def test_it_says_what_was_saved_and_what_is_lacking(self) -> None:
         config, records = measured(half_width=0.001)
         last = last_rounds(config, records)
-        summary = summarise(config, [r for r in records if r.round <= last[r.case]])
+        summary = summarise(config, [r for r in records if r.round <= last[r.case, LOAD]])
         assert summary.complete
         assert summary.notes == (
             "4 to 12 of at most 12 rounds were measured, as many as each test case needed; 33 % of "
@@ -162,7 +170,7 @@ class TestSummary:
             config.model_copy(update={"load": fixed}), [r for r in records if r.round <= 4]
         )
         often = summarise(
-            config, [r for r in records if r.round <= last_rounds(config, records)[r.case]]
+            config, [r for r in records if r.round <= last_rounds(config, records)[r.case, LOAD]]
         )
         ((_, single),), ((_, spent),) = once.cases[0].compared, often.cases[0].compared
         assert single.speedup is not None

@@ -418,6 +418,6 @@ def test_summary_is_json(summary: Summary) -> None:
     for cell, variant in ((base, "Base"), (speculative, "SD")):
         assert cell["variant"] == variant
         assert cell["test_case"] == "repetition"
-        assert cell["load"] == {"concurrency": 4}
+        assert cell["load"] == {"concurrency": 4, "requests": 8}
         assert set(cell["measures"]) == {metric.name for metric in metrics.METRICS}
     assert content["cost_denominator"] == "8 of 16 devices of one trn2.48xlarge"

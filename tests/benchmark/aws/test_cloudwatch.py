@@ -274,7 +274,7 @@ def test_the_report_s_cost_follows_from_the_sums(tmp_path: Path) -> None:
     usd = config.cost.usd_per_million_seconds if config.cost else 0
     time, tokens = (sum(values_of(total)) for total in (REQUEST_TIME, SERVED_TOKENS))
     cell = summarise(config, records).cases[0].cell("SD")
-    in_flight = config.load.concurrency
+    in_flight = config.load.points[0].concurrency
     assert cell.usd_per_million_output_tokens == pytest.approx(usd * time / in_flight / tokens)
     assert time == pytest.approx(2 * 3 * 0.5)
     assert tokens == 2 * 16

@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
+from benchmark import names
 from benchmark.journal import Journal
 from benchmark.record import Record
 from rehearsal.golden.server import FAULT_HEADER, Fault
@@ -139,6 +140,33 @@ async def test_the_server_sees_the_client_s_request(tmp_path: Path) -> None:
             "stream_options": {"include_usage": True, "continuous_usage_stats": True}
         }
         assert json.loads(changed) == wanted
+
+
+async def test_what_a_client_tells_the_ledger_ends_at_the_tap(tmp_path: Path) -> None:
+    seen: list[Mapping[str, str]] = []
+
+    async def watch(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers)
+        return web.json_response({})
+
+    told = {
+        names.PROMPT_HEADER: "HumanEval%2F12%20%C3%A9",
+        names.CLASS_HEADER: "coding",
+        names.DUE_HEADER: "1795344000.25",
+    }
+    async with server(watch) as url, bench(url, tmp_path) as b:
+        b.tap.label("code", 2, 3, "rate-10")
+        await b.post(chat(), headers=told)
+        await b.post(chat(), headers={names.DUE_HEADER: "soon"})
+        first, second = b.records()
+    assert not seen[0].keys() & told.keys()
+    assert (first.case, first.round, first.attempt, first.load) == ("code", 2, 3, "rate-10")
+    assert (first.prompt, first.prompt_class, first.due) == (
+        "HumanEval/12 é",
+        "coding",
+        1795344000.25,
+    )
+    assert (second.prompt, second.prompt_class, second.due) == ("", "", None)
 
 
 async def test_an_answer_is_compressed_only_for_a_client_that_asks(tmp_path: Path) -> None:
