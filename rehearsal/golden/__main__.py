@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+from pathlib import Path
 
 from experiment.runtimes import Engine
 from rehearsal.golden import cost
@@ -46,9 +47,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--prefill-seconds", type=float, default=Decoding.prefill_seconds)
     parser.add_argument(
         "--acceptance",
-        default="{}",
-        type=json.loads,
-        help='JSON: what a prompt contains -> acceptance, e.g. {"counting": 0.97}',
+        type=Path,
+        help='JSON file: what a prompt contains -> acceptance, such as {"counting": 0.97}',
     )
     parser.add_argument("--otherwise", type=float, default=Acceptance.otherwise)
     parser.add_argument(
@@ -66,8 +66,9 @@ async def _serve(arguments: argparse.Namespace) -> None:
         speed=arguments.speed,
         cost=arguments.cost,
     )
+    by_text = json.loads(arguments.acceptance.read_bytes()) if arguments.acceptance else {}
     endpoint = Golden(
-        speculative(decoding, Acceptance(arguments.acceptance, arguments.otherwise)),
+        speculative(decoding, Acceptance(by_text, arguments.otherwise)),
         arguments.model,
         engine=arguments.engine,
         batch=arguments.batch,
