@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from benchmark.analysis.summary import Case, Cell, Claim, Crossover, Ladder
 from benchmark.report import results
 from benchmark.report.results import Results
 from tests.benchmark import generated_runs as generated
@@ -58,3 +60,31 @@ def ledger(
 def run(folder: Path) -> Results:
     """A run at four concurrencies and one rate."""
     return results.read(generated.write(folder, configuration(), ledger()))
+
+
+def with_ladders(run: Results) -> Results:
+    """With ladders that say what the cells say."""
+    cases = tuple(replace(case, ladders=tuple(_ladders(case))) for case in run.summary.cases)
+    return replace(run, summary=replace(run.summary, cases=cases))
+
+
+def _ladders(case: Case) -> Iterator[Ladder]:
+    found = [(cell, one) for cell, one in case.compared if cell.load and not cell.load.open]
+    points = tuple(cell.load for cell, _ in found if cell.load)
+    speed = _crossover([(cell, one.speed) for cell, one in found])
+    cost = _crossover([(cell, one.cost) for cell, one in found])
+    sentence = f"SD over concurrency in {case.name}."
+    yield Ladder("SD", "Base", False, points, speed, cost, sentence)
+
+
+def _crossover(claims: list[tuple[Cell, Claim | None]]) -> Crossover:
+    better = [_at(cell) for cell, one in claims if one and one.interval.low > 1]
+    worse = [_at(cell) for cell, one in claims if one and one.interval.high < 1]
+    low, high = max(better, default=None), min(worse, default=None)
+    point = (low * high) ** 0.5 if low and high else None
+    return Crossover(point, low, high)
+
+
+def _at(cell: Cell) -> float:
+    assert cell.load is not None
+    return float(cell.load.concurrency or 0)
