@@ -44,6 +44,8 @@ class Drawing:
     """The test case it belongs to; empty where it shows several."""
     load: str = ""
     """The name of the load point it belongs to; empty where it shows all there are."""
+    prompts: bool = False
+    """Whether it shows a test case prompt by prompt."""
     svg: str = ""
     png: bytes = b""
     missing: str = ""
@@ -59,6 +61,7 @@ class _Figure:
     paint: Callable[[], Figure]
     case: str = ""
     load: str = ""
+    prompts: bool = False
 
 
 def draw(run: Results) -> tuple[Drawing, ...]:
@@ -68,7 +71,7 @@ def draw(run: Results) -> tuple[Drawing, ...]:
 
 
 def _drawing(shown: _Figure) -> Drawing:
-    drawing = Drawing(shown.name, shown.title, shown.caption, shown.case, shown.load)
+    drawing = Drawing(shown.name, shown.title, shown.caption, shown.case, shown.load, shown.prompts)
     try:
         figure = shown.paint()
     except canvas.NothingToDraw as reason:
@@ -141,6 +144,7 @@ def _prompts(run: Results, load: str) -> Iterator[_Figure]:
                 "geometric mean and its 95 % interval. On a logarithmic scale.",
                 partial(over_prompts.paint, run, case.spreads),
                 case=case.name,
+                prompts=True,
             )
 
 

@@ -29,8 +29,7 @@ class _Point:
 
     @property
     def label(self) -> str:
-        assert self.cell.load is not None
-        return f"{loads.value(self.cell.load):g}{'/s' if self.cell.load.open else ''}"
+        return loads.short(self.cell.load)
 
     @property
     def hollow(self) -> bool:
