@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
@@ -89,15 +91,43 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
         region=experiment.aws.region,
         bucket=bucket,
         load=_load(load),
-        test_cases=tuple(map(benchmark_case, load.test_cases)),
+        test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
+        objectives=_objectives(load),
+        keep_answers=load.keep_answers,
         cost=cost(experiment),
         settings=_settings(experiment),
     )
 
 
-def benchmark_case(case: TestCase) -> config.TestCase:
-    """A test case as the benchmark takes it, with the same fields."""
-    return config.TestCase.model_validate(case.model_dump())
+def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
+    """A test case as the benchmark takes it."""
+    return config.TestCase(
+        name=case.name,
+        line=case.line,
+        structure=case.structure,
+        headline=case.headline,
+        prompts=None if case.is_line else _prompts(experiment, case),
+    )
+
+
+def _prompts(experiment: Experiment, case: TestCase) -> config.PromptSource:
+    own = experiment.prompt_files[case.file] if case.file else None
+    return config.PromptSource(
+        known=case.set,
+        file=compressed_name(case.file) if case.file else None,
+        digest=own.digest if own else None,
+        classes=case.classes,
+        limit=case.limit,
+    )
+
+
+def compressed_name(file: str) -> str:
+    """The key of a file of prompts in the ConfigMap, which keeps it compressed."""
+    return f"{file}.gz"
+
+
+def _objectives(load: Benchmark) -> config.Objectives | None:
+    return config.Objectives(**load.objectives.model_dump()) if load.objectives else None
 
 
 def endpoint(variant: Variant) -> str:
@@ -143,11 +173,18 @@ def _load(load: Benchmark) -> config.Load:
         stddev_input_tokens=load.stddev_input_tokens,
         mean_output_tokens=load.mean_output_tokens,
         stddev_output_tokens=load.stddev_output_tokens,
-        concurrency=load.concurrency,
-        requests=load.requests,
+        points=load.points,
         rounds=load.rounds,
         timeout_seconds=load.timeout_seconds,
-        sampling={"temperature": load.temperature},
+        sampling=_sampling(load),
+    )
+
+
+def _sampling(load: Benchmark) -> dict[str, Any]:
+    """What goes out with each request, as vLLM takes it."""
+    template = load.chat_template_kwargs
+    return {"temperature": load.temperature} | (
+        {"chat_template_kwargs": dict(template)} if template else {}
     )
 
 

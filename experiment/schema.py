@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr
 from pydantic_core import PydanticCustomError
 
+from benchmark import config
 from benchmark.config import Structure
 from benchmark.rounds import Rounds
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
+from experiment.known_sets import KnownSet
+from experiment.prompt_files import PromptFile
 from experiment.runtimes import RUNTIMES, Mode, Runtime
 from experiment.text_types import (
     Cidr,
@@ -22,6 +25,7 @@ from experiment.text_types import (
     Image,
     ModelId,
     Name,
+    PromptFileName,
     PromptLine,
     Region,
     ReservationId,
@@ -195,17 +199,92 @@ class Serving(_Model):
     ]
 
 
+def _one_of(*keys: str) -> Callable[[dict[str, Any]], None]:
+    """Has the JSON Schema say what a rule refuses: none of these keys, or several."""
+    return lambda schema: schema.update(oneOf=[{"required": [key]} for key in keys])
+
+
 class TestCase(_Model):
-    """One prompt to compare the services on."""
+    """Prompts of one kind to compare the services on: a line, a known set, or your own file."""
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
+    model_config = ConfigDict(json_schema_extra=_one_of("line", "set", "file"))
 
     name: TestCaseName = Field(description="Value of the CloudWatch dimension TestCase.")
     line: PromptLine | None = Field(
-        description="Line the prompt is filled with; null for llmperf's own text (sonnets)."
+        None,
+        description="Line the prompt is filled with; null for llmperf's own text (sonnets).",
     )
-    structure: Structure
-    headline: bool = Field(False, description="Drawn in the report's latency figures.")
+    set: KnownSet | None = Field(
+        None,
+        description="Prompts of a known set, sent as they are; in turn over the rounds.",
+    )
+    file: PromptFileName | None = Field(
+        None,
+        description="Your own prompts, sent as they are: a file beside this one with a JSON "
+        "object a line, which has prompt or messages and may have class, max_tokens and tools.",
+    )
+    classes: tuple[Text, ...] = Field(
+        (), description="Only prompts of these classes of the set or file; empty: all."
+    )
+    limit: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="At most so many prompts of the set or file; null: all."
+    )
+    structure: Structure | None = Field(None, description="Of a line, which needs it.")
+    headline: bool = Field(
+        False, description="Drawn in the report's latency figures. Only a line can be."
+    )
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Which of the keys ``line``, ``set`` and ``file`` the test case has. A line may be null;
+        the others are then as good as absent."""
+        given = (("set", self.set), ("file", self.file))
+        line = ("line",) if "line" in self.model_fields_set else ()
+        return (*line, *(key for key, value in given if value is not None))
+
+    @property
+    def is_line(self) -> bool:
+        """Whether its prompt is filled with a line, as llmperf does."""
+        return self.set is None and self.file is None
+
+
+class LoadPoint(_Model):
+    """How hard the services are driven: requests at once (closed loop), or a second (open loop)."""
+
+    model_config = ConfigDict(json_schema_extra=_one_of("concurrency", "rate"))
+
+    concurrency: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+        None, description="Requests in flight per service: a closed loop."
+    )
+    requests: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="With concurrency: requests per case, round and service, and at least the "
+        "concurrency; null for benchmark.requests.",
+    )
+    rate: Annotated[float, Field(gt=0, le=1000)] | None = Field(
+        None,
+        description="Requests a second per service, at the times of a Poisson process: an open "
+        "loop, which sends whatever is in flight.",
+    )
+    seconds: Annotated[float, Field(gt=0, le=86400)] | None = Field(
+        None,
+        description="With rate: how long it lasts in each round. It sends rate x seconds requests.",
+    )
+
+
+class Objectives(_Model):
+    """What a service promises its users. A request within all of them counts as goodput."""
+
+    ttft_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Time to the first token, milliseconds."
+    )
+    tpot_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Time per output token, milliseconds."
+    )
+    e2e_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Time of the whole answer, milliseconds."
+    )
 
 
 def _or_a_number(schema: dict[str, Any]) -> None:
@@ -215,24 +294,70 @@ def _or_a_number(schema: dict[str, Any]) -> None:
 
 
 class Benchmark(_Model):
-    """The load, in llmperf's terms. It is closed-loop: concurrency, never a rate."""
+    """What is asked of the services, and how hard. Token counts are in llmperf's terms."""
+
+    model_config = ConfigDict(json_schema_extra=_one_of("concurrency", "load"))
 
     image: Image | None = Field(
         None, description="A ready image, with tag or digest; null builds one from benchmark/."
     )
-    concurrency: Annotated[int, Field(ge=1, description="Requests in flight per service.")]
-    requests: Annotated[int, Field(ge=1, description="Requests per case, round and service.")]
+    concurrency: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Requests in flight per service: short for a load of this concurrency alone.",
+    )
+    load: Annotated[tuple[LoadPoint, ...], Field(min_length=1)] | None = Field(
+        None, description="The load points that every test case is measured at."
+    )
+    requests: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Requests per case, round and service, at least as many as are in flight. "
+        "Needed unless every load point has its own.",
+    )
     rounds: Rounds = Field(
         description="Passes over all test cases: a number, or a range and a precision.",
         json_schema_extra=_or_a_number,
     )
-    mean_input_tokens: Annotated[int, Field(ge=1)]
+    mean_input_tokens: Annotated[
+        int, Field(ge=1, description="Of a line's prompt. Prompts of sets and files are as long.")
+    ]
     stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
-    mean_output_tokens: Annotated[int, Field(ge=2)]
+    mean_output_tokens: Annotated[
+        int, Field(ge=2, description="Also the longest answer to a prompt that names none.")
+    ]
     stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
-    timeout_seconds: Annotated[int, Field(ge=1, description="For one case and round.")]
+    timeout_seconds: Annotated[
+        int, Field(ge=1, description="For one case at one load point in one round.")
+    ]
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    chat_template_kwargs: Mapping[str, JsonValue] = Field(
+        default_factory=dict,
+        description="Sent with each request to the model's chat template: {enable_thinking: false} "
+        "keeps Qwen3 from thinking, which it does unless told not to.",
+    )
+    objectives: Objectives | None = Field(
+        None, description="Service-level objectives: the 90th percentile must not be above them."
+    )
+    keep_answers: bool = Field(
+        False,
+        description="Keep the texts of the answers to sets and files with the results. Otherwise "
+        "only digests and checks are kept.",
+    )
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1, max_length=50)]
+
+    @property
+    def points(self) -> tuple[config.LoadPoint, ...]:
+        """The load points, as the benchmark takes them. ``rules`` refuses what has none."""
+        given = self.load or (LoadPoint(concurrency=self.concurrency),)
+        return tuple(map(self._point, given))
+
+    def _point(self, given: LoadPoint) -> config.LoadPoint:
+        if given.rate is not None:
+            requests = max(1, round(given.rate * (given.seconds or 0)))
+            return config.LoadPoint(rate=given.rate, requests=requests)
+        concurrency = given.concurrency or 1
+        # Fewer than a full wave would not be that concurrency.
+        requests = max(given.requests or self.requests or 1, concurrency)
+        return config.LoadPoint(concurrency=concurrency, requests=requests)
 
 
 class Quality(_Model):
@@ -253,7 +378,8 @@ class Alerts(_Model):
         float,
         Field(
             gt=0,
-            description="Below this on the structured headline case, speculation lost its benefit.",
+            description="Below this on the structured headline case, or where there is none on the "
+            "first test case, at the first load point, speculation lost its benefit.",
         ),
     ]
     budget_usd_per_month: Annotated[float, Field(gt=0)]
@@ -275,6 +401,18 @@ class Experiment(_Model):
     benchmark: Benchmark
     quality: Quality
     alerts: Alerts
+    _prompt_files: Mapping[str, PromptFile] = PrivateAttr(default_factory=dict)
+
+    @property
+    def prompt_files(self) -> Mapping[str, PromptFile]:
+        """The user's own prompts, by the name of their file."""
+        return self._prompt_files
+
+    def with_prompt_files(self, files: Mapping[str, PromptFile]) -> Experiment:
+        """The same experiment, with the content of the files that its test cases name."""
+        own = self.model_copy()
+        own._prompt_files = files
+        return own
 
     @property
     def price_of(self) -> str:
@@ -306,6 +444,13 @@ class Experiment(_Model):
     def largest_window(self) -> int:
         """``num_speculative_tokens`` of the variant with most."""
         return max(speculation.num_speculative_tokens for speculation in self.speculation)
+
+    @property
+    def concurrency_without_a_queue(self) -> int:
+        """The largest concurrency of the load that every batch takes at once; else the batch."""
+        batch = min(speculation.batch or self.serving.batch for speculation in self.speculation)
+        measured = (point.concurrency for point in self.benchmark.points)
+        return max((c for c in measured if c is not None and c <= batch), default=batch)
 
     @property
     def serving_runtime(self) -> Runtime:

@@ -74,7 +74,7 @@ def cost_per_million_tokens(variant: Variant, case: TestCase) -> cloudwatch.Math
     the tokens that came of it. Both sums are of whole turns, so this holds in any period that cuts
     no turn in two.
     """
-    concurrency = variant.experiment.benchmark.concurrency
+    concurrency = variant.experiment.benchmark.points[0].concurrency or 1
     usd = cost(variant.experiment).usd_per_million_seconds / concurrency
     operands = {
         f"{_identifier(variant, case)}_{word}": _published(total, variant, case, statistic="Sum")

@@ -448,8 +448,10 @@ PLACES = [
             "- &case {name: broken, structure: structured}\n    - *case\n    - name: repeat-line",
         ),
         (
-            (63, "benchmark.test_cases[0].line: is required"),
-            (63, "benchmark.test_cases[1].line: is required"),
+            (63, "benchmark.test_cases[0].line: is required, or set or file in its place"),
+            (63, "benchmark.test_cases[1].line: is required, or set or file in its place"),
+            (63, "benchmark.test_cases[0].name = 'broken': is duplicated; must be unique"),
+            (63, "benchmark.test_cases[1].name = 'broken': is duplicated; must be unique"),
         ),
     ),
     _syntax(
@@ -509,7 +511,11 @@ PLACES = [
 TYPES = [
     _edit("missing", {"quality": ABSENT}, "quality: is required"),
     _edit("missing-nested", {"capacity.price.as_of": ABSENT}, "capacity.price.as_of: is required"),
-    _edit("missing-in-list", {f"{CASE}.line": ABSENT}, "benchmark.test_cases[3].line: is required"),
+    _edit(
+        "missing-in-list",
+        {f"{CASE}.line": ABSENT},
+        "benchmark.test_cases[3].line: is required, or set or file in its place",
+    ),
     _edit("unknown", {"extra": 1}, f"extra = 1: unknown key; allowed: {KEYS}"),
     _edit(
         "unknown-with-hint",
@@ -527,7 +533,7 @@ TYPES = [
         "unknown-in-list",
         {f"{CASE}.headlines": True},
         "benchmark.test_cases[3].headlines = true: unknown key; did you mean headline? allowed: "
-        "name, line, structure, headline",
+        "name, line, set, file, classes, limit, structure, headline",
     ),
     _edit(
         "unknown-in-optional",
@@ -650,7 +656,7 @@ TYPES = [
         "mapping-text-in-list",
         {CASE: "Tell me a story"},
         "benchmark.test_cases[3] = 'Tell me a story': must be a mapping with the keys name, "
-        "line, structure, headline",
+        "line, set, file, classes, limit, structure, headline",
     ),
     _edit(
         "list-text",
@@ -1131,11 +1137,6 @@ RULES = [
         "concurrency",
         {"benchmark.concurrency": 5, "benchmark.requests": 8},
         "benchmark.concurrency = 5: must be at most 4, serving.batch: more would measure the queue",
-    ),
-    _edit(
-        "requests",
-        {"benchmark.requests": 3},
-        "benchmark.requests = 3: must be at least benchmark.concurrency, 4",
     ),
     _edit(
         "no-rounds",

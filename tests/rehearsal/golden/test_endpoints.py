@@ -14,7 +14,7 @@ from benchmark.config import Structure
 from benchmark.endpoint import counters
 from benchmark.endpoint.counters import Counters
 from benchmark.load import llmperf
-from benchmark.load.builtin import requests_of
+from benchmark.load.requests import requests_of
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine
@@ -44,7 +44,8 @@ def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
         stddev_output_tokens=0,
         additional_sampling_params={},
     )
-    (body,) = requests_of(options)
+    (request,) = requests_of(options)
+    body = json.loads(request.body)
     return "\n".join(message["content"] for message in body["messages"]).strip()
 
 
