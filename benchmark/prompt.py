@@ -1,4 +1,4 @@
-"""One prompt that is sent as it is, and how a file of them is read."""
+"""One prompt that is sent as it is, and what a run used of a set of them."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ class UsedSet:
     used: int
     left_out: tuple[LeftOut, ...]
     counted: bool
-    """Whether the server counted the tokens; if not, nothing is left out beforehand."""
+    """Whether every service counted every prompt's tokens. What is not counted is not left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Final
 
@@ -65,6 +66,11 @@ def period(started: float, ended: float) -> str:
 def count(number: int, noun: str) -> str:
     """``1 request``, ``2 requests``, ``24,000 requests``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def listed(items: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(part for part in (", ".join(items[:-1]), *items[-1:]) if part)
 
 
 def short(name: str) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from typing import Any
+
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
@@ -23,7 +27,8 @@ from charts.pods import (
     quantities,
     run_id,
 )
-from experiment.schema import Benchmark, Experiment, Model, TestCase
+from experiment.measurement import Benchmark, TestCase
+from experiment.schema import Experiment, Model
 from experiment.variants import Variant, services
 
 CONFIG_PATH = "/etc/benchmark"
@@ -53,6 +58,8 @@ class LlmperfChart(Chart):
             "Config",
             metadata=k8s.ObjectMeta(name=BENCHMARK_POD),
             data={"config.json": config.dump(benchmark_config(experiment, bucket))},
+            # None where there are none: an empty mapping would be written out.
+            binary_data=_files(experiment) or None,
         )
         k8s.KubePod(
             self,
@@ -89,15 +96,51 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
         region=experiment.aws.region,
         bucket=bucket,
         load=_load(load),
-        test_cases=tuple(map(benchmark_case, load.test_cases)),
+        test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
+        objectives=_objectives(load),
+        keep_answers=load.keep_answers,
         cost=cost(experiment),
         settings=_settings(experiment),
     )
 
 
-def benchmark_case(case: TestCase) -> config.TestCase:
-    """A test case as the benchmark takes it, with the same fields."""
-    return config.TestCase.model_validate(case.model_dump())
+def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
+    """A test case as the benchmark takes it."""
+    return config.TestCase(
+        name=case.name,
+        line=case.line,
+        structure=case.structure,
+        headline=case.headline,
+        prompts=None if case.is_line else _prompts(experiment, case),
+    )
+
+
+def _files(experiment: Experiment) -> dict[str, str]:
+    """The user's files of prompts, compressed, in base64."""
+    return {
+        compressed_name(name): base64.b64encode(file.compressed).decode()
+        for name, file in experiment.prompt_files.items()
+    }
+
+
+def _prompts(experiment: Experiment, case: TestCase) -> config.PromptSource:
+    own = experiment.prompt_files[case.file] if case.file else None
+    return config.PromptSource(
+        known=case.set,
+        file=compressed_name(case.file) if case.file else None,
+        digest=own.digest if own else None,
+        classes=case.classes,
+        limit=case.limit,
+    )
+
+
+def compressed_name(file: str) -> str:
+    """The key of a file of prompts in the ConfigMap, which keeps it compressed."""
+    return f"{file}.gz"
+
+
+def _objectives(load: Benchmark) -> config.Objectives | None:
+    return config.Objectives(**load.objectives.model_dump()) if load.objectives else None
 
 
 def endpoint(variant: Variant) -> str:
@@ -143,11 +186,18 @@ def _load(load: Benchmark) -> config.Load:
         stddev_input_tokens=load.stddev_input_tokens,
         mean_output_tokens=load.mean_output_tokens,
         stddev_output_tokens=load.stddev_output_tokens,
-        concurrency=load.concurrency,
-        requests=load.requests,
+        points=load.points,
         rounds=load.rounds,
         timeout_seconds=load.timeout_seconds,
-        sampling={"temperature": load.temperature},
+        sampling=_sampling(load),
+    )
+
+
+def _sampling(load: Benchmark) -> dict[str, Any]:
+    """What goes out with each request, as vLLM takes it."""
+    template = load.chat_template_kwargs
+    return {"temperature": load.temperature} | (
+        {"chat_template_kwargs": dict(template)} if template else {}
     )
 
 
@@ -160,9 +210,22 @@ def _settings(experiment: Experiment) -> dict[str, str]:
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",
+        **_template(experiment),
         "Region": experiment.aws.region,
         "Price": f"{price.usd_per_hour} USD per hour ({price.price})",
     }
+
+
+def _template(experiment: Experiment) -> dict[str, str]:
+    """What the chat template is told. A model that thinks does so unless it is told not to."""
+    told = dict(experiment.benchmark.chat_template_kwargs)
+    said = {}
+    if "enable_thinking" in told:
+        # Qwen3's template asks whether it "is false", which no other value is.
+        said["Thinking"] = "off" if told.pop("enable_thinking") is False else "on"
+    elif experiment.models.target.known.thinks:
+        said["Thinking"] = "on, the model's default"
+    return said | ({"Chat template": json.dumps(told)} if told else {})
 
 
 def _container(image: str) -> k8s.Container:

@@ -77,7 +77,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                 args=[
                     experiment.models.target.id,
                     str(experiment.quality.limit),
-                    str(experiment.benchmark.concurrency),
+                    str(experiment.concurrency_without_a_queue),
                     str(min(MAX_ANSWER_TOKENS, experiment.serving.length // 2)),
                     f"{RESULTS_PREFIX}quality/",
                     *(f"{v.name}={endpoint(v)}" for v in services(experiment)),

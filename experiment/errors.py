@@ -35,11 +35,21 @@ class Refusal:
         return f"{self.field}{value}: {self.allowed}"
 
 
+@dataclass(frozen=True)
+class Elsewhere:
+    """An error in another file that the experiment names; its line names that file."""
+
+    line: str
+
+
 class ExperimentError(Exception):
     """An experiment file was refused. ``str()`` is what the user is shown: one line per error."""
 
-    def __init__(self, file: str, *errors: Refusal | str) -> None:
-        lines = [f"{_place(file, error)}: {error}" for error in errors]
+    def __init__(self, file: str, *errors: Refusal | Elsewhere | str) -> None:
+        lines = [
+            error.line if isinstance(error, Elsewhere) else f"{_place(file, error)}: {error}"
+            for error in errors
+        ]
         if len(lines) > MOST_SHOWN:
             lines[MOST_SHOWN:] = [f"{file}: and {len(lines) - MOST_SHOWN} more"]
         super().__init__("\n".join(lines))

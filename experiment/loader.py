@@ -7,11 +7,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from experiment.errors import ExperimentError, dotted, steps
+from benchmark.errors import ConfigError
+from experiment.errors import Elsewhere, ExperimentError, Refusal, dotted, steps
+from experiment.prompt_files import PromptFile, read
 from experiment.rules import refusals
 from experiment.schema import Experiment
 from experiment.translation import translate
-from experiment.yaml_text import read_yaml
+from experiment.yaml_text import Document, read_yaml
 
 
 def load(path: str | Path) -> Experiment:
@@ -32,13 +34,38 @@ def parse(text: str, file: str) -> Experiment:
         experiment = Experiment.model_validate_json(document.json)
     except ValidationError as error:
         raise ExperimentError(file, *translate(error.errors(), document)) from None
-    refused = []
-    for refusal in refusals(experiment):
-        path, line = document.locate(steps(refusal.field))
-        refused.append(replace(refusal, field=dotted(path), line=line))
+    experiment = experiment.with_prompt_files(_prompt_files(experiment, document, file))
+    refused = [_located(refusal, document) for refusal in refusals(experiment)]
     if refused:
         raise ExperimentError(file, *refused)
     return experiment
+
+
+def _prompt_files(experiment: Experiment, document: Document, file: str) -> dict[str, PromptFile]:
+    """The files of prompts that the test cases name, which lie beside ``file``."""
+    found: dict[str, PromptFile] = {}
+    errors: list[Refusal | Elsewhere] = []
+    for index, case in enumerate(experiment.benchmark.test_cases):
+        if case.file is None or case.file in found:
+            continue
+        path = Path(file).parent / case.file
+        if not path.is_file():
+            missing = Refusal(f"benchmark.test_cases[{index}].file", case.file, f"no file {path}")
+            errors.append(_located(missing, document))
+            continue
+        try:
+            found[case.file] = read(path)
+        except ConfigError as error:
+            errors += map(Elsewhere, str(error).splitlines())
+    if errors:
+        raise ExperimentError(file, *dict.fromkeys(errors))
+    return found
+
+
+def _located(refusal: Refusal, document: Document) -> Refusal:
+    """The refusal with its field as the file spells it, and with its line."""
+    path, line = document.locate(steps(refusal.field))
+    return replace(refusal, field=dotted(path), line=line)
 
 
 def _read(path: Path) -> str:

@@ -3,44 +3,38 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
-from benchmark.config import Structure
-from benchmark.rounds import Rounds
+from benchmark.load import sets
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
+from experiment.measurement import Benchmark, TestCase
+from experiment.prompt_files import PromptFile
 from experiment.runtimes import RUNTIMES, Mode, Runtime
+from experiment.strict import Strict
 from experiment.text_types import (
     Cidr,
     Commit,
     Email,
-    Image,
     ModelId,
     Name,
-    PromptLine,
     Region,
     ReservationId,
-    TestCaseName,
     Text,
     VariantName,
     Zone,
 )
 
-MOST_ROUNDS: Final = 100
-
 Batch = Annotated[int, Field(ge=1, le=256)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Aws(_Model):
+class Aws(Strict):
     """Where the experiment runs."""
 
     region: Region = Field(description="AWS region that offers the instance type.")
@@ -73,7 +67,7 @@ class Purchase(StrEnum):
         return self in (Purchase.RESERVATION, Purchase.CAPACITY_BLOCK)
 
 
-class Price(_Model):
+class Price(Strict):
     """What one node costs. It is one purchase option's and one region's, and it changes."""
 
     usd_per_hour: Annotated[float, Field(gt=0, description="One node, USD per hour.")]
@@ -89,7 +83,7 @@ class Price(_Model):
     source: Text = Field(description="Where this price was read.")
 
 
-class Capacity(_Model):
+class Capacity(Strict):
     """The Trainium nodes and how they are paid for."""
 
     instance_type: Literal["trn2.48xlarge"] = Field(description="EC2 instance type.")
@@ -110,7 +104,7 @@ class Capacity(_Model):
         return INSTANCE_TYPES[self.instance_type]
 
 
-class Model(_Model):
+class Model(Strict):
     """A checkpoint on the Hugging Face Hub, at one commit."""
 
     id: ModelId = Field(description="organisation/name")
@@ -128,7 +122,7 @@ class Model(_Model):
         return self.architecture or KNOWN_MODELS[self.id]
 
 
-class Models(_Model):
+class Models(Strict):
     """The target and its draft. Both must share one vocabulary."""
 
     target: Model = Field(description="The model that is served.")
@@ -137,7 +131,7 @@ class Models(_Model):
     )
 
 
-class Speculation(_Model):
+class Speculation(Strict):
     """How one variant speculates."""
 
     name: VariantName = Field(
@@ -172,7 +166,7 @@ Speculations = Annotated[
 ]
 
 
-class Serving(_Model):
+class Serving(Strict):
     """What each service gets. All get the same."""
 
     devices: Literal[1, 4, 8, 16] = Field(
@@ -195,53 +189,13 @@ class Serving(_Model):
     ]
 
 
-class TestCase(_Model):
-    """One prompt to compare the services on."""
-
-    __test__ = False  # not a test class, whatever pytest thinks of its name
-
-    name: TestCaseName = Field(description="Value of the CloudWatch dimension TestCase.")
-    line: PromptLine | None = Field(
-        description="Line the prompt is filled with; null for llmperf's own text (sonnets)."
-    )
-    structure: Structure
-    headline: bool = Field(False, description="Drawn in the report's latency figures.")
-
-
-def _or_a_number(schema: dict[str, Any]) -> None:
-    """Pydantic takes rounds for a mapping. It does not see that a number stands for one."""
-    number = {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS}
-    schema["anyOf"] = [number, {"$ref": schema.pop("$ref")}]
-
-
-class Benchmark(_Model):
-    """The load, in llmperf's terms. It is closed-loop: concurrency, never a rate."""
-
-    image: Image | None = Field(
-        None, description="A ready image, with tag or digest; null builds one from benchmark/."
-    )
-    concurrency: Annotated[int, Field(ge=1, description="Requests in flight per service.")]
-    requests: Annotated[int, Field(ge=1, description="Requests per case, round and service.")]
-    rounds: Rounds = Field(
-        description="Passes over all test cases: a number, or a range and a precision.",
-        json_schema_extra=_or_a_number,
-    )
-    mean_input_tokens: Annotated[int, Field(ge=1)]
-    stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
-    mean_output_tokens: Annotated[int, Field(ge=2)]
-    stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
-    timeout_seconds: Annotated[int, Field(ge=1, description="For one case and round.")]
-    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
-    test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1, max_length=50)]
-
-
-class Quality(_Model):
+class Quality(Strict):
     """The lm-eval job: does speculation change the answers' correctness?"""
 
     limit: Annotated[int, Field(ge=1, le=1319, description="GSM8K questions (1319 in all).")]
 
 
-class Alerts(_Model):
+class Alerts(Strict):
     """Who is told, and when."""
 
     emails: tuple[Email, ...] = Field((), description="Subscribers of the alarm topic.")
@@ -253,13 +207,14 @@ class Alerts(_Model):
         float,
         Field(
             gt=0,
-            description="Below this on the structured headline case, speculation lost its benefit.",
+            description="Below this on the structured headline case, or where there is none on the "
+            "first test case, at the first load point, speculation lost its benefit.",
         ),
     ]
     budget_usd_per_month: Annotated[float, Field(gt=0)]
 
 
-class Experiment(_Model):
+class Experiment(Strict):
     """One comparison of vLLM services on Trainium: baselines, and variants that speculate."""
 
     name: Name = Field(description="Names and tags everything the experiment creates.")
@@ -275,6 +230,36 @@ class Experiment(_Model):
     benchmark: Benchmark
     quality: Quality
     alerts: Alerts
+    _prompt_files: Mapping[str, PromptFile] = PrivateAttr(default_factory=dict)
+
+    @property
+    def prompt_files(self) -> Mapping[str, PromptFile]:
+        """The user's own prompts, by the name of their file."""
+        return self._prompt_files
+
+    def with_prompt_files(self, files: Mapping[str, PromptFile]) -> Experiment:
+        """The same experiment, with the content of the files that its test cases name."""
+        own = self.model_copy()
+        own._prompt_files = files
+        return own
+
+    def classes(self, case: TestCase) -> Mapping[str, int]:
+        """How many prompts of each class the set or file of ``case`` has."""
+        if case.set is not None:
+            return sets.KNOWN[case.set].classes
+        prompts = self._prompt_files[case.file].prompts if case.file is not None else ()
+        return Counter(prompt.prompt_class for prompt in prompts)
+
+    def has_tools(self, case: TestCase) -> bool:
+        """Whether an answer to a prompt of ``case`` may be a call of a tool."""
+        if case.set is not None:
+            return sets.KNOWN[case.set].has_tools
+        return case.file is not None and self._prompt_files[case.file].has_tools
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether any test case has tools, so that the services must know how to call them."""
+        return any(map(self.has_tools, self.benchmark.test_cases))
 
     @property
     def price_of(self) -> str:
@@ -306,6 +291,13 @@ class Experiment(_Model):
     def largest_window(self) -> int:
         """``num_speculative_tokens`` of the variant with most."""
         return max(speculation.num_speculative_tokens for speculation in self.speculation)
+
+    @property
+    def concurrency_without_a_queue(self) -> int:
+        """The largest concurrency of the load that every batch takes at once; else the batch."""
+        batch = min(speculation.batch or self.serving.batch for speculation in self.speculation)
+        measured = (point.concurrency for point in self.benchmark.points)
+        return max((c for c in measured if c is not None and c <= batch), default=batch)
 
     @property
     def serving_runtime(self) -> Runtime:

@@ -53,7 +53,9 @@ def smoke(experiment: Experiment, file: str) -> str:
     }
     data["serving"]["length"] = LENGTH
     data["benchmark"] |= {
-        "requests": max(REQUESTS, experiment.benchmark.concurrency),
+        "concurrency": experiment.concurrency_without_a_queue,
+        "load": None,
+        "requests": REQUESTS,
         "rounds": 1,
         "mean_input_tokens": TOKENS,
         "stddev_input_tokens": 0,

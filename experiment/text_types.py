@@ -70,3 +70,13 @@ Image = Annotated[
     str, matching(r"^[^\s@]+(:[\w.-]+|@sha256:[0-9a-f]{64})$", "an image with a tag or a digest")
 ]
 PromptLine = Annotated[Text, matching(r"\S", "more than whitespace")]
+PromptFileName = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(jsonl|txt)$",
+        "the name of a .jsonl or .txt file in the experiment's folder, of A-Z, a-z, 0-9 and . _ -",
+    ),
+]
+ToolParser = Annotated[
+    str, matching(r"^[a-z0-9_-]{1,40}$", "the name of a parser of vLLM's, such as hermes")
+]

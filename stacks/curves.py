@@ -10,7 +10,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from benchmark import metrics, names, palette
 from benchmark.metrics import Metric, Published
 from charts.llmperf import cost
-from experiment.schema import Experiment, TestCase
+from experiment.measurement import TestCase
+from experiment.schema import Experiment
 from experiment.variants import Variant, services
 
 MINUTE: Final = 1
@@ -74,7 +75,7 @@ def cost_per_million_tokens(variant: Variant, case: TestCase) -> cloudwatch.Math
     the tokens that came of it. Both sums are of whole turns, so this holds in any period that cuts
     no turn in two.
     """
-    concurrency = variant.experiment.benchmark.concurrency
+    concurrency = variant.experiment.benchmark.points[0].concurrency or 1
     usd = cost(variant.experiment).usd_per_million_seconds / concurrency
     operands = {
         f"{_identifier(variant, case)}_{word}": _published(total, variant, case, statistic="Sum")

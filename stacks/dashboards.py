@@ -11,7 +11,8 @@ from constructs import Construct
 from benchmark import metrics
 from benchmark.metrics import Metric
 from charts.llmperf import benchmark_case, cost
-from experiment.schema import Experiment, TestCase
+from experiment.measurement import TestCase
+from experiment.schema import Experiment
 from experiment.variants import Variant, services
 from stacks import curves
 
@@ -206,7 +207,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             height=_HEIGHT,
         ),
     ]
-    prompt = benchmark_case(case).source.strip()
+    prompt = benchmark_case(experiment, case).source.strip()
     prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
     yield [_text(f"## {case.name} ({case.structure})\n{prompt}", height=2)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))

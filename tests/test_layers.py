@@ -13,7 +13,11 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 
 CONTRACT: Final = frozenset(
-    f"benchmark.{name}" for name in ("names", "metrics", "config", "rounds", "palette")
+    f"benchmark.{name}"
+    for name in (
+        *("names", "metrics", "config", "rounds", "palette", "errors"),
+        *("prompt", "prompt_file", "load.sets"),
+    )
 )
 """What others share with the benchmark. It needs no package that ``requirements.txt`` lacks."""
 
@@ -22,7 +26,9 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "deployment": frozenset({"stacks", "experiment"}),
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
-    "experiment": frozenset({"benchmark.config", "benchmark.names", "benchmark.rounds"}),
+    "experiment": frozenset({"benchmark.config", "benchmark.names", "benchmark.rounds"})
+    # Prompts are read, and the known sets' names and classes looked up, before synthesis.
+    | {"benchmark.errors", "benchmark.prompt", "benchmark.prompt_file", "benchmark.load.sets"},
     "benchmark": frozenset(),
     "rehearsal": CONTRACT
     | {
@@ -31,7 +37,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "benchmark.report.terminal",
         "benchmark.load.llmperf",
         # It trains its models on the prompts that the driver will send.
-        "benchmark.load.builtin",
+        "benchmark.load.texts",
     },
     "control_plane": frozenset({"rehearsal.process"}),
     "scripts": frozenset({"experiment"}),
@@ -50,8 +56,11 @@ ROOMS: Final = (
         "rounds",
         "config",
         "wording",
+        "prompt",
+        "prompt_file",
+        "answer",
     },
-    {"tap", "load", "endpoint", "aws"},
+    {"tap", "load", "endpoint", "aws", "answers"},
     {"analysis"},
     {"run", "report"},
     {"commands"},

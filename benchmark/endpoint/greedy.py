@@ -21,7 +21,7 @@ import aiohttp
 from benchmark.config import Config, TestCase
 from benchmark.endpoint.session import open_session
 from benchmark.errors import JournalError
-from benchmark.load import builtin, llmperf
+from benchmark.load import llmperf, texts
 
 DIVERGENCE: Final = "divergence.json"
 
@@ -115,11 +115,9 @@ def _body(config: Config, case: TestCase) -> dict[str, Any]:
 
 
 def _prompt(config: Config, case: TestCase) -> str:
-    lines = builtin.lines(None if case.line is None else llmperf.repeated(case.line))
+    lines = texts.lines(None if case.line is None else llmperf.repeated(case.line))
     characters = config.load.mean_input_tokens * _CHARACTERS_PER_TOKEN
-    return builtin.prompt(
-        random.Random(case.name), lines, characters, config.load.mean_output_tokens
-    )
+    return texts.prompt(random.Random(case.name), lines, characters, config.load.mean_output_tokens)
 
 
 async def _ask(

@@ -6,17 +6,19 @@ wrong.
 
 from __future__ import annotations
 
-import json
+import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 
-from benchmark import config
-from benchmark.config import Structure, TestCase
+from benchmark import config, prompt_file
+from benchmark.config import PromptSource, Structure, TestCase
 from benchmark.errors import ConfigError
+from benchmark.load.mix import mixed
+from benchmark.prompt import Prompt
 
 HEADLINES: Final = (
     TestCase(
@@ -47,34 +49,33 @@ def read_cases(path: Path) -> tuple[TestCase, ...]:
 
 
 def read_prompts(path: Path) -> TestCase:
-    """The prompts of a file as one test case, which is named after the file.
+    """A file of prompts as one test case, which is named after the file.
 
-    One prompt a line; or JSON lines, if the first line begins with ``{``, whose field ``prompt`` is
-    the prompt. No claim is made about the answers, so the structure is open-ended.
+    What the file may hold: ``benchmark.prompt_file.read_file``. It is read here to refuse it early.
     """
-    found = list(_lines(path))
-    is_json = found[0][1].startswith("{")
-    prompts = [_prompt(where, line) if is_json else line for where, line in found]
+    content = prompt_file.content(path)
+    prompt_file.parse(content, str(path))
+    stem = path.name.partition(".")[0]
+    digest = hashlib.sha256(content).hexdigest()
     return TestCase(
-        name=re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-")[:64] or "prompts",
-        line=None,
-        prompts=tuple(prompts),
-        structure=Structure.OPEN_ENDED,
+        name=re.sub(r"[^A-Za-z0-9]+", "-", stem).strip("-")[:64] or "prompts",
+        prompts=PromptSource(file=path.name, digest=digest),
         headline=True,
     )
 
 
-def of_round(case: TestCase, round: int, requests: int) -> TestCase:
-    """The test case with the prompts that one round sends, where they are sent as they are.
+def of_round(prompts: Sequence[Prompt], round: int, requests: int) -> tuple[Prompt, ...]:
+    """The prompts that one round sends: the next ``requests`` of a fixed order.
 
-    Each round sends the next ``requests`` of them and begins again at the first when they run out,
-    so that the rounds sample different prompts. The warm-up sends those of the first round.
+    The order is one in which each round has its share of each class (``mixed``). It begins again at
+    its first when it has run out. So the rounds sample different prompts. The warm-up sends those
+    of the first round. Of no prompts, none.
     """
-    if not case.prompts:
-        return case
+    if not prompts:
+        return ()
+    order = mixed(prompts)
     first = max(0, round - 1) * requests
-    places = (place % len(case.prompts) for place in range(first, first + requests))
-    return case.model_copy(update={"prompts": tuple(case.prompts[place] for place in places)})
+    return tuple(order[place % len(order)] for place in range(first, first + requests))
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -94,17 +95,9 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 def _case(where: str, line: str) -> TestCase:
     try:
-        return TestCase.model_validate_json(line)
+        case = TestCase.model_validate_json(line)
     except ValidationError as error:
         raise ConfigError(f"{where}: {next(config.lines(error))}") from None
-
-
-def _prompt(where: str, line: str) -> str:
-    try:
-        value = json.loads(line)
-    except ValueError as error:
-        raise ConfigError(f"{where}: is not JSON: {error}") from None
-    prompt = value.get("prompt") if isinstance(value, dict) else None
-    if not isinstance(prompt, str) or not prompt:
-        raise ConfigError(f"{where}: prompt: must be a text that is not empty")
-    return prompt
+    if case.prompts is None and case.structure is None:
+        raise ConfigError(f"{where}: structure: must be {' or '.join(Structure)}")
+    return case

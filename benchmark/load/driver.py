@@ -1,22 +1,22 @@
-"""Runs one round of load in a process of its own: llmperf, or the built-in driver."""
+"""Runs one turn of one variant in a process of its own: llmperf, or the built-in driver."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import benchmark
-from benchmark.config import Load, TestCase
+from benchmark.config import Load, LoadPoint, TestCase
 from benchmark.errors import LoadError
 from benchmark.load import builtin, llmperf
 from benchmark.load.llmperf import Installation
+from benchmark.prompt import Prompt
 
 LOG: Final = "driver.log"
 
@@ -29,7 +29,8 @@ GRACE_SECONDS: Final = 300.0
 class Driver:
     """What makes the load: llmperf, or where ``installation`` is None the built-in driver.
 
-    Prompts that are sent as they are need the built-in driver: llmperf makes its own.
+    Prompts that are sent as they are need the built-in driver, and so do rates: llmperf makes its
+    own prompts, in a closed loop.
     """
 
     installation: Installation | None
@@ -45,29 +46,42 @@ class Driver:
         *,
         model: str,
         case: TestCase,
+        prompts: Sequence[Prompt],
         shape: Load,
+        point: LoadPoint,
+        seed: str,
         requests: int,
         endpoint: str,
         results: Path,
+        answers: Path | None = None,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         """Sends ``requests`` requests of one case to one endpoint; ``results`` takes the files.
 
+        ``prompts`` are sent in turn; without any, the case's line is. ``seed`` gives the times of
+        an open loop. ``answers`` is a file for the whole answers to ``prompts``: each of its lines
+        is an ``Answer``.
+
         Cancelling it ends the load's processes. Raises LoadError.
         """
-        installation = None if case.prompts else self.installation
-        name = builtin.NAME if installation is None else llmperf.NAME
         # One folder for all rounds: a copy of llmperf for each of them would add up.
-        scratch = self.scratch / "-".join(results.parts[-3:-1])
+        scratch = self.scratch / "-".join(results.parts[-4:-1])
         try:
             results.mkdir(parents=True, exist_ok=True)
-            if installation is None:
-                command, extra = _builtin(scratch, case)
+            if answers is not None:
+                answers.unlink(missing_ok=True)  # an earlier turn's are not this one's
+            if self.installation is None or prompts or point.concurrency is None:
+                name = builtin.OPEN if point.open else builtin.CLOSED
+                command = _builtin(scratch, case, prompts, answers)
+                if point.open:
+                    command += ["--rate", str(point.rate), "--seed", seed]
+                extra = {"PYTHONPATH": str(Path(benchmark.__file__).parents[1])}
             else:
-                command = installation.private_copy(scratch, case.line)
-                extra = installation.environment(scratch, shape.concurrency)
+                name = llmperf.NAME
+                command = self.installation.private_copy(scratch, case.line)
+                extra = self.installation.environment(scratch, point.concurrency)
             command += llmperf.arguments(
-                shape, model=model, requests=requests, results=results, driver=name
+                shape, point, model=model, requests=requests, results=results, driver=name
             )
         except OSError as error:
             raise LoadError(str(error)) from None
@@ -86,19 +100,24 @@ class Driver:
             raise LoadError(f"{name} ended with status {status}: {_last(results / LOG)}")
 
 
-def _builtin(scratch: Path, case: TestCase) -> tuple[list[str], dict[str, str]]:
-    """The built-in driver's command and environment. ``scratch`` takes what it reads."""
+def _builtin(
+    scratch: Path, case: TestCase, prompts: Sequence[Prompt], answers: Path | None
+) -> list[str]:
+    """The built-in driver's command. ``scratch`` takes what it reads."""
     command = [sys.executable, "-m", builtin.__name__]
     scratch.mkdir(parents=True, exist_ok=True)
-    if case.prompts:
-        prompts = scratch / "prompts.json"
-        prompts.write_text(json.dumps(case.prompts), encoding="utf-8")
-        command += ["--prompts", str(prompts)]
+    if prompts:
+        path = scratch / "prompts.jsonl"
+        lines = (prompt.model_dump_json() + "\n" for prompt in prompts)
+        path.write_text("".join(lines), encoding="utf-8")
+        command += ["--prompts", str(path)]
+        if answers is not None:
+            command += ["--answers", str(answers)]
     elif case.line is not None:
         text = scratch / "text.txt"
         text.write_text(llmperf.repeated(case.line), encoding="utf-8")
         command += ["--text", str(text)]
-    return command, {"PYTHONPATH": str(Path(benchmark.__file__).parents[1])}
+    return command
 
 
 async def _execute(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmark.errors import LoadError
 
 if TYPE_CHECKING:  # the built-in driver starts for each turn, and pydantic takes a while
-    from benchmark.config import Load
+    from benchmark.config import Load, LoadPoint
 
 NAME: Final = "llmperf"
 SCRIPT: Final = "token_benchmark_ray.py"
@@ -93,15 +93,17 @@ def repeated(line: str) -> str:
     return (line.rstrip("\n") + "\n") * _COPIES
 
 
-def arguments(load: Load, *, model: str, requests: int, results: Path, driver: str) -> list[str]:
-    """The arguments of one round."""
-    values: dict[str, object] = {
+def arguments(
+    load: Load, point: LoadPoint, *, model: str, requests: int, results: Path, driver: str
+) -> list[str]:
+    """The arguments of one round. A rate is not among them: llmperf knows closed loops only."""
+    values: dict[str, object | None] = {
         "model": model,
         "mean-input-tokens": load.mean_input_tokens,
         "stddev-input-tokens": load.stddev_input_tokens,
         "mean-output-tokens": load.mean_output_tokens,
         "stddev-output-tokens": load.stddev_output_tokens,
-        "num-concurrent-requests": load.concurrency,
+        "num-concurrent-requests": point.concurrency,
         "max-num-completed-requests": requests,
         "timeout": load.timeout_seconds,
         "additional-sampling-params": json.dumps(dict(load.sampling)),
@@ -109,7 +111,8 @@ def arguments(load: Load, *, model: str, requests: int, results: Path, driver: s
         "llm-api": "openai",
         "metadata": f"driver={driver}",
     }
-    return [part for name, value in values.items() for part in (f"--{name}", str(value))]
+    given = ((name, value) for name, value in values.items() if value is not None)
+    return [part for name, value in given for part in (f"--{name}", str(value))]
 
 
 def file_stem(model: str, mean_input_tokens: int, mean_output_tokens: int) -> str:

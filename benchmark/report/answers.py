@@ -10,6 +10,7 @@ from benchmark import wording
 from benchmark.analysis import intervals
 from benchmark.analysis.intervals import Interval
 from benchmark.analysis.summary import Summary
+from benchmark.report import loads
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Mean:
 
     of: str
     """What it stands for: ``6 structured test cases``."""
+    load: str
+    """The load point, to stand after "at"; empty where there is one only."""
     variant: str
     speed: Written
     cost: Written
@@ -79,6 +82,7 @@ def means(summary: Summary) -> Iterator[Mean]:
         structure = f"{found.structure} " if found.structure else ""
         yield Mean(
             of=wording.count(found.cases, f"{structure}test case"),
+            load=loads.words([found.load]) if len(summary.loads) > 1 else "",
             variant=found.variant,
             speed=speed(found.speed),
             cost=cost(found.cost, priced=priced(summary)),

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 from matplotlib.figure import Figure
 
 from benchmark import metrics, wording
+from benchmark.analysis.summary import Case
+from benchmark.config import LoadPoint
+from benchmark.report import ladders, loads
 from benchmark.report.plots import (
     against_llmperf,
     canvas,
+    over_load,
+    over_prompts,
     over_rounds,
     over_time,
+    pareto,
     per_case,
     per_step,
 )
 from benchmark.report.results import Results
+
+# What the tokens a second of all requests together are, in a closed loop and in an open one.
+_TOGETHER: Final = {
+    False: "while as many are in flight as the load has",
+    True: "over the time in which any is in flight",
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +40,12 @@ class Drawing:
     name: str
     title: str
     caption: str
+    case: str = ""
+    """The test case it belongs to; empty where it shows several."""
+    load: str = ""
+    """The name of the load point it belongs to; empty where it shows all there are."""
+    prompts: bool = False
+    """Whether it shows a test case prompt by prompt."""
     svg: str = ""
     png: bytes = b""
     missing: str = ""
@@ -39,6 +59,9 @@ class _Figure:
     title: str
     caption: str
     paint: Callable[[], Figure]
+    case: str = ""
+    load: str = ""
+    prompts: bool = False
 
 
 def draw(run: Results) -> tuple[Drawing, ...]:
@@ -48,22 +71,93 @@ def draw(run: Results) -> tuple[Drawing, ...]:
 
 
 def _drawing(shown: _Figure) -> Drawing:
+    drawing = Drawing(shown.name, shown.title, shown.caption, shown.case, shown.load, shown.prompts)
     try:
         figure = shown.paint()
     except canvas.NothingToDraw as reason:
-        return Drawing(shown.name, shown.title, shown.caption, missing=str(reason))
+        return replace(drawing, missing=str(reason))
     svg = canvas.to_svg(figure, shown.name, f"{shown.title}. {shown.caption}")
-    return Drawing(shown.name, shown.title, shown.caption, svg, canvas.to_png(figure, shown.title))
+    return replace(drawing, svg=svg, png=canvas.to_png(figure, shown.title))
 
 
 def _catalogue(run: Results) -> Iterator[_Figure]:
-    load = f"at concurrency {run.config.load.concurrency}"
-    headline = " and ".join(case.name for case in run.summary.cases if case.headline)
+    points = run.config.load.points
+    if len(points) == 1:
+        yield from _at(run, points[0])
+    else:
+        for case in run.summary.cases:
+            for figure in _over_loads(run, case):
+                yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name)
+        for point in points:
+            for figure in _at(run.at(point), point):
+                yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name)
+    yield _Figure(
+        "drift",
+        "Drift over the run",
+        "A dot is a round, over all test cases, against the mean of the run. Beside each name "
+        "stands the change from the first round to the last, by a straight line. Bold, with a "
+        "full line: more than chance.",
+        lambda: over_rounds.paint(run),
+    )
+
+
+def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:
+    """What is drawn of a test case that ran at several load points."""
+    if case.compared:
+        yield _Figure(
+            "ladder",
+            _ladder_title(case),
+            "How many times better than the baseline, with 95 % intervals, on logarithmic scales; "
+            "above the line at 1 is better. A band is the 95 % interval of the load at which it "
+            "turns, a cross the estimate. Hollow: a queue is measured there, or requests were not "
+            "sent at their times.",
+            partial(over_load.paint, run, case),
+        )
+    yield _Figure(
+        "pareto",
+        "Throughput against the speed of one request",
+        "Each point is a load point, with its requests at once, or a second (/s, dashed). To the "
+        "right one request is faster, further up the same hardware does more."
+        + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
+        partial(pareto.paint, run, case),
+    )
+
+
+def _ladder_title(case: Case) -> str:
+    """What the ladder of closed loops says of the one variant there is."""
+    variants = {cell.variant for cell, _ in case.compared}
+    leading = ladders.leading(case, variants.pop()) if len(variants) == 1 else None
+    if leading is None:
+        return "Speed-up over the load"
+    return f"{leading.variant} {ladders.exact(leading, leading.speed, ladders.SPEED)}"
+
+
+def _prompts(run: Results, load: str) -> Iterator[_Figure]:
+    """The prompts of each test case in which they have names, at one load point."""
+    for case in run.summary.cases:
+        if case.spreads:
+            yield _Figure(
+                f"prompts-{case.name}",
+                f"Speed-up prompt by prompt {load}",
+                "Above, each dot is a prompt, in the order of their speed-ups: what is left of the "
+                "line at 1 is slower. Below, the same by class, with the number of prompts, the "
+                "geometric mean and its 95 % interval. On a logarithmic scale.",
+                partial(over_prompts.paint, run, case.spreads),
+                case=case.name,
+                prompts=True,
+            )
+
+
+def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
+    """What is drawn of one load point."""
+    load = f"at {loads.words([point])}"
+    headline = wording.listed([case.name for case in run.summary.cases if case.headline])
+    joined = f"{over_time.wave(point)} requests in a row" if point.open else "its waves"
     yield _Figure(
         "end-to-end",
         f"End-to-end latency {load}",
         f"The article's Figure 3, for {headline}. A dot is a request; a line joins the medians "
-        "of its waves.",
+        f"of {joined}.",
         lambda: over_time.paint(run, metrics.END_TO_END_LATENCY),
     )
     yield _Figure(
@@ -85,8 +179,7 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
     yield _Figure(
         "throughput",
         f"Output throughput {load}",
-        "All requests together, while as many are in flight as the load has. With 95 % intervals. "
-        "Higher is better.",
+        f"All requests together, {_TOGETHER[point.open]}. With 95 % intervals. Higher is better.",
         lambda: per_case.paint_values(
             run,
             lambda cell: (cell.tokens_per_second, cell.tokens_per_second_interval),
@@ -110,14 +203,7 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
                 "USD per million output tokens",
             ),
         )
-    yield _Figure(
-        "drift",
-        "Drift over the run",
-        "A dot is a round, over all test cases, against the mean of the run. Beside each name "
-        "stands the change from the first round to the last, by a straight line. Bold, with a "
-        "full line: more than chance.",
-        lambda: over_rounds.paint(run),
-    )
+    yield from _prompts(run, load)
 
 
 def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:

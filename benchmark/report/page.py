@@ -14,7 +14,18 @@ from benchmark import metrics, palette, wording
 from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.config import Variant
 from benchmark.names import SUMMARY
-from benchmark.report import answers, figures, results, tables, verdicts
+from benchmark.report import (
+    answers,
+    correct,
+    figures,
+    loads,
+    objectives,
+    prompt_sets,
+    results,
+    sections,
+    tables,
+    verdicts,
+)
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
 from benchmark.rounds import FEWEST_ROUNDS
@@ -30,13 +41,17 @@ def write_report(run_dir: Path) -> Path:
 
     Needs ``config.json`` and ``ledger.jsonl`` only. Raises what ``results.read`` raises, OSError.
     """
-    run = results.read(run_dir)
+    return write_results(results.read(run_dir))
+
+
+def write_results(run: Results) -> Path:
+    """The same of a run that has been read already. Raises OSError."""
     drawings = figures.draw(run)
     for drawing in drawings:
         if drawing.png:
-            (run_dir / f"{drawing.name}.png").write_bytes(drawing.png)
-    (run_dir / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
-    path = run_dir / REPORT
+            (run.folder / f"{drawing.name}.png").write_bytes(drawing.png)
+    (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
+    path = run.folder / REPORT
     path.write_text(_html(run, drawings), encoding="utf-8")
     return path
 
@@ -49,6 +64,7 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
     page = environment.get_template("report.html.j2")
     style = environment.get_template("report.css.j2")
     headline, said = verdicts.headline(run.summary)
+    points = run.config.load.points
     return page.render(
         run=run,
         summary=run.summary,
@@ -56,11 +72,18 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         headline=headline,
         said=said,
         means=tuple(answers.means(run.summary)),
-        verdicts=tuple(verdicts.lines(run.summary)),
-        drawings=drawings,
-        tables=tables.tables(run),
+        load=loads.words(points),
+        several=len(points) > 1,
+        compared=len({cell.variant for case in run.summary.cases for cell, _ in case.compared}),
+        closed=[point.concurrency for point in points if not point.open],
+        objectives=objectives.words(run.summary.objectives) if run.summary.objectives else "",
+        by_case=tuple(sections.by_case(run, drawings)),
+        by_load=tuple(sections.by_load(run, drawings)),
+        warnings=correct.warnings(run.summary),
+        correctness=tuple(correct.rows(run.summary)),
+        sets=tuple(prompt_sets.sets(run.summary)),
+        drawings=[drawing for drawing in drawings if not (drawing.case or drawing.load)],
         roles={name: colour.role for name, colour in palette.of(run.summary.variants).items()},
-        checked=tables.checked(run),
         tolerance=TOLERANCE,
         divergences=tables.divergences(run),
         definitions=metrics.METRICS,
@@ -95,10 +118,19 @@ def _settings(run: Results) -> Iterator[tuple[str, str]]:
     load = run.config.load
     yield from run.config.settings.items()
     yield "Load made by", run.driver
-    yield "Concurrency", f"{load.concurrency}, closed loop"
-    yield "Requests", f"{load.requests} per case, variant and round; {load.rounds}"
+    closed = [point for point in load.points if not point.open]
+    if closed:
+        yield "Concurrency", f"{wording.listed([str(p.concurrency) for p in closed])}, closed loop"
+    rates = [point for point in load.points if point.open]
+    if rates:
+        yield (
+            "Requests a second",
+            f"{wording.listed([f'{p.rate:g}' for p in rates])}, open loop at the times of a "
+            "Poisson process, the same for all variants",
+        )
+    yield "Requests", f"{loads.requests(load)} per case, variant and round; {load.rounds}"
     yield "Warm-up", "one wave per endpoint, left out of every figure"
-    if not any(case.prompts for case in run.config.test_cases):
+    if not all(case.prompts for case in run.config.test_cases):
         yield "Input tokens", _spread(load.mean_input_tokens, load.stddev_input_tokens)
     yield "Output tokens", _spread(load.mean_output_tokens, load.stddev_output_tokens)
     yield "Timeout", f"{load.timeout_seconds} s per case and round"

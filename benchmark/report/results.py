@@ -2,55 +2,82 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from benchmark import config as configuration
 from benchmark import metrics
-from benchmark.analysis import crosscheck
+from benchmark.analysis import crosscheck, keys
 from benchmark.analysis.crosscheck import Check
 from benchmark.analysis.summarise import summarise
-from benchmark.analysis.summary import Summary
-from benchmark.config import Config
+from benchmark.analysis.summary import Cell, Summary
+from benchmark.config import Config, LoadPoint
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.endpoint.greedy import Divergence
+from benchmark.errors import JournalError
 from benchmark.ledger import last_attempts, read_ledger
-from benchmark.names import CONFIG, LEDGER, LLMPERF, WARM_UP, load_results
+from benchmark.names import CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
+from benchmark.prompt import UsedSet
 from benchmark.record import Record
 
 _RESPONSES: Final = "**/*_individual_responses.json"
+_SETS: Final = TypeAdapter(tuple[UsedSet, ...])
+
+
+_Key = tuple[str, str, str]
+"""Names of a test case, a load point and a variant."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """llmperf's inter-token latency."""
+    """llmperf's inter-token latency: medians over requests, in seconds."""
 
-    medians: dict[tuple[str, str], float]
-    """Over requests, in seconds, by test case and variant."""
-    original: bool
-    """Whether they come from llmperf's own files; if not, from its formula and the ledger."""
+    own: Mapping[_Key, float]
+    """From llmperf's own files."""
+    computed: Mapping[_Key, float]
+    """By llmperf's formula from the ledger."""
+
+    @property
+    def original(self) -> bool:
+        """Whether the figures are llmperf's own."""
+        return bool(self.own)
 
     @property
     def origin(self) -> str:
         """Where the figures come from, for a caption."""
         return "as published" if self.original else "by its formula on the same streams"
 
+    def median(self, cell: Cell) -> float | None:
+        """The figure of one cell."""
+        load = cell.load.name if cell.load else ""
+        return (self.own or self.computed).get((cell.test_case, load, cell.variant))
+
+    def at(self, load: str) -> Published:
+        """The figures of one load point."""
+        own, computed = (
+            {key: median for key, median in medians.items() if key[1] == load}
+            for medians in (self.own, self.computed)
+        )
+        return Published(own, computed)
+
 
 @dataclass(frozen=True)
 class Results:
-    """One run."""
+    """One run, or what it found at one load point."""
 
     folder: Path
     config: Config
     records: tuple[Record, ...]
-    """Of the last attempt at each test case in each round."""
+    """Of the last attempt at each cell in each round; each has the name of its load point."""
     summary: Summary
     published: Published
     checks: tuple[Check, ...]
@@ -59,10 +86,39 @@ class Results:
     @property
     def driver(self) -> str:
         """The program that made the load, as far as its files tell."""
-        if self.published.original:
+        if not self.records:
+            return "no driver yet"
+        if not self.published.original:
+            return "the built-in driver, not llmperf"
+        measured = {(record.case, record.load) for record in self.records}
+        if measured <= {(case, load) for case, load, _ in self.published.own}:
             return "llmperf"
-        built_in = "the built-in closed-loop driver, not llmperf"
-        return built_in if self.records else "no driver yet"
+        return "llmperf, and the built-in driver where prompts have names or requests have times"
+
+    def at(self, point: LoadPoint) -> Results:
+        """What was found at one load point."""
+        cases = (
+            replace(
+                case,
+                cells=case.at(point),
+                ladders=(),
+                spreads=tuple(one for one in case.spreads if one.load == point),
+            )
+            for case in self.summary.cases
+        )
+        summary = replace(
+            self.summary,
+            loads=(point,),
+            cases=tuple(cases),
+            overall=tuple(one for one in self.summary.overall if one.load == point),
+        )
+        return replace(
+            self,
+            records=tuple(record for record in self.records if record.load == point.name),
+            summary=summary,
+            published=self.published.at(point.name),
+            checks=tuple(one for one in self.checks if one.load == point.name),
+        )
 
 
 def read(folder: Path) -> Results:
@@ -74,11 +130,12 @@ def read(folder: Path) -> Results:
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
-    ledger = read_ledger(path)
+    ledger = keys.at_load_points(config.load, read_ledger(path))
     records = tuple(last_attempts(ledger))
-    summary = summarise(config, ledger)
+    summary = summarise(config, ledger, sets=_sets(folder))
     cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
-    counts = counters.read(folder / COUNTERS)
+    first = config.load.points[0].name
+    counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))
     checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
     notes = (*summary.notes, *_file_notes(path), *disagreements)
@@ -86,11 +143,21 @@ def read(folder: Path) -> Results:
         folder=folder,
         config=config,
         records=records,
-        summary=dataclasses.replace(summary, notes=notes),
+        summary=replace(summary, notes=notes),
         published=_published(folder, config, records),
         checks=checks,
         divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
     )
+
+
+def _sets(folder: Path) -> tuple[UsedSet, ...]:
+    path = folder / PROMPTS
+    if not path.exists():
+        return ()
+    try:
+        return _SETS.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise JournalError(f"{path}: {next(configuration.lines(error))}") from None
 
 
 def _file_notes(path: Path) -> Iterator[str]:
@@ -101,28 +168,26 @@ def _file_notes(path: Path) -> Iterator[str]:
 
 
 def _published(folder: Path, config: Config, records: Sequence[Record]) -> Published:
-    attempts = {(record.case, record.round): record.attempt for record in records}
-    own, computed = {}, {}
-    for case in config.test_cases:
-        for variant in config.endpoints:
-            folders = (
-                folder
-                / load_results(case.name, variant, number, attempts.get((case.name, number), 1))
-                for number in range(1, config.load.rounds.at_most + 1)
-            )
-            if values := [v for one in folders for v in _inter_token_latencies(one)]:
-                own[case.name, variant] = float(np.median(values))
-            if values := list(_by_formula(records, case.name, variant)):
-                computed[case.name, variant] = float(np.median(values))
-    return Published(own or computed, original=bool(own))
-
-
-def _by_formula(records: Sequence[Record], case: str, variant: str) -> Iterator[float]:
+    attempts = {(record.case, record.load, record.round): record.attempt for record in records}
+    rounds = range(1, config.load.rounds.at_most + 1)
+    by_formula = defaultdict(list)
     for record in records:
-        if (record.case, record.variant) == (case, variant) and record.round != WARM_UP:
-            latency = metrics.llmperf_inter_token_latency(record)
-            if latency is not None and record.succeeded:
-                yield latency
+        latency = metrics.llmperf_inter_token_latency(record)
+        if record.succeeded and record.round != WARM_UP and latency is not None:
+            by_formula[record.case, record.load, record.variant].append(latency)
+    own = {}
+    for case, point, variant in product(config.test_cases, config.load.points, config.endpoints):
+        folders = (
+            folder / load_results(case.name, variant, number, attempt, load)
+            for number in rounds
+            for attempt in (attempts.get((case.name, point.name, number), 1),)
+            # Earlier runs had one load point, whose name is in no path.
+            for load in (("", point.name) if point is config.load.points[0] else (point.name,))
+        )
+        if values := [value for one in folders for value in _inter_token_latencies(one)]:
+            own[case.name, point.name, variant] = float(np.median(values))
+    computed = {key: float(np.median(values)) for key, values in by_formula.items()}
+    return Published(own, computed)
 
 
 def _made_by_llmperf(responses: Path) -> bool:

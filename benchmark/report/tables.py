@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final
 
 from benchmark import metrics, wording
 from benchmark.analysis import intervals
-from benchmark.analysis.crosscheck import Check
-from benchmark.analysis.summary import Case, Cell
+from benchmark.analysis.summary import Case, Cell, Summary
 from benchmark.metrics import Metric
 from benchmark.names import WARM_UP
-from benchmark.report import answers
+from benchmark.report import answers, loads, objectives
 from benchmark.report.results import Results
 
 _PERCENTILES: Final = ("p50", "p90", "p99")
@@ -39,33 +37,83 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a line for each variant of each test case."""
+    """A table with a line for each variant of each test case, or of each load point of one."""
 
     title: str
+    of: str
+    """What each of its bodies is: a test case, or a load point."""
     groups: tuple[Group, ...]
     bodies: tuple[tuple[str, tuple[Row, ...]], ...]
-    """For each test case its name and its lines."""
+    """For each of them its name and its lines."""
 
 
 def tables(run: Results) -> tuple[Table, ...]:
-    """Every table of figures: of single requests, of all together, of the comparisons."""
+    """Every table of one load point: of single requests, of all together, of the comparisons."""
     priced = answers.priced(run.summary)
     latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
     others = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
     medians = [metric for metric in latencies if metric.percentiles]
     cases = run.summary.cases
-    every = [(case, case.cells) for case in cases]
-    compared = [(case, [cell for cell, _ in case.compared]) for case in cases if case.compared]
+    every = [(case.name, case.cells) for case in cases]
+    compared = [(case.name, [cell for cell, _ in case.compared]) for case in cases if case.compared]
     found = [
         _table("Latency", map(_of_metric, latencies), every),
         _table("The median latency of a typical round", map(_of_median, medians), every),
         _table("Throughput and tokens of a request", map(_of_metric, others), every),
         _table("All requests together", (_requests(run), _together(priced=priced)), every),
     ]
+    if kept := tuple(_kept(run.summary)):
+        found.append(_table("What was promised, and what the load was", kept, every))
     if compared:
         title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
         found.append(_table(title, _comparisons(run), compared))
     return tuple(found)
+
+
+def of_case(case: Case, summary: Summary) -> Table:
+    """One test case at all its load points."""
+    priced = answers.priced(summary)
+    named = [metric for metric in metrics.METRICS if metric.percentiles and metric.printed == "ms"]
+    groups = [
+        *(of_metric(metric, ("p50", "p90"), metric.heading) for metric in named),
+        _together(priced=priced),
+        *_kept(summary),
+        *([_answers(priced=priced)] if case.compared else []),
+    ]
+    return _table(
+        "At each load point",
+        groups,
+        [(loads.words([point]), case.at(point)) for point in case.loads],
+        of="load point",
+    )
+
+
+def _answers(*, priced: bool) -> Group:
+    """What a compared cell is against its baseline, with intervals."""
+
+    def texts(cell: Cell) -> Iterator[str]:
+        found = cell.comparison
+        claims = (found.speed, found.cost) if found else (None, None)
+        speed, cost = (claim.interval if claim else None for claim in claims)
+        yield str(answers.speed(speed))
+        yield str(answers.cost(cost, priced=priced))
+
+    cost = "cost of a token" if priced else "tokens/s"
+    return Group("Against the baseline", ("speed", cost), lambda cell: tuple(texts(cell)))
+
+
+def _kept(summary: Summary) -> Iterator[Group]:
+    """Whether the objectives were kept, and the load's own promise; what there is of both."""
+    cells = [cell for case in summary.cases for cell in case.cells]
+    if any(cell.goodput for cell in cells):
+        yield Group("Goodput, 95 % interval", ("share of requests", "objectives"), objectives.texts)
+    if any(cell.queued or cell.schedule for cell in cells):
+        yield Group("Load", ("in flight", "sent late, p99", "mark"), _loaded)
+
+
+def _loaded(cell: Cell) -> tuple[str, ...]:
+    late = f"{wording.milliseconds(cell.schedule.p99)} ms" if cell.schedule else wording.MISSING
+    return wording.significant(cell.in_flight), late, loads.mark(cell) or wording.MISSING
 
 
 def of_metric(metric: Metric, percentiles: tuple[str, ...], title: str) -> Group:
@@ -108,23 +156,17 @@ def _written(metric: Metric, value: float) -> str:
 def _table(
     title: str,
     groups: Iterable[Group],
-    cases: Sequence[tuple[Case, Sequence[Cell]]],
+    bodies: Iterable[tuple[str, Sequence[Cell]]],
+    of: str = "test case",
 ) -> Table:
     columns = tuple(groups)
-    return Table(
-        title,
-        columns,
-        tuple(
-            (
-                case.name,
-                tuple(
-                    Row(cell.variant, tuple(group.texts(cell) for group in columns))
-                    for cell in cells
-                ),
-            )
-            for case, cells in cases
-        ),
-    )
+
+    def rows(cells: Sequence[Cell]) -> tuple[Row, ...]:
+        return tuple(
+            Row(cell.variant, tuple(group.texts(cell) for group in columns)) for cell in cells
+        )
+
+    return Table(title, of, columns, tuple((name, rows(cells)) for name, cells in bodies))
 
 
 def _requests(run: Results) -> Group:
@@ -171,13 +213,15 @@ def _together(*, priced: bool) -> Group:
 def _comparisons(run: Results) -> tuple[Group, ...]:
     """Of a compared cell: its speed-ups, then TPOT and llmperf's figure of baseline and variant."""
     cells = {
-        (cell.test_case, cell.variant): cell for case in run.summary.cases for cell in case.cells
+        (cell.test_case, cell.load, cell.variant): cell
+        for case in run.summary.cases
+        for cell in case.cells
     }
     tpot = of_metric(metrics.TIME_PER_OUTPUT_TOKEN, ("p50",), "")
 
     def pair(cell: Cell) -> tuple[Cell, Cell]:
         assert cell.comparison is not None
-        return cells[cell.test_case, cell.comparison.baseline], cell
+        return cells[cell.test_case, cell.load, cell.comparison.baseline], cell
 
     def speedups(cell: Cell) -> list[str]:
         found = cell.comparison
@@ -187,7 +231,7 @@ def _comparisons(run: Results) -> tuple[Group, ...]:
         return [str(answers.speed(interval)) for interval in (*by, together)]
 
     def published(cell: Cell) -> str:
-        return wording.milliseconds(run.published.medians.get((cell.test_case, cell.variant)))
+        return wording.milliseconds(run.published.median(cell))
 
     ends = ("baseline", "variant")
     return (
@@ -200,55 +244,6 @@ def _comparisons(run: Results) -> tuple[Group, ...]:
         Group("TPOT p50, ms", ends, lambda cell: [tpot.texts(one)[0] for one in pair(cell)]),
         Group("llmperf p50, ms", ends, lambda cell: [published(one) for one in pair(cell)]),
     )
-
-
-@dataclass(frozen=True)
-class Checked:
-    """One line of the cross-check: a quantity of one variant of a test case."""
-
-    case: str
-    variant: str
-    figure: str
-    ledger: str
-    server: str
-    apart: str
-    agrees: bool
-
-
-def checked(run: Results) -> tuple[tuple[str, tuple[Checked, ...]], ...]:
-    """For each test case, what ledger and server both counted.
-
-    Positions and times are shown only: they need not agree.
-    """
-    order = [(case.name, cell.variant) for case in run.summary.cases for cell in case.cells]
-    checks = sorted(run.checks, key=lambda check: order.index((check.case, check.variant)))
-    lines = (line for check in checks for line in _checked(check))
-    return tuple((case, tuple(own)) for case, own in groupby(lines, lambda line: line.case))
-
-
-def _checked(check: Check) -> Iterator[Checked]:
-    for figure in check.figures:
-        cut = f" to {figure.ledger + figure.cut:,.0f}" if figure.cut else ""
-        yield Checked(
-            check.case,
-            check.variant,
-            figure.name,
-            f"{figure.ledger:,.0f}{cut}",
-            f"{figure.server:,.0f}",
-            f"{figure.disagreement:.2%}",
-            figure.agrees,
-        )
-    if check.positions:
-        ledger, server = (
-            " ".join(f"{100 * part:.0f}" for part in side)
-            for side in zip(*check.positions, strict=True)
-        )
-        yield Checked(
-            check.case, check.variant, "accepted by position, %", ledger, server, "", True
-        )
-    if check.token_seconds:
-        ledger, server = map(wording.milliseconds, check.token_seconds)
-        yield Checked(check.case, check.variant, "mean TPOT, ms", ledger, server, "", True)
 
 
 def divergences(run: Results) -> tuple[tuple[str, str, str], ...]:

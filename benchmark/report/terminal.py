@@ -1,6 +1,6 @@
 """A run, or ledgers alone, as a table for the terminal: a line for each variant of a test case.
 
-The columns stand in one table where they fit, otherwise in several, one below the other.
+Where there are several load points, each test case has a table, with a line for each at each.
 """
 
 from __future__ import annotations
@@ -8,25 +8,28 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmark import metrics, wording
+from benchmark import wording
 from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.analysis.summarise import summarise_ledgers
-from benchmark.analysis.summary import Answer, Cell, Claim, Summary
+from benchmark.analysis.summary import Answer, Case, Summary
 from benchmark.record import Record
-from benchmark.report import answers, layout, results, tables
-from benchmark.report.answers import Written
-from benchmark.report.layout import Column
+from benchmark.report import (
+    answers,
+    correct,
+    loads,
+    objectives,
+    prompt_sets,
+    results,
+    terminal_tables,
+)
 from benchmark.report.results import Results
-from benchmark.report.tables import Group
+from benchmark.report.terminal_tables import NARROW
 
 WIDTH: Final = 120
-NARROW: Final = 80
-
-_GAP: Final = 2
 
 
 def terminal_width() -> int:
@@ -65,134 +68,80 @@ def render_ledgers(records: Iterable[Record], columns: int = WIDTH) -> str:
 
 def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], columns: int) -> str:
     width = max(NARROW, min(columns, WIDTH))
+    body = _over_loads if len(summary.loads) > 1 else _at_one_load
     parts = [
         *(line for text in heading for line in _wrapped(text, width)),
-        *_tables(summary, width),
-        *_means(summary, width),
-        *_verdicts(summary, width),
+        *_warnings(summary, width),
+        *body(summary, width),
         "",
         *(line for note in notes for line in _wrapped(f"* {note}", width, indent=2)),
     ]
     return "\n".join(line.rstrip() for line in parts) + "\n"
 
 
+def _warnings(summary: Summary, width: int) -> Iterator[str]:
+    if found := correct.warnings(summary):
+        yield ""
+        yield "ANSWERS GOT WORSE"
+        for sentence in found:
+            yield from _wrapped(f"! {sentence}", width, indent=2)
+
+
 def _heading(run: Results) -> Iterator[str]:
     load = run.config.load
-    lengths = f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
-    if any(case.prompts for case in run.config.test_cases):
-        lengths = f"prompts of a file, at most {load.mean_output_tokens} tokens out"
     what = "Rehearsal of " if run.summary.rehearsal else ""
     yield (
         f"{what}{run.config.experiment}: {run.summary.subject}, on {run.config.model} "
-        f"at concurrency {load.concurrency}"
+        f"at {loads.words(load.points)}"
     )
-    yield (
-        f"Load: {run.driver}, {load.rounds} of "
-        f"{wording.count(load.requests, 'request')} per case and variant, {lengths}"
-    )
+    requests = f"{loads.requests(load)} request{'' if loads.requests(load) == '1' else 's'}"
+    yield (f"Load: {run.driver}, {load.rounds} of {requests} per case and variant, {_lengths(run)}")
 
 
-def _tables(summary: Summary, width: int) -> Iterable[str]:
-    cells = [cell for case in summary.cases for cell in case.cells]
-    left = _labels(summary)
-    columns = [_written(group, cells) for group in _groups(summary)]
-    last = _answers(cells, answers.priced(summary))
-    return layout.lines(left, columns, last, _starts(summary), width)
+def _lengths(run: Results) -> str:
+    load = run.config.load
+    if all(case.prompts for case in run.config.test_cases):
+        return f"prompts as they are, at most {load.mean_output_tokens} tokens out"
+    return f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
 
 
-def _labels(summary: Summary) -> list[Column]:
-    """The names of test cases, with the structure in a second line, and those of the variants."""
-    names, variants = [], []
+def _at_one_load(summary: Summary, width: int) -> Iterator[str]:
+    """A table of all test cases, and a sentence on each."""
+    yield from terminal_tables.at_one_load(summary, width)
+    yield from _means(summary, width)
+    yield from _verdicts(summary, width)
     for case in summary.cases:
-        below = f"  {case.structure}" if case.structure else ""
-        names += [wording.short(case.name), below, *[""] * len(case.cells)][: len(case.cells)]
-        variants += [wording.short(cell.variant) for cell in case.cells]
-    # Aligned to the left, so the gap is on the right.
-    gap = " " * _GAP
-    return [
-        Column(("", f"test case{gap}"), tuple(name + gap for name in names)),
-        Column(("", ""), tuple(variants)),
-    ]
+        for spread in case.spreads:
+            yield from _wrapped(f"{case.name}: {spread.sentence}", width, indent=2)
 
 
-def _starts(summary: Summary) -> set[int]:
-    """The numbers of the lines at which a test case starts."""
-    ends = [len(case.cells) for case in summary.cases]
-    return {sum(ends[:number]) for number in range(len(ends))}
+def _over_loads(summary: Summary, width: int) -> Iterator[str]:
+    """A table for each test case, and a sentence on its ladders."""
+    for case in summary.cases:
+        yield ""
+        yield f"{case.name}, {case.structure}" if case.structure else case.name
+        # Without the blank line above it: the name of the test case stands there.
+        yield from [*terminal_tables.over_loads(case, summary, width)][1:]
+        for sentence in _on_loads(case):
+            yield from _wrapped(sentence, width, indent=2)
+    yield ""
+    yield from _means(summary, width)
 
 
-def _groups(summary: Summary) -> Iterator[Group]:
-    for metric in metrics.METRICS:
-        if metric.percentiles:
-            title = f"{metric.short} {metric.printed}".strip()
-            yield tables.of_metric(metric, metric.percentiles, title)
-    yield Group(
-        "tokens/s", ("together",), lambda cell: [wording.significant(cell.tokens_per_second)]
-    )
-    yield Group(
-        "tokens",
-        ("a step",),
-        lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
-    )
-    if summary.cost_denominator is not None:
-        yield Group(
-            "USD per",
-            ("M tokens",),
-            lambda cell: [wording.dollars(cell.usd_per_million_output_tokens)],
-        )
-    yield Group("", ("errors",), lambda cell: [f"{cell.errors}/{cell.requests}"])
-
-
-def _written(group: Group, cells: Sequence[Cell]) -> Column:
-    lines = [group.texts(cell) for cell in cells]
-    sizes = [max(map(len, texts)) + _GAP for texts in zip(group.columns, *lines, strict=True)]
-
-    def joined(texts: Sequence[str]) -> str:
-        return "".join(f"{text:>{size}}" for text, size in zip(texts, sizes, strict=True))
-
-    width = max(sum(sizes), len(group.title) + _GAP)
-    title = group.title.center(sum(sizes) - _GAP) if len(sizes) > 1 else group.title
-    return Column(
-        (f"{title:>{width}}", f"{joined(group.columns):>{width}}"),
-        tuple(f"{joined(texts):>{width}}" for texts in lines),
-    )
-
-
-def _answers(cells: Sequence[Cell], priced: bool) -> list[Column]:
-    """What each compared cell is against its baseline; a column for each question with answers."""
-    found = [cell.comparison for cell in cells]
-    gap = " " * _GAP
-    columns = []
-    if any(found):
-        texts = [_speed(one.speed) if one else "" for one in found]
-        columns.append(Column(("", f"{gap}speed-up, 95 %"), tuple(gap + text for text in texts)))
-    if any(one.cost for one in found if one):
-        heads = ("cost of", "a token") if priced else ("times the", "tokens/s")
-        texts = [_cost(one.cost, priced) if one else "" for one in found]
-        columns.append(Column((gap + heads[0], gap + heads[1]), tuple(gap + t for t in texts)))
-    return columns
-
-
-def _speed(claim: Claim | None) -> str:
-    if claim is None:
-        return "no verdict"
-    written = answers.speed(claim.interval)
-    return f"{_figure(claim, written):<6} {written.bounds}"
-
-
-def _cost(claim: Claim | None, priced: bool) -> str:
-    if claim is None:
-        return f"{wording.MISSING:>5}"
-    return _figure(claim, answers.cost(claim.interval, priced=priced))
-
-
-def _figure(claim: Claim, written: Written) -> str:
-    return f"{written.figure:>5}" + ("?" if claim.answer is Answer.UNDECIDED else "")
+def _on_loads(case: Case) -> Iterator[str]:
+    yield from (ladder.sentence for ladder in case.ladders)
+    for cell, found in case.compared:
+        if not found.verdict.finding.decided:
+            yield f"At {loads.words([cell.load])}: {found.verdict.sentence}"
+    for spread in case.spreads:
+        yield f"At {loads.words([spread.load])}: {spread.sentence}"
 
 
 def _means(summary: Summary, width: int) -> Iterator[str]:
     means = [*answers.means(summary)]
-    labels = [f"{mean.variant} over {mean.of}:" for mean in means]
+    labels = [
+        f"{mean.variant} over {mean.of}{f' at {mean.load}' if mean.load else ''}:" for mean in means
+    ]
     together = "cost of a token" if answers.priced(summary) else "tokens/s together"
     for mean, label in zip(means, labels, strict=True):
         text = f"{mean.speed} for one request, {together} {mean.cost}"
@@ -212,6 +161,8 @@ def _verdicts(summary: Summary, width: int) -> Iterator[str]:
 def _notes(run: Results) -> Iterator[str]:
     yield from run.summary.notes
     yield from _case_notes(run.summary)
+    yield from _on_answers(run.summary)
+    yield from map(prompt_sets.in_short, run.summary.sets)
     yield from _checks(run)
     yield from _explanations(run.summary)
     if cost := run.config.cost:
@@ -226,6 +177,14 @@ def _case_notes(summary: Summary) -> Iterator[str]:
         yield from (f"{case.name}: {note}" for note in case.notes)
 
 
+def _on_answers(summary: Summary) -> Iterator[str]:
+    """What the warnings do not say already."""
+    for check in summary.correctness:
+        if not check.worse:
+            yield correct.sentence(check)
+    yield from map(correct.sentence, summary.sameness)
+
+
 def _explanations(summary: Summary) -> Iterator[str]:
     compared = [found for case in summary.cases for _, found in case.compared]
     text = "TPOT is the true time per output token."
@@ -238,6 +197,17 @@ def _explanations(summary: Summary) -> Iterator[str]:
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
         text += ' "?": no difference can be told.'
     yield text
+    cells = [cell for case in summary.cases for cell in case.cells]
+    if summary.objectives and any(cell.goodput for cell in cells):
+        yield (
+            "Goodput: the share of requests within every objective "
+            f'({objectives.words(summary.objectives)}). "!": not every objective is kept.'
+        )
+    marks = "".join(map(loads.letters, cells))
+    if "q" in marks:
+        yield "q: the load is more than the batch takes, so what is measured there is the queue."
+    if "l" in marks:
+        yield "l: lagged; requests were not sent at their times, so the load was not what it says."
     if any(answers.means(summary)):
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "

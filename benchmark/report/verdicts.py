@@ -10,18 +10,25 @@ from typing import Final
 
 from benchmark import palette, wording
 from benchmark.analysis.intervals import Interval
-from benchmark.analysis.summary import Answer, Case, Cell, Claim, Comparison, Summary, Verdict
-from benchmark.report import answers
+from benchmark.analysis.summary import (
+    Answer,
+    Case,
+    Cell,
+    Claim,
+    Comparison,
+    Ladder,
+    Summary,
+    Verdict,
+)
+from benchmark.report import answers, ladders, loads
 from benchmark.report.answers import Written
+from benchmark.report.ladders import Phrase, Verb
 
 _SPEED: Final = {Answer.BETTER: "is faster", Answer.WORSE: "is slower"}
 _COST: Final = {Answer.BETTER: "costs less", Answer.WORSE: "costs more"}
 _TOGETHER: Final = {Answer.BETTER: "gets more tokens/s", Answer.WORSE: "gets fewer tokens/s"}
 _MUTED: Final = "muted"
 _ORDER: Final = (*Answer, None)
-
-Phrase = tuple[str, str]
-"""Subject and predicate."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,10 @@ class Line:
     """The verdict on one variant in one test case."""
 
     case: Case
+    load: str
+    """Empty where there is one load point only."""
     variant: str
-    """Empty where the case has one verdict only, whose sentence says the name."""
+    """Empty where each sentence says the name: where one variant is compared."""
     verdict: Verdict
     answers: tuple[Shown, ...]
     notes: tuple[str, ...]
@@ -69,36 +78,83 @@ class Line:
 
 
 def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
-    """The heading, and below it a line for each variant where several are compared."""
+    """The heading, and the lines below it: one for each variant where several are compared."""
+    over_loads = len(summary.loads) > 1 and any(case.ladders for case in summary.cases)
+    text, lines = (_of_ladders if over_loads else _of_cells)(summary)
+    return f"Rehearsal: {text}" if summary.rehearsal else text, lines
+
+
+def _of_cells(summary: Summary) -> tuple[str, tuple[str, ...]]:
+    """What is found how often; at one load point, a cell is a test case."""
     found: dict[str, list[Comparison]] = defaultdict(list)
     for case in summary.cases:
         for cell, comparison in case.compared:
             found[cell.variant].append(comparison)
     cases = wording.count(len(summary.cases), "test case")
+    total = cases
+    if len(summary.loads) > 1:
+        total = f"{len(summary.cases) * len(summary.loads)} measurements"
+        cases += f" at {len(summary.loads)} load points"
     said = [_told(variant, own, answers.priced(summary)) for variant, own in found.items()]
     if len(said) == 1:
-        text = _sentence(said[0], f" of {cases}")
-    elif said:
-        text = f"{len(said)} variants compared in {cases}"
-    else:
-        text = f"{summary.subject} in {cases}"
-    lines = tuple(map(_line, found, said)) if len(said) > 1 else ()
-    return f"Rehearsal: {text}" if summary.rehearsal else text, lines
+        return _sentence(said[0], f" of {total}"), ()
+    if said:
+        return f"{len(said)} variants compared in {cases}", tuple(map(_line, found, said))
+    return f"{summary.subject} in {cases}", ()
+
+
+def _of_ladders(summary: Summary) -> tuple[str, tuple[str, ...]]:
+    """Up to which load each variant is better; a line for the cost, and for each of several."""
+    together = ladders.COST if answers.priced(summary) else ladders.TOGETHER
+    said = {
+        variant: tuple(
+            _over_loads(own, says, len(summary.cases)) for says in (ladders.SPEED, together)
+        )
+        for variant in summary.variants
+        if (own := _leading(summary, variant))
+    }
+    if len(said) == 1:
+        ((speed, cost),) = said.values()
+        return speed, (f"{cost}.",)
+    cases = wording.count(len(summary.cases), "test case")
+    text = f"{len(said)} variants compared in {cases} at {len(summary.loads)} load points"
+    return text, tuple(f"{speed}. {cost}." for speed, cost in said.values())
+
+
+def _leading(summary: Summary, variant: str) -> list[Ladder]:
+    found = (ladders.leading(case, variant) for case in summary.cases)
+    return [ladder for ladder in found if ladder is not None]
+
+
+def _over_loads(own: list[Ladder], says: Verb, cases: int) -> str:
+    """One question to one variant, over all test cases."""
+    if cases == 1:
+        (ladder,) = own
+        found = ladder.speed if says is ladders.SPEED else ladder.cost
+        return f"{ladder.variant} {ladders.exact(ladder, found, says)}"
+    told = ladders.counted(own, says)
+    return _line(own[0].variant, told, f" of {wording.count(cases, 'test case')}")
 
 
 def lines(summary: Summary) -> Iterator[Line]:
     """A line for each comparison, all drawn on one scale."""
+    several = len(summary.loads) > 1
     compared = [(case, *pair) for case in summary.cases for pair in case.compared]
     claims = [claim for _, _, found in compared for claim in (found.speed, found.cost) if claim]
     place = _scale([claim.interval for claim in claims])
     for case, cell, found in compared:
         yield Line(
             case=case,
-            variant=cell.variant if len(case.compared) > 1 else "",
+            load=loads.words([cell.load]) if several else "",
+            variant=cell.variant if _variants(case) > 1 else "",
             verdict=found.verdict,
             answers=tuple(_shown(summary, cell, found, place)),
-            notes=case.notes if cell is case.compared[-1][0] else (),
+            notes=case.notes if cell is case.compared[-1][0] and not several else (),
         )
+
+
+def _variants(case: Case) -> int:
+    return len({cell.variant for cell, _ in case.compared})
 
 
 def _told(variant: str, found: list[Comparison], priced: bool) -> Counter[Phrase]:
@@ -140,9 +196,9 @@ def _sentence(told: Counter[Phrase], total: str = "") -> str:
     return text
 
 
-def _line(variant: str, told: Counter[Phrase]) -> str:
+def _line(variant: str, told: Counter[Phrase], total: str = "") -> str:
     """The sentence on one variant of several, which begins with its name."""
-    text = _sentence(told)
+    text = _sentence(told, total)
     if text.startswith(f"{variant} "):
         return text
     return f"{variant}: {text[:1].lower()}{text[1:]}"

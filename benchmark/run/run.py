@@ -9,23 +9,21 @@ from pathlib import Path
 
 from benchmark import wording
 from benchmark.analysis import crosscheck
-from benchmark.answer import Answer
-from benchmark.answers.turn import checked
 from benchmark.config import Config, LoadPoint
 from benchmark.endpoint import counters, greedy, health
-from benchmark.endpoint.counters import COUNTERS, Count, Counters
 from benchmark.errors import JournalError, RunError
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts, read_ledger
 from benchmark.load.cases import of_round
 from benchmark.load.driver import GRACE_SECONDS, Driver
-from benchmark.names import ANSWERS, LEDGER, WARM_UP
+from benchmark.names import LEDGER, WARM_UP
 from benchmark.prompt import Prompt
 from benchmark.record import Record
 from benchmark.run import prompts as prompt_sets
 from benchmark.run.attempts import Attempts, Turn
 from benchmark.run.console import Progress
 from benchmark.run.folder import prepare
+from benchmark.run.observations import Observations
 from benchmark.run.shipper import Shipper
 from benchmark.run.taps import Taps
 from benchmark.tap.tap import STALL_SECONDS
@@ -70,17 +68,14 @@ class Run:
         self._files = files
         self._prompts: Mapping[str, Sequence[Prompt]] = {}
         self._shipper, self._patience = shipper, patience
-        self._rested: dict[str, Counters] = {}
         self._not_serving: str | None = None
         self._not_shipped: str | None = None
         prepare(folder, config)
         try:
             self._records = read_ledger(folder / LEDGER)
             self._attempts = Attempts(folder, config, self._records)
-            self._counts = [*counters.read(folder / COUNTERS)]
+            self._observations = Observations(config, folder, patience.counters)
             self._ledger = Journal(folder / LEDGER)
-            self._counters = Journal(folder / COUNTERS)
-            self._answers = Journal(folder / ANSWERS)
         except JournalError as error:
             raise RunError(str(error)) from None
         except OSError as error:
@@ -106,8 +101,7 @@ class Run:
         finally:
             self._progress.close()
             self._attempts.close()
-            self._counters.close()
-            self._answers.close()
+            self._observations.close()
             self._ledger.close()
         return list(self._what_failed())
 
@@ -119,7 +113,7 @@ class Run:
             not_run = sum(turn not in failures for turn in self._attempts.pending)
             turns = self._at_most(len(self._attempts.turns))
             yield f"{self._not_serving}; {not_run} of {turns} turns were not run"
-        for check in crosscheck.check(last_attempts(self._records), self._counts):
+        for check in crosscheck.check(last_attempts(self._records), self._observations.counts):
             yield from check.failures
         if self._not_shipped is not None:
             yield self._not_shipped
@@ -230,14 +224,15 @@ class Run:
         self._say(f"round {turn.round} of {rounds}: {self._named(turn)}")
         point = self._point(turn)
         prompts = self._sent(turn, point)
-        before = await self._scrape()
+        before = await self._observations.scrape()
         attempt = self._attempts.begin(turn)
         records, failure = await taps.load(turn, attempt, point, prompts)
-        after = await self._scrape()
+        after = await self._observations.scrape()
         with self._writing():
             await taps.flush()
-            self._count(turn, records, before, after)
-            self._check(turn, attempt, prompts, taps.answers())
+            self._observations.count(turn, records, before, after)
+            if prompts:
+                self._observations.check(turn, attempt, prompts, taps.answers())
             self._attempts.note(turn, failure)
         if failure is not None:
             self._say(f"failed: {self._named(turn)}, round {turn.round}: {failure}")
@@ -245,56 +240,6 @@ class Run:
     def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
         """The prompts of a turn; none where the driver makes them of a line."""
         return of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
-
-    def _check(
-        self,
-        turn: Turn,
-        attempt: int,
-        prompts: Sequence[Prompt],
-        answers: Mapping[str, Sequence[Answer]],
-    ) -> None:
-        """Notes of each answer to a named prompt whether it is what it had to be."""
-        if not prompts:
-            return
-        for answer in checked(
-            self._config,
-            answers,
-            prompts,
-            case=turn.case,
-            load=turn.load,
-            round=turn.round,
-            attempt=attempt,
-        ):
-            self._answers.append(answer)
-        self._answers.flush()
-
-    async def _scrape(self) -> dict[str, Counters]:
-        self._rested = await counters.scrape_all(
-            self._config.endpoints, self._patience.counters, self._rested
-        )
-        return self._rested
-
-    def _count(
-        self,
-        turn: Turn,
-        records: Sequence[Record],
-        before: Mapping[str, Counters],
-        after: Mapping[str, Counters],
-    ) -> None:
-        """Notes what each server counted in a turn, where it counts."""
-        for variant in before:
-            if variant not in after:
-                continue
-            count = Count(
-                case=turn.case,
-                load=turn.load,
-                round=turn.round,
-                variant=variant,
-                requests=tuple(r.request for r in records if r.variant == variant),
-                counters=after[variant].since(before[variant]),
-            )
-            self._counters.append(count)
-            self._counts.append(count)
 
     async def _ship(self) -> None:
         if self._shipper is None:

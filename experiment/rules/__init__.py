@@ -11,11 +11,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiment.rules import aws, measurement, models, serving
+from experiment.rules import aws, measurement, models, prompts, serving
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
 
-_RULES: Final = {**aws.RULES, **models.RULES, **serving.RULES, **measurement.RULES}
+_RULES: Final = {
+    **aws.RULES,
+    **models.RULES,
+    **serving.RULES,
+    **measurement.RULES,
+    **prompts.RULES,
+}
 
 
 def refusals(experiment: Experiment) -> Refusals:

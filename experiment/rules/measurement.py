@@ -1,21 +1,21 @@
-"""Rules on the load, the test cases, and the subscribers of alarms."""
+"""Rules on the load, on the objectives, and on the subscribers of alarms."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from benchmark.config import MINIMUM_INPUT_TOKENS, Structure
+from benchmark.config import MINIMUM_INPUT_TOKENS
 from experiment.errors import ABSENT, Refusal
+from experiment.measurement import MOST_ROUNDS, LoadPoint
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
-from experiment.schema import MOST_ROUNDS, Experiment
+from experiment.schema import Experiment
 from experiment.variants import variants
 
 MOST_CELLS: Final = 150
-"""Variants x test cases. Their dashboards stay below the 1 MB of a CloudFormation template, and
-below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard."""
+"""Variants x test cases x load points. Their dashboards stay below the 1 MB of a CloudFormation
+template, and below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard."""
 
 
 def _load_fits(experiment: Experiment) -> Refusals:
@@ -44,23 +44,101 @@ def _load_fits(experiment: Experiment) -> Refusals:
         )
 
 
+def _load(experiment: Experiment) -> Refusals:
+    benchmark = experiment.benchmark
+    if benchmark.load is None and benchmark.concurrency is None:
+        yield Refusal("benchmark.concurrency", ABSENT, "is required, or load in its place")
+    if benchmark.load is not None and benchmark.concurrency is not None:
+        yield Refusal(
+            "benchmark.concurrency",
+            benchmark.concurrency,
+            "must be absent beside load, which has the load points",
+        )
+    for index, given in enumerate(benchmark.load or ()):
+        yield from _load_point(f"benchmark.load[{index}]", given, benchmark.timeout_seconds)
+
+
+def _load_point(place: str, given: LoadPoint, timeout: int) -> Refusals:
+    """One load point: a concurrency, or a rate and how long it lasts."""
+    if given.rate is not None:
+        yield from _absent(place, given, "concurrency", "requests", beside="rate")
+        yield from _seconds(f"{place}.seconds", given.rate, given.seconds, timeout / 2)
+    elif given.concurrency is not None:
+        yield from _absent(place, given, "seconds", beside="concurrency")
+    else:
+        yield Refusal(f"{place}.concurrency", ABSENT, "is required, or rate in its place")
+
+
+def _absent(place: str, given: LoadPoint, *keys: str, beside: str) -> Refusals:
+    for key in keys:
+        if (value := getattr(given, key)) is not None:
+            yield Refusal(f"{place}.{key}", value, f"must be absent beside {beside}")
+
+
+def _seconds(field: str, rate: float, seconds: float | None, most: float) -> Refusals:
+    if seconds is None:
+        yield Refusal(field, ABSENT, "is required with rate")
+    elif rate * seconds < 1:
+        least = f"must be at least {1 / rate:g}: at this rate requests are so far apart"
+        yield Refusal(field, seconds, least)
+    elif seconds > most:
+        yield Refusal(
+            field,
+            seconds,
+            f"must be at most {most:g}, half of benchmark.timeout_seconds: the last answers need "
+            "the rest",
+        )
+
+
+def _requests(experiment: Experiment) -> Refusals:
+    benchmark = experiment.benchmark
+    if benchmark.requests is not None:
+        return
+    for place, given in _closed(experiment):
+        if given.requests is None:
+            yield Refusal(
+                "benchmark.requests", ABSENT, f"is required, because {place} has no requests"
+            )
+            return
+
+
+def _distinct_points(experiment: Experiment) -> Refusals:
+    points = experiment.benchmark.points
+    for index, point in enumerate(points):
+        if point.name in (earlier.name for earlier in points[:index]):
+            key = "rate" if point.open else "concurrency"
+            yield Refusal(
+                f"benchmark.load[{index}].{key}",
+                getattr(point, key),
+                "is duplicated; list each load point once",
+            )
+
+
+def _closed(experiment: Experiment) -> Iterator[tuple[str, LoadPoint]]:
+    """Each closed loop with its place in the file."""
+    benchmark = experiment.benchmark
+    if benchmark.load is None:
+        yield "benchmark", LoadPoint(concurrency=benchmark.concurrency)
+    for index, given in enumerate(benchmark.load or ()):
+        if given.concurrency is not None:
+            yield f"benchmark.load[{index}]", given
+
+
 def _concurrency(experiment: Experiment) -> Refusals:
-    load = experiment.benchmark
+    """A ladder may go on beyond a batch: there the queue is measured, which the report says."""
+    closed = [(given.concurrency or 0, place) for place, given in _closed(experiment)]
+    if not closed:
+        return
+    lowest, place = min(closed)
     for speculation in experiment.speculation:
         whose = f"the batch of {speculation.name}" if speculation.batch else "serving.batch"
         batch = speculation.batch or experiment.serving.batch
-        if load.concurrency > batch:
+        if lowest > batch:
             yield Refusal(
-                "benchmark.concurrency",
-                load.concurrency,
+                f"{place}.concurrency",
+                lowest,
                 f"must be at most {batch}, {whose}: more would measure the queue",
             )
-    if load.requests < load.concurrency:
-        yield Refusal(
-            "benchmark.requests",
-            load.requests,
-            f"must be at least benchmark.concurrency, {load.concurrency}",
-        )
 
 
 def _rounds(experiment: Experiment) -> Refusals:
@@ -70,13 +148,35 @@ def _rounds(experiment: Experiment) -> Refusals:
 
 
 def _cells(experiment: Experiment) -> Refusals:
-    count, cases = len(variants(experiment)), len(experiment.benchmark.test_cases)
-    if count * cases > MOST_CELLS:
+    benchmark = experiment.benchmark
+    count, cases, points = (
+        len(variants(experiment)),
+        len(benchmark.test_cases),
+        len(benchmark.points),
+    )
+    if count * cases * points > MOST_CELLS:
+        at = f" x {points} load points" if points > 1 else ""
         yield Refusal(
             "benchmark.test_cases",
             cases,
-            f"{count} variants x {cases} test cases are {count * cases} cells; must be at most "
-            f"{MOST_CELLS}, or the dashboards outgrow a CloudFormation template",
+            f"{count} variants x {cases} test cases{at} are {count * cases * points} cells; must "
+            f"be at most {MOST_CELLS}, or the dashboards outgrow a CloudFormation template",
+        )
+
+
+def _objectives(experiment: Experiment) -> Refusals:
+    given = experiment.benchmark.objectives
+    if given is None:
+        return
+    if not given.model_dump(exclude_none=True):
+        keys = " or ".join(type(given).model_fields)
+        yield Refusal("benchmark.objectives", ABSENT, f"must have {keys}")
+    if given.ttft_p90_ms and given.e2e_p90_ms and given.e2e_p90_ms <= given.ttft_p90_ms:
+        yield Refusal(
+            "benchmark.objectives.e2e_p90_ms",
+            given.e2e_p90_ms,
+            f"must be more than ttft_p90_ms, {given.ttft_p90_ms:g}: no answer ends before it "
+            "begins",
         )
 
 
@@ -99,37 +199,15 @@ def _emails(experiment: Experiment) -> Refusals:
             yield Refusal(f"alerts.emails[{index}]", email, "is duplicated; list each address once")
 
 
-def _test_cases(experiment: Experiment) -> Refusals:
-    cases = experiment.benchmark.test_cases
-    names = Counter(case.name for case in cases)
-    for index, case in enumerate(cases):
-        if names[case.name] > 1:
-            yield Refusal(
-                f"benchmark.test_cases[{index}].name", case.name, "is duplicated; must be unique"
-            )
-    for structure in Structure:
-        headlines = [i for i, c in enumerate(cases) if c.headline and c.structure is structure]
-        if not headlines:
-            yield Refusal(
-                "benchmark.test_cases",
-                ABSENT,
-                f"one {structure} case must have headline: true; none has",
-            )
-        for index in headlines[1:]:
-            first = cases[headlines[0]].name
-            yield Refusal(
-                f"benchmark.test_cases[{index}].headline",
-                True,
-                f"only one {structure} case may have true; {first} has it",
-            )
-
-
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _load_fits: (),
-    _concurrency: (),
+    _load: (),
+    _requests: (_load,),
+    _distinct_points: (_load,),
+    _concurrency: (_load,),
     _rounds: (),
-    _cells: (),
+    _cells: (_load,),
     _temperature: (mode_served,),
-    _test_cases: (),
+    _objectives: (),
     _emails: (),
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Final, NamedTuple
 
-from benchmark.load import builtin, llmperf
+from benchmark.load import llmperf, texts
 
 BEGIN: Final = "<|im_start|>"
 END: Final = "<|im_end|>"
@@ -71,10 +71,8 @@ def conversations(cases: Sequence[Case], seed: int, characters: int) -> Iterator
     chance = random.Random(seed)
     while True:
         case = chance.choice(cases)
-        lines = builtin.lines(None if case.line is None else llmperf.repeated(case.line))
-        prompt = builtin.prompt(
-            chance, lines, chance.randint(*_CHARACTERS), chance.randint(20, 200)
-        )
+        lines = texts.lines(None if case.line is None else llmperf.repeated(case.line))
+        prompt = texts.prompt(chance, lines, chance.randint(*_CHARACTERS), chance.randint(20, 200))
         yield prompt, _answer(chance, case, characters)
 
 

@@ -22,7 +22,7 @@ _INPUTS: Final = (
     "rehearsal/vllm/build.py",
     "rehearsal/vllm/corpus.py",
     "rehearsal/vllm/requirements.txt",
-    "benchmark/load/builtin.py",
+    "benchmark/load/texts.py",
 )
 
 

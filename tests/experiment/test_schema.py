@@ -72,7 +72,7 @@ def test_no_mapping_takes_unknown_keys(validator: jsonschema.Draft202012Validato
     schema = validator.schema
     assert isinstance(schema, dict)
     for definition in (schema, *schema["$defs"].values()):
-        if definition["type"] == "object":
+        if definition.get("type") == "object":
             assert definition["additionalProperties"] is False, definition["title"]
 
 

@@ -87,8 +87,9 @@ def _lines(run: Results) -> Iterator[_Line]:
     for case in run.summary.cases:
         for cell, comparison in case.compared:
             names = (comparison.baseline, cell.variant)
-            true = [case.cell(name).measure(metrics.TIME_PER_OUTPUT_TOKEN) for name in names]
-            published = [run.published.medians.get((case.name, name)) for name in names]
+            ends = [case.cell(name, cell.load) for name in names]
+            true = [end.measure(metrics.TIME_PER_OUTPUT_TOKEN) for end in ends]
+            published = [run.published.median(end) for end in ends]
             medians = [*(sample.p50 if sample else None for sample in true), *published]
             milliseconds = [1000 * median for median in medians if median]
             if len(milliseconds) == len(medians):

@@ -1,4 +1,4 @@
-"""A metric over time: a curve for each variant under each headline test case."""
+"""A metric over time at one load point: a curve for each variant under each headline test case."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from benchmark import palette, wording
 from benchmark.analysis.summary import Case
+from benchmark.config import LoadPoint, Structure
 from benchmark.metrics import Metric
 from benchmark.names import WARM_UP
 from benchmark.palette import Colour
@@ -29,10 +30,11 @@ _MARGIN: Final = 0.03  # of the time, before the first request and after the las
 _LINE: Final = 18  # points of height for the name of a curve
 
 # A piece of the curve's line, in front of its name.
-_SAMPLE: Final = {
-    "structured": "\N{BOX DRAWINGS HEAVY HORIZONTAL}" * 2,
-    "open-ended": "\N{BOX DRAWINGS HEAVY TRIPLE DASH HORIZONTAL}" * 2,
-}
+_SOLID: Final = "\N{BOX DRAWINGS HEAVY HORIZONTAL}" * 2
+_DASHED: Final = "\N{BOX DRAWINGS HEAVY TRIPLE DASH HORIZONTAL}" * 2
+
+# In an open loop no requests are sent together; so many in a row make one point of a line.
+_IN_A_ROW: Final = 8
 
 Point = tuple[float, float]
 
@@ -41,13 +43,27 @@ Point = tuple[float, float]
 class _Curve:
     variant: str
     colour: Colour
-    structure: str
+    of: str
+    """The structure of its test case, or the name where it has none."""
     dots: tuple[Point, ...]
     waves: tuple[Point, ...]
 
+    @property
+    def solid(self) -> bool:
+        """Whether its line is a full one."""
+        return self.of != Structure.OPEN_ENDED
+
+
+def wave(point: LoadPoint) -> int:
+    """How many requests make one point of a line."""
+    return point.concurrency or _IN_A_ROW
+
 
 def paint(run: Results, metric: Metric) -> Figure:
-    """The headline cases' ``metric`` against the time of sending. Raises ``NothingToDraw``."""
+    """The headline cases' ``metric`` against the time of sending, at the run's one load point.
+
+    Raises ``NothingToDraw``.
+    """
     curves = list(_curves(run, metric))
     if not curves:
         raise canvas.NothingToDraw("no request of a headline case gave this measure")
@@ -84,8 +100,10 @@ def _curves(run: Results, metric: Metric) -> Iterator[_Curve]:
             requests = [request for of_round in rounds for request in of_round]
             if requests:
                 dots = requests[:: math.ceil(len(requests) / _DOTS)]
-                waves = _waves(rounds, run.config.load.concurrency)
-                yield _Curve(variant, colour, case.structure, tuple(dots), tuple(waves))
+                waves = _waves(rounds, wave(run.summary.loads[0]))
+                yield _Curve(
+                    variant, colour, case.structure or case.name, tuple(dots), tuple(waves)
+                )
 
 
 def _requests(run: Results, case: Case, variant: str) -> list[Record]:
@@ -94,10 +112,10 @@ def _requests(run: Results, case: Case, variant: str) -> list[Record]:
     return sorted(own, key=lambda record: record.sent)
 
 
-def _waves(rounds: Sequence[Sequence[Point]], concurrency: int) -> Iterator[Point]:
+def _waves(rounds: Sequence[Sequence[Point]], together: int) -> Iterator[Point]:
     # Requests sent together wait for each other in one batch, so their median is one observation.
     # In a long run several waves make one point.
-    size = concurrency * math.ceil(sum(map(len, rounds)) / (_WAVES * concurrency))
+    size = together * math.ceil(sum(map(len, rounds)) / (_WAVES * together))
     for requests in rounds:
         for start in range(0, len(requests), size):
             wave = requests[start : start + size]
@@ -112,7 +130,7 @@ def _time_unit(length: float) -> tuple[str, float]:
 
 def _paint_curve(axes: Axes, curve: _Curve, seconds: float) -> None:
     colour = curve.colour.light
-    solid = curve.structure == "structured"
+    solid = curve.solid
     axes.scatter(
         [x / seconds for x, _ in curve.dots],
         [y for _, y in curve.dots],
@@ -139,7 +157,7 @@ def _name_curves(axes: Axes, curves: Sequence[_Curve], gap: float) -> None:
     heights = canvas.apart([curve.waves[-1][1] for curve in curves], gap)
     for curve, height in zip(curves, heights, strict=True):
         axes.annotate(
-            f"{_SAMPLE[curve.structure]} {wording.short(curve.variant)}, {curve.structure}",
+            f"{_SOLID if curve.solid else _DASHED} {wording.short(curve.variant)}, {curve.of}",
             (1.02, height),
             xycoords=("axes fraction", "data"),
             va="center",

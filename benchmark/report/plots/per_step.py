@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from benchmark import palette, wording
 from benchmark.analysis.summary import Cell, Steps
+from benchmark.config import Structure
 from benchmark.palette import Colour
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
@@ -24,7 +25,7 @@ def paint(run: Results) -> Figure:
     Baselines are left out: each of their steps yields one token.
     """
     shown = [
-        (case.structure, cell, cell.steps)
+        (case.structure or case.name, cell, cell.steps)
         for case in run.summary.cases
         if case.headline
         for cell, _ in case.compared
@@ -35,16 +36,16 @@ def paint(run: Results) -> Figure:
     colours = palette.of(run.summary.variants)
     figure = canvas.figure(height=max(_MINIMUM, _PANEL * len(shown)))
     panels = figure.subplots(len(shown), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    for axes, (structure, cell, steps) in zip(panels, shown, strict=True):
-        _paint_panel(axes, structure, cell, steps, colours[cell.variant])
+    for axes, (of, cell, steps) in zip(panels, shown, strict=True):
+        _paint_panel(axes, of, cell, steps, colours[cell.variant])
     panels[-1].set_xlabel("tokens in a step")
     panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
     return figure
 
 
-def _paint_panel(axes: Axes, structure: str, cell: Cell, steps: Steps, colour: Colour) -> None:
+def _paint_panel(axes: Axes, of: str, cell: Cell, steps: Steps, colour: Colour) -> None:
     total = sum(amount for _, amount in steps.histogram)
-    solid = structure == "structured"
+    solid = of != Structure.OPEN_ENDED
     bars = axes.bar(
         [size for size, _ in steps.histogram],
         [100 * amount / total for _, amount in steps.histogram],
@@ -60,5 +61,5 @@ def _paint_panel(axes: Axes, structure: str, cell: Cell, steps: Steps, colour: C
     axes.set_yticks([])
     axes.grid(visible=False)
     name = wording.short(cell.variant)
-    title = f"{name}, {structure}: {steps.mean:.2f} tokens a step on average"
+    title = f"{name}, {of}: {steps.mean:.2f} tokens a step on average"
     axes.set_title(title, loc="right", size=canvas.FONT_SIZE)

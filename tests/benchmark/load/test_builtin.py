@@ -1,111 +1,133 @@
-"""The built-in driver: in a process of its own, as it runs, and its requests alone."""
+"""The built-in driver, in a process of its own, as it runs."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from pydantic import TypeAdapter
 
-from benchmark.config import Load, Structure, TestCase
+from benchmark.answer import Answer
+from benchmark.config import Load, LoadPoint, TestCase
 from benchmark.errors import LoadError
-from benchmark.load import builtin, llmperf
+from benchmark.load import builtin, llmperf, loops
 from benchmark.load.driver import LOG, Driver
-from rehearsal.golden.schedule import Step
-from rehearsal.golden.server import Fault, Golden
+from benchmark.names import DUE_HEADER, PROMPT_HEADER
+from benchmark.prompt import Prompt
+from rehearsal.golden import wire
+from rehearsal.golden.server import Fault
 from tests.benchmark import samples
-from tests.benchmark.tapped import server
+from tests.benchmark.load.options import prompt
+from tests.benchmark.tapped import golden, server
+
+SEED = "counting/rate-20/1"
+ANSWER = TypeAdapter(Answer)
 
 CASE = TestCase.model_validate(samples.settings()["test_cases"][0])
 
 
-def golden(*tokens: int, gap: float = 0.005) -> Golden:
-    steps = [Step(gap * (index + 1), count) for index, count in enumerate(tokens)]
-    return Golden(lambda prompt, number, length: steps)
+def folder_of(folder: Path) -> Path:
+    return folder / "llmperf" / "counting" / "SD" / "round-1"
 
 
-def options(*extra: str, **changes: Any) -> Any:
+async def run(
+    endpoint: str,
+    folder: Path,
+    *,
+    driver: llmperf.Installation | None = None,
+    prompts: Sequence[Prompt] = (),
+    point: LoadPoint | None = None,
+    answers: Path | None = None,
+    grace: float = 60.0,
+    **changes: Any,
+) -> Path:
     shape = Load.model_validate(samples.load(**changes))
-    arguments = llmperf.arguments(
-        shape, model="m", requests=shape.requests, results=Path("/r"), driver="closed-loop"
-    )
-    return builtin._parser().parse_args([*arguments, *extra])
-
-
-async def run(endpoint: str, folder: Path, *, grace: float = 60.0, **changes: Any) -> Path:
-    shape = Load.model_validate(samples.load(**changes))
-    results = folder / "case" / "SD" / "round-1"
-    await Driver(None, folder / "scratch").run(
+    point = point or shape.points[0]
+    await Driver(driver, folder / "scratch").run(
         model="Qwen/Qwen3-32B",
         case=CASE,
+        prompts=prompts,
         shape=shape,
-        requests=shape.requests,
+        point=point,
+        seed=SEED,
+        requests=point.requests,
         endpoint=endpoint,
-        results=results,
+        results=folder_of(folder),
+        answers=answers,
         grace_seconds=grace,
     )
-    return results
+    return folder_of(folder)
 
 
-def test_prompts_are_filled_with_the_case_s_line(tmp_path: Path) -> None:
-    text = tmp_path / "text.txt"
-    text.write_text(llmperf.repeated("counting "), encoding="utf-8")
-    bodies = list(builtin.requests_of(options("--text", str(text), requests=5)))
-    assert len(bodies) == 5
-    assert bodies == list(builtin.requests_of(options("--text", str(text), requests=5)))
-    for body in bodies:
-        assert body["max_tokens"] == 20
-        assert body["temperature"] == 0.0
-        assert body["stream"]
-        assert "stream_options" not in body
-        prompt = body["messages"][-1]["content"]
-        assert len(prompt) == 64 * 4
-        assert prompt.count("counting \n") > 10
-
-
-def test_without_a_line_prompts_are_sonnets_and_differ() -> None:
-    bodies = list(builtin.requests_of(options(requests=4, stddev_output_tokens=9)))
-    prompts = {body["messages"][-1]["content"] for body in bodies}
-    assert len(prompts) == 4
-    assert any("summer" in prompt for prompt in prompts)
-    assert len({body["max_tokens"] for body in bodies}) > 1
-
-
-def test_given_prompts_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
-    path = tmp_path / "prompts.json"
-    path.write_text('["Why?", "How so?"]', encoding="utf-8")
-    bodies = list(builtin.requests_of(options("--prompts", str(path), requests=3)))
-    assert [body["messages"] for body in bodies] == [
-        [{"role": "user", "content": text}] for text in ("Why?", "How so?", "Why?")
-    ]
-    assert all(body["max_tokens"] == 20 and body["stream"] for body in bodies)
-
-
-def test_given_prompts_are_sent_by_the_built_in_driver_even_where_llmperf_is(
+def test_prompts_of_a_set_are_sent_by_the_built_in_driver_even_where_llmperf_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # it is found from any folder
-    case = TestCase(name="mine", line=None, prompts=("Why?",), structure=Structure.OPEN_ENDED)
     absent = llmperf.Installation("no-such-python", tmp_path)
+    answers = tmp_path / "answers.jsonl"
 
     async def scenario() -> None:
         async with golden(1, 4) as server:
-            await Driver(absent, tmp_path / "scratch").run(
-                model="Qwen/Qwen3-32B",
-                case=case,
-                shape=Load.model_validate(samples.load()),
-                requests=2,
-                endpoint=server.url,
-                results=tmp_path / "results",
-            )
-            assert [sent.prompt for sent in server.sent] == ["Why?", "Why?"]
+            prompts = [prompt("a", "Why?"), prompt("b", "How so?")]
+            await run(server.url, tmp_path, driver=absent, prompts=prompts, answers=answers)
+            assert {sent.prompt for sent in server.sent} == {
+                "Be brief.\nWhy?",
+                "Be brief.\nHow so?",
+            }
 
     asyncio.run(scenario())
-    assert llmperf.summary(tmp_path / "results")["driver"] == builtin.NAME
+    assert llmperf.summary(folder_of(tmp_path))["driver"] == builtin.CLOSED
+    lines = answers.read_bytes().splitlines()
+    found = sorted((ANSWER.validate_json(line) for line in lines), key=lambda answer: answer.prompt)
+    assert found == [Answer(name, wire.words(0, 5), (), "length") for name in "ab"]
+
+
+def test_rates_are_driven_by_the_built_in_driver_even_where_llmperf_is(tmp_path: Path) -> None:
+    absent = llmperf.Installation("no-such-python", tmp_path)
+    point = LoadPoint(rate=20, requests=8)
+    heads: list[tuple[float, float, str | None]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        now, due = time.time(), float(request.headers[DUE_HEADER])
+        heads.append((due, now, request.headers.get(PROMPT_HEADER)))
+        await asyncio.sleep(0.5)  # longer than all gaps
+        return web.Response(body=b"data: [DONE]\n\n")
+
+    async def scenario() -> Path:
+        async with server(answer) as url:
+            prompts = [prompt("a"), prompt("b")]
+            return await run(url, tmp_path, driver=absent, point=point, prompts=prompts)
+
+    results = asyncio.run(scenario())
+    heads.sort()
+    assert [name for _, _, name in heads] == ["a", "b"] * 4
+    expected = loops.arrivals(20, SEED, 8)
+    found = [due - heads[0][0] + expected[0] for due, _, _ in heads]
+    assert found == pytest.approx(expected, abs=1e-4)
+    assert all(now >= due for due, now, _ in heads)
+    summary = llmperf.summary(results)
+    assert summary["driver"] == builtin.OPEN
+    assert summary["requests_per_second"] == 20
+    assert "num_concurrent_requests" not in summary
+    assert summary["results_num_completed_requests"] == 8
+
+
+def test_a_rate_s_requests_that_are_due_too_late_are_not_sent(tmp_path: Path) -> None:
+    async def scenario() -> Path:
+        async with golden(1, 1) as server:
+            point = LoadPoint(rate=4, requests=40)
+            results = await run(server.url, tmp_path, point=point, timeout_seconds=1)
+            assert len(server.sent) < 20
+            return results
+
+    assert 0 < len(llmperf.responses(asyncio.run(scenario()))) < 20
 
 
 def test_writes_llmperf_s_files_by_llmperf_s_formulas(tmp_path: Path) -> None:
@@ -219,14 +241,7 @@ def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:
     (home / llmperf.SCRIPT).write_text(script, encoding="utf-8")
     environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3"}
     driver = Driver.choose(environment, tmp_path / "scratch")
-    running = driver.run(
-        model="m",
-        case=CASE,
-        shape=Load.model_validate(samples.load()),
-        requests=2,
-        endpoint="http://127.0.0.1:1/v1",
-        results=tmp_path / "results",
-    )
+    running = run("http://127.0.0.1:1/v1", tmp_path, driver=driver.installation)
     with pytest.raises(LoadError, match="llmperf ended with status 1: no tokenizer here"):
         asyncio.run(running)
-    assert (tmp_path / "results" / LOG).read_text(encoding="utf-8").startswith("hello")
+    assert (folder_of(tmp_path) / LOG).read_text(encoding="utf-8").startswith("hello")

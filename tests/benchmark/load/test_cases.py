@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
@@ -10,11 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.config import Structure, TestCase
+from benchmark.config import PromptSource
 from benchmark.errors import ConfigError
 from benchmark.load import cases
-from benchmark.load.cases import HEADLINES, of_round
+from benchmark.load.cases import of_round
+from benchmark.load.mix import mixed
 from benchmark.names import WARM_UP
+from benchmark.prompt import Prompt
 
 GOOD = '{"name": "a", "line": "b", "structure": "structured"}\n'
 
@@ -37,19 +42,21 @@ def test_the_first_two_cases_are_drawn_where_none_says_so(write: Callable[[str],
     assert [case.headline for case in cases.read_cases(path)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    "text", ["Why?\n\n How so? \n", '{"prompt": "Why?", "id": 1}\n{"prompt": "How so?"}']
-)
-def test_prompts_are_lines_or_json_lines(write: Callable[[str], Path], text: str) -> None:
-    assert cases.read_prompts(write(text)).prompts == ("Why?", "How so?")
+def test_a_file_of_prompts_is_a_test_case(write: Callable[[str], Path]) -> None:
+    path = write("Why?\n\nHow so?\n")
+    case = cases.read_prompts(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert case.prompts == PromptSource(file="f", digest=digest)
+    assert (case.line, case.structure, case.headline) == (None, None, True)
 
 
 @pytest.mark.parametrize(
-    ("name", "case"), [("my prompts.v2.txt", "my-prompts-v2"), ("ü.txt", "prompts")]
+    ("name", "case"), [("my prompts v2.jsonl.gz", "my-prompts-v2"), ("ü.txt", "prompts")]
 )
 def test_prompts_are_named_after_their_file(tmp_path: Path, name: str, case: str) -> None:
     path = tmp_path / name
-    path.write_text("Why?", encoding="utf-8")
+    plain = json.dumps({"prompt": "Why?"}).encode()
+    path.write_bytes(gzip.compress(plain) if name.endswith("gz") else plain)
     assert cases.read_prompts(path).name == case
 
 
@@ -58,11 +65,14 @@ def test_prompts_are_named_after_their_file(tmp_path: Path, name: str, case: str
     [
         (cases.read_cases, "\n", "f: has no line"),
         (cases.read_cases, GOOD + "\nx", "f:3: Invalid JSON: "),
-        (cases.read_cases, '{"name": "a", "line": "b"}', "f:1: structure: Field required"),
+        (
+            cases.read_cases,
+            '{"name": "a", "line": "b"}',
+            "f:1: structure: must be structured or open-ended",
+        ),
         (cases.read_cases, GOOD.replace("structured", "loose"), "f:1: structure: "),
-        (cases.read_prompts, "", "f: has no line"),
-        (cases.read_prompts, '{"prompt": "a"}\n{"prompt": 1}', "f:2: prompt: must be a text"),
-        (cases.read_prompts, '{"prompt": "a"}\nb', "f:2: is not JSON: "),
+        (cases.read_prompts, "", "f: has no prompt: it is empty"),
+        (cases.read_prompts, '{"prompt": "a"}\n{"prompt": 1}', "f:2: prompt = 1: must be text"),
     ],
 )
 def test_a_bad_line_is_named(
@@ -79,7 +89,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         cases.read_cases(tmp_path / "none")
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="binary: is not UTF-8: invalid start byte at byte 0"):
-        cases.read_prompts(tmp_path / "binary")
+        cases.read_cases(tmp_path / "binary")
 
 
 @given(
@@ -88,14 +98,16 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     rounds=st.integers(1, 12),
 )
 def test_prompts_are_dealt_like_cards(count: int, requests: int, rounds: int) -> None:
-    prompts = tuple(f"prompt {number}" for number in range(count))
-    case = TestCase(name="mine", line=None, structure=Structure.OPEN_ENDED, prompts=prompts)
-    dealt = [of_round(case, number, requests).prompts for number in range(1, rounds + 1)]
+    prompts = [
+        Prompt(name=f"prompt {number}", messages=({"role": "user", "content": "a"},))
+        for number in range(count)
+    ]
+    dealt = [of_round(prompts, number, requests) for number in range(1, rounds + 1)]
     assert [len(of_one) for of_one in dealt] == [requests] * rounds
-    in_turn = islice(cycle(prompts), requests * rounds)
+    in_turn = islice(cycle(mixed(prompts)), requests * rounds)
     assert [prompt for of_one in dealt for prompt in of_one] == [*in_turn]
-    assert of_round(case, WARM_UP, requests) == of_round(case, 1, requests)
+    assert of_round(prompts, WARM_UP, requests) == of_round(prompts, 1, requests)
 
 
-def test_a_case_without_prompts_is_the_same_in_every_round() -> None:
-    assert of_round(HEADLINES[0], 3, 8) is HEADLINES[0]
+def test_of_no_prompts_none_is_sent() -> None:
+    assert of_round((), 3, 8) == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.config import Load
+from benchmark.config import Load, LoadPoint
 from benchmark.errors import LoadError
 from benchmark.load import llmperf
 from tests.benchmark import samples
@@ -67,7 +67,12 @@ def test_two_at_once_do_not_share_a_token(home: Path, tmp_path: Path) -> None:
 def test_the_command_line() -> None:
     load = Load.model_validate(samples.load())
     arguments = llmperf.arguments(
-        load, model="Qwen/Qwen3-32B", requests=8, results=Path("/r"), driver="llmperf"
+        load,
+        load.points[0],
+        model="Qwen/Qwen3-32B",
+        requests=8,
+        results=Path("/r"),
+        driver="llmperf",
     )
     pairs = dict(zip(arguments[::2], arguments[1::2], strict=True))
     assert pairs == {
@@ -84,6 +89,16 @@ def test_the_command_line() -> None:
         "--llm-api": "openai",
         "--metadata": "driver=llmperf",
     }
+
+
+def test_a_rate_is_not_among_its_arguments() -> None:
+    load = Load.model_validate(samples.load())
+    point = LoadPoint(rate=0.5, requests=8)
+    arguments = llmperf.arguments(
+        load, point, model="m", requests=8, results=Path("/r"), driver="open-loop"
+    )
+    assert "--num-concurrent-requests" not in arguments
+    assert not {"0.5", "None"} & {*arguments}
 
 
 def test_names_of_result_files() -> None:

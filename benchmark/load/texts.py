@@ -1,0 +1,45 @@
+"""The texts of prompts that come from no set: a line or sonnets, filled up to a length."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+CHARACTERS_PER_TOKEN: Final = 4
+"""An estimate: the built-in driver has no tokenizer."""
+
+# Shakespeare, sonnet 18: stands in for the text that llmperf brings.
+_SONNET: Final = """\
+Shall I compare thee to a summer's day?
+Thou art more lovely and more temperate:
+Rough winds do shake the darling buds of May,
+And summer's lease hath all too short a date;
+Sometime too hot the eye of heaven shines,
+And often is his gold complexion dimm'd;
+And every fair from fair sometime declines,
+By chance or nature's changing course untrimm'd;
+But thy eternal summer shall not fade,
+Nor lose possession of that fair thou ow'st;
+Nor shall death brag thou wander'st in his shade,
+When in eternal lines to time thou grow'st:
+So long as men can breathe or eyes can see,
+So long lives this, and this gives life to thee.
+"""
+
+
+def lines(text: str | None) -> list[str]:
+    """The lines that fill the prompts; None stands for the driver's own."""
+    return (_SONNET if text is None else text).splitlines(keepends=True)
+
+
+def prompt(chance: random.Random, lines: list[str], characters: int, length: int) -> str:
+    """``characters`` of instruction and shuffled ``lines``, asking for ``length`` tokens."""
+    text = f"Go on with lines like these until there are {length} tokens:\n\n"
+    while len(text) < characters:
+        text += "".join(chance.sample(lines, len(lines)))
+    return text[:characters]
+
+
+def tokens(text: str) -> int:
+    """An estimate of the number of tokens."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)

@@ -1,0 +1,129 @@
+"""Which prompts a run sends, and what it notes of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.config import Config
+from benchmark.errors import JournalError, RunError
+from benchmark.names import PROMPTS
+from benchmark.prompt import LeftOut, Prompt
+from benchmark.run import prompts
+from tests.benchmark import samples
+from tests.benchmark.endpoint.test_context import vllm
+from tests.benchmark.tapped import Handler, server
+
+LINES = (
+    '{"prompt": "one", "class": "short", "name": "first"}\n'
+    '{"prompt": "one two three four five", "class": "long", "name": "second"}\n'
+    '{"prompt": "one", "class": "short", "max_tokens": 80, "name": "third"}\n'
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "mine.jsonl").write_text(LINES, encoding="utf-8")
+    return tmp_path
+
+
+def prepare(
+    files: Path, *handlers: Handler, source: dict[str, Any] | None = None
+) -> dict[str, tuple[Prompt, ...]]:
+    """With a service for each handler; answers have 20 tokens unless a prompt says otherwise."""
+
+    async def scenario() -> dict[str, tuple[Prompt, ...]]:
+        async with AsyncExitStack() as stack:
+            urls = [await stack.enter_async_context(server(handler)) for handler in handlers]
+            return await prompts.prepare(config(urls, source), files, files)
+
+    return asyncio.run(scenario())
+
+
+def config(urls: list[str], source: dict[str, Any] | None = None) -> Config:
+    endpoints = {f"V{number}": url for number, url in enumerate(urls)} or {"V0": "http://none/v1"}
+    cases = [
+        {"name": "mine", "prompts": source or {"file": "mine.jsonl"}},
+        {"name": "line", "line": "a", "structure": "structured"},
+    ]
+    return samples.config(variants=samples.variants(**endpoints), test_cases=cases)
+
+
+def test_what_one_service_cannot_take_none_is_sent(files: Path) -> None:
+    # With answer and template they have 24, 28 and 84 tokens.
+    chosen = prepare(files, vllm([]), vllm([], most=27), vllm([], most=25))
+    assert {case: [one.name for one in found] for case, found in chosen.items()} == {
+        "mine": ["first"]
+    }
+    (used,) = prompts.read(files)
+    # Each by the service that lacks most.
+    assert used.left_out == (LeftOut("second", 28, 25), LeftOut("third", 84, 25))
+    assert (used.case, used.source, used.licence) == ("mine", "mine.jsonl", "")
+    assert (used.used, used.classes, used.counted) == (1, (("short", 1),), True)
+
+
+def test_a_prompt_that_just_fits_is_sent(files: Path) -> None:
+    assert len(prepare(files, vllm([], most=84))["mine"]) == 3
+
+
+def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:
+    async def silent(_: Any) -> Any:
+        raise ConnectionError
+
+    chosen = prepare(files, vllm([], most=30), silent)
+    assert [one.name for one in chosen["mine"]] == ["first", "second"]
+    (used,) = prompts.read(files)
+    assert not used.counted
+
+
+def test_a_resumed_run_does_not_ask_again(files: Path) -> None:
+    first = prepare(files, vllm([], most=25))
+    asked: list[dict[str, Any]] = []
+    assert prepare(files, vllm(asked)) == first
+    assert asked == []
+
+
+def test_a_resumed_run_refuses_other_prompts(files: Path) -> None:
+    prepare(files, vllm([]))
+    (files / "mine.jsonl").write_text(LINES.replace("five", "six"), encoding="utf-8")
+    with pytest.raises(RunError) as refused:
+        prepare(files, vllm([]))
+    assert str(refused.value) == (
+        f"{files / PROMPTS}: mine: this run was begun with other prompts than those of "
+        "mine.jsonl now: set a new RUN_ID"
+    )
+
+
+def test_a_set_of_which_nothing_fits(files: Path) -> None:
+    with pytest.raises(RunError) as refused:
+        prepare(files, vllm([], most=23))
+    assert str(refused.value) == (
+        "mine: none of its 3 prompts fits: first has 24 tokens with its longest answer, and the "
+        "services take 23"
+    )
+    assert prompts.read(files) == ()
+
+
+def test_what_no_service_is_needed_to_refuse(files: Path) -> None:
+    (files / "mine.jsonl").write_text("{}\n", encoding="utf-8")
+    with pytest.raises(RunError, match=r"mine\.jsonl:1: needs either prompt or messages$"):
+        prompts.loaded(config([]), files)
+    with pytest.raises(RunError, match=r"^gsm8k: is no known set of prompts"):
+        prompts.loaded(config([], {"known": "gsm8k"}), files)
+
+
+def test_without_a_set_nothing_is_asked_or_noted(tmp_path: Path) -> None:
+    assert asyncio.run(prompts.prepare(samples.config(), tmp_path, tmp_path)) == {}
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_note_that_is_none(files: Path) -> None:
+    (files / PROMPTS).write_text('[{"case": 1}]', encoding="utf-8")
+    with pytest.raises(JournalError, match=f"{PROMPTS}: cannot be read: "):
+        prompts.read(files)
+    with pytest.raises(RunError, match=f"{PROMPTS}: cannot be read: "):
+        prepare(files, vllm([]))
