@@ -61,7 +61,7 @@ ROOMS: Final = (
         "prompt_line",
         "answer",
     },
-    {"tap", "load", "endpoint", "aws"},
+    {"tap", "load", "endpoint", "aws", "answers"},
     {"analysis"},
     {"run", "report"},
     {"commands"},

@@ -64,6 +64,7 @@ def _remarks(cells: Sequence[Cell], *, known: bool) -> Iterator[_Remark]:
 def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
     if known:
         yield from _on_amount(cell)
+    yield from _on_schedule(cell)
     yield from _on_queue(cell)
     yield from _on_answers(cell)
     yield from _on_units(cell)
@@ -189,6 +190,18 @@ def _on_amount(cell: Cell) -> Iterator[str]:
         yield (
             f"{cell.requests} requests were recorded instead of {cell.expected}, "
             "because requests that ended before an interruption count too."
+        )
+
+
+def _on_schedule(cell: Cell) -> Iterator[str]:
+    if cell.schedule is not None and cell.schedule.lagging:
+        p99, worst = (
+            wording.milliseconds(late) for late in (cell.schedule.p99, cell.schedule.worst)
+        )
+        yield (
+            f"the load lagged behind its schedule: of a hundred requests one was sent {p99} ms "
+            f"late or later, the last of them {worst} ms late. So the load was another than it "
+            "says, and the waiting before a request was sent is in no figure."
         )
 
 

@@ -11,10 +11,12 @@ import numpy as np
 from benchmark import metrics
 from benchmark.analysis import claims, stopping, units
 from benchmark.analysis.estimate import Estimate
+from benchmark.analysis.goodput import goodput
 from benchmark.analysis.intervals import Interval
 from benchmark.analysis.keys import CellKey
+from benchmark.analysis.schedule import schedule
 from benchmark.analysis.summary import Cell, Percentiles, Steps
-from benchmark.config import Cost, LoadPoint
+from benchmark.config import Cost, LoadPoint, Objectives
 from benchmark.record import Record
 
 _ERROR_WIDTH: Final = 80
@@ -27,6 +29,7 @@ def cell(
     alpha: float,
     point: LoadPoint | None = None,
     batch: int | None = None,
+    objectives: Objectives | None = None,
     cost: Cost | None = None,
     rounds: int = 0,
     repeated_errors: int = 0,
@@ -65,6 +68,8 @@ def cell(
         else None,
         steps=_steps(good, parts, alpha),
         in_flight=in_flight,
+        goodput=goodput(records, objectives, alpha) if objectives else None,
+        schedule=schedule(records, point.rate if point else None),
         queued=_queued(point, in_flight, batch),
     )
 

@@ -7,82 +7,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from benchmark.analysis import caveats, claims, keys, stopping, verdict
 from benchmark.analysis.cells import cell
 from benchmark.analysis.claims import Contrast, Family, Question
+from benchmark.analysis.crossover import Rung
 from benchmark.analysis.drift import drifts
 from benchmark.analysis.estimate import Estimate
 from benchmark.analysis.intervals import Interval
-from benchmark.analysis.keys import CellKey, Cells, Place
+from benchmark.analysis.keys import CellKey, Cells
+from benchmark.analysis.ladder import amount, ladder
 from benchmark.analysis.overall import overall
-from benchmark.analysis.summary import Case, Cell, Claim, Comparison, Overall, Summary, Verdict
+from benchmark.analysis.plan import Plan
+from benchmark.analysis.summary import (
+    Case,
+    Cell,
+    Claim,
+    Comparison,
+    Ladder,
+    Overall,
+    Summary,
+    Verdict,
+)
 from benchmark.answer import CheckedAnswer, Score
-from benchmark.config import Config, Cost, LoadPoint, Objectives
+from benchmark.config import Config, LoadPoint
 from benchmark.ledger import last_attempts
 from benchmark.names import WARM_UP
 from benchmark.prompt import UsedSet
 from benchmark.record import Record
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """What a test case is."""
-
-    structure: str = ""
-    headline: bool = False
-    named: bool = False
-    """Whether its prompts have names and classes of their own."""
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What was to be measured, as far as it is known."""
-
-    cases: Mapping[str, _Kind]
-    points: Mapping[str, LoadPoint | None]
-    """By their names."""
-    baselines: Mapping[str, str | None]
-    """By variant, in the order of the variants; None for a baseline."""
-    rounds: Mapping[Place, int]
-    """How many make a test case complete at a load point; 0 where nobody knows."""
-    alpha: float
-    """The level of every interval."""
-    batches: Mapping[str, int | None] = dataclasses.field(default_factory=dict)
-    objectives: Objectives | None = None
-    cost: Cost | None = None
-    known: bool = False
-    """Whether there is a configuration."""
-    fixed: bool = True
-    """Whether the number of rounds is."""
-    rehearsal: bool = False
-    repeated: Sequence[Record] = ()
-    """Requests of turns that were measured again."""
-
-    @property
-    def compared(self) -> dict[str, str]:
-        """The baseline of each variant that has one."""
-        return {name: base for name, base in self.baselines.items() if base is not None}
-
-    @property
-    def keys(self) -> Iterable[CellKey]:
-        """Each cell, in the order of cases, load points and variants."""
-        return (CellKey(*place, variant) for place in self.rounds for variant in self.baselines)
-
-    @property
-    def pairs(self) -> Iterable[tuple[CellKey, CellKey]]:
-        """Each compared cell with that of its baseline."""
-        return (
-            (key, key.of(baseline))
-            for key in self.keys
-            if (baseline := self.baselines[key.variant]) is not None
-        )
-
-    @property
-    def claims(self) -> int:
-        """How many a report of it could make."""
-        return sum(len(claims.questions(self.points[key.load])) for key, _ in self.pairs)
 
 
 def summarise(
@@ -107,23 +59,7 @@ def summarise(
     own = [record for record in counted if (record.case, record.load) in rounds]
     if not config.load.rounds.fixed:
         own = [record for record in own if record.round <= rounds[record.case, record.load]]
-    plan = _Plan(
-        cases={
-            one.name: _Kind(str(one.structure or ""), one.headline, one.prompts is not None)
-            for one in config.test_cases
-        },
-        points={point.name: point for point in config.load.points},
-        baselines={one.name: one.baseline for one in config.variants},
-        rounds=rounds,
-        alpha=stopping.alpha(config.load),
-        batches={one.name: one.batch for one in config.variants},
-        objectives=config.objectives,
-        cost=config.cost,
-        known=True,
-        fixed=config.load.rounds.fixed,
-        rehearsal=config.stand_in is not None,
-        repeated=repeated,
-    )
+    plan = Plan.of_config(config, rounds, repeated)
     summary = _summary(plan, own)
     return dataclasses.replace(
         summary,
@@ -145,23 +81,9 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
     known.
     """
     counted, repeated = _counted(records)
-    variants = list(dict.fromkeys(record.variant for record in counted))
-    plan = _Plan(
-        cases={record.case: _Kind(named=bool(record.prompt)) for record in counted},
-        points=keys.recorded_points(counted),
-        baselines={name: variants[0] if place else None for place, name in enumerate(variants)},
-        rounds=_in_order_of_cases(counted),
-        alpha=stopping.alpha(None),
-        repeated=repeated,
-    )
+    plan = Plan.of_ledgers(counted, repeated)
     notes = tuple(caveats.of_repetitions(repeated))
     return dataclasses.replace(_summary(plan, counted), notes=notes)
-
-
-def _in_order_of_cases(records: Sequence[Record]) -> dict[Place, int]:
-    cases = [*dict.fromkeys(record.case for record in records)]
-    places = dict.fromkeys((record.case, record.load) for record in records)
-    return dict.fromkeys(sorted(places, key=lambda place: cases.index(place[0])), 0)
 
 
 def _counted(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
@@ -172,7 +94,7 @@ def _counted(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
     return counted, [record for record in measured if id(record) not in last]
 
 
-def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
+def _summary(plan: Plan, records: Sequence[Record]) -> Summary:
     by_cell = keys.by_cell(records)
     failed = keys.by_cell(record for record in plan.repeated if record.failed)
     cells = {
@@ -182,6 +104,7 @@ def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
             alpha=plan.alpha,
             point=plan.points[key.load],
             batch=plan.batches.get(key.variant),
+            objectives=plan.objectives,
             cost=plan.cost,
             rounds=plan.rounds[key.place],
             repeated_errors=len(failed.get(key, ())),
@@ -212,7 +135,7 @@ def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
         ended=max((record.sent + record.end for record in records), default=None),
         cost_denominator=plan.cost.denominator if plan.cost else None,
         variants=tuple(plan.baselines),
-        cases=tuple(_case(plan, case, cells) for case in plan.cases),
+        cases=tuple(_case(plan, case, cells, contrasts) for case in plan.cases),
         overall=tuple(_overall(plan, by_cell, contrasts)),
         drifts=drifts(by_cell, plan.baselines),
         correctness=(),
@@ -223,7 +146,9 @@ def _summary(plan: _Plan, records: Sequence[Record]) -> Summary:
     )
 
 
-def _case(plan: _Plan, name: str, cells: Mapping[CellKey, Cell]) -> Case:
+def _case(
+    plan: Plan, name: str, cells: Mapping[CellKey, Cell], contrasts: Mapping[CellKey, Contrast]
+) -> Case:
     own = tuple(one for key, one in cells.items() if key.case == name)
     kind = plan.cases[name]
     return Case(
@@ -232,11 +157,44 @@ def _case(plan: _Plan, name: str, cells: Mapping[CellKey, Cell]) -> Case:
         headline=kind.headline,
         cells=own,
         notes=tuple(caveats.of_case(own, known=plan.known)),
+        ladders=tuple(_ladders(plan, name, cells, contrasts)),
     )
 
 
+def _ladders(
+    plan: Plan, case: str, cells: Mapping[CellKey, Cell], contrasts: Mapping[CellKey, Contrast]
+) -> Iterable[Ladder]:
+    for variant, baseline in plan.compared.items():
+        for points in plan.ladders:
+            keys = [CellKey(case, point.name, variant) for point in points]
+            rungs = {
+                question: [
+                    _rung(point, question, cells.get(key), contrasts.get(key))
+                    for point, key in zip(points, keys, strict=True)
+                ]
+                for question in claims.questions(points[0])
+            }
+            lagging = [
+                point
+                for point, key in zip(points, keys, strict=True)
+                if any(one in cells and cells[one].lagging for one in (key, key.of(baseline)))
+            ]
+            # The crossovers of a report are a family: they all hold with the chance of one.
+            alpha = plan.alpha / plan.crossovers
+            yield ladder(variant, baseline, points, rungs, alpha, lagging=lagging)
+
+
+def _rung(
+    point: LoadPoint, question: Question, own: Cell | None, contrast: Contrast | None
+) -> Rung:
+    found = own.comparison if own else None
+    claim = found and (found.speed if question is Question.SPEED else found.cost)
+    estimate = contrast.answers.get(question) if contrast and claim else None
+    return Rung(amount(point), estimate, claim.answer if claim else None)
+
+
 def _comparison(
-    plan: _Plan,
+    plan: Plan,
     key: CellKey,
     cells: Mapping[CellKey, Cell],
     contrast: Contrast | None,
@@ -270,7 +228,7 @@ def _comparison(
 
 
 def _verdict(
-    plan: _Plan,
+    plan: Plan,
     own: Cell,
     baseline: Cell,
     contrast: Contrast,
@@ -291,7 +249,7 @@ def _verdict(
 
 
 def _overall(
-    plan: _Plan, records: Cells, contrasts: Mapping[CellKey, Contrast]
+    plan: Plan, records: Cells, contrasts: Mapping[CellKey, Contrast]
 ) -> Iterable[Overall]:
     # Sets of prompts have classes of their own.
     kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}

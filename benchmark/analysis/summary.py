@@ -123,9 +123,9 @@ class Goodput:
     share: float
     """0 to 1, of all requests of the cell."""
     interval: tuple[float, float] | None
-    """95 %, with the round as the unit, or the prompt; None where there are too few."""
+    """95 %, with the round as the unit; None where there are too few."""
     met: bool
-    """Whether each objective's percentile keeps its limit."""
+    """Whether nine tenths of the requests keep each limit: a failed one keeps none."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,11 @@ class Cell:
     def unreliable(self) -> bool:
         """Whether too many requests failed for the rest to stand for them."""
         return self.errors > TOLERATED_FAILURES * self.requests
+
+    @property
+    def lagging(self) -> bool:
+        """Whether the load was another than it says."""
+        return self.schedule is not None and self.schedule.lagging
 
     @property
     def complete(self) -> bool:

@@ -118,6 +118,8 @@ def judge(
         said += f". {advice[:1].upper()}{advice[1:]}"
     elif advice:
         said += f"; {advice}"
+    if cell.lagging or baseline.lagging:
+        said += ". The load lagged behind its schedule, so it was another than it says"
     return Verdict(_SPEED[speed.answer], f"{said}.")
 
 

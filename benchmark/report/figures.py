@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from matplotlib.figure import Figure
 
 from benchmark import metrics, wording
+from benchmark.analysis.summary import Case
 from benchmark.config import LoadPoint
-from benchmark.report import loads
+from benchmark.report import ladders, loads
 from benchmark.report.plots import (
     against_llmperf,
     canvas,
+    over_load,
+    over_prompts,
     over_rounds,
     over_time,
+    pareto,
     per_case,
     per_step,
 )
@@ -39,6 +44,8 @@ class Drawing:
     """The test case it belongs to; empty where it shows several."""
     load: str = ""
     """The name of the load point it belongs to; empty where it shows all there are."""
+    prompts: bool = False
+    """Whether it shows a test case prompt by prompt."""
     svg: str = ""
     png: bytes = b""
     missing: str = ""
@@ -54,6 +61,7 @@ class _Figure:
     paint: Callable[[], Figure]
     case: str = ""
     load: str = ""
+    prompts: bool = False
 
 
 def draw(run: Results) -> tuple[Drawing, ...]:
@@ -63,7 +71,7 @@ def draw(run: Results) -> tuple[Drawing, ...]:
 
 
 def _drawing(shown: _Figure) -> Drawing:
-    drawing = Drawing(shown.name, shown.title, shown.caption, shown.case, shown.load)
+    drawing = Drawing(shown.name, shown.title, shown.caption, shown.case, shown.load, shown.prompts)
     try:
         figure = shown.paint()
     except canvas.NothingToDraw as reason:
@@ -77,6 +85,9 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
     if len(points) == 1:
         yield from _at(run, points[0])
     else:
+        for case in run.summary.cases:
+            for figure in _over_loads(run, case):
+                yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name)
         for point in points:
             for figure in _at(run.at(point), point):
                 yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name)
@@ -88,6 +99,53 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
         "full line: more than chance.",
         lambda: over_rounds.paint(run),
     )
+
+
+def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:
+    """What is drawn of a test case that ran at several load points."""
+    if case.compared:
+        yield _Figure(
+            "ladder",
+            _ladder_title(case),
+            "How many times better than the baseline, with 95 % intervals, on logarithmic scales; "
+            "above the line at 1 is better. A band is the 95 % interval of the load at which it "
+            "turns, a cross the estimate. Hollow: a queue is measured there, or requests were not "
+            "sent at their times.",
+            partial(over_load.paint, run, case),
+        )
+    yield _Figure(
+        "pareto",
+        "Throughput against the speed of one request",
+        "Each point is a load point, with its requests at once, or a second (/s, dashed). To the "
+        "right one request is faster, further up the same hardware does more."
+        + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
+        partial(pareto.paint, run, case),
+    )
+
+
+def _ladder_title(case: Case) -> str:
+    """What the ladder of closed loops says of the one variant there is."""
+    variants = {cell.variant for cell, _ in case.compared}
+    leading = ladders.leading(case, variants.pop()) if len(variants) == 1 else None
+    if leading is None:
+        return "Speed-up over the load"
+    return f"{leading.variant} {ladders.exact(leading, leading.speed, ladders.SPEED)}"
+
+
+def _prompts(run: Results, load: str) -> Iterator[_Figure]:
+    """The prompts of each test case in which they have names, at one load point."""
+    for case in run.summary.cases:
+        if case.spreads:
+            yield _Figure(
+                f"prompts-{case.name}",
+                f"Speed-up prompt by prompt {load}",
+                "Above, each dot is a prompt, in the order of their speed-ups: what is left of the "
+                "line at 1 is slower. Below, the same by class, with the number of prompts, the "
+                "geometric mean and its 95 % interval. On a logarithmic scale.",
+                partial(over_prompts.paint, run, case.spreads),
+                case=case.name,
+                prompts=True,
+            )
 
 
 def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
@@ -145,6 +203,7 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
                 "USD per million output tokens",
             ),
         )
+    yield from _prompts(run, load)
 
 
 def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:

@@ -38,14 +38,13 @@ def exact(ladder: Ladder, found: Crossover, says: Verb) -> str:
     """What is true at which loads: ``is faster up to 3 requests at once and slower from 6``."""
     if (everywhere := _at_all(ladder, found, says)) is not None:
         return everywhere
-    requests = f"requests {loads.unit(ladder.loads)}"
     if found.better_up_to is not None:
-        said = f"{says.verb} {says.better} up to {found.better_up_to:g} {requests}"
+        said = f"{says.verb} {says.better} up to {_amount(ladder, found.better_up_to)}"
         if found.worse_from is not None:
             return f"{said} and {says.worse} from {found.worse_from:g}"
         return f"{said}; above, no difference can be told"
     if found.worse_from is not None:
-        said = f"{says.verb} {says.worse} from {found.worse_from:g} {requests}"
+        said = f"{says.verb} {says.worse} from {_amount(ladder, found.worse_from)}"
         return f"{said}; below, no difference can be told"
     return f"{says.verb} neither {says.better} nor {says.worse} for sure at any load"
 
@@ -60,6 +59,11 @@ def rough(ladder: Ladder, found: Crossover, says: Verb) -> Phrase:
     if found.worse_from is not None:
         return ladder.variant, f"{says.verb} {says.worse} at high loads"
     return "no difference", "can be told"
+
+
+def _amount(ladder: Ladder, load: float) -> str:
+    """``4 requests at once``."""
+    return f"{load:g} request{'' if load == 1 else 's'} {loads.unit(ladder.loads)}"
 
 
 def _at_all(ladder: Ladder, found: Crossover, says: Verb) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from benchmark import wording
 from benchmark.analysis.summary import Cell
@@ -24,11 +24,11 @@ def words(points: Sequence[LoadPoint | None]) -> str:
     return ", and ".join(kinds)
 
 
-def row(point: LoadPoint | None) -> str:
-    """A load point in a table of the terminal: ``4 at once``, ``0.5 a second``."""
+def short(point: LoadPoint | None) -> str:
+    """A load point where there is little room: ``4`` at once, ``0.5/s``."""
     if point is None:
         return wording.MISSING
-    return f"{value(point):g} {unit([point])}"
+    return f"{value(point):g}{'/s' if point.open else ''}"
 
 
 def unit(points: Sequence[LoadPoint]) -> str:
@@ -44,5 +44,16 @@ def requests(load: Load) -> str:
 
 def mark(cell: Cell) -> str:
     """What to know of a cell's load before reading its figures; empty where that is nothing."""
-    late = cell.schedule is not None and cell.schedule.lagging
-    return ", ".join(word for word, said in (("queue", cell.queued), ("lagged", late)) if said)
+    return ", ".join(_marks(cell))
+
+
+def letters(cell: Cell) -> str:
+    """The same in letters: ``q``, ``l``."""
+    return "".join(word[0] for word in _marks(cell))
+
+
+def _marks(cell: Cell) -> Iterator[str]:
+    if cell.queued:
+        yield "queue"
+    if cell.schedule is not None and cell.schedule.lagging:
+        yield "lagged"

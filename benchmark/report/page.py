@@ -16,9 +16,11 @@ from benchmark.config import Variant
 from benchmark.names import SUMMARY
 from benchmark.report import (
     answers,
+    correct,
     figures,
     loads,
     objectives,
+    prompt_sets,
     results,
     sections,
     tables,
@@ -77,6 +79,9 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         objectives=objectives.words(run.summary.objectives) if run.summary.objectives else "",
         by_case=tuple(sections.by_case(run, drawings)),
         by_load=tuple(sections.by_load(run, drawings)),
+        warnings=correct.warnings(run.summary),
+        correctness=tuple(correct.rows(run.summary)),
+        sets=tuple(prompt_sets.sets(run.summary)),
         drawings=[drawing for drawing in drawings if not (drawing.case or drawing.load)],
         roles={name: colour.role for name, colour in palette.of(run.summary.variants).items()},
         tolerance=TOLERANCE,

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from benchmark import config as configuration
 from benchmark import metrics
-from benchmark.analysis import crosscheck
+from benchmark.analysis import crosscheck, keys
 from benchmark.analysis.crosscheck import Check
 from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Cell, Summary
 from benchmark.config import Config, LoadPoint
 from benchmark.endpoint import counters, greedy
-from benchmark.endpoint.counters import COUNTERS, Count
+from benchmark.endpoint.counters import COUNTERS
 from benchmark.endpoint.greedy import Divergence
+from benchmark.errors import JournalError
 from benchmark.ledger import last_attempts, read_ledger
-from benchmark.names import CONFIG, LEDGER, LLMPERF, WARM_UP, load_results
+from benchmark.names import CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
+from benchmark.prompt import UsedSet
 from benchmark.record import Record
 
 _RESPONSES: Final = "**/*_individual_responses.json"
-_Loaded = TypeVar("_Loaded", Record, Count)
+_SETS: Final = TypeAdapter(tuple[UsedSet, ...])
 
 
 _Key = tuple[str, str, str]
@@ -96,7 +98,7 @@ class Results:
     def at(self, point: LoadPoint) -> Results:
         """What was found at one load point."""
         cases = (
-            dataclasses.replace(
+            replace(
                 case,
                 cells=case.at(point),
                 ladders=(),
@@ -104,13 +106,13 @@ class Results:
             )
             for case in self.summary.cases
         )
-        summary = dataclasses.replace(
+        summary = replace(
             self.summary,
             loads=(point,),
             cases=tuple(cases),
             overall=tuple(one for one in self.summary.overall if one.load == point),
         )
-        return dataclasses.replace(
+        return replace(
             self,
             records=tuple(record for record in self.records if record.load == point.name),
             summary=summary,
@@ -128,11 +130,12 @@ def read(folder: Path) -> Results:
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
-    ledger = [_at_its_load(record, config) for record in read_ledger(path)]
+    ledger = keys.at_load_points(config.load, read_ledger(path))
     records = tuple(last_attempts(ledger))
-    summary = summarise(config, ledger)
+    summary = summarise(config, ledger, sets=_sets(folder))
     cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
-    counts = (_at_its_load(count, config) for count in counters.read(folder / COUNTERS))
+    first = config.load.points[0].name
+    counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))
     checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
     notes = (*summary.notes, *_file_notes(path), *disagreements)
@@ -140,16 +143,21 @@ def read(folder: Path) -> Results:
         folder=folder,
         config=config,
         records=records,
-        summary=dataclasses.replace(summary, notes=notes),
+        summary=replace(summary, notes=notes),
         published=_published(folder, config, records),
         checks=checks,
         divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
     )
 
 
-def _at_its_load(one: _Loaded, config: Config) -> _Loaded:
-    """With the name of its load point, which earlier files do not have."""
-    return one if one.load else dataclasses.replace(one, load=config.load.point("").name)
+def _sets(folder: Path) -> tuple[UsedSet, ...]:
+    path = folder / PROMPTS
+    if not path.exists():
+        return ()
+    try:
+        return _SETS.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise JournalError(f"{path}: {next(configuration.lines(error))}") from None
 
 
 def _file_notes(path: Path) -> Iterator[str]:

@@ -6,11 +6,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmark.analysis.summary import Case
-from benchmark.report import loads, tables, verdicts
+from benchmark.report import checked, loads, prompt_sets, tables, verdicts
+from benchmark.report.checked import Checked
 from benchmark.report.figures import Drawing
+from benchmark.report.prompt_sets import ClassRow
 from benchmark.report.results import Results
-from benchmark.report.tables import Checked, Table
+from benchmark.report.tables import Table
 from benchmark.report.verdicts import Line
+
+
+@dataclass(frozen=True)
+class OfPrompts:
+    """The prompts of one test case at one load point."""
+
+    load: str
+    """To stand after "at"."""
+    sentences: tuple[str, ...]
+    drawings: tuple[Drawing, ...]
+    classes: tuple[ClassRow, ...]
 
 
 @dataclass(frozen=True)
@@ -23,8 +36,8 @@ class OfCase:
     """The verdict on each of its cells that is compared."""
     drawings: tuple[Drawing, ...]
     """Of all load points."""
-    details: tuple[Drawing, ...]
-    """Each of one load point."""
+    prompts: tuple[OfPrompts, ...]
+    """Of each load point, where prompts have names."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +61,20 @@ def by_case(run: Results, drawings: Sequence[Drawing]) -> Iterator[OfCase]:
             case=case,
             table=tables.of_case(case, run.summary),
             lines=tuple(line for line in lines if line.case is case),
-            drawings=tuple(drawing for drawing in own if not drawing.load),
-            details=tuple(drawing for drawing in own if drawing.load),
+            drawings=tuple(drawing for drawing in own if not drawing.prompts),
+            prompts=tuple(_prompts(case, [drawing for drawing in own if drawing.prompts])),
         )
+
+
+def _prompts(case: Case, drawings: Sequence[Drawing]) -> Iterator[OfPrompts]:
+    for point in case.loads:
+        if point and (own := [spread for spread in case.spreads if spread.load == point]):
+            yield OfPrompts(
+                load=loads.words([point]),
+                sentences=tuple(spread.sentence for spread in own),
+                drawings=tuple(one for one in drawings if one.load in ("", point.name)),
+                classes=tuple(row for spread in own for row in prompt_sets.classes(spread)),
+            )
 
 
 def by_load(run: Results, drawings: Sequence[Drawing]) -> Iterator[OfLoad]:
@@ -63,5 +87,5 @@ def by_load(run: Results, drawings: Sequence[Drawing]) -> Iterator[OfLoad]:
             load=loads.words([point]),
             drawings=tuple(d for d in drawings if d.load == point.name and not d.case),
             tables=tables.tables(own),
-            checked=tables.checked(own),
+            checked=checked.checked(own),
         )

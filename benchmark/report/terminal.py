@@ -1,7 +1,6 @@
 """A run, or ledgers alone, as a table for the terminal: a line for each variant of a test case.
 
 Where there are several load points, each test case has a table, with a line for each at each.
-The columns stand in one table where they fit, otherwise in several, one below the other.
 """
 
 from __future__ import annotations
@@ -9,35 +8,28 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmark import metrics, wording
+from benchmark import wording
 from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.analysis.summarise import summarise_ledgers
-from benchmark.analysis.summary import Answer, Case, Cell, Claim, Summary
+from benchmark.analysis.summary import Answer, Case, Summary
 from benchmark.record import Record
-from benchmark.report import answers, layout, loads, objectives, results, tables
-from benchmark.report.answers import Written
-from benchmark.report.layout import Column
+from benchmark.report import (
+    answers,
+    correct,
+    loads,
+    objectives,
+    prompt_sets,
+    results,
+    terminal_tables,
+)
 from benchmark.report.results import Results
-from benchmark.report.tables import Group
+from benchmark.report.terminal_tables import NARROW
 
 WIDTH: Final = 120
-NARROW: Final = 80
-
-_GAP: Final = 2
-
-_TOGETHER: Final = Group(
-    "tokens/s", ("together",), lambda cell: [wording.significant(cell.tokens_per_second)]
-)
-_STEPS: Final = Group(
-    "tokens",
-    ("a step",),
-    lambda cell: [f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING],
-)
-_ERRORS: Final = Group("", ("errors",), lambda cell: [f"{cell.errors}/{cell.requests}"])
 
 
 def terminal_width() -> int:
@@ -79,11 +71,20 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
     body = _over_loads if len(summary.loads) > 1 else _at_one_load
     parts = [
         *(line for text in heading for line in _wrapped(text, width)),
+        *_warnings(summary, width),
         *body(summary, width),
         "",
         *(line for note in notes for line in _wrapped(f"* {note}", width, indent=2)),
     ]
     return "\n".join(line.rstrip() for line in parts) + "\n"
+
+
+def _warnings(summary: Summary, width: int) -> Iterator[str]:
+    if found := correct.warnings(summary):
+        yield ""
+        yield "ANSWERS GOT WORSE"
+        for sentence in found:
+            yield from _wrapped(f"! {sentence}", width, indent=2)
 
 
 def _heading(run: Results) -> Iterator[str]:
@@ -106,156 +107,34 @@ def _lengths(run: Results) -> str:
 
 def _at_one_load(summary: Summary, width: int) -> Iterator[str]:
     """A table of all test cases, and a sentence on each."""
-    cells = [cell for case in summary.cases for cell in case.cells]
-    columns = [_written(group, cells) for group in _groups(summary)]
-    last = _answers(cells, answers.priced(summary))
-    yield from layout.lines(_labels(summary), columns, last, _starts(summary), width)
+    yield from terminal_tables.at_one_load(summary, width)
     yield from _means(summary, width)
     yield from _verdicts(summary, width)
+    for case in summary.cases:
+        for spread in case.spreads:
+            yield from _wrapped(f"{case.name}: {spread.sentence}", width, indent=2)
 
 
 def _over_loads(summary: Summary, width: int) -> Iterator[str]:
-    """A table for each test case, with a line for each variant at each load point."""
+    """A table for each test case, and a sentence on its ladders."""
     for case in summary.cases:
         yield ""
         yield f"{case.name}, {case.structure}" if case.structure else case.name
-        columns = [_written(group, case.cells) for group in _of_ladder(summary, case, width)]
-        last = _answers(case.cells, answers.priced(summary))
-        # One blank line less than between two tables of one test case.
-        yield from [*layout.lines(_rungs(case), columns, last, set(), width)][1:]
-        for ladder in case.ladders:
-            yield from _wrapped(ladder.sentence, width)
-        for cell, found in case.compared:
-            if not found.verdict.finding.decided:
-                at = f"At {loads.words([cell.load])}: "
-                yield from _wrapped(at + found.verdict.sentence, width, indent=2)
+        # Without the blank line above it: the name of the test case stands there.
+        yield from [*terminal_tables.over_loads(case, summary, width)][1:]
+        for sentence in _on_loads(case):
+            yield from _wrapped(sentence, width, indent=2)
     yield ""
     yield from _means(summary, width)
 
 
-def _rungs(case: Case) -> list[Column]:
-    """The load points, each at the first of its lines, and the variants."""
-    points = [
-        loads.row(cell.load) if number == 0 else ""
-        for load in case.loads
-        for number, cell in enumerate(case.at(load))
-    ]
-    gap = " " * _GAP
-    return [
-        Column(("", f"load{gap}"), tuple(point + gap for point in points)),
-        Column(("", ""), tuple(wording.short(cell.variant) for cell in case.cells)),
-    ]
-
-
-def _of_ladder(summary: Summary, case: Case, width: int) -> Iterator[Group]:
-    """The columns of one test case: fewer of them where the terminal is narrow."""
-    percentiles = ("p50", "p90") if width > NARROW else ("p50",)
-    for metric in (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN):
-        yield tables.of_metric(metric, percentiles, f"{metric.short} {metric.printed}")
-    yield _TOGETHER
-    if width > NARROW:
-        yield _STEPS
-    if any(cell.goodput for cell in case.cells):
-        yield Group("", ("goodput",), lambda cell: [_good(cell)])
-    if any(cell.errors for cell in case.cells):
-        yield _ERRORS
-    if any(loads.mark(cell) for cell in case.cells):
-        yield Group("", ("mark",), lambda cell: [loads.mark(cell)])
-
-
-def _good(cell: Cell) -> str:
-    if cell.goodput is None:
-        return wording.MISSING
-    return f"{100 * cell.goodput.share:.0f} %" + ("" if cell.goodput.met else "!")
-
-
-def _labels(summary: Summary) -> list[Column]:
-    """The names of test cases, with the structure in a second line, and those of the variants."""
-    names, variants = [], []
-    for case in summary.cases:
-        below = f"  {case.structure}" if case.structure else ""
-        names += [wording.short(case.name), below, *[""] * len(case.cells)][: len(case.cells)]
-        variants += [wording.short(cell.variant) for cell in case.cells]
-    # Aligned to the left, so the gap is on the right.
-    gap = " " * _GAP
-    return [
-        Column(("", f"test case{gap}"), tuple(name + gap for name in names)),
-        Column(("", ""), tuple(variants)),
-    ]
-
-
-def _starts(summary: Summary) -> set[int]:
-    """The numbers of the lines at which a test case starts."""
-    ends = [len(case.cells) for case in summary.cases]
-    return {sum(ends[:number]) for number in range(len(ends))}
-
-
-def _groups(summary: Summary) -> Iterator[Group]:
-    for metric in metrics.METRICS:
-        if metric.percentiles:
-            title = f"{metric.short} {metric.printed}".strip()
-            yield tables.of_metric(metric, metric.percentiles, title)
-    yield _TOGETHER
-    yield _STEPS
-    if summary.cost_denominator is not None:
-        yield Group(
-            "USD per",
-            ("M tokens",),
-            lambda cell: [wording.dollars(cell.usd_per_million_output_tokens)],
-        )
-    cells = [cell for case in summary.cases for cell in case.cells]
-    if any(cell.goodput for cell in cells):
-        yield Group("", ("goodput",), lambda cell: [_good(cell)])
-    yield _ERRORS
-    if any(loads.mark(cell) for cell in cells):
-        yield Group("", ("mark",), lambda cell: [loads.mark(cell)])
-
-
-def _written(group: Group, cells: Sequence[Cell]) -> Column:
-    lines = [group.texts(cell) for cell in cells]
-    sizes = [max(map(len, texts)) + _GAP for texts in zip(group.columns, *lines, strict=True)]
-
-    def joined(texts: Sequence[str]) -> str:
-        return "".join(f"{text:>{size}}" for text, size in zip(texts, sizes, strict=True))
-
-    width = max(sum(sizes), len(group.title) + _GAP)
-    title = group.title.center(sum(sizes) - _GAP) if len(sizes) > 1 else group.title
-    return Column(
-        (f"{title:>{width}}", f"{joined(group.columns):>{width}}"),
-        tuple(f"{joined(texts):>{width}}" for texts in lines),
-    )
-
-
-def _answers(cells: Sequence[Cell], priced: bool) -> list[Column]:
-    """What each compared cell is against its baseline; a column for each question with answers."""
-    found = [cell.comparison for cell in cells]
-    gap = " " * _GAP
-    columns = []
-    if any(found):
-        texts = [_speed(one.speed) if one else "" for one in found]
-        columns.append(Column(("", f"{gap}speed-up, 95 %"), tuple(gap + text for text in texts)))
-    if any(one.cost for one in found if one):
-        heads = ("cost of", "a token") if priced else ("times the", "tokens/s")
-        texts = [_cost(one.cost, priced) if one else "" for one in found]
-        columns.append(Column((gap + heads[0], gap + heads[1]), tuple(gap + t for t in texts)))
-    return columns
-
-
-def _speed(claim: Claim | None) -> str:
-    if claim is None:
-        return "no verdict"
-    written = answers.speed(claim.interval)
-    return f"{_figure(claim, written):<6} {written.bounds}"
-
-
-def _cost(claim: Claim | None, priced: bool) -> str:
-    if claim is None:
-        return f"{wording.MISSING:>5}"
-    return _figure(claim, answers.cost(claim.interval, priced=priced))
-
-
-def _figure(claim: Claim, written: Written) -> str:
-    return f"{written.figure:>5}" + ("?" if claim.answer is Answer.UNDECIDED else "")
+def _on_loads(case: Case) -> Iterator[str]:
+    yield from (ladder.sentence for ladder in case.ladders)
+    for cell, found in case.compared:
+        if not found.verdict.finding.decided:
+            yield f"At {loads.words([cell.load])}: {found.verdict.sentence}"
+    for spread in case.spreads:
+        yield f"At {loads.words([spread.load])}: {spread.sentence}"
 
 
 def _means(summary: Summary, width: int) -> Iterator[str]:
@@ -282,6 +161,8 @@ def _verdicts(summary: Summary, width: int) -> Iterator[str]:
 def _notes(run: Results) -> Iterator[str]:
     yield from run.summary.notes
     yield from _case_notes(run.summary)
+    yield from _on_answers(run.summary)
+    yield from map(prompt_sets.in_short, run.summary.sets)
     yield from _checks(run)
     yield from _explanations(run.summary)
     if cost := run.config.cost:
@@ -294,6 +175,14 @@ def _notes(run: Results) -> Iterator[str]:
 def _case_notes(summary: Summary) -> Iterator[str]:
     for case in summary.cases:
         yield from (f"{case.name}: {note}" for note in case.notes)
+
+
+def _on_answers(summary: Summary) -> Iterator[str]:
+    """What the warnings do not say already."""
+    for check in summary.correctness:
+        if not check.worse:
+            yield correct.sentence(check)
+    yield from map(correct.sentence, summary.sameness)
 
 
 def _explanations(summary: Summary) -> Iterator[str]:
@@ -314,14 +203,11 @@ def _explanations(summary: Summary) -> Iterator[str]:
             "Goodput: the share of requests within every objective "
             f'({objectives.words(summary.objectives)}). "!": not every objective is kept.'
         )
-    if any(cell.queued for cell in cells):
-        yield (
-            "Queue: the load is more than the batch takes, so what is measured there is the queue."
-        )
-    if any(cell.schedule and cell.schedule.lagging for cell in cells):
-        yield (
-            "Lagged: requests were not sent at their times, so the load was another than it says."
-        )
+    marks = "".join(map(loads.letters, cells))
+    if "q" in marks:
+        yield "q: the load is more than the batch takes, so what is measured there is the queue."
+    if "l" in marks:
+        yield "l: lagged; requests were not sent at their times, so the load was not what it says."
     if any(answers.means(summary)):
         yield (
             "Over several test cases: the geometric mean with its 95 % interval, of these test "

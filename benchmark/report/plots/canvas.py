@@ -9,11 +9,14 @@ from __future__ import annotations
 import html
 import io
 import re
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from benchmark import palette
 
@@ -37,6 +40,10 @@ FONT_SIZE: Final = 11.5
 SMALL: Final = 10.5
 
 _PNG_DPI: Final = 160
+_CHARACTER: Final = 6.2  # points of width of a small label's
+_NEAR: Final = 7  # points from a point to the edge of its label
+# To the right and up, in the order in which they are tried.
+_BESIDE: Final = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
 _STYLE: Final[dict[str, Any]] = {
     "axes.axisbelow": True,
     "axes.edgecolor": RULE,
@@ -106,6 +113,45 @@ def to_png(drawing: Figure, title: str) -> bytes:
         buffer, format="png", dpi=_PNG_DPI, facecolor=PAPER, metadata={"Software": None}
     )
     return buffer.getvalue()
+
+
+def label_points(
+    drawing: Figure, axes: Axes, points: Sequence[tuple[float, float, str, str]]
+) -> None:
+    """Writes beside each point: its place, its text, its colour.
+
+    A label stands where it covers no point and no other label; of several such places, at the
+    first of ``_BESIDE``. The limits of the axes must be set.
+    """
+    drawing.draw_without_rendering()
+    scale = drawing.dpi / 72
+    ends = [(x, y) for x, y, *_ in points]
+    places = [tuple(axes.transData.transform(end) / scale) for end in ends]
+    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in places]
+    for (x, y), (*_, text, colour), point in zip(places, points, ends, strict=True):
+        width, height = _CHARACTER * len(text), SMALL
+        boxes = [
+            Bbox.from_bounds(
+                x + _NEAR * right - width * (1 - right) / 2,
+                y + _NEAR * up - height * (1 - up) / 2,
+                width,
+                height,
+            )
+            for right, up in _BESIDE
+        ]
+        free = (box for box in boxes if not any(box.overlaps(other) for other in taken))
+        box = next(free, boxes[0])
+        taken.append(box)
+        axes.annotate(
+            text,
+            point,
+            ((box.x0 + box.x1) / 2 - x, (box.y0 + box.y1) / 2 - y),
+            textcoords="offset points",
+            ha="center",
+            va="center_baseline",
+            color=colour,
+            size=SMALL,
+        )
 
 
 def apart(positions: list[float], gap: float) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -57,7 +57,7 @@ def paint_values(
     for place, (_, ends) in zip(places, shown, strict=True):
         for height, (cell, end) in zip(place.lines, ends, strict=True):
             colour = colours[cell.variant]
-            _paint_interval(axes, height, end, colour.light, colour.marker)
+            paint_interval(axes, height, end, colour.light, colour.marker)
             _say(axes, (end.high, height), write(end.point), colour.light)
     axes.set_xlim(0, 1.2 * max(end.high for _, ends in shown for _, end in ends))
     axes.set_xlabel(label)
@@ -84,9 +84,9 @@ def paint_speedups(run: Results) -> Figure:
         for height, (cell, found) in zip(place.lines, pairs, strict=True):
             colour = colours[cell.variant]
             by_token = found.by_time_per_output_token
-            _paint_interval(axes, height - 0.14, by_token, colour.light, colour.marker)
-            _paint_interval(axes, height + 0.2, found.by_end_to_end, canvas.MUTED, "s")
-    _scale_ratios(axes, [found for _, pairs in shown for _, found in pairs])
+            paint_interval(axes, height - 0.14, by_token, colour.light, colour.marker)
+            paint_interval(axes, height + 0.2, found.by_end_to_end, canvas.MUTED, "s")
+    scale_ratios(axes, _ratios(found for _, pairs in shown for _, found in pairs))
     axes.axvline(1, color=canvas.INK, linewidth=1)
     axes.set_xlabel("times faster than the baseline: per output token, and end to end")
     drawn = {cell.variant for _, pairs in shown for cell, _ in pairs}
@@ -116,6 +116,28 @@ def legend(axes: Axes, colours: dict[str, Colour]) -> None:
         text.set_color(colour.light)
 
 
+def paint_interval(
+    axes: Axes, height: float, interval: Interval | None, colour: str, marker: str
+) -> None:
+    """A point with its interval, on a line of its own; nothing where there is none."""
+    if interval is None:
+        return
+    axes.plot(interval.point, height, marker, color=colour, markersize=6, linestyle="none")
+    axes.hlines(height, interval.low, interval.high, color=colour, linewidth=2)
+
+
+def scale_ratios(axes: Axes, shown: Sequence[Interval], *, along: Literal["x", "y"] = "x") -> None:
+    """A logarithmic scale for ratios with a place for 1, whose ticks read ``1.5x``."""
+    low = min([0.8, *(interval.low / 1.1 for interval in shown)])
+    high = max([1.25, *(interval.high * 1.1 for interval in shown)])
+    scale, axis = (axes.set_xscale, axes.xaxis) if along == "x" else (axes.set_yscale, axes.yaxis)
+    scale("log")
+    (axes.set_xlim if along == "x" else axes.set_ylim)(low, high)
+    axis.set_major_locator(FixedLocator(_CLOSE_TICKS if high / low < 2 else _TICKS))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}x"))
+
+
 def _axes(
     sizes: Sequence[tuple[str, int]], line: float = _LINE
 ) -> tuple[Figure, Axes, list[_Place]]:
@@ -140,15 +162,6 @@ def _end(estimate: Estimate) -> Interval | None:
     return interval or Interval(point, point, point)
 
 
-def _paint_interval(
-    axes: Axes, height: float, interval: Interval | None, colour: str, marker: str
-) -> None:
-    if interval is None:
-        return
-    axes.plot(interval.point, height, marker, color=colour, markersize=6, linestyle="none")
-    axes.hlines(height, interval.low, interval.high, color=colour, linewidth=2)
-
-
 def _say(axes: Axes, point: tuple[float, float], text: str, colour: str) -> None:
     axes.annotate(
         text,
@@ -161,17 +174,10 @@ def _say(axes: Axes, point: tuple[float, float], text: str, colour: str) -> None
     )
 
 
-def _scale_ratios(axes: Axes, comparisons: Iterable[Comparison]) -> None:
-    shown = [
+def _ratios(comparisons: Iterable[Comparison]) -> list[Interval]:
+    return [
         interval
         for found in comparisons
         for interval in (found.by_time_per_output_token, found.by_end_to_end)
         if interval is not None
     ]
-    axes.set_xscale("log")
-    low = min([0.8, *(interval.low / 1.1 for interval in shown)])
-    high = max([1.25, *(interval.high * 1.1 for interval in shown)])
-    axes.set_xlim(low, high)
-    axes.xaxis.set_major_locator(FixedLocator(_CLOSE_TICKS if high / low < 2 else _TICKS))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}x"))

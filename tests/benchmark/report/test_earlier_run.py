@@ -44,7 +44,7 @@ def today(place: Place) -> Place:
     """Where the value of an earlier summary stands in one of today."""
     match place:
         case ("concurrency",):
-            return ("load", "concurrency")
+            return ("loads", 0, "concurrency")
         case ("cases", case, "base" | "speculative" as variant, *rest):
             return ("cases", case, "cells", POSITIONS[variant], *of_cell(*rest))
         case ("cases", case, str(name), *rest) if name == "verdict" or name.startswith("by_"):

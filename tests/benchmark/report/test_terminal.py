@@ -247,7 +247,7 @@ def test_a_file_gets_the_full_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_says_who_made_the_load(tmp_path: Path) -> None:
     generated.write(tmp_path, CONFIG, LINES)
-    assert "Load: the built-in closed-loop driver" in terminal.render(tmp_path)
+    assert "Load: the built-in driver, not llmperf" in terminal.render(tmp_path)
     generated.write_llmperf(tmp_path, LINES)
     assert "Load: llmperf" in terminal.render(tmp_path)
 

@@ -1,0 +1,100 @@
+"""How sets of prompts are written: where they come from, and which of them were not sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from benchmark import wording
+from benchmark.analysis.summary import Spread, Summary
+from benchmark.prompt import UsedSet
+from benchmark.report import answers
+from benchmark.report.answers import Written
+
+_FEW: Final = 5
+_DIGITS: Final = 12
+"""Of a digest: enough to tell two sets apart."""
+
+
+@dataclass(frozen=True)
+class Set:
+    """The prompts of one test case."""
+
+    case: str
+    source: str
+    licence: str
+    digest: str
+    prompts: str
+    classes: str
+    left_out: tuple[str, ...]
+    """The name of each prompt that was not sent, with its length."""
+    counted: bool
+
+    @property
+    def many(self) -> bool:
+        """Whether so many were left out that their names would hide the rest."""
+        return len(self.left_out) > _FEW
+
+    @property
+    def said(self) -> str:
+        """How many of the prompts were sent."""
+        if not self.counted:
+            return (
+                f"{self.prompts}; the server does not count tokens, so none was left out beforehand"
+            )
+        if not self.left_out:
+            return f"{self.prompts}, none left out"
+        return f"{self.prompts}; {len(self.left_out)} left out: longer than the services take"
+
+
+def sets(summary: Summary) -> Iterator[Set]:
+    """A set for each test case that has one."""
+    for used in summary.sets:
+        yield Set(
+            case=used.case,
+            source=used.source,
+            licence=used.licence,
+            digest=used.digest[:_DIGITS],
+            prompts=wording.count(used.used, "prompt"),
+            classes=wording.listed([f"{size} {name}" for name, size in used.classes if name]),
+            left_out=tuple(
+                f"{one.name} ({one.tokens:,} tokens with its answer, {one.most:,} fit)"
+                for one in used.left_out
+            ),
+            counted=used.counted,
+        )
+
+
+def in_short(used: UsedSet) -> str:
+    """One sentence: the source, its licence, and what was left out, by name if that is little."""
+    licence = f", {used.licence}" if used.licence else ""
+    text = f"{used.case}: {wording.count(used.used, 'prompt')} of {used.source}{licence}"
+    if not used.counted:
+        return f"{text}; whether all of them fit, the server does not tell."
+    if not used.left_out:
+        return f"{text}."
+    names = [one.name for one in used.left_out[:_FEW]]
+    if more := len(used.left_out) - len(names):
+        names.append(f"{more} more")
+    return f"{text}; {len(used.left_out)} left out, too long: {wording.listed(names)}."
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """The speed-up over the prompts of one class."""
+
+    variant: str
+    name: str
+    prompts: int
+    speed: Written
+
+
+def classes(spread: Spread) -> tuple[ClassRow, ...]:
+    """A row for each class; none where there is one class only."""
+    if len(spread.classes) < 2:
+        return ()
+    return tuple(
+        ClassRow(spread.variant, one.name or wording.MISSING, one.prompts, answers.speed(one.speed))
+        for one in spread.classes
+    )
