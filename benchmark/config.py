@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -126,6 +127,14 @@ class TestCase(_Model):
         description="Prompts that are sent as they are, in turn over the rounds.",
         exclude_if=lambda prompts: prompts is None,
     )
+
+    @field_validator("prompts", mode="before")
+    @classmethod
+    def _from_earlier(cls, prompts: Any) -> Any:
+        """Earlier configurations have the prompts of a file themselves, or an empty list."""
+        if not isinstance(prompts, (list, tuple)):
+            return prompts
+        return {"file": f"{len(prompts)} of a file"} if prompts else None
 
     @property
     def source(self) -> str:

@@ -176,12 +176,13 @@ class Rule:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def __call__(self, config: Config, records: Iterable[Record]) -> dict[str, int]:
+    def __call__(self, config: Config, records: Iterable[Record]) -> dict[tuple[str, str], int]:
         records = list(records)
         self.asked.append(max((r.round for r in records), default=0))
         seen = {r.variant for r in records if (r.case, r.round) == ("counting", 3) and r.succeeded}
         decided = seen == set(config.endpoints)
-        return {"counting": 3 if decided else 5, "sonnets": 5}
+        load = config.load.points[0].name
+        return {("counting", load): 3 if decided else 5, ("sonnets", load): 5}
 
 
 @pytest.fixture
@@ -463,7 +464,7 @@ def endpoints() -> Iterator[Callable[[], list[str]]]:
         for window in (1, 7):
             options = ["--window", str(window), "--speed", "4"]
             process = subprocess.Popen(
-                [sys.executable, "-m", "rehearsal.golden.server", *options],
+                [sys.executable, "-m", "rehearsal.golden", *options],
                 stdout=subprocess.PIPE,
                 text=True,
             )
