@@ -206,7 +206,7 @@ class Load(_Model):
     @classmethod
     def _from_earlier(cls, data: Any) -> Any:
         """Configurations from before there were load points have one concurrency."""
-        if not isinstance(data, Mapping) or "concurrency" not in data:
+        if not isinstance(data, Mapping) or "concurrency" not in data or "points" in data:
             return data
         point = {key: data[key] for key in ("concurrency", "requests") if key in data}
         return {key: data[key] for key in data if key not in point} | {"points": [point]}

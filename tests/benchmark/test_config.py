@@ -73,8 +73,7 @@ def test_an_earlier_load_has_one_point(tmp_path: Path) -> None:
 def test_load_points_that_are_none(
     tmp_path: Path, points: list[dict[str, Any]], message: str
 ) -> None:
-    load = {key: value for key, value in samples.load().items() if key != "concurrency"}
-    path = write(tmp_path, samples.settings(load=load | {"points": points}))
+    path = write(tmp_path, samples.settings(load=samples.loads(*points)))
     with pytest.raises(ConfigError) as raised:
         config.read(path)
     assert message in str(raised.value)

@@ -301,7 +301,10 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         (["a=http://h", "--half-width", "5"], "'5': must be a number between 0 and 1"),
         (["a=http://h", "--input-tokens", "40"], "must be a whole number of at least 41"),
         (["a=http://h", "--temperature", "nan"], "'nan': must be a number of at least 0"),
-        (["a=http://h", "--cases", "f", "--prompts", "g"], "--cases and --prompts: only one of them"),
+        (
+            ["a=http://h", "--cases", "f", "--prompts", "g"],
+            "--cases and --prompts: only one of them",
+        ),
         (
             ["a=http://127.0.0.1:9", "--wait", "0"],
             "not serving after 0 s: a (http://127.0.0.1:9/v1), at the last try: not reachable",

@@ -15,8 +15,7 @@ from tests.benchmark import samples
 CONFIG = samples.config()
 (POINT,) = CONFIG.load.points
 LADDER = samples.config(
-    load=samples.load(rounds=1)
-    | {"points": [{"concurrency": 1, "requests": 2}, {"rate": 0.5, "requests": 3}]}
+    load=samples.loads({"concurrency": 1, "requests": 2}, {"rate": 0.5, "requests": 3}, rounds=1)
 )
 
 
@@ -110,7 +109,11 @@ def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Atte
         attempts.note(turn, "failed")
     counting, sonnets = ("counting", POINT.name), ("sonnets", POINT.name)
     assert attempts.end({counting: 1, sonnets: 2}) == {counting: 1}
-    left = [Turn(1, "counting", POINT.name), Turn(1, "sonnets", POINT.name), Turn(2, "sonnets", POINT.name)]
+    left = [
+        Turn(1, "counting", POINT.name),
+        Turn(1, "sonnets", POINT.name),
+        Turn(2, "sonnets", POINT.name),
+    ]
     assert attempts.turns == attempts.pending == [*attempts.failures] == left
     assert attempts.end({counting: 1, sonnets: 2}) == {}
 
@@ -119,7 +122,7 @@ def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Atte
     first, second, *_ = attempts.turns
     assert [attempts.begin(turn) for turn in (first, first, second)] == [1, 2, 1]
     # Attempt 2 was killed: it has a request in the ledger and no line among the attempts.
-    killed = samples.record(case=first.case, round=first.round, attempt=2)
+    killed = samples.record(case=first.case, load=first.load, round=first.round, attempt=2)
     again = Attempts(tmp_path, CONFIG, [*of(first), killed])
     assert [again.begin(turn) for turn in (first, second)] == [3, 1]
 
