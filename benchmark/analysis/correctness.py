@@ -237,7 +237,7 @@ def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
         )
     smallest = pair.detectable(level)
     if smallest is None:
-        return f"{said}. {pair.prompts:,} {check.asked} are too few to find any fall."
+        return f"{said}. {check.baseline} is right in too few {check.asked} to find any fall."
     return (
         f"{said}. No fall was found; one under {_number(smallest)} percentage points would "
         "probably not have been seen."

@@ -162,7 +162,16 @@ def test_the_sentence_on_good_answers() -> None:
 def test_few_prompts_find_nothing_and_say_so() -> None:
     found = only(run(1, number=5, points=1, Base=booking, SD=one_in(1)))
     assert not found.worse
-    assert found.sentence.endswith("5 prompts are too few to find any fall.")
+    assert found.sentence.endswith("Base is right in too few prompts to find any fall.")
+
+
+def test_where_the_baseline_is_never_right_nothing_is_excluded() -> None:
+    found = only(run(1, points=1, Base=one_in(1), SD=one_in(1)))
+    assert not found.worse
+    assert found.sentence == (
+        "SD's tool calls are valid in 0 of 60 prompts (0 %), Base's in 0 (0 %): no difference "
+        "(95 % interval 6 fewer to 6 more). Base is right in too few prompts to find any fall."
+    )
 
 
 def test_answers_of_several_load_points_are_shares_of_prompts() -> None:
