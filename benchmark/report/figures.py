@@ -116,8 +116,9 @@ def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:
     yield _Figure(
         "pareto",
         "Throughput against the speed of one request",
-        "Each point is a load point, with its requests at once, or a second (/s, dashed). To the "
-        "right one request is faster, further up the same hardware does more."
+        "Each point is a load point, with its requests at once, or a second (/s, dashed): then "
+        "the tokens are those that were asked for, while any request was in flight. To the right "
+        "one request is faster, further up the same hardware does more."
         + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
         partial(pareto.paint, run, case),
     )
@@ -129,7 +130,7 @@ def _ladder_title(case: Case) -> str:
     leading = ladders.leading(case, variants.pop()) if len(variants) == 1 else None
     if leading is None:
         return "Speed-up over the load"
-    return f"{leading.variant} {ladders.exact(leading, leading.speed, ladders.SPEED)}"
+    return ladders.exact(leading, leading.speed, ladders.SPEED)
 
 
 def _prompts(run: Results, load: str) -> Iterator[_Figure]:
