@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,17 +16,20 @@ from benchmark.report.results import Results
 from tests.benchmark import generated_runs as generated
 from tests.benchmark.generated_runs import Line
 
-CONCURRENCIES: Mapping[float, float] = {1: 0.8, 2: 1.0, 4: 1.7, 8: 4.0}
-"""How many times slower SD is than its own cost model says, by concurrency."""
-RATES: Mapping[float, float] = {0.5: 0.9}
-"""The same by requests a second."""
+Slower = Mapping[float, float]
+"""How many times slower SD is than its own cost model says, by load."""
+
+CONCURRENCIES: Slower = {1: 0.8, 2: 1.0, 4: 1.7, 8: 4.0}
+RATES: Slower = {0.5: 0.9}
 
 
 def configuration(
-    concurrencies: Mapping[float, float] = CONCURRENCIES, rates: Mapping[float, float] = RATES
+    concurrencies: Slower = CONCURRENCIES,
+    rates: Slower = RATES,
+    cases: Iterable[tuple[str, str, bool]] = generated.CASES,
 ) -> Line:
     """The content of a ``config.json`` with these load points."""
-    content = generated.config()
+    content = generated.config(cases)
     load = {name: content["load"][name] for name in content["load"] if name != "concurrency"}
     requests = load.pop("requests")
     points = [
@@ -40,9 +43,9 @@ def configuration(
 
 
 def ledger(
-    concurrencies: Mapping[float, float] = CONCURRENCIES,
-    rates: Mapping[float, float] = RATES,
-    variants: tuple[Line, ...] = generated.ARTICLE,
+    concurrencies: Slower = CONCURRENCIES,
+    rates: Slower = RATES,
+    cases: Iterable[tuple[str, str, bool]] = generated.CASES,
 ) -> Iterator[Line]:
     """The requests of all load points, one after the other."""
     points = [
@@ -50,7 +53,7 @@ def ledger(
         *((f"rate-{one:g}", factor) for one, factor in rates.items()),
     ]
     for number, (name, factor) in enumerate(points):
-        for line in generated.ledger(generated.config(variants=variants), seed=number):
+        for line in generated.ledger(generated.config(cases), seed=number):
             own = generated.slowed(line, factor) if line["variant"] != "Base" else line
             sent = line["sent"] + 600 * number
             due = {"due": sent - 0.002} if name.startswith("rate") else {}
@@ -58,9 +61,15 @@ def ledger(
             yield own | due | {"load": name, "request": request, "sent": sent}
 
 
-def run(folder: Path) -> Results:
-    """A run at four concurrencies and one rate."""
-    return results.read(generated.write(folder, configuration(), ledger()))
+def run(
+    folder: Path,
+    concurrencies: Slower = CONCURRENCIES,
+    rates: Slower = RATES,
+    cases: Sequence[tuple[str, str, bool]] = generated.CASES,
+) -> Results:
+    """A run at these load points."""
+    content = configuration(concurrencies, rates, cases)
+    return results.read(generated.write(folder, content, ledger(concurrencies, rates, cases)))
 
 
 CLASSES = ("coding", "extraction", "writing")
