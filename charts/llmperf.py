@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 from cdk8s import Chart
@@ -25,7 +27,8 @@ from charts.pods import (
     quantities,
     run_id,
 )
-from experiment.schema import Benchmark, Experiment, Model, TestCase
+from experiment.measurement import Benchmark, TestCase
+from experiment.schema import Experiment, Model
 from experiment.variants import Variant, services
 
 CONFIG_PATH = "/etc/benchmark"
@@ -55,6 +58,8 @@ class LlmperfChart(Chart):
             "Config",
             metadata=k8s.ObjectMeta(name=BENCHMARK_POD),
             data={"config.json": config.dump(benchmark_config(experiment, bucket))},
+            # None where there are none: an empty mapping would be written out.
+            binary_data=_files(experiment) or None,
         )
         k8s.KubePod(
             self,
@@ -108,6 +113,14 @@ def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
         headline=case.headline,
         prompts=None if case.is_line else _prompts(experiment, case),
     )
+
+
+def _files(experiment: Experiment) -> dict[str, str]:
+    """The user's files of prompts, compressed, in base64."""
+    return {
+        compressed_name(name): base64.b64encode(file.compressed).decode()
+        for name, file in experiment.prompt_files.items()
+    }
 
 
 def _prompts(experiment: Experiment, case: TestCase) -> config.PromptSource:
@@ -197,9 +210,22 @@ def _settings(experiment: Experiment) -> dict[str, str]:
         "Devices": f"{serving.devices} of a {experiment.capacity.instance_type}, "
         f"LNC {serving.logical_core_size}, TP {serving.tensor_parallel}",
         "Length": f"{serving.length} tokens",
+        **_template(experiment),
         "Region": experiment.aws.region,
         "Price": f"{price.usd_per_hour} USD per hour ({price.price})",
     }
+
+
+def _template(experiment: Experiment) -> dict[str, str]:
+    """What the chat template is told. A model that thinks does so unless it is told not to."""
+    told = dict(experiment.benchmark.chat_template_kwargs)
+    said = {}
+    if "enable_thinking" in told:
+        # Qwen3's template asks whether it "is false", which no other value is.
+        said["Thinking"] = "off" if told.pop("enable_thinking") is False else "on"
+    elif experiment.models.target.known.thinks:
+        said["Thinking"] = "on, the model's default"
+    return said | ({"Chat template": json.dumps(told)} if told else {})
 
 
 def _container(image: str) -> k8s.Container:

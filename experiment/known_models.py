@@ -1,7 +1,8 @@
 """Models whose architecture this project knows, so that a mismatched pair is refused early.
 
 Neither vLLM nor NxDI compares the vocabularies of a target and its draft before compiling.
-Figures come from each repository's ``config.json`` and safetensors index.
+Figures come from each repository's ``config.json`` and safetensors index; the parser of tool calls
+from Qwen's documentation and vLLM's (``docs/features/tool_calling.md``).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from experiment.text_types import ToolParser
 
 
 class ModelKind(StrEnum):
@@ -46,6 +49,17 @@ class Architecture(BaseModel):
     tied_embeddings: bool = Field(description="tie_word_embeddings of config.json.")
     max_length: Annotated[int, Field(gt=0, description="max_position_embeddings of config.json.")]
     checkpoint_gib: Annotated[float, Field(gt=0, description="Size of the weights, GiB.")]
+    tool_parser: ToolParser | None = Field(
+        None, description="vLLM's --tool-call-parser; needed where prompts have tools."
+    )
+
+    @property
+    def thinks(self) -> bool:
+        """Whether it thinks before it answers, unless its chat template is told not to.
+
+        Qwen3's model cards: ``enable_thinking`` is true by default.
+        """
+        return self.family is Family.QWEN3
 
 
 def _qwen3(layers: int, hidden: int, gib: float, *, tied: bool) -> Architecture:
@@ -60,6 +74,7 @@ def _qwen3(layers: int, hidden: int, gib: float, *, tied: bool) -> Architecture:
         tied_embeddings=tied,
         max_length=40960,
         checkpoint_gib=gib,
+        tool_parser="hermes",
     )
 
 

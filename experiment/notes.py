@@ -23,3 +23,24 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"benchmark.rounds = {rounds.at_most}: there will be no verdict, which needs at least "
             f"{FEWEST_ROUNDS} rounds"
         )
+    yield from _unsent(experiment)
+
+
+def _unsent(experiment: Experiment) -> Iterator[str]:
+    """Prompts that the smallest load point does not come to."""
+    benchmark = experiment.benchmark
+    point = min(benchmark.points, key=lambda point: point.requests)
+    sent = point.requests * benchmark.rounds.at_most
+    for index, case in enumerate(benchmark.test_cases):
+        if case.is_line:
+            continue
+        classes = experiment.classes(case)
+        there = sum(
+            count for name, count in classes.items() if name in case.classes or not case.classes
+        )
+        chosen = min(there, case.limit or there)
+        if sent < chosen:
+            yield (
+                f"benchmark.test_cases[{index}]: {sent} of {chosen} prompts are sent at {point}, "
+                f"{point.requests} in each of {benchmark.rounds.at_most} rounds"
+            )

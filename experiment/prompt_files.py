@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from benchmark import prompt_file
 from benchmark.prompt import Prompt
 
 
@@ -36,7 +37,5 @@ class PromptFile:
 
 def read(path: Path) -> PromptFile:
     """The file of prompts at ``path``. Raises ConfigError with a line for each bad line of it."""
-    from benchmark import prompt_file
-
     content = prompt_file.content(path)
     return PromptFile(content, prompt_file.parse(content, str(path)))

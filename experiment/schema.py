@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr
 from pydantic_core import PydanticCustomError
 
-from benchmark import config
-from benchmark.config import Structure
-from benchmark.rounds import Rounds
+from benchmark.load import sets
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.known_models import KNOWN_MODELS, Architecture
-from experiment.known_sets import KnownSet
+from experiment.measurement import Benchmark, TestCase
 from experiment.prompt_files import PromptFile
 from experiment.runtimes import RUNTIMES, Mode, Runtime
+from experiment.strict import Strict
 from experiment.text_types import (
     Cidr,
     Commit,
     Email,
-    Image,
     ModelId,
     Name,
-    PromptFileName,
-    PromptLine,
     Region,
     ReservationId,
-    TestCaseName,
     Text,
     VariantName,
     Zone,
 )
 
-MOST_ROUNDS: Final = 100
-
 Batch = Annotated[int, Field(ge=1, le=256)]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Aws(_Model):
+class Aws(Strict):
     """Where the experiment runs."""
 
     region: Region = Field(description="AWS region that offers the instance type.")
@@ -77,7 +67,7 @@ class Purchase(StrEnum):
         return self in (Purchase.RESERVATION, Purchase.CAPACITY_BLOCK)
 
 
-class Price(_Model):
+class Price(Strict):
     """What one node costs. It is one purchase option's and one region's, and it changes."""
 
     usd_per_hour: Annotated[float, Field(gt=0, description="One node, USD per hour.")]
@@ -93,7 +83,7 @@ class Price(_Model):
     source: Text = Field(description="Where this price was read.")
 
 
-class Capacity(_Model):
+class Capacity(Strict):
     """The Trainium nodes and how they are paid for."""
 
     instance_type: Literal["trn2.48xlarge"] = Field(description="EC2 instance type.")
@@ -114,7 +104,7 @@ class Capacity(_Model):
         return INSTANCE_TYPES[self.instance_type]
 
 
-class Model(_Model):
+class Model(Strict):
     """A checkpoint on the Hugging Face Hub, at one commit."""
 
     id: ModelId = Field(description="organisation/name")
@@ -132,7 +122,7 @@ class Model(_Model):
         return self.architecture or KNOWN_MODELS[self.id]
 
 
-class Models(_Model):
+class Models(Strict):
     """The target and its draft. Both must share one vocabulary."""
 
     target: Model = Field(description="The model that is served.")
@@ -141,7 +131,7 @@ class Models(_Model):
     )
 
 
-class Speculation(_Model):
+class Speculation(Strict):
     """How one variant speculates."""
 
     name: VariantName = Field(
@@ -176,7 +166,7 @@ Speculations = Annotated[
 ]
 
 
-class Serving(_Model):
+class Serving(Strict):
     """What each service gets. All get the same."""
 
     devices: Literal[1, 4, 8, 16] = Field(
@@ -199,174 +189,13 @@ class Serving(_Model):
     ]
 
 
-def _one_of(*keys: str) -> Callable[[dict[str, Any]], None]:
-    """Has the JSON Schema say what a rule refuses: none of these keys, or several."""
-    return lambda schema: schema.update(oneOf=[{"required": [key]} for key in keys])
-
-
-class TestCase(_Model):
-    """Prompts of one kind to compare the services on: a line, a known set, or your own file."""
-
-    __test__ = False  # not a test class, whatever pytest thinks of its name
-    model_config = ConfigDict(json_schema_extra=_one_of("line", "set", "file"))
-
-    name: TestCaseName = Field(description="Value of the CloudWatch dimension TestCase.")
-    line: PromptLine | None = Field(
-        None,
-        description="Line the prompt is filled with; null for llmperf's own text (sonnets).",
-    )
-    set: KnownSet | None = Field(
-        None,
-        description="Prompts of a known set, sent as they are; in turn over the rounds.",
-    )
-    file: PromptFileName | None = Field(
-        None,
-        description="Your own prompts, sent as they are: a file beside this one with a JSON "
-        "object a line, which has prompt or messages and may have class, max_tokens and tools.",
-    )
-    classes: tuple[Text, ...] = Field(
-        (), description="Only prompts of these classes of the set or file; empty: all."
-    )
-    limit: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="At most so many prompts of the set or file; null: all."
-    )
-    structure: Structure | None = Field(None, description="Of a line, which needs it.")
-    headline: bool = Field(
-        False, description="Drawn in the report's latency figures. Only a line can be."
-    )
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Which of the keys ``line``, ``set`` and ``file`` the test case has. A line may be null;
-        the others are then as good as absent."""
-        given = (("set", self.set), ("file", self.file))
-        line = ("line",) if "line" in self.model_fields_set else ()
-        return (*line, *(key for key, value in given if value is not None))
-
-    @property
-    def is_line(self) -> bool:
-        """Whether its prompt is filled with a line, as llmperf does."""
-        return self.set is None and self.file is None
-
-
-class LoadPoint(_Model):
-    """How hard the services are driven: requests at once (closed loop), or a second (open loop)."""
-
-    model_config = ConfigDict(json_schema_extra=_one_of("concurrency", "rate"))
-
-    concurrency: Annotated[int, Field(ge=1, le=1024)] | None = Field(
-        None, description="Requests in flight per service: a closed loop."
-    )
-    requests: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="With concurrency: requests per case, round and service, and at least the "
-        "concurrency; null for benchmark.requests.",
-    )
-    rate: Annotated[float, Field(gt=0, le=1000)] | None = Field(
-        None,
-        description="Requests a second per service, at the times of a Poisson process: an open "
-        "loop, which sends whatever is in flight.",
-    )
-    seconds: Annotated[float, Field(gt=0, le=86400)] | None = Field(
-        None,
-        description="With rate: how long it lasts in each round. It sends rate x seconds requests.",
-    )
-
-
-class Objectives(_Model):
-    """What a service promises its users. A request within all of them counts as goodput."""
-
-    ttft_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time to the first token, milliseconds."
-    )
-    tpot_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time per output token, milliseconds."
-    )
-    e2e_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time of the whole answer, milliseconds."
-    )
-
-
-def _or_a_number(schema: dict[str, Any]) -> None:
-    """Pydantic takes rounds for a mapping. It does not see that a number stands for one."""
-    number = {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS}
-    schema["anyOf"] = [number, {"$ref": schema.pop("$ref")}]
-
-
-class Benchmark(_Model):
-    """What is asked of the services, and how hard. Token counts are in llmperf's terms."""
-
-    model_config = ConfigDict(json_schema_extra=_one_of("concurrency", "load"))
-
-    image: Image | None = Field(
-        None, description="A ready image, with tag or digest; null builds one from benchmark/."
-    )
-    concurrency: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="Requests in flight per service: short for a load of this concurrency alone.",
-    )
-    load: Annotated[tuple[LoadPoint, ...], Field(min_length=1)] | None = Field(
-        None, description="The load points that every test case is measured at."
-    )
-    requests: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="Requests per case, round and service, at least as many as are in flight. "
-        "Needed unless every load point has its own.",
-    )
-    rounds: Rounds = Field(
-        description="Passes over all test cases: a number, or a range and a precision.",
-        json_schema_extra=_or_a_number,
-    )
-    mean_input_tokens: Annotated[
-        int, Field(ge=1, description="Of a line's prompt. Prompts of sets and files are as long.")
-    ]
-    stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
-    mean_output_tokens: Annotated[
-        int, Field(ge=2, description="Also the longest answer to a prompt that names none.")
-    ]
-    stddev_output_tokens: Annotated[int, Field(ge=0)] = 0
-    timeout_seconds: Annotated[
-        int, Field(ge=1, description="For one case at one load point in one round.")
-    ]
-    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
-    chat_template_kwargs: Mapping[str, JsonValue] = Field(
-        default_factory=dict,
-        description="Sent with each request to the model's chat template: {enable_thinking: false} "
-        "keeps Qwen3 from thinking, which it does unless told not to.",
-    )
-    objectives: Objectives | None = Field(
-        None, description="Service-level objectives: the 90th percentile must not be above them."
-    )
-    keep_answers: bool = Field(
-        False,
-        description="Keep the texts of the answers to sets and files with the results. Otherwise "
-        "only digests and checks are kept.",
-    )
-    test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1, max_length=50)]
-
-    @property
-    def points(self) -> tuple[config.LoadPoint, ...]:
-        """The load points, as the benchmark takes them. ``rules`` refuses what has none."""
-        given = self.load or (LoadPoint(concurrency=self.concurrency),)
-        return tuple(map(self._point, given))
-
-    def _point(self, given: LoadPoint) -> config.LoadPoint:
-        if given.rate is not None:
-            requests = max(1, round(given.rate * (given.seconds or 0)))
-            return config.LoadPoint(rate=given.rate, requests=requests)
-        concurrency = given.concurrency or 1
-        # Fewer than a full wave would not be that concurrency.
-        requests = max(given.requests or self.requests or 1, concurrency)
-        return config.LoadPoint(concurrency=concurrency, requests=requests)
-
-
-class Quality(_Model):
+class Quality(Strict):
     """The lm-eval job: does speculation change the answers' correctness?"""
 
     limit: Annotated[int, Field(ge=1, le=1319, description="GSM8K questions (1319 in all).")]
 
 
-class Alerts(_Model):
+class Alerts(Strict):
     """Who is told, and when."""
 
     emails: tuple[Email, ...] = Field((), description="Subscribers of the alarm topic.")
@@ -385,7 +214,7 @@ class Alerts(_Model):
     budget_usd_per_month: Annotated[float, Field(gt=0)]
 
 
-class Experiment(_Model):
+class Experiment(Strict):
     """One comparison of vLLM services on Trainium: baselines, and variants that speculate."""
 
     name: Name = Field(description="Names and tags everything the experiment creates.")
@@ -413,6 +242,24 @@ class Experiment(_Model):
         own = self.model_copy()
         own._prompt_files = files
         return own
+
+    def classes(self, case: TestCase) -> Mapping[str, int]:
+        """How many prompts of each class the set or file of ``case`` has."""
+        if case.set is not None:
+            return sets.KNOWN[case.set].classes
+        prompts = self._prompt_files[case.file].prompts if case.file is not None else ()
+        return Counter(prompt.prompt_class for prompt in prompts)
+
+    def has_tools(self, case: TestCase) -> bool:
+        """Whether an answer to a prompt of ``case`` may be a call of a tool."""
+        if case.set is not None:
+            return sets.KNOWN[case.set].has_tools
+        return case.file is not None and self._prompt_files[case.file].has_tools
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether any test case has tools, so that the services must know how to call them."""
+        return any(map(self.has_tools, self.benchmark.test_cases))
 
     @property
     def price_of(self) -> str:

@@ -77,3 +77,6 @@ PromptFileName = Annotated[
         "the name of a .jsonl or .txt file in the experiment's folder, of A-Z, a-z, 0-9 and . _ -",
     ),
 ]
+ToolParser = Annotated[
+    str, matching(r"^[a-z0-9_-]{1,40}$", "the name of a parser of vLLM's, such as hermes")
+]

@@ -65,6 +65,8 @@ def _allowed(error: ErrorDetails) -> str:
             return _pattern_messages()[context["pattern"]]
         case "tuple_type":
             return "must be a list"
+        case "mapping_type" | "dict_type":
+            return "must be a mapping"
         case "too_short":
             return f"must have at least {_items(context['min_length'])}"
         case "too_long":
@@ -125,10 +127,16 @@ def _model_at(loc: Iterable[int | str]) -> type[BaseModel]:
     model: type[BaseModel] = Experiment
     for step in loc:
         if isinstance(step, str):
-            annotation = model.model_fields[step].annotation
-            candidates = (annotation, *get_args(annotation))
-            model = next(c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel))
+            model = next(_models_in(model.model_fields[step].annotation))
     return model
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type such as ``tuple[Model, ...] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
 
 
 def _unknown_key(key: str, model: type[BaseModel]) -> str:

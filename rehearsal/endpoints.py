@@ -10,6 +10,7 @@ from typing import Protocol
 from experiment import Experiment
 from rehearsal.console import Console
 from rehearsal.layout import Layout
+from rehearsal.pod.caps import Caps
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Endpoints(Protocol):
         """How many stages their start takes."""
 
     @property
-    def load(self) -> Mapping[str, int]:
-        """Fields of the load that they cap, each with its cap."""
+    def caps(self) -> Caps:
+        """What they are asked for at most."""
 
     def serving(
         self,

@@ -64,7 +64,7 @@ def rehearse(file: str, layout: Layout, endpoints: Endpoints, console: Console) 
                 serving.urls,
                 layout.mounts,
                 aws.environment,
-                endpoints.load,
+                endpoints.caps,
                 endpoints.name,
             ),
         )
@@ -83,8 +83,8 @@ def rehearse(file: str, layout: Layout, endpoints: Endpoints, console: Console) 
 def _run(benchmark: BenchmarkProcess, layout: Layout, seconds: float) -> None:
     for folder in layout.mounts.values():
         folder.mkdir(parents=True, exist_ok=True)
-    for path, text in benchmark.files.items():
-        path.write_text(text, encoding="utf-8")
+    for path, content in benchmark.files.items():
+        path.write_bytes(content)
     with running(
         benchmark.command,
         benchmark.environment,

@@ -10,7 +10,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from benchmark import metrics, names, palette
 from benchmark.metrics import Metric, Published
 from charts.llmperf import cost
-from experiment.schema import Experiment, TestCase
+from experiment.measurement import TestCase
+from experiment.schema import Experiment
 from experiment.variants import Variant, services
 
 MINUTE: Final = 1

@@ -11,7 +11,8 @@ from constructs import Construct
 from benchmark import metrics
 from benchmark.metrics import Metric
 from charts.llmperf import benchmark_case, cost
-from experiment.schema import Experiment, TestCase
+from experiment.measurement import TestCase
+from experiment.schema import Experiment
 from experiment.variants import Variant, services
 from stacks import curves
 

@@ -60,7 +60,7 @@ ROOMS: Final = (
         "prompt_file",
         "answer",
     },
-    {"tap", "load", "endpoint", "aws"},
+    {"tap", "load", "endpoint", "aws", "answers"},
     {"analysis"},
     {"run", "report"},
     {"commands"},

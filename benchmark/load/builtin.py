@@ -88,7 +88,8 @@ async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finish
     gc.collect()
     gc.freeze()  # a collection in the midst of the load would delay what is due
     async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        # Connections are used again: the tap closes none, and a new one delays a request.
+        connector=aiohttp.TCPConnector(limit=0),
         timeout=aiohttp.ClientTimeout(total=None, sock_read=_READ_TIMEOUT),
         headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
     ) as session:

@@ -7,9 +7,10 @@ from typing import Final
 
 from benchmark.config import MINIMUM_INPUT_TOKENS
 from experiment.errors import ABSENT, Refusal
+from experiment.measurement import MOST_ROUNDS, LoadPoint
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
-from experiment.schema import MOST_ROUNDS, Experiment, LoadPoint
+from experiment.schema import Experiment
 from experiment.variants import variants
 
 MOST_CELLS: Final = 150
@@ -174,8 +175,8 @@ def _objectives(experiment: Experiment) -> Refusals:
         yield Refusal(
             "benchmark.objectives.e2e_p90_ms",
             given.e2e_p90_ms,
-            f"must be more than ttft_p90_ms, {given.ttft_p90_ms:g}: no answer ends before its "
-            "first token",
+            f"must be more than ttft_p90_ms, {given.ttft_p90_ms:g}: no answer ends before it "
+            "begins",
         )
 
 

@@ -7,9 +7,21 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from benchmark.config import Structure
+from benchmark.load import sets
 from experiment.errors import ABSENT, Refusal
+from experiment.measurement import TestCase
+from experiment.rules.models import models_known
 from experiment.rules.rule import Refusals, Rule
-from experiment.schema import Experiment, TestCase
+from experiment.schema import Experiment
+
+MOST_COMPRESSED: Final = 75_000
+"""Bytes of the files of prompts, compressed. In base64 they are 100,000 of a ConfigMap's manifest.
+
+``kubectl apply`` keeps a manifest in an annotation, and all annotations have 262,144 bytes
+(kubernetes, ``apimachinery/pkg/api/validation/objectmeta.go``, ``TotalAnnotationSizeLimitB``). An
+update sends the old manifest and the new one in one event to the CDK's handler, an asynchronous
+call of a Lambda function: 256 KB until October 2025, 1 MB since (docs/assumptions.md).
+"""
 
 _OF_A_LINE: Final = ("structure", "headline")
 _OF_PROMPTS: Final = ("classes", "limit")
@@ -72,25 +84,59 @@ def _headlines(experiment: Experiment) -> Refusals:
             )
 
 
+def _known(experiment: Experiment) -> Refusals:
+    for place, case in _placed(experiment):
+        if case.set is not None and case.set not in sets.KNOWN:
+            yield Refusal(f"{place}.set", case.set, f"must be one of {', '.join(sets.KNOWN)}")
+
+
 def _classes(experiment: Experiment) -> Refusals:
     for place, case in _placed(experiment):
-        if case.file is None:
-            continue
-        found = {prompt.prompt_class for prompt in experiment.prompt_files[case.file].prompts}
-        known = sorted(found - {""})
+        known = [name for name in experiment.classes(case) if name]
         for index, name in enumerate(case.classes):
             field = f"{place}.classes[{index}]"
             if name in case.classes[:index]:
                 yield Refusal(field, name, "is duplicated; list each class once")
             elif name not in known:
                 allowed = f"one of {', '.join(known)}" if known else "absent: it has no classes"
-                yield Refusal(field, name, f"is no class of {case.file}; must be {allowed}")
+                yield Refusal(
+                    field, name, f"is no class of {case.set or case.file}; must be {allowed}"
+                )
+
+
+def _size(experiment: Experiment) -> Refusals:
+    size = sum(len(file.compressed) for file in experiment.prompt_files.values())
+    if size > MOST_COMPRESSED:
+        for place, case in _placed(experiment):
+            if case.file:
+                yield Refusal(
+                    f"{place}.file",
+                    case.file,
+                    f"all such files compress to {size} bytes; the pod's ConfigMap has room for "
+                    f"{MOST_COMPRESSED}: send a sample of the prompts",
+                )
+
+
+def _tools(experiment: Experiment) -> Refusals:
+    target = experiment.models.target
+    for place, case in _placed(experiment):
+        if experiment.has_tools(case) and target.known.tool_parser is None:
+            key = "set" if case.set else "file"
+            yield Refusal(
+                f"{place}.{key}",
+                getattr(case, key),
+                f"has tools, and no parser of {target.id}'s tool calls is known; give one in "
+                "models.target.architecture.tool_parser",
+            )
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _one_source: (),
     _fields_fit_source: (_one_source,),
     _names: (),
-    _headlines: (_one_source,),
-    _classes: (_one_source, _fields_fit_source),
+    _headlines: (_fields_fit_source,),
+    _known: (_one_source,),
+    _classes: (_fields_fit_source, _known),
+    _size: (),
+    _tools: (_known, models_known),
 }

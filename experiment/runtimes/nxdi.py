@@ -15,6 +15,7 @@ from experiment.known_models import Family, ModelKind
 from experiment.runtimes.runtime import Mode, ModeSupport, Paths, Runtime
 
 if TYPE_CHECKING:  # at run time variants import runtimes
+    from experiment.schema import Experiment
     from experiment.variants import Variant
 
 IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
@@ -133,6 +134,7 @@ class Nxdi(Runtime):
             *("--max-num-seqs", str(variant.batch)),
             *("--max-model-len", str(experiment.served_length)),
             *self.flags,
+            *_tools(experiment),
             *self._speculation(variant, paths),
         ]
 
@@ -166,6 +168,14 @@ class Nxdi(Runtime):
             *(self.config_flag, _compact(overrides)),
             *("--speculative-config", _compact(settings)),
         )
+
+
+def _tools(experiment: Experiment) -> tuple[str, ...]:
+    """Flags for calls of tools, where the prompts have some: all services get them or none."""
+    parser = experiment.models.target.known.tool_parser
+    if not experiment.calls_tools or parser is None:
+        return ()
+    return ("--enable-auto-tool-choice", "--tool-call-parser", parser)
 
 
 def _compact(value: Mapping[str, Any]) -> str:

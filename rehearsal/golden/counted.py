@@ -17,31 +17,52 @@ from rehearsal.golden.sent import Sent
 
 
 def page(
-    engine: Engine, model: str, sent: Sequence[Sent], running: int = 0, drafts: int = 0
+    engine: Engine,
+    model: str,
+    sent: Sequence[Sent],
+    running: int = 0,
+    waiting: int = 0,
+    drafts: int = 0,
 ) -> str:
-    """The page after the requests ``sent``, while ``running`` requests are still served.
+    """The page after the requests ``sent``, while ``running`` are still served, others waiting.
 
     ``drafts`` is the number of draft tokens that a step verifies, as V1 counts them. It is 0 where
     the engine counts none: V1 with NxDI, and V0 on Neuron.
     """
     labels = {"model_name": model}
     if engine is Engine.V0:
-        series = (*_both(labels, sent, running), *_v0(labels, sent))
+        series = (*_both(labels, sent, running, waiting), *_v0(labels, sent))
     else:
         labels |= {"engine": "0"}
-        series = (*_both(labels, sent, running), *_v1(labels, sent), *_drafts(labels, sent, drafts))
+        series = (
+            *_both(labels, sent, running, waiting),
+            *_v1(labels, sent),
+            *_drafts(labels, sent, drafts),
+        )
     return "\n".join(series) + "\n"
 
 
-def _both(labels: Mapping[str, str], sent: Sequence[Sent], running: int) -> Iterator[str]:
-    whole = [request for request in sent if request.whole]
+def _both(
+    labels: Mapping[str, str], sent: Sequence[Sent], running: int, waiting: int
+) -> Iterator[str]:
     yield from _single("gauge", "vllm:num_requests_running", labels, running)
-    yield from _single("gauge", "vllm:num_requests_waiting", labels, 0)
+    yield from _single("gauge", "vllm:num_requests_waiting", labels, waiting)
     yield from _single(
-        "counter", "vllm:prompt_tokens_total", labels, sum(len(s.prompt.split()) for s in sent)
+        "counter",
+        "vllm:prompt_tokens_total",
+        labels,
+        sum(s.prompt_tokens for s in sent if s.chunks),
     )
-    reason = {**labels, "finished_reason": "length"}
-    yield from _single("counter", "vllm:request_success_total", reason, len(whole))
+    yield from _ended(labels, sent)
+
+
+def _ended(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
+    name = "vllm:request_success_total"
+    yield f"# TYPE {name} counter"
+    # To the engine, a call of a tool has stopped like any answer that ended itself.
+    reasons = ["length" if s.finish == "length" else "stop" for s in sent if s.whole]
+    for reason in dict.fromkeys(["length", *reasons]):
+        yield _sample(name, {**labels, "finished_reason": reason}, reasons.count(reason))
 
 
 def _v0(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:

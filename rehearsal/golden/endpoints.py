@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +15,12 @@ from experiment import Experiment
 from experiment.variants import Variant, services
 from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints
-from rehearsal.golden.schedule import Decoding
+from rehearsal.golden import acceptances, cost
+from rehearsal.golden.acceptances import OF_STRUCTURE, by_text, of_class
+from rehearsal.golden.cost import Cost, Linear
+from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, crossover, speed_up
 from rehearsal.layout import Layout
+from rehearsal.pod.caps import Caps
 from rehearsal.process.processes import await_line, running
 
 START_SECONDS: Final = 30.0
@@ -23,23 +28,23 @@ START_SECONDS: Final = 30.0
 SPEED: Final = 10
 """How much faster the golden endpoints are than the article's baseline."""
 
-# The probability that the target accepts one draft. With the article's models and window these make
-# the article's speed-ups: 3 where a continuation is predictable, 1 where it is not.
-ACCEPTANCE: Final[Mapping[Structure, float]] = {
-    Structure.STRUCTURED: 0.97,
-    Structure.OPEN_ENDED: 0.52,
-}
-# A prompt is filled with its line and then cut. It certainly holds the line's beginning.
-_CERTAIN_CHARACTERS: Final = 40
+COST: Final = Linear(0.02)
+DRAFT_COST: Final = 0.105
+"""With the slope, the article's window and its concurrency, the article's speed-ups."""
+_CONCURRENCY: Final = 4
+"""The article's, at which its baseline takes what it takes for a token."""
 
 
+@dataclass(frozen=True)
 class GoldenEndpoints:
     """Endpoints that answer by a schedule. As processes, they do not wait for each other."""
 
-    name: Final = f"golden endpoints at {SPEED} times the article's speed"
-    stages: Final = 1
+    cost: Cost = COST
+
+    name = f"golden endpoints at {SPEED} times the article's speed"
+    stages = 1
     # The article's load takes most of an hour at the article's speed.
-    load: Final[Mapping[str, int]] = {"rounds": 4, "mean_output_tokens": 120}
+    caps = Caps(rounds=4, output_tokens=120, rate_seconds=2)
 
     @contextlib.contextmanager
     def serving(
@@ -49,26 +54,33 @@ class GoldenEndpoints:
         environment: Mapping[str, str],
         console: Console,
     ) -> Iterator[RunningEndpoints]:
-        """Starts them, which is one stage, and ends them. Raises ProcessError."""
+        """Starts them, which is one stage, and ends them. Raises RehearsalError or ProcessError."""
         with contextlib.ExitStack() as stack:
             with console.stage("start the golden endpoints") as stage:
                 urls = stack.enter_context(
-                    golden_endpoints(experiment, SPEED, environment, layout.logs)
+                    golden_endpoints(experiment, SPEED, environment, layout.logs, self.cost)
                 )
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
-            yield RunningEndpoints(urls, tuple(_said(experiment)))
+            yield RunningEndpoints(urls, tuple(_said(experiment, self.cost)))
 
 
 @contextlib.contextmanager
 def golden_endpoints(
-    experiment: Experiment, speed: float, environment: Mapping[str, str], logs: Path
+    experiment: Experiment,
+    speed: float,
+    environment: Mapping[str, str],
+    logs: Path,
+    cost: Cost = COST,
 ) -> Iterator[dict[str, str]]:
-    """Base URLs by the name of the variant. Raises ProcessError."""
+    """Base URLs by the name of the variant. Raises RehearsalError or ProcessError."""
+    logs.mkdir(parents=True, exist_ok=True)
+    acceptance = logs / "acceptance.json"
+    acceptance.write_text(json.dumps(by_text(experiment)), encoding="utf-8")
     log = {variant.name: logs / f"endpoint-{variant.name}.log" for variant in services(experiment)}
     with contextlib.ExitStack() as stack:
         processes = {
             variant.name: stack.enter_context(
-                running(_command(variant, speed), environment, log[variant.name])
+                running(_command(variant, speed, cost, acceptance), environment, log[variant.name])
             )
             for variant in services(experiment)
         }
@@ -78,52 +90,70 @@ def golden_endpoints(
         }
 
 
-def scheduled_time(variant: Variant, structure: Structure) -> float:
+def decoding(variant: Variant, cost: Cost = COST, speed: float = 1) -> Decoding:
+    """How the variant's endpoint decodes."""
+    return Decoding(
+        window=variant.window or 1,
+        draft_cost=DRAFT_COST,
+        token_seconds=TOKEN_SECONDS / cost.of(_CONCURRENCY),
+        speed=speed,
+        cost=cost,
+    )
+
+
+def scheduled_time(variant: Variant, structure: Structure, in_flight: float) -> float:
     """Expected time per output token in seconds, at the article's speed."""
-    decoding = _decoding(variant, speed=1)
-    return decoding.step_seconds / decoding.tokens_per_step(ACCEPTANCE[structure])
+    return decoding(variant).time_per_token(OF_STRUCTURE[structure], in_flight)
 
 
-def acceptance(experiment: Experiment) -> dict[str, float]:
-    """Acceptance by the text that a golden endpoint recognises a prompt by.
-
-    The first text that a prompt contains counts. Prompts are filled with the line of their test
-    case, so the text is that line or its beginning. The longest texts come first, because one may
-    begin like another.
-    """
-    known = {
-        ("\n" + case.line.rstrip("\n") + "\n")[:_CERTAIN_CHARACTERS]: ACCEPTANCE[case.structure]
-        for case in experiment.benchmark.test_cases
-        if case.line is not None
-    }
-    return {text: known[text] for text in sorted(known, key=len, reverse=True)}
-
-
-def _said(experiment: Experiment) -> Iterator[str]:
+def _said(experiment: Experiment, cost: Cost) -> Iterator[str]:
     yield f"golden, {SPEED} times the article's speed, by these schedules"
+    yield f"a pass {cost.words}"
     served = {variant.name: variant for variant in services(experiment)}
+    rates = dict(_rates(experiment))
     for variant in served.values():
-        if variant.baseline is not None:
-            speed_ups = ", ".join(
-                f"{scheduled_time(served[variant.baseline], s) / scheduled_time(variant, s):.1f}x "
-                f"on {s} text"
-                for s in Structure
-            )
-            yield f"{variant.name} over {variant.baseline}: {speed_ups}"
+        if variant.baseline is None:
+            continue
+        pair = decoding(served[variant.baseline], cost), decoding(variant, cost)
+        first = min(experiment.benchmark.points[0].concurrency or 1, variant.batch)
+        gains = ", ".join(
+            f"{speed_up(*pair, rate, first):.1f}x on {text}" + _until(*pair, rate, variant.batch)
+            for text, rate in rates.items()
+        )
+        yield f"{variant.name} over {variant.baseline} with {first} in flight: {gains}"
 
 
-def _decoding(variant: Variant, speed: float) -> Decoding:
-    return Decoding(window=variant.window or 1, speed=speed)
+def _until(baseline: Decoding, speculative: Decoding, rate: float, batch: int) -> str:
+    at = crossover(baseline, speculative, rate, batch)
+    return "" if at is None else f" (1x with {at:.1f})"
 
 
-def _command(variant: Variant, speed: float) -> list[str]:
+def _rates(experiment: Experiment) -> Iterator[tuple[str, float]]:
+    """Acceptance by the kind of text."""
+    for case in experiment.benchmark.test_cases:
+        if case.is_line and case.structure is not None:
+            yield f"{case.structure} text", OF_STRUCTURE[case.structure]
+        elif not case.is_line:
+            for name in dict.fromkeys(
+                p.prompt_class for p in acceptances.prompts(experiment, case)
+            ):
+                yield name or case.name, of_class(name)
+
+
+def _command(variant: Variant, speed: float, model: Cost, acceptance: Path) -> list[str]:
+    own = decoding(variant, model, speed)
     options = {
         "engine": variant.runtime.engine,
         "model": variant.experiment.models.target.id,
-        "window": _decoding(variant, speed).window,
-        "speed": speed,
-        "acceptance": json.dumps(acceptance(variant.experiment)),
-        "otherwise": ACCEPTANCE[Structure.OPEN_ENDED],
+        "window": own.window,
+        "batch": variant.batch,
+        "max-model-len": variant.experiment.serving.length,
+        "speed": own.speed,
+        "cost": cost.argument(own.cost),
+        "token-seconds": own.token_seconds,
+        "draft-cost": own.draft_cost,
+        "acceptance": acceptance,
+        "otherwise": OF_STRUCTURE[Structure.OPEN_ENDED],
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
-    return [sys.executable, "-m", "rehearsal.golden.server", *arguments]
+    return [sys.executable, "-m", "rehearsal.golden", *arguments]

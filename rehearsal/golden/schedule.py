@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from rehearsal.golden.cost import Constant, Cost
 
 # The article's baseline: one forward pass of the target.
 TOKEN_SECONDS = 0.045
@@ -12,7 +14,7 @@ TOKEN_SECONDS = 0.045
 
 @dataclass(frozen=True)
 class Step:
-    """One forward pass: ``tokens`` tokens, due ``at`` seconds after the request arrived."""
+    """One forward pass: ``tokens`` tokens, due ``at`` seconds after the request was admitted."""
 
     at: float
     tokens: int
@@ -30,33 +32,75 @@ class Decoding:
     draft_cost: float = 0.18
     """Length of a draft pass, in target passes."""
     token_seconds: float = TOKEN_SECONDS
-    """Length of a target pass."""
+    """Length of a target pass over one token."""
     prefill_seconds: float = 0.2
     speed: float = 1.0
     """Divides all times."""
+    cost: Cost = field(default_factory=Constant)
+    """How passes grow with the tokens of the batch."""
 
-    @property
-    def step_seconds(self) -> float:
-        """Length of one step."""
-        return self.token_seconds * (1 + (self.window - 1) * self.draft_cost) / self.speed
+    def step_seconds(self, in_flight: float = 1) -> float:
+        """Length of one step while so many sequences are in flight."""
+        drafts = (self.window - 1) * self.draft_cost * self.cost.of(in_flight)
+        passes = self.cost.of(in_flight * self.window) + drafts
+        return self.token_seconds * passes / self.speed
+
+    def slowdown(self, in_flight: float) -> float:
+        """How many times as long a step takes as it does for a sequence alone."""
+        return self.step_seconds(in_flight) / self.step_seconds()
 
     def tokens_per_step(self, acceptance: float) -> float:
         """Expected: (1 - a^k) / (1 - a), Leviathan et al. 2211.17192, equation 1 with g = k - 1."""
         return sum(acceptance**accepted for accepted in range(self.window))
 
+    def time_per_token(self, acceptance: float, in_flight: float = 1) -> float:
+        """Expected seconds per output token after the first."""
+        return self.step_seconds(in_flight) / self.tokens_per_step(acceptance)
+
     def steps(self, tokens: int, acceptance: float, seed: object) -> Iterator[Step]:
         """The schedule of an answer of ``tokens`` tokens, of which the prefill yields the first.
 
-        ``acceptance`` is the probability that a draft is accepted. Equal seeds give equal steps.
+        It is that of a sequence alone. ``acceptance`` is the probability that a draft is accepted.
+        Equal seeds give equal steps.
         """
         chance = random.Random(repr(seed))
+        alone = self.step_seconds()
         left, count = tokens, 1
         index = 0
         while left > 0:
             count = min(count, left)
-            yield Step(self.prefill_seconds / self.speed + index * self.step_seconds, count)
+            yield Step(self.prefill_seconds / self.speed + index * alone, count)
             left -= count
             index += 1
             count = 1
             while count < self.window and chance.random() < acceptance:
                 count += 1
+
+
+def speed_up(
+    baseline: Decoding, speculative: Decoding, acceptance: float, in_flight: float
+) -> float:
+    """Expected time per token of the baseline by that of the other, at so many in flight."""
+    return baseline.time_per_token(acceptance, in_flight) / speculative.time_per_token(
+        acceptance, in_flight
+    )
+
+
+def crossover(
+    baseline: Decoding, speculative: Decoding, acceptance: float, most: float
+) -> float | None:
+    """How many sequences in flight, from 1 to ``most``, make the expected speed-up 1.
+
+    None where it is not above 1 with a single one, or not below with ``most``.
+    """
+
+    def gain(in_flight: float) -> float:
+        return speed_up(baseline, speculative, acceptance, in_flight) - 1
+
+    low, high = 1.0, float(most)
+    if not gain(low) > 0 > gain(high):
+        return None
+    for _ in range(60):  # halved so often, floats are exhausted
+        middle = (low + high) / 2
+        low, high = (middle, high) if gain(middle) > 0 else (low, middle)
+    return high

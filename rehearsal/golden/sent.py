@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rehearsal.golden import asked
+
 
 @dataclass
 class Sent:
@@ -17,6 +19,13 @@ class Sent:
     times at which its steps were due."""
     whole: bool = False
     """Whether it was served to its end."""
+    finish: str = "length"
+    """Why the answer ends, as the server says it."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return asked.tokens_of(self.prompt)
 
     @property
     def tokens(self) -> int:

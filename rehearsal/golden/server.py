@@ -6,44 +6,32 @@ in the same way.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import contextlib
 import json
+import random
 import time
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
 from experiment.runtimes import Engine
-from rehearsal.golden import counted, wire
+from rehearsal.golden import answers, asked, counted, wire
+from rehearsal.golden.faults import FAULT_HEADER as FAULT_HEADER
+from rehearsal.golden.faults import Fault as Fault
+from rehearsal.golden.faults import Writer
 from rehearsal.golden.schedule import Decoding, Step
+from rehearsal.golden.seats import Seats
 from rehearsal.golden.sent import Sent
 
-FAULT_HEADER = "X-Golden-Fault"
-
-
-class Fault(Enum):
-    """Ways to fail: for one request by a header, or for all by ``Golden.fault``."""
-
-    RESET = "reset"  # the connection is torn down in mid-stream
-    TRUNCATED = "truncated"  # the stream ends early, as if it were whole
-    MALFORMED = "malformed"  # an event that is no JSON, and the stream goes on
-    ERROR_EVENT = "error-event"  # an error inside a stream that began well
-    TOO_MANY = "too-many"  # 429
-    BROKEN = "broken"  # 500
-    STALL = "stall"  # nothing more comes
-    SPLIT = "split"  # three bytes at a time: events and characters cut anywhere
-    PER_REQUEST = "per-request"  # continuous_usage_stats ignored
-    NO_USAGE = "no-usage"  # stream_options ignored altogether
-
+MAX_MODEL_LEN: Final = 40_960
+"""Of Qwen3-32B, in tokens."""
 
 Schedule = Callable[[str, int, int], list[Step]]
+"""Takes the prompt, how often it was asked for before, and the tokens of the answer."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +55,17 @@ def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Sc
     return schedule
 
 
+def _alone(in_flight: float) -> float:
+    return 1.0
+
+
 class Golden:
     """One endpoint, served inside ``async with``.
 
-    It counts as ``engine`` does. ``drafts`` is that of ``counted.page``.
+    Its schedule is that of a sequence alone; with more in flight, a step takes ``slowdown`` times
+    as long. Beyond ``batch`` sequences, requests wait. The share ``corrupt`` of the answers that
+    have a form is not as it should be. It counts as ``engine`` does. ``drafts`` is that of
+    ``counted.page``.
     """
 
     def __init__(
@@ -80,17 +75,23 @@ class Golden:
         *,
         engine: Engine = Engine.V1,
         drafts: int = 0,
+        batch: int | None = None,
+        slowdown: Callable[[float], float] = _alone,
+        max_model_len: int = MAX_MODEL_LEN,
+        corrupt: float = 0.0,
+        seed: int = 0,
     ) -> None:
         self.model = model
         self.fault: Fault | None = None
         self.healthy = True
         self.sent: list[Sent] = []
-        self._schedule = schedule
+        self._schedule, self._slowdown = schedule, slowdown
         self._engine, self._drafts = engine, drafts
+        self._seats = Seats(batch)
+        self._max_model_len = max_model_len
+        self._corrupt, self._seed = corrupt, seed
         self._prompts: Counter[str] = Counter()
-        self._running = 0
         self._runner: web.AppRunner | None = None
-        self._site: web.TCPSite | None = None
 
     @property
     def url(self) -> str:
@@ -111,6 +112,7 @@ class Golden:
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/completions", self._completion),
                 web.get("/v1/models", self._models),
+                web.post("/tokenize", self._tokenize),
                 web.get("/health", self._health),
                 web.get("/metrics", self._metrics),
                 web.get("/record", self._record),
@@ -145,31 +147,31 @@ class Golden:
         refusal = self._refusal(request, body)
         if refusal is not None:
             return refusal
-        prompt = _prompt(body, chat)
+        prompt = asked.prompt(body)
         name = request.headers.get("X-Request-Id") or uuid.uuid4().hex
-        sent = Sent(name, received, prompt)
+        steps, reply = self._scripted(body, prompt)
+        sent = Sent(name, received, prompt, finish=reply.finish)
         self.sent.append(sent)
-        steps = self._steps(body, prompt)
         answer = wire.Answer(
             id=("chatcmpl-" if chat else "cmpl-") + name,
             model=self.model,
             created=int(time.time()),
             chat=chat,
-            prompt_tokens=len(prompt.split()),
+            prompt_tokens=sent.prompt_tokens,
+            tool=reply.tool,
+            finish=reply.finish,
         )
-        self._running += 1
-        try:
-            if body.get("stream"):
-                return await self._stream(request, body, answer, sent, steps)
-            return await self._whole(answer, sent, steps)
-        finally:
-            self._running -= 1
+        if body.get("stream"):
+            return await self._stream(request, body, answer, sent, steps, reply)
+        return await self._whole(answer, sent, steps, reply)
 
-    def _steps(self, body: dict[str, Any], prompt: str) -> list[Step]:
+    def _scripted(self, body: dict[str, Any], prompt: str) -> tuple[list[Step], answers.Reply]:
         number = self._prompts[prompt]
         self._prompts[prompt] += 1
-        tokens = body.get("max_tokens") or body.get("max_completion_tokens") or 16
-        return self._schedule(prompt, number, int(tokens))
+        steps = self._schedule(prompt, number, asked.length(body))
+        chance = random.Random(repr((self._seed, prompt, number)))
+        tokens = sum(step.tokens for step in steps)
+        return steps, answers.reply(body, tokens, corrupt=chance.random() < self._corrupt)
 
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         fault = self._fault_of(request)
@@ -183,17 +185,23 @@ class Golden:
         if body.get("model") != self.model:
             missing = f"The model `{body.get('model')}` does not exist."
             return _json(wire.error(missing, "NotFoundError", 404), 404)
+        prompt, answer = asked.tokens_of(asked.prompt(body)), asked.length(body)
+        if prompt + answer > self._max_model_len:
+            return _json(wire.too_long(self._max_model_len, prompt, answer), 400)
         return None
 
     def _fault_of(self, request: web.Request) -> Fault | None:
-        asked = request.headers.get(FAULT_HEADER)
-        return Fault(asked) if asked else self.fault
+        named = request.headers.get(FAULT_HEADER)
+        return Fault(named) if named else self.fault
 
-    async def _whole(self, answer: wire.Answer, sent: Sent, steps: list[Step]) -> web.Response:
-        await _until(sent.received + steps[-1].at)
-        sent.chunks += [(sent.received + step.at, step.tokens) for step in steps]
+    async def _whole(
+        self, answer: wire.Answer, sent: Sent, steps: list[Step], reply: answers.Reply
+    ) -> web.Response:
+        async with self._seats.taken():
+            async for step, due in self._due(steps):
+                sent.chunks.append((due, step.tokens))
         sent.whole = True
-        return _json(answer.whole(wire.words(0, sent.tokens), sent.tokens), 200)
+        return _json(answer.whole(reply.text, sent.tokens), 200)
 
     async def _stream(
         self,
@@ -202,6 +210,7 @@ class Golden:
         answer: wire.Answer,
         sent: Sent,
         steps: list[Step],
+        reply: answers.Reply,
     ) -> web.StreamResponse:
         fault = self._fault_of(request)
         options = body.get("stream_options") or {}
@@ -209,12 +218,13 @@ class Golden:
         continuous = usage and bool(options.get("continuous_usage_stats"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        out = _Writer(request, response, fault, at=len(steps) // 2)
-        async for event in self._events(
-            answer, sent, steps, continuous and fault is not Fault.PER_REQUEST
-        ):
-            if not await out.write(event):
-                return response
+        out = Writer(request, response, fault, at=len(steps) // 2)
+        async with self._seats.taken():
+            async for event in self._events(
+                answer, sent, steps, reply, continuous and fault is not Fault.PER_REQUEST
+            ):
+                if not await out.write(event):
+                    return response
         if usage:
             await out.write(answer.usage_only(sent.tokens))
         sent.whole = True
@@ -223,19 +233,44 @@ class Golden:
         return response
 
     async def _events(
-        self, answer: wire.Answer, sent: Sent, steps: list[Step], usage: bool
+        self,
+        answer: wire.Answer,
+        sent: Sent,
+        steps: list[Step],
+        reply: answers.Reply,
+        usage: bool,
     ) -> AsyncIterator[bytes]:
-        total = 0
-        for index, step in enumerate(steps):
-            text = wire.words(total, step.tokens)
-            total += step.tokens
-            event = answer.chunk(text, index == len(steps) - 1, total, usage)
-            # Relative to the arrival: a late step must not delay all that follow.
-            await _until(sent.received + step.at)
-            if index == 0 and answer.chat:
+        async for step, _ in self._due(steps):
+            start, end = sent.tokens, sent.tokens + step.tokens
+            text = "".join(reply.tokens[start:end])
+            first = not sent.chunks
+            if first and answer.chat:
                 yield answer.role(usage)
             sent.chunks.append((time.monotonic(), step.tokens))
-            yield event
+            yield answer.chunk(text, end == len(reply.tokens), end, usage, first=first)
+
+    async def _due(self, steps: list[Step]) -> AsyncIterator[tuple[Step, float]]:
+        """Each step at its time, and that time.
+
+        A step that is late does not delay those that follow: each is due one step time after the
+        one before was due, as long as a step takes with all that are in flight then.
+        """
+        due = time.monotonic()
+        before, pace = 0.0, 1.0
+        for step in steps:
+            due += (step.at - before) * pace
+            await _until(due)
+            yield step, due
+            before, pace = step.at, self._slowdown(self._seats.running)
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        if body.get("model", self.model) != self.model:
+            missing = f"The model `{body['model']}` does not exist."
+            return _json(wire.error(missing, "NotFoundError", 404), 404)
+        count = asked.tokens_of(asked.prompt(body))
+        found = {"count": count, "max_model_len": self._max_model_len}
+        return web.json_response(found | {"tokens": list(range(count)), "token_strs": None})
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response(
@@ -252,51 +287,9 @@ class Golden:
         return web.json_response([asdict(sent) for sent in self.sent])
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        page = counted.page(self._engine, self.model, self.sent, self._running, self._drafts)
+        running, waiting = self._seats.running, self._seats.waiting
+        page = counted.page(self._engine, self.model, self.sent, running, waiting, self._drafts)
         return web.Response(text=page)
-
-
-class _Writer:
-    """Writes a stream's events, and commits ``fault`` before event number ``at``."""
-
-    def __init__(
-        self, request: web.Request, response: web.StreamResponse, fault: Fault | None, at: int
-    ) -> None:
-        self._request = request
-        self._response = response
-        self._fault = fault
-        self._left = at
-
-    async def write(self, event: bytes) -> bool:
-        """Returns False when the stream ends here."""
-        self._left -= 1
-        if self._left == -1 and not await self._go_wrong():
-            return False
-        if self._fault is not Fault.SPLIT:
-            await self._response.write(event)
-            return True
-        for start in range(0, len(event), 3):
-            await self._response.write(event[start : start + 3])
-            await asyncio.sleep(0)
-        return True
-
-    async def _go_wrong(self) -> bool:
-        if self._fault is Fault.MALFORMED:
-            await self._response.write(b'data: {"choices": [{"delta"\n\n')
-        elif self._fault is Fault.ERROR_EVENT:
-            error = wire.error("out of memory", "InternalServerError", 500)
-            await self._response.write(b"data: " + error + b"\n\n" + wire.DONE)
-        elif self._fault is Fault.RESET and self._request.transport is not None:
-            self._request.transport.abort()
-        elif self._fault is Fault.STALL:
-            await asyncio.sleep(3600)
-        return self._fault not in (Fault.RESET, Fault.TRUNCATED, Fault.ERROR_EVENT)
-
-
-def _prompt(body: dict[str, Any], chat: bool) -> str:
-    if not chat:
-        return str(body["prompt"])
-    return "\n".join(str(message.get("content", "")) for message in body["messages"]).strip()
 
 
 def _json(body: bytes, status: int, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -307,53 +300,3 @@ async def _until(deadline: float) -> None:
     delay = deadline - time.monotonic()
     if delay > 0:
         await asyncio.sleep(delay)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Serves one golden endpoint until it is ended.")
-    parser.add_argument(
-        "--engine",
-        type=Engine,
-        choices=tuple(Engine),
-        default=Engine.V1,
-        help="whose counters /metrics shows",
-    )
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--model", default="Qwen/Qwen3-32B")
-    parser.add_argument("--window", type=int, default=1, help="k; 1: plain decoding")
-    parser.add_argument("--speed", type=float, default=1.0, help="how much faster than real")
-    parser.add_argument("--token-seconds", type=float, default=Decoding.token_seconds)
-    parser.add_argument("--draft-cost", type=float, default=Decoding.draft_cost)
-    parser.add_argument("--prefill-seconds", type=float, default=Decoding.prefill_seconds)
-    parser.add_argument(
-        "--acceptance",
-        default="{}",
-        type=json.loads,
-        help='JSON: what a prompt contains -> acceptance, e.g. {"counting": 0.97}',
-    )
-    parser.add_argument("--otherwise", type=float, default=Acceptance.otherwise)
-    return parser.parse_args()
-
-
-async def _serve(arguments: argparse.Namespace) -> None:
-    decoding = Decoding(
-        window=arguments.window,
-        draft_cost=arguments.draft_cost,
-        token_seconds=arguments.token_seconds,
-        prefill_seconds=arguments.prefill_seconds,
-        speed=arguments.speed,
-    )
-    acceptance = Acceptance(arguments.acceptance, arguments.otherwise)
-    schedule = speculative(decoding, acceptance)
-    endpoint = Golden(schedule, arguments.model, engine=arguments.engine)
-    await endpoint.start(arguments.port)
-    print(endpoint.url, flush=True)
-    try:
-        await asyncio.Event().wait()
-    finally:
-        await endpoint.stop()
-
-
-if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(_arguments()))

@@ -10,6 +10,8 @@ DONE = b"data: [DONE]\n\n"
 
 # Some take more than one byte, so that a stream can be cut inside a character.
 _WORDS = (" one", " two", " drei", " vier", " cinq", " été", " 七", " 🙂")
+VOCABULARY = len(_WORDS)
+"""How many words there are, which come in turn."""
 
 
 def words(first: int, count: int) -> str:
@@ -26,17 +28,23 @@ class Answer:
     created: int
     chat: bool
     prompt_tokens: int
+    tool: str | None = None
+    """The tool that it calls; all text is then of the call's arguments."""
+    finish: str = "length"
+    """OpenAI's ``finish_reason``."""
 
     def role(self, usage: bool) -> bytes:
         """The chat stream's opening event: the role, and no content yet."""
         return self._event([self._choice({"role": "assistant", "content": ""})], 0, usage)
 
-    def chunk(self, text: str, last: bool, tokens: int, usage: bool) -> bytes:
+    def chunk(
+        self, text: str, last: bool, tokens: int, usage: bool, *, first: bool = False
+    ) -> bytes:
         """An event with text; ``tokens`` are all tokens of the answer so far."""
-        ending: dict[str, Any] = {"finish_reason": "length" if last else None}
+        ending: dict[str, Any] = {"finish_reason": self.finish if last else None}
         if last or not self.chat:
             ending["stop_reason"] = None
-        delta: dict[str, Any] = {"content": text}
+        delta = {"content": text} if self.tool is None else self._call(text, first)
         choice = self._choice(delta) if self.chat else {"index": 0, "text": text, "logprobs": None}
         return self._event([choice | ending], tokens, usage)
 
@@ -47,13 +55,35 @@ class Answer:
     def whole(self, text: str, tokens: int) -> bytes:
         """The answer to a request that is not streamed."""
         choice: dict[str, Any] = {"index": 0}
-        if self.chat:
+        if not self.chat:
+            choice["text"] = text
+        elif self.tool is None:
             choice["message"] = {"role": "assistant", "content": text}
         else:
-            choice["text"] = text
-        choice |= {"logprobs": None, "finish_reason": "length", "stop_reason": None}
+            function = {"name": self.tool, "arguments": text}
+            call = {"id": self._call_id, "type": "function", "function": function}
+            choice["message"] = {"role": "assistant", "content": None, "tool_calls": [call]}
+        choice |= {"logprobs": None, "finish_reason": self.finish, "stop_reason": None}
         kind = "chat.completion" if self.chat else "text_completion"
         return _dump(self._head(kind) | {"choices": [choice], "usage": self._usage(tokens)})
+
+    def _call(self, arguments: str, first: bool) -> dict[str, Any]:
+        """A delta of the call: its name comes once and first, its arguments piece by piece.
+
+        So does ``vllm/tool_parsers/hermes_tool_parser.py`` it.
+        """
+        name = {
+            "id": self._call_id,
+            "type": "function",
+            "index": 0,
+            "function": {"name": self.tool},
+        }
+        piece = {"index": 0, "function": {"arguments": arguments}}
+        return {"tool_calls": [*([name] if first else ()), *([piece] if arguments else ())]}
+
+    @property
+    def _call_id(self) -> str:
+        return f"chatcmpl-tool-{self.id}"
 
     @staticmethod
     def _choice(delta: dict[str, Any]) -> dict[str, Any]:
@@ -83,6 +113,19 @@ class Answer:
 def error(message: str, kind: str, code: int) -> bytes:
     """The body of a refused request, and the data of an error inside a stream."""
     return _dump({"error": {"message": message, "type": kind, "param": None, "code": code}})
+
+
+def too_long(most: int, prompt: int, answer: int) -> bytes:
+    """The body of the refusal of a request that has more tokens than ``most``.
+
+    The words are those of 0.9.1; later ones say the same otherwise, or cut the answer.
+    """
+    message = (
+        f"This model's maximum context length is {most} tokens. However, you requested "
+        f"{prompt + answer} tokens ({prompt} in the messages, {answer} in the completion). Please "
+        "reduce the length of the messages or completion."
+    )
+    return error(message, "BadRequestError", 400)
 
 
 def _dump(body: dict[str, Any]) -> bytes:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmark import config
-from benchmark.config import Config, Load, Variant
-from benchmark.rounds import Rounds
+from benchmark.config import Config, Variant
 from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal.errors import RehearsalError
+from rehearsal.pod.caps import Caps, differences
 from rehearsal.pod.manifest import Pod
 
 # What the image brings along, and the terminal's type.
@@ -31,8 +31,7 @@ class Place:
     """The folder here for each path that the pod mounts."""
     environment: Mapping[str, str]
     """Variables, among them those that lead to the embedded AWS."""
-    load: Mapping[str, int]
-    """Fields of the load that are capped, each with its cap."""
+    caps: Caps
     stand_in: str
     """What serves in place of the services, for the table and the report."""
 
@@ -43,8 +42,8 @@ class BenchmarkProcess:
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
-    files: Mapping[Path, str]
-    """Text of each file to write before."""
+    files: Mapping[Path, bytes]
+    """Each file to write before."""
     bucket: str
     differences: tuple[str, ...]
     """One line for each difference from the pod."""
@@ -55,10 +54,10 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
     said: list[str] = []
     command = _command(pod, entry_point, said)
     environment = _environment(pod, place, said)
-    if set(pod.files) != {pod.environment.get("BENCHMARK_CONFIG")}:
+    path = pod.environment.get("BENCHMARK_CONFIG", "")
+    if path not in pod.files:
         raise RehearsalError(f"files in the pod: {', '.join(pod.files) or 'none'}")
-    ((path, text),) = pod.files.items()
-    told = Config.model_validate_json(text)
+    told = Config.model_validate_json(pod.files[path])
     if told.bucket is None:
         raise RehearsalError(f"{path}: names no bucket")
     bucket = told.bucket.replace(ACCOUNT_PLACEHOLDER, place.account)
@@ -66,12 +65,15 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
     changes = {
         "bucket": bucket,
         "variants": tuple(_variant(variant, place, said) for variant in told.variants),
-        "load": _load(told.load, place, said),
         "stand_in": place.stand_in,
     }
+    capped = place.caps.applied(told)
+    said += differences(told, capped)
     said.append(f"stand_in: {place.stand_in}")
-    files = {_here(path, place.mounts): config.dump(told.model_copy(update=changes))}
-    return BenchmarkProcess(command, environment, files, bucket, tuple(said))
+    here = config.dump(Config.model_validate(capped.model_dump() | changes))
+    files = {**pod.files, path: here.encode()}
+    written = {_here(path, place.mounts): content for path, content in files.items()}
+    return BenchmarkProcess(command, environment, written, bucket, tuple(said))
 
 
 def _command(pod: Pod, entry_point: Sequence[str], said: list[str]) -> tuple[str, ...]:
@@ -106,17 +108,6 @@ def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:
     url = place.endpoints[variant.name]
     said.append(f"variants.{variant.name}.endpoint: {url} in place of {variant.endpoint}")
     return variant.model_copy(update={"endpoint": url})
-
-
-def _load(load: Load, place: Place, said: list[str]) -> Load:
-    capped = {name: cap for name, cap in place.load.items() if cap < _most(getattr(load, name))}
-    for name, cap in capped.items():
-        said.append(f"load.{name}: {cap} in place of {getattr(load, name)}")
-    return Load.model_validate(load.model_dump() | capped)
-
-
-def _most(value: int | Rounds) -> int:
-    return value.at_most if isinstance(value, Rounds) else value
 
 
 def _here(path: str, mounts: Mapping[str, Path]) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -29,8 +30,8 @@ class Pod:
     """Variables that Kubernetes fills from the pod's own fields, each with that field's path."""
     mounts: tuple[str, ...]
     """All mounted paths."""
-    files: Mapping[str, str]
-    """Text of each file that a mounted ConfigMap brings, by its path in the pod."""
+    files: Mapping[str, bytes]
+    """Each file that a mounted ConfigMap brings, by its path in the pod."""
 
 
 def read_pod(directory: Path, name: str) -> Pod:
@@ -119,15 +120,18 @@ def _files(
     spec: Mapping[str, Any],
     container: Mapping[str, Any],
     objects: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> dict[str, str]:
+) -> dict[str, bytes]:
     config_maps = {
         volume["name"]: volume["configMap"]["name"]
         for volume in spec["volumes"]
         if "configMap" in volume
     }
-    files: dict[str, str] = {}
+    files: dict[str, bytes] = {}
     for mount in container["volumeMounts"]:
         if mount["name"] in config_maps:
-            data = objects["ConfigMap", config_maps[mount["name"]]]["data"]
-            files |= {f"{mount['mountPath']}/{key}": text for key, text in data.items()}
+            config_map = objects["ConfigMap", config_maps[mount["name"]]]
+            text = {key: text.encode() for key, text in config_map.get("data", {}).items()}
+            coded = config_map.get("binaryData", {})
+            binary = {key: base64.b64decode(value) for key, value in coded.items()}
+            files |= {f"{mount['mountPath']}/{key}": c for key, c in (text | binary).items()}
     return files

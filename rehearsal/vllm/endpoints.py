@@ -17,6 +17,7 @@ from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
+from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import read_deployment
 from rehearsal.process.ports import free_port
 from rehearsal.process.processes import Process, reason, running, text
@@ -32,9 +33,8 @@ class VllmEndpoints:
 
     name: Final = "vLLM on the CPU with a pair of tiny models"
     stages: Final = 2
-    # Each server has one core. More sequences at once would measure the core, because verification
-    # is not free there.
-    load: Final[Mapping[str, int]] = {"concurrency": 1}
+    # Each server has one core: with more sequences at once, a turn takes minutes.
+    caps: Final = Caps(concurrency=4, rate_seconds=8, prompts=12)
 
     @contextlib.contextmanager
     def serving(

@@ -55,7 +55,7 @@ def main() -> int:
 def acceptance(speedup: float) -> float:
     """How likely a draft is accepted where the window makes this speed-up."""
     baseline, variant = Decoding(), Decoding(window=WINDOW)
-    wanted = speedup * variant.step_seconds / baseline.step_seconds
+    wanted = speedup * variant.step_seconds() / baseline.step_seconds()
     low, high = 0.0, 1.0
     while high - low > 1e-9:
         middle = (low + high) / 2

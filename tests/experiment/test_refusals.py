@@ -540,7 +540,7 @@ TYPES = [
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocab": 32}}},
         "models.draft.architecture.vocab = 32: unknown key; did you mean vocabulary? allowed: "
         "kind, family, vocabulary, layers, hidden, kv_heads, head_dim, tied_embeddings, "
-        "max_length, checkpoint_gib",
+        "max_length, checkpoint_gib, tool_parser",
     ),
     _edit(
         "unknown-mapping",
@@ -1230,6 +1230,200 @@ RULES = [
     ),
 ]
 
+SET: dict[str, Any] = {"name": "code", "set": "humaneval"}
+TOOLS: dict[str, Any] = {"name": "tools", "set": "bfcl"}
+LADDER: dict[str, Any] = {"benchmark.concurrency": ABSENT, "benchmark.requests": ABSENT}
+
+
+def _load(name: str, points: list[Any], *errors: str, **changes: Any) -> Bad:
+    """A bad list of load points."""
+    return _edit(f"load-{name}", LADDER | {"benchmark.load": points} | changes, *errors)
+
+
+LOADS = [
+    _edit(
+        "no-load",
+        LADDER,
+        "benchmark.concurrency: is required, or load in its place",
+    ),
+    _edit(
+        "no-requests",
+        {"benchmark.requests": ABSENT},
+        "benchmark.requests: is required, because benchmark has no requests",
+    ),
+    _edit(
+        "concurrency-beside-load",
+        {"benchmark.load": [{"concurrency": 2}]},
+        "benchmark.concurrency = 4: must be absent beside load, which has the load points",
+    ),
+    _load("empty", [], "benchmark.load = []: must have at least 1 item"),
+    _load(
+        "no-list",
+        {"concurrency": 4},  # type: ignore[arg-type]
+        "benchmark.load = {'concurrency': 4}: must be a list",
+    ),
+    _load(
+        "unknown-key",
+        [{"concurency": 4}],
+        "benchmark.load[0].concurency = 4: unknown key; did you mean concurrency? allowed: "
+        "concurrency, requests, rate, seconds",
+    ),
+    _load(
+        "of-nothing",
+        [{"requests": 4}],
+        "benchmark.load[0].concurrency: is required, or rate in its place",
+    ),
+    _load(
+        "both",
+        [{"concurrency": 4, "rate": 0.5, "seconds": 60, "requests": 8}],
+        "benchmark.load[0].concurrency = 4: must be absent beside rate",
+        "benchmark.load[0].requests = 8: must be absent beside rate",
+    ),
+    _load(
+        "seconds-of-a-concurrency",
+        [{"concurrency": 4, "requests": 4, "seconds": 60}],
+        "benchmark.load[0].seconds = 60.0: must be absent beside concurrency",
+    ),
+    _load(
+        "rate-of-0",
+        [{"rate": 0, "seconds": 60}],
+        "benchmark.load[0].rate = 0: must be more than 0",
+    ),
+    _load(
+        "rate-in-quotes",
+        [{"rate": "0.5", "seconds": 60}],
+        "benchmark.load[0].rate = '0.5': must be a number, without quotes",
+    ),
+    _load(
+        "rate-too-high",
+        [{"rate": 5000, "seconds": 60}],
+        "benchmark.load[0].rate = 5000: must be at most 1000",
+    ),
+    _load("no-seconds", [{"rate": 1}], "benchmark.load[0].seconds: is required with rate"),
+    _load(
+        "too-short",
+        [{"rate": 0.1, "seconds": 5}],
+        "benchmark.load[0].seconds = 5.0: must be at least 10: at this rate requests are so far "
+        "apart",
+    ),
+    _load(
+        "too-long",
+        [{"rate": 1, "seconds": 700}],
+        "benchmark.load[0].seconds = 700.0: must be at most 600, half of "
+        "benchmark.timeout_seconds: the last answers need the rest",
+    ),
+    _load(
+        "without-requests",
+        [{"concurrency": 2, "requests": 4}, {"concurrency": 4}, {"concurrency": 8}],
+        "benchmark.requests: is required, because benchmark.load[1] has no requests",
+    ),
+    _load(
+        "twice",
+        [
+            {"concurrency": 2, "requests": 4},
+            {"rate": 0.5, "seconds": 60},
+            {"concurrency": 2, "requests": 8},
+            {"rate": 0.5, "seconds": 30},
+        ],
+        "benchmark.load[2].concurrency = 2: is duplicated; list each load point once",
+        "benchmark.load[3].rate = 0.5: is duplicated; list each load point once",
+    ),
+    _load(
+        "all-beyond-the-batch",
+        [{"concurrency": 16, "requests": 16}, {"concurrency": 8, "requests": 8}],
+        "benchmark.load[1].concurrency = 8: must be at most 4, serving.batch: more would measure "
+        "the queue",
+    ),
+    _load(
+        "too-many-cells",
+        [{"concurrency": number, "requests": 1} for number in range(1, 9)],
+        "benchmark.test_cases = 10: 2 variants x 10 test cases x 8 load points are 160 cells; must "
+        "be at most 150, or the dashboards outgrow a CloudFormation template",
+    ),
+]
+
+PROMPTS = [
+    _edit(
+        "set-unknown",
+        {CASE: SET | {"set": "gsm8k"}},
+        "benchmark.test_cases[3].set = 'gsm8k': must be one of humaneval, mt-bench, bfcl",
+    ),
+    _edit(
+        "set-beside-line",
+        {f"{CASE}.set": "mt-bench"},
+        "benchmark.test_cases[3].set = 'mt-bench': must be absent beside line: a test case has one "
+        "of line, set and file",
+    ),
+    _edit(
+        "structure-of-a-set",
+        {CASE: SET | {"structure": "structured", "headline": True}},
+        "benchmark.test_cases[3].structure = 'structured': is allowed only with line",
+        "benchmark.test_cases[3].headline = true: is allowed only with line",
+    ),
+    _edit(
+        "line-without-structure",
+        {f"{CASE}.structure": ABSENT},
+        "benchmark.test_cases[3].structure: is required with line",
+    ),
+    _edit(
+        "classes-of-a-line",
+        {f"{CASE}.classes": ["coding"], f"{CASE}.limit": 3},
+        "benchmark.test_cases[3].classes = ['coding']: is allowed only with set or file",
+        "benchmark.test_cases[3].limit = 3: is allowed only with set or file",
+    ),
+    _edit(
+        "classes-unknown",
+        {CASE: TOOLS | {"classes": ["parallel", "java", "parallel"]}},
+        "benchmark.test_cases[3].classes[1] = 'java': is no class of bfcl; must be one of "
+        "simple_python, multiple, parallel, parallel_multiple",
+        "benchmark.test_cases[3].classes[2] = 'parallel': is duplicated; list each class once",
+    ),
+    _edit(
+        "limit-of-0",
+        {CASE: SET | {"limit": 0}},
+        "benchmark.test_cases[3].limit = 0: must be at least 1",
+    ),
+    _edit(
+        "file-elsewhere",
+        {CASE: {"name": "own", "file": "../prompts.jsonl"}},
+        "benchmark.test_cases[3].file = '../prompts.jsonl': must be the name of a .jsonl or .txt "
+        "file in the experiment's folder, of A-Z, a-z, 0-9 and . _ -",
+    ),
+    _edit(
+        "file-missing",
+        {CASE: {"name": "own", "file": "no-such.jsonl"}},
+        "benchmark.test_cases[3].file = 'no-such.jsonl': no file no-such.jsonl",
+    ),
+    _edit(
+        "tools-without-a-parser",
+        EAGLE | {CASE: TOOLS},
+        "benchmark.test_cases[3].set = 'bfcl': has tools, and no parser of "
+        "meta-llama/Llama-3.3-70B-Instruct's tool calls is known; give one in "
+        "models.target.architecture.tool_parser",
+    ),
+    _edit(
+        "objectives-of-nothing",
+        {"benchmark.objectives": {}},
+        "benchmark.objectives: must have ttft_p90_ms or tpot_p90_ms or e2e_p90_ms",
+    ),
+    _edit(
+        "objectives-that-contradict-each-other",
+        {"benchmark.objectives": {"ttft_p90_ms": 1000, "e2e_p90_ms": 900}},
+        "benchmark.objectives.e2e_p90_ms = 900.0: must be more than ttft_p90_ms, 1000: no answer "
+        "ends before it begins",
+    ),
+    _edit(
+        "objective-of-0",
+        {"benchmark.objectives": {"tpot_p90_ms": 0}},
+        "benchmark.objectives.tpot_p90_ms = 0: must be more than 0",
+    ),
+    _edit(
+        "chat-template-text",
+        {"benchmark.chat_template_kwargs": "enable_thinking"},
+        "benchmark.chat_template_kwargs = 'enable_thinking': must be a mapping",
+    ),
+]
+
 SEVERAL = [
     _edit(
         "types-here-and-there",
@@ -1311,7 +1505,7 @@ SEVERAL = [
     ),
 ]
 
-BAD = [*SYNTAX, *PLACES, *TYPES, *RULES, *SEVERAL]
+BAD = [*SYNTAX, *PLACES, *TYPES, *RULES, *LOADS, *PROMPTS, *SEVERAL]
 each_bad_file = pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
 
 # Words of pydantic, of the YAML parser and of Python that mean nothing to the author of a file.

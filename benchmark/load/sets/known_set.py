@@ -37,7 +37,7 @@ class KnownSet:
     read: Callable[[Callable[[str], Path]], Iterable[Prompt]]
     """Its prompts, from a function that gives the place of a file of the package."""
     has_tools: bool = False
-    """Whether its answers are calls of tools."""
+    """Whether its answers are calls of tools, which a server must be told to expect."""
 
     def load(self) -> tuple[tuple[Prompt, ...], str]:
         """All its prompts and its title with the package's version. Raises ConfigError."""

@@ -19,12 +19,8 @@ from experiment import Experiment
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine
 from experiment.variants import variants
-from rehearsal.golden.endpoints import (
-    ACCEPTANCE,
-    acceptance,
-    golden_endpoints,
-    scheduled_time,
-)
+from rehearsal.golden.acceptances import OF_STRUCTURE, by_text
+from rehearsal.golden.endpoints import golden_endpoints, scheduled_time
 from rehearsal.golden.server import Acceptance
 from tests.experiment.files import EAGLE, edited
 
@@ -50,15 +46,19 @@ def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
 
 
 def test_each_prompt_is_known_for_its_structure(article: Experiment, tmp_path: Path) -> None:
-    known = Acceptance(acceptance(article), ACCEPTANCE[Structure.OPEN_ENDED])
+    known = Acceptance(by_text(article), OF_STRUCTURE[Structure.OPEN_ENDED])
     for case in article.benchmark.test_cases:
         found = known.of(prompt(article, case.line, tmp_path))
-        assert found == ACCEPTANCE[case.structure], case.name
+        assert case.structure is not None
+        assert found == OF_STRUCTURE[case.structure], case.name
 
 
 def test_the_article_s_shape(article: Experiment) -> None:
     base, sd = variants(article)
-    speed_up = {s: scheduled_time(base, s) / scheduled_time(sd, s) for s in Structure}
+    at = article.benchmark.points[0].concurrency
+    assert at == 4
+    speed_up = {s: scheduled_time(base, s, at) / scheduled_time(sd, s, at) for s in Structure}
+    assert scheduled_time(base, Structure.STRUCTURED, at) == pytest.approx(0.045)
     assert speed_up[Structure.STRUCTURED] == pytest.approx(3, abs=0.15)
     assert speed_up[Structure.OPEN_ENDED] == pytest.approx(1, abs=0.05)
 

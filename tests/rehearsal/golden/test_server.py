@@ -62,10 +62,10 @@ def test_a_step_yields_what_the_theory_expects() -> None:
 
 def test_the_article_s_shape() -> None:
     baseline, fused = Decoding(window=1), Decoding(window=7)
-    assert baseline.step_seconds == pytest.approx(0.045)
+    assert baseline.step_seconds() == pytest.approx(0.045)
 
     def speedup(acceptance: float) -> float:
-        return 0.045 / (fused.step_seconds / fused.tokens_per_step(acceptance))
+        return 0.045 / (fused.step_seconds() / fused.tokens_per_step(acceptance))
 
     assert speedup(0.97) == pytest.approx(3, abs=0.1)
     assert speedup(Acceptance().otherwise) == pytest.approx(1, abs=0.05)
@@ -78,7 +78,7 @@ def test_a_schedule_has_absolute_deadlines_and_depends_on_its_seed_alone() -> No
     assert steps != list(decoding.steps(100, 0.7, seed="y"))
     assert steps[0].tokens == 1
     assert steps[0].at == pytest.approx(0.02)
-    assert steps[-1].at == pytest.approx(0.02 + (len(steps) - 1) * decoding.step_seconds)
+    assert steps[-1].at == pytest.approx(0.02 + (len(steps) - 1) * decoding.step_seconds())
 
 
 def test_the_n_th_request_of_a_prompt_gets_the_same_answer_again() -> None:
@@ -170,3 +170,117 @@ def test_refusals() -> None:
     assert ask(golden, "completions", {}, Fault.BROKEN)[0] == 500
     assert ask(golden, "completions", {"model": "another"})[0] == 404
     assert golden.sent == []
+
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+def test_a_streamed_call_is_vllm_s() -> None:
+    asked = {"stream": True, "tools": [TOOL]} | USAGE
+    _, stream = ask(in_steps(1, 4, 9), "chat/completions", asked)
+    role, first, *rest, usage_only = events(stream)
+    assert role["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    named, piece = first["choices"][0]["delta"]["tool_calls"]
+    assert list(named) == ["id", "type", "index", "function"]
+    assert named["function"] == {"name": "weather"}
+    assert piece.keys() == {"index", "function"}
+    pieces = [event["choices"][0]["delta"]["tool_calls"] for event in rest]
+    arguments = "".join(call["function"]["arguments"] for (call,) in [[piece], *pieces])
+    assert json.loads(arguments)["city"]
+    assert [event["choices"][0]["finish_reason"] for event in [first, *rest]] == [
+        *[None, None],
+        "tool_calls",
+    ]
+    assert usage_only["usage"]["completion_tokens"] == 14
+
+
+def test_a_call_that_is_not_streamed() -> None:
+    _, body = ask(in_steps(1, 40), "chat/completions", {"tools": [TOOL]})
+    (choice,) = json.loads(body)["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] is None
+    (call,) = choice["message"]["tool_calls"]
+    assert (call["type"], call["function"]["name"]) == ("function", "weather")
+    assert json.loads(call["function"]["arguments"])
+
+
+def test_so_many_calls_are_corrupt() -> None:
+    async def scenario(corrupt: float) -> int:
+        schedule = speculative(Decoding(speed=1e6), Acceptance())
+        broken = 0
+        async with Golden(schedule, corrupt=corrupt) as golden:
+            for index in range(200):
+                body = {"tools": [TOOL], "messages": [{"role": "user", "content": str(index)}]}
+                (choice,) = json.loads((await post(golden, "chat/completions", body))[1])["choices"]
+                function = choice["message"]["tool_calls"][0]["function"]
+                whole = function["arguments"].rstrip().endswith("}")
+                broken += not (whole and function["name"] == "weather")
+        return broken
+
+    assert 8 <= asyncio.run(scenario(0.1)) <= 35  # 1 in 20,000 outside
+    assert asyncio.run(scenario(0)) == 0
+
+
+def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> None:
+    async def scenario() -> None:
+        golden = Golden(lambda *_: [Step(0, 1)], max_model_len=100)
+        async with golden, aiohttp.ClientSession() as session:
+            root = golden.url.removesuffix("/v1")
+            messages = [{"role": "user", "content": "x" * 240}]
+            body = {"model": golden.model, "messages": messages}
+            async with session.post(f"{root}/tokenize", json=body) as response:
+                counted = await response.json()
+            assert (counted["count"], counted["max_model_len"]) == (60, 100)
+            assert len(counted["tokens"]) == 60
+            assert (await post(golden, "chat/completions", body | {"max_tokens": 40}))[0] == 200
+            assert golden.sent[0].prompt_tokens == 60
+            status, said = await post(golden, "chat/completions", body | {"max_tokens": 41})
+            assert status == 400
+            assert (
+                "maximum context length is 100 tokens. However, you requested 101 tokens "
+                "(60 in the messages, 41 in the completion)" in json.loads(said)["error"]["message"]
+            )
+            async with session.post(f"{root}/tokenize", json=body | {"model": "x"}) as response:
+                assert response.status == 404
+
+    asyncio.run(scenario())
+
+
+def test_requests_beyond_the_batch_wait_their_turn() -> None:
+    async def scenario() -> None:
+        steps = [Step(0.2, 1)]
+        async with Golden(lambda *_: steps, batch=2) as golden, aiohttp.ClientSession() as session:
+            asked = [
+                asyncio.create_task(post(golden, "chat/completions", {"stream": True}))
+                for _ in range(3)
+            ]
+            await asyncio.sleep(0.1)
+            async with session.get(f"{golden.url.removesuffix('/v1')}/metrics") as response:
+                page = await response.text()
+            assert 'num_requests_running{engine="0",model_name="Qwen/Qwen3-32B"} 2.0' in page
+            assert 'num_requests_waiting{engine="0",model_name="Qwen/Qwen3-32B"} 1.0' in page
+            await asyncio.gather(*asked)
+            *first, last = sorted(sent.ttft for sent in golden.sent)
+            assert max(first) < 0.35
+            assert last > 0.38
+
+    asyncio.run(scenario())
+
+
+def test_a_step_takes_as_long_as_all_that_are_in_flight_make_it() -> None:
+    async def scenario(streams: int) -> list[float]:
+        steps = [Step(0.05 * (index + 1), 1) for index in range(5)]
+        async with Golden(lambda *_: steps, slowdown=lambda count: 1 + count) as golden:
+            await asyncio.gather(
+                *(post(golden, "chat/completions", {"stream": True}) for _ in range(streams))
+            )
+            return [sent.time_per_output_token for sent in golden.sent]
+
+    assert asyncio.run(scenario(1)) == pytest.approx([0.1], rel=0.1)
+    assert asyncio.run(scenario(3)) == pytest.approx([0.2] * 3, rel=0.1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import sys
 from dataclasses import replace
@@ -37,7 +39,7 @@ def place(tmp_path: Path) -> Place:
         endpoints=ENDPOINTS,
         mounts=mounts,
         environment=environment,
-        load=GoldenEndpoints.load,
+        caps=GoldenEndpoints.caps,
         stand_in=GoldenEndpoints.name,
     )
 
@@ -116,7 +118,7 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(pod: Pod, pl
     assert after.endpoints == ENDPOINTS
     assert after.bucket == benchmark.bucket
     assert after.stand_in == GoldenEndpoints.name
-    capped = before.load.model_dump() | dict(GoldenEndpoints.load)
+    capped = before.load.model_dump() | {"rounds": 4, "mean_output_tokens": 120}
     assert after.load == Load.model_validate(capped)
     variants = tuple(
         changed.model_copy(update={"endpoint": variant.endpoint})
@@ -133,7 +135,7 @@ def test_a_variant_without_an_endpoint_is_one_line(pod: Pod, place: Place) -> No
 
 
 def test_the_account_is_filled_in(pod: Pod, place: Place) -> None:
-    text = pod.files[CONFIG].replace("111122223333", "${AWS_ACCOUNT_ID}")
+    text = pod.files[CONFIG].replace(b"111122223333", b"${AWS_ACCOUNT_ID}")
     assert (
         adapted(replace(pod, files={CONFIG: text}), place).bucket
         == "article-models-123456789012-us-east-2"
@@ -148,7 +150,7 @@ def test_every_difference_is_said(pod: Pod, place: Place) -> None:
         "AWS: http://localhost:3 in place of AWS",
         "variants.SD.endpoint: http://127.0.0.1:2/v1 in place of http://qwen-sd-vllm.",
         "load.mean_output_tokens: 120 in place of 600",
-        "load.rounds: 4 in place of 6 rounds",
+        "load.rounds: 4 rounds in place of 6 rounds",
     ):
         assert expected in said
 
@@ -156,7 +158,23 @@ def test_every_difference_is_said(pod: Pod, place: Place) -> None:
 def test_a_load_that_is_smaller_already_stays(pod: Pod, place: Place) -> None:
     config = json.loads(pod.files[CONFIG])
     config["load"]["rounds"] = 1
-    benchmark = adapted(replace(pod, files={CONFIG: json.dumps(config)}), place)
+    benchmark = adapted(replace(pod, files={CONFIG: json.dumps(config).encode()}), place)
     (text,) = benchmark.files.values()
     assert json.loads(text)["load"]["rounds"] == 1
     assert not any(difference.startswith("load.rounds") for difference in benchmark.differences)
+
+
+def test_files_of_both_kinds_lie_beside_the_configuration(tmp_path: Path, place: Place) -> None:
+    compressed = gzip.compress(b"{}")
+    data = {"data": {"a.json": "{}"}, "binaryData": {"b.gz": base64.b64encode(compressed).decode()}}
+    pod = a_pod(volumeMounts=[{"name": "config", "mountPath": "/etc/benchmark"}])
+    pod["spec"]["volumes"] = [{"name": "config", "configMap": {"name": "m"}}]
+    brought = {"kind": "ConfigMap", "metadata": {"name": "m"}} | data
+    files = read_pod(write(tmp_path, pod, brought), "p").files
+    assert files == {"/etc/benchmark/a.json": b"{}", "/etc/benchmark/b.gz": compressed}
+
+
+def test_a_file_of_prompts_is_written_as_it_is(pod: Pod, place: Place) -> None:
+    more = {"/etc/benchmark/own.jsonl.gz": b"\x1f\x8b"}
+    files = adapted(replace(pod, files={**pod.files, **more}), place).files
+    assert files[place.mounts["/etc/benchmark"] / "own.jsonl.gz"] == b"\x1f\x8b"

@@ -1,0 +1,35 @@
+"""The ``answers.jsonl`` of a run: how it is read, and which of its lines count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from benchmark import journal
+from benchmark.answer import CheckedAnswer
+
+_CHECKED: Final = TypeAdapter(CheckedAnswer)
+
+
+def read_checked(path: Path) -> list[CheckedAnswer]:
+    """All lines of the file; none if there is none. Raises OSError and JournalError."""
+    return list(journal.read(path, _CHECKED))
+
+
+def last_attempts(answers: Iterable[CheckedAnswer]) -> list[CheckedAnswer]:
+    """The answers of the last attempt at each turn, as ``ledger.last_attempts`` has the requests.
+
+    An attempt in which nothing was answered has no line here, so that the one before it counts.
+    """
+    answers = list(answers)
+    last: dict[tuple[int, str, str], int] = {}
+    for answer in answers:
+        last[_turn(answer)] = max(answer.attempt, last.get(_turn(answer), 0))
+    return [answer for answer in answers if answer.attempt == last[_turn(answer)]]
+
+
+def _turn(answer: CheckedAnswer) -> tuple[int, str, str]:
+    return answer.round, answer.case, answer.load

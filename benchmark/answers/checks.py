@@ -1,0 +1,179 @@
+"""Whether an answer has the form that its prompt asks for. Nothing that it says is ever run."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+from jsonschema import Draft202012Validator
+from referencing import Registry
+
+from benchmark.answer import Answer, ToolCall
+from benchmark.prompt import Form, Prompt
+
+CUT_OFF: Final = "cut off"
+"""The problem of an answer that ended at its longest, and so could not be checked."""
+
+_LONGEST_PROGRAM: Final = 200_000
+"""Characters. A deeper tree than so many can make was never seen to exhaust the C stack."""
+_LONGEST_PROBLEM: Final = 200
+_FENCE: Final = "```"
+_PYTHON: Final = ("python", "python3", "py")
+
+
+class _Problem(Exception):
+    """Why an answer is not valid."""
+
+
+class _CannotTell(Exception):
+    """Why an answer cannot be checked."""
+
+
+def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
+    """Whether ``answer`` has the form of ``prompt``, and why not.
+
+    None, with the reason, where it cannot be checked; None alone where the prompt has no form.
+    """
+    if prompt.form is None:
+        return None, ""
+    if answer.finish == "length":
+        return None, CUT_OFF
+    try:
+        if prompt.form is Form.TOOL_CALL:
+            _check_calls(prompt, answer.tool_calls)
+        elif prompt.form is Form.JSON:
+            _check_json(without_thoughts(answer.content))
+        else:
+            _check_program(without_thoughts(answer.content))
+    except _Problem as problem:
+        return False, _line(problem)
+    except _CannotTell as reason:
+        return None, _line(reason)
+    return True, ""
+
+
+def without_thoughts(content: str) -> str:
+    """What follows the thoughts; nothing where they do not end.
+
+    Some templates open them in the prompt, so that the answer has only their end.
+    """
+    before, end, after = content.partition("</think>")
+    if end:
+        return after
+    return "" if before.lstrip().startswith("<think>") else before
+
+
+def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
+    if not calls:
+        raise _Problem("calls no tool")
+    given = {function["name"]: function for function in _functions(prompt)}
+    for call in calls:
+        if call.name not in given:
+            raise _Problem(f"calls {call.name!r}, which it was not given")
+        try:
+            arguments = orjson.loads(call.arguments)
+        except orjson.JSONDecodeError as error:
+            raise _Problem(f"{call.name}: its arguments are no JSON: {error}") from None
+        if not isinstance(arguments, dict):
+            raise _Problem(f"{call.name}: its arguments are no JSON object")
+        if broken := _broken(given[call.name].get("parameters", {}), arguments):
+            raise _Problem(f"{call.name}: {broken}")
+
+
+def _functions(prompt: Prompt) -> Iterator[Mapping[str, Any]]:
+    for tool in prompt.tools:
+        function = tool.get("function")
+        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+            yield function
+
+
+def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
+    """What ``arguments`` break in ``schema``; empty where nothing, or where it cannot be read."""
+    try:
+        Draft202012Validator.check_schema(schema)
+        # An empty registry: a reference elsewhere is not followed, which would be a download.
+        validator = Draft202012Validator(schema, registry=Registry())
+        error = next(validator.iter_errors(arguments), None)
+    except Exception:  # whatever a schema does to the library is no fault of the answer
+        return ""
+    return f"{error.json_path.removeprefix('$.')}: {error.message}" if error else ""
+
+
+def _check_json(text: str) -> None:
+    try:
+        orjson.loads(text)
+        return
+    except orjson.JSONDecodeError as error:
+        blocks = list(_blocks(text))
+        if not blocks:
+            raise _Problem(f"is no JSON: {error}") from None
+    if len(blocks) > 1:
+        raise _Problem(f"has {len(blocks)} fenced blocks")
+    try:
+        orjson.loads(blocks[0].text)
+    except orjson.JSONDecodeError as error:
+        raise _Problem(f"its fenced block is no JSON: {error}") from None
+
+
+def _check_program(text: str) -> None:
+    """The first fenced block in Python, or the first, or the whole text."""
+    blocks = list(_blocks(text))
+    in_python = [block for block in blocks if block.language in _PYTHON]
+    program = (in_python or blocks or [_Block("", text)])[0].text
+    if not program.strip():
+        raise _Problem("is empty")
+    if len(program) > _LONGEST_PROGRAM:
+        raise _CannotTell("is too long to be parsed")
+    try:
+        _parse(program)
+    except (SyntaxError, ValueError) as error:
+        raise _Problem(f"is no Python: {error}") from None
+    except (RecursionError, MemoryError):
+        raise _CannotTell("is nested too deeply to be parsed") from None
+
+
+def _parse(program: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd escapes and comparisons: they are valid
+        try:
+            ast.parse(program)
+        except IndentationError:
+            # A completion may be the body alone, indented as in the function.
+            ast.parse(textwrap.dedent(program))
+
+
+class _Block(NamedTuple):
+    language: str
+    text: str
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """The fenced blocks of a text in Markdown. The last one may lack its end."""
+    language, lines = "", list[str]()
+    inside = False
+    for line in text.split("\n"):
+        fence = line.strip().startswith(_FENCE)
+        if fence and inside:
+            yield _Block(language, "\n".join(lines))
+            inside = False
+        elif fence:
+            language, lines, inside = _language(line), [], True
+        elif inside:
+            lines.append(line)
+    if inside:
+        yield _Block(language, "\n".join(lines))
+
+
+def _language(opening: str) -> str:
+    label = opening.strip().lstrip("`").split()
+    return label[0].lower() if label else ""
+
+
+def _line(problem: Exception) -> str:
+    """In one line of printable characters, whatever the answer has in it."""
+    text = " ".join(str(problem).split()).encode("ascii", "backslashreplace").decode()
+    return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}..."

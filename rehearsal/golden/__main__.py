@@ -1,0 +1,89 @@
+"""``python -m rehearsal.golden``: serves one golden endpoint until it is ended."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+
+from experiment.runtimes import Engine
+from rehearsal.golden import cost
+from rehearsal.golden.schedule import Decoding
+from rehearsal.golden.server import MAX_MODEL_LEN, Acceptance, Golden, speculative
+
+
+def _cost(text: str) -> cost.Cost:
+    try:
+        return cost.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="rehearsal.golden", description=__doc__)
+    parser.add_argument(
+        "--engine",
+        type=Engine,
+        choices=tuple(Engine),
+        default=Engine.V1,
+        help="whose counters /metrics shows",
+    )
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--model", default="Qwen/Qwen3-32B")
+    parser.add_argument("--window", type=int, default=1, help="k; 1: plain decoding")
+    parser.add_argument("--batch", type=int, help="sequences decoded together; by default all")
+    parser.add_argument("--max-model-len", type=int, default=MAX_MODEL_LEN)
+    parser.add_argument("--speed", type=float, default=1.0, help="how much faster than real")
+    parser.add_argument(
+        "--cost",
+        type=_cost,
+        default=cost.Constant(),
+        help="how a pass grows with the batch, such as linear:0.02",
+    )
+    parser.add_argument("--token-seconds", type=float, default=Decoding.token_seconds)
+    parser.add_argument("--draft-cost", type=float, default=Decoding.draft_cost)
+    parser.add_argument("--prefill-seconds", type=float, default=Decoding.prefill_seconds)
+    parser.add_argument(
+        "--acceptance",
+        type=Path,
+        help='JSON file: what a prompt contains -> acceptance, such as {"counting": 0.97}',
+    )
+    parser.add_argument("--otherwise", type=float, default=Acceptance.otherwise)
+    parser.add_argument(
+        "--corrupt", type=float, default=0.0, help="share of calls, JSON and code that are broken"
+    )
+    return parser.parse_args()
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    decoding = Decoding(
+        window=arguments.window,
+        draft_cost=arguments.draft_cost,
+        token_seconds=arguments.token_seconds,
+        prefill_seconds=arguments.prefill_seconds,
+        speed=arguments.speed,
+        cost=arguments.cost,
+    )
+    by_text = json.loads(arguments.acceptance.read_bytes()) if arguments.acceptance else {}
+    endpoint = Golden(
+        speculative(decoding, Acceptance(by_text, arguments.otherwise)),
+        arguments.model,
+        engine=arguments.engine,
+        batch=arguments.batch,
+        slowdown=decoding.slowdown,
+        max_model_len=arguments.max_model_len,
+        corrupt=arguments.corrupt,
+    )
+    await endpoint.start(arguments.port)
+    print(endpoint.url, flush=True)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await endpoint.stop()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(_arguments()))

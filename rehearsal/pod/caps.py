@@ -1,0 +1,82 @@
+"""What a rehearsal asks less of than the pod does, and every difference that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmark.config import Config, Load, LoadPoint, TestCase
+from benchmark.rounds import Rounds
+
+
+@dataclass(frozen=True)
+class Caps:
+    """The most that endpoints on this machine are asked for; None: whatever the pod asks for."""
+
+    rounds: int | None = None
+    output_tokens: int | None = None
+    concurrency: int | None = None
+    """Load points with more in flight are left out; if all have, one with so many remains."""
+    rate_seconds: float | None = None
+    """How long an open loop lasts in a round."""
+    prompts: int | None = None
+    """Of a prompt set."""
+
+    def applied(self, told: Config) -> Config:
+        """The configuration with nothing above the caps."""
+        cases = tuple(map(self._case, told.test_cases))
+        return told.model_copy(update={"load": self._load(told.load), "test_cases": cases})
+
+    def _load(self, load: Load) -> Load:
+        rounds = load.rounds
+        if self.rounds is not None and rounds.at_most > self.rounds:
+            rounds = Rounds.model_validate(self.rounds)
+        changes = {
+            "rounds": rounds,
+            "mean_output_tokens": _least(load.mean_output_tokens, self.output_tokens),
+            "points": tuple(self._points(load.points)),
+        }
+        return load.model_copy(update=changes)
+
+    def _points(self, points: tuple[LoadPoint, ...]) -> Iterator[LoadPoint]:
+        kept = [p for p in points if p.concurrency is None or p.concurrency == self._at_once(p)]
+        if not kept:
+            kept = [points[0].model_copy(update={"concurrency": self.concurrency})]
+        for point in kept:
+            requests = point.requests
+            if point.rate is not None and self.rate_seconds is not None:
+                requests = min(requests, max(1, round(point.rate * self.rate_seconds)))
+            yield point.model_copy(update={"requests": requests})
+
+    def _at_once(self, point: LoadPoint) -> int | None:
+        return None if point.concurrency is None else _least(point.concurrency, self.concurrency)
+
+    def _case(self, case: TestCase) -> TestCase:
+        if case.prompts is None or self.prompts is None:
+            return case
+        limit = _least(case.prompts.limit or self.prompts, self.prompts)
+        return case.model_copy(update={"prompts": case.prompts.model_copy(update={"limit": limit})})
+
+
+def differences(told: Config, here: Config) -> Iterator[str]:
+    """One line for each thing that ``here`` asks less of than ``told``."""
+    for field in ("rounds", "mean_output_tokens"):
+        before, after = getattr(told.load, field), getattr(here.load, field)
+        if before != after:
+            yield f"load.{field}: {after} in place of {before}"
+    points = {point.name: point for point in here.load.points}
+    for point in told.load.points:
+        same = points.pop(point.name, None)
+        if same is None:
+            yield f"load.points: without {point.name}"
+        elif same != point:
+            yield f"load.points.{point.name}.requests: {same.requests} in place of {point.requests}"
+    yield from (f"load.points: with {name}" for name in points)
+    for before, after in zip(told.test_cases, here.test_cases, strict=True):
+        if before.prompts != after.prompts and before.prompts and after.prompts:
+            most = before.prompts.limit or "all"
+            yield f"test_cases.{before.name}.limit: {after.prompts.limit} in place of {most}"
+
+
+def _least(value: int, cap: int | None) -> int:
+    return value if cap is None else min(value, cap)

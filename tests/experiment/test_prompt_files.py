@@ -1,0 +1,129 @@
+"""The user's own prompts: read with the experiment, refused with it, carried by it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiment import Experiment, ExperimentError, load
+from experiment.notes import notes
+from experiment.rules.prompts import MOST_COMPRESSED
+from tests.experiment.files import edited, edited_data, lines_of
+
+OWN = {"name": "own", "file": "prompts.jsonl"}
+CASE = "benchmark.test_cases.3"
+TOOL = {
+    "type": "function",
+    "function": {"name": "f", "parameters": {"type": "object", "properties": {}}},
+}
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes an experiment with a file of prompts beside it; returns the experiment's path."""
+
+    def write(lines: Iterable[Any], **case: Any) -> Path:
+        text = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+        (tmp_path / "prompts.jsonl").write_text("\n".join(text) + "\n", encoding="utf-8")
+        path = tmp_path / "mine.yaml"
+        path.write_text(edited({CASE: OWN | case}), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_the_experiment_carries_the_file_as_it_is(write: Write, tmp_path: Path) -> None:
+    experiment = load(write([{"prompt": "Hello", "class": "short"}, {"prompt": "Goodbye"}]))
+    content = (tmp_path / "prompts.jsonl").read_bytes()
+    file = experiment.prompt_files["prompts.jsonl"]
+    assert file.content == content
+    assert file.digest == hashlib.sha256(content).hexdigest()
+    assert gzip.decompress(file.compressed) == content
+    assert [prompt.name for prompt in file.prompts] == ["line-1", "line-2"]
+    case = experiment.benchmark.test_cases[3]
+    assert experiment.classes(case) == {"short": 1, "": 1}
+
+
+def test_every_bad_line_is_named_with_its_number(write: Write, tmp_path: Path) -> None:
+    bad = [{"prompt": "fine"}, "no JSON", {"prompt": " "}, {"prompt": "x", "tools": [{}]}]
+    lines = _refused(write(bad)).split("\n")
+    file = tmp_path / "prompts.jsonl"
+    assert {line.partition(": ")[0] for line in lines} == {f"{file}:{n}" for n in (2, 3, 4)}
+
+
+def test_an_empty_file_is_refused(write: Write, tmp_path: Path) -> None:
+    (line,) = _refused(write([])).split("\n")
+    assert line.startswith(f"{tmp_path / 'prompts.jsonl'}: ")
+
+
+def test_a_file_that_two_test_cases_name_is_refused_once(write: Write, tmp_path: Path) -> None:
+    path = write(["no JSON", {"prompt": "fine"}])
+    changes = {CASE: OWN, "benchmark.test_cases.4": OWN | {"name": "again"}}
+    path.write_text(edited(changes), encoding="utf-8")
+    assert _refused(path).count("\n") == 0
+
+
+def test_classes_are_those_of_the_file(write: Write) -> None:
+    path = write([{"prompt": "Hello", "class": "short"}], classes=["long"])
+    places = lines_of(edited_data({CASE: OWN | {"classes": ["long"]}}))
+    line = places["benchmark.test_cases[3].classes[0]"]
+    assert _refused(path) == (
+        f"{path}:{line}: benchmark.test_cases[3].classes[0] = 'long': is no class of "
+        "prompts.jsonl; must be one of short"
+    )
+
+
+def test_a_file_without_classes_says_so(write: Write) -> None:
+    path = write([{"prompt": "Hello"}], classes=["long"])
+    assert _refused(path).endswith("must be absent: it has no classes")
+
+
+def test_a_file_that_no_config_map_holds_is_refused(write: Write) -> None:
+    chance = random.Random(0)
+    refused = _refused(write([{"prompt": chance.randbytes(80_000).hex()}]))
+    assert f"the pod's ConfigMap has room for {MOST_COMPRESSED}: send a sample" in refused
+    assert "\n" not in refused
+
+
+def test_tools_of_a_file_need_a_parser_as_a_set_s_do(write: Write) -> None:
+    experiment = load(write([{"prompt": "Hello", "tools": [TOOL]}]))
+    assert experiment.calls_tools
+    assert not load(write([{"prompt": "Hello"}])).calls_tools
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ({}, ["benchmark.test_cases[3]: 24 of 30 prompts are sent at concurrency 4, 4 in each of "
+              "6 rounds"]),
+        ({"limit": 25}, ["benchmark.test_cases[3]: 24 of 25 prompts are sent at concurrency 4, 4 "
+                         "in each of 6 rounds"]),
+        ({"limit": 24}, []),
+        ({"classes": ["even"]}, []),
+    ],
+)  # fmt: skip
+def test_prompts_that_are_never_sent_are_noted(
+    write: Write, case: dict[str, Any], words: list[str]
+) -> None:
+    lines = [{"prompt": str(n), "class": ("even", "odd")[n % 2]} for n in range(30)]
+    said = notes(load(write(lines, **case)))
+    assert [note for note in said if "prompts" in note] == words
+
+
+def _refused(path: Path) -> str:
+    with pytest.raises(ExperimentError) as caught:
+        load(path)
+    return str(caught.value)
+
+
+def test_an_experiment_without_files_carries_none(article: Experiment) -> None:
+    assert article.prompt_files == {}

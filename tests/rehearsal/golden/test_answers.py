@@ -1,0 +1,96 @@
+"""What is asked for decides what is answered, and the answer holds what it promises."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from rehearsal.golden.answers import Reply, reply
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 5},
+        "unit": {"enum": ["C", "F"]},
+        "days": {"type": "integer", "minimum": 3, "maximum": 4},
+        "limits": {"type": "array", "items": {"type": "number"}, "minItems": 2},
+        "place": {"type": "object", "properties": {"near": {"type": ["boolean", "null"]}}},
+        "either": {"anyOf": [{"const": 7}, {"type": "string"}]},
+    },
+    "required": ["city", "unit", "days", "limits", "place", "either"],
+}
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
+
+
+def asked(text: str, **fields: Any) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]} | fields
+
+
+def calling(text: str = "How is it?", corrupt: bool = False) -> Reply:
+    return reply(asked(text, tools=[TOOL]), 200, corrupt)
+
+
+def test_a_call_names_a_given_tool_and_keeps_its_schema() -> None:
+    called = calling()
+    assert (called.tool, called.finish) == ("weather", "tool_calls")
+    jsonschema.validate(json.loads(called.text), SCHEMA)
+
+
+def test_a_chosen_tool_is_called() -> None:
+    other = {"type": "function", "function": {"name": "other"}}
+    choice = {"type": "function", "function": {"name": "weather"}}
+    for text in "abcdef":
+        chosen = reply(asked(text, tools=[other, TOOL], tool_choice=choice), 20)
+        assert (chosen.tool, chosen.finish) == ("weather", "stop")
+    assert reply(asked("a", tools=[TOOL], tool_choice="none"), 20).tool is None
+
+
+def test_json_where_json_is_asked_for() -> None:
+    for body in (
+        asked("Answer in JSON."),
+        asked("Answer.", response_format={"type": "json_object"}),
+    ):
+        answer = reply(body, 30)
+        assert json.loads(answer.text)["answer"]
+        assert answer.finish == "stop"
+
+
+def test_code_that_compiles_and_has_the_name_that_was_asked_for() -> None:
+    text = reply(asked("Go on:\n\ndef dump_json(value):\n    '''Writes JSON.'''"), 60).text
+    assert text.startswith("```python\n")
+    assert text.endswith("\n```")
+    (function,) = ast.parse(text.strip("`").removeprefix("python")).body
+    assert isinstance(function, ast.FunctionDef)
+    assert function.name == "dump_json"
+
+
+def test_words_go_on_to_the_longest_answer() -> None:
+    answer = reply(asked("Tell me."), 12)
+    assert (answer.finish, answer.tool, len(answer.tokens)) == ("length", None, 12)
+
+
+@pytest.mark.parametrize("text", ["Tell me.", "Some JSON.", "In Python."])
+@pytest.mark.parametrize("tokens", [1, 7, 300])
+def test_equal_prompts_equal_answers_of_that_many_tokens(text: str, tokens: int) -> None:
+    answer = reply(asked(text), tokens)
+    assert answer == reply(asked(text), tokens)
+    assert len(answer.tokens) == tokens
+    assert tokens > 7 or all(answer.tokens)
+
+
+def test_what_is_corrupt_is_found_out_by_whoever_looks() -> None:
+    for index in range(10):
+        called = calling(f"Day {index}?", corrupt=True)
+        if called.tool == "weather":
+            with pytest.raises(json.JSONDecodeError):
+                json.loads(called.text)
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(reply(asked("JSON"), 30, corrupt=True).text)
+    with pytest.raises(SyntaxError):
+        ast.parse(reply(asked("Python"), 30, corrupt=True).text.strip("`").removeprefix("python"))
+    whole = asked("Tell me.")
+    assert reply(whole, 30, corrupt=True) == reply(whole, 30)
