@@ -59,7 +59,7 @@ def _points(difference: float, interval: tuple[float, float]) -> str:
 
 
 def _signed(points: float) -> str:
-    size = f"{abs(points):.0f}"
-    if size == "0":
+    size = f"{abs(points):.1f}"
+    if size == "0.0":
         return size
     return f"\N{MINUS SIGN}{size}" if points < 0 else f"+{size}"
