@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from benchmark.analysis import caveats, claims, keys, stopping, verdict
 from benchmark.analysis.cells import cell
 from benchmark.analysis.claims import Contrast, Family, Question
+from benchmark.analysis.correctness import correctness, sameness
 from benchmark.analysis.crossover import Rung
 from benchmark.analysis.drift import drifts
 from benchmark.analysis.estimate import Estimate
@@ -67,6 +68,8 @@ def summarise(
         summary,
         experiment=config.experiment,
         model=config.model,
+        correctness=correctness(config, answers, scores),
+        sameness=sameness(config, answers),
         sets=tuple(sets),
         notes=(
             *caveats.of_run(config, summary, plan.rounds, strangers),
