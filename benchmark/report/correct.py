@@ -33,8 +33,10 @@ def sentence(found: Correctness | Sameness) -> str:
 
 
 def rows(summary: Summary) -> Iterator[Row]:
-    """Every check, in percent and percentage points with 95 % intervals."""
+    """Every check that could be made, in percent and percentage points with 95 % intervals."""
     for found in summary.correctness:
+        if not found.prompts:
+            continue  # the sentence says so
         yield Row(
             case=found.test_case,
             variant=found.variant,
