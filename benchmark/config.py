@@ -88,7 +88,7 @@ class PromptSource(_Model):
         None, description="A set that benchmark.load.sets knows, such as humaneval."
     )
     file: Text | None = Field(
-        None, description="The user's own, beside the configuration; read by benchmark.prompt."
+        None, description="The user's own, beside the configuration; see benchmark.prompt_file."
     )
     digest: Text | None = Field(None, description="SHA-256 of the file, in hexadecimal digits.")
     classes: tuple[Text, ...] = Field((), description="Only prompts of these classes; empty: all.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -93,17 +93,25 @@ def contrast(
     ``point``: the load of both, where it is known. ``planned``: whether they were to be measured in
     rounds.
     """
-    by_round = units.rounds(own, baseline).values()
     mean = _mean_over(own, baseline, planned=planned)
     return Contrast(
         time_per_output_token=mean(partial(faster, _TIME_PER_TOKEN)),
         end_to_end=mean(partial(faster, metrics.END_TO_END_LATENCY.values)),
         throughput=mean(partial(ratio, _THROUGHPUT)),
-        together=jackknife([sums(unit) for unit in by_round], ratio_of_ratios)
-        if Question.COST in questions(point)
-        else None,
-        rounds=len(by_round),
+        together=_together(own, baseline) if Question.COST in questions(point) else None,
+        rounds=len(units.rounds(own, baseline)),
     )
+
+
+def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | None:
+    by_round = [sums(unit) for unit in units.rounds(own, baseline).values()]
+    estimate = jackknife(by_round, ratio_of_ratios)
+    if estimate is None or not prompts.named(own, baseline):
+        return estimate
+    sent = {key: sums(unit) for key, unit in prompts.sendings(own, baseline).items()}
+    variance = estimate.error**2 + prompts.beyond_rounds(sent, ratio_of_ratios)
+    count = min(estimate.units, len({prompt for prompt, _ in sent}))
+    return replace(estimate, error=math.sqrt(variance), units=count)
 
 
 def _mean_over(

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from benchmark.analysis import units
-from benchmark.analysis.estimate import Estimate
+from benchmark.analysis.estimate import Estimate, jackknife
 from benchmark.analysis.units import Unit
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS
@@ -64,6 +64,27 @@ def mean(ratios: Mapping[Sending, float], *, planned: bool = True) -> Estimate |
     # The difference of two estimates can be below what each of its parts is.
     variance = max(of_rounds, of_prompts + of_rounds - of_both)
     return Estimate(log, math.sqrt(variance), count)
+
+
+def beyond_rounds(
+    sums: Mapping[Sending, tuple[float, ...]],
+    statistic: Callable[[Sequence[tuple[float, ...]]], float],
+) -> float:
+    """What prompts that come in several rounds add to the variance of a ``statistic``'s logarithm.
+
+    Other rounds with the same prompts do not show how other prompts would differ.
+    """
+    of_prompts: dict[str, tuple[float, ...]] = {}
+    for (prompt, _), own in sums.items():
+        so_far = of_prompts.get(prompt, (0.0,) * len(own))
+        of_prompts[prompt] = tuple(map(sum, zip(so_far, own, strict=True)))
+    if len(of_prompts) == len(sums):
+        return 0.0
+    by_prompts = jackknife([*of_prompts.values()], statistic)
+    by_both = jackknife([*sums.values()], statistic)
+    if by_prompts is None or by_both is None:
+        return 0.0
+    return max(0.0, by_prompts.error**2 - by_both.error**2)
 
 
 def by_prompt(logs: Mapping[Sending, float]) -> dict[str, list[float]]:
