@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from benchmark.report import figures, page, terminal, verdicts
+from benchmark.report import figures, page, results, terminal, verdicts
 from benchmark.report.plots import canvas, over_load, over_prompts, pareto
 from benchmark.report.results import Results
 from tests.benchmark import generated_runs as generated
