@@ -28,6 +28,8 @@ SLIGHT: Final = 0.2
 """The part of alpha for calling a difference too little to matter; the rest is for claiming one."""
 
 _TIME_PER_TOKEN: Final = metrics.TIME_PER_OUTPUT_TOKEN.values
+_SIGNS: Final = (1, -1, -1, 1)
+"""Of the ``sums`` in the logarithm of ``ratio_of_ratios``."""
 _THROUGHPUT: Final = metrics.REQUEST_OUTPUT_THROUGHPUT.values
 
 
@@ -109,7 +111,15 @@ def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | N
     if estimate is None or not prompts.named(own, baseline):
         return estimate
     sent = {key: sums(unit) for key, unit in prompts.sendings(own, baseline).items()}
-    variance = estimate.error**2 + prompts.beyond_rounds(sent, ratio_of_ratios)
+    totals = [*map(sum, zip(*by_round, strict=True))]
+    # The first order of the logarithm of ``ratio_of_ratios``.
+    pulls = {
+        key: sum(
+            sign * part / total for sign, part, total in zip(_SIGNS, of_one, totals, strict=True)
+        )
+        for key, of_one in sent.items()
+    }
+    variance = estimate.error**2 + prompts.beyond_rounds(pulls)
     count = min(estimate.units, len({prompt for prompt, _ in sent}))
     return replace(estimate, error=math.sqrt(variance), units=count)
 

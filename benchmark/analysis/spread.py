@@ -105,6 +105,9 @@ def _part_of_prompts(logs: Mapping[str, Sequence[float]]) -> float | None:
 
 def _quantiles(logs: Sequence[float]) -> str:
     middle = median(logs)
+    if _times(math.exp(middle)) == _times(1):
+        faster = sum(log > 0 for log in logs)
+        return f"Of the {len(logs)} prompts, {faster} are faster and {len(logs) - faster} slower."
     ahead = middle >= 0
     how, other = ("faster", "slower") if ahead else ("slower", "faster")
     said = f"Half of the {len(logs)} prompts are over {_times(math.exp(middle))} {how}"

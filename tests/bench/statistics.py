@@ -223,7 +223,7 @@ LADDER: Final[tuple[Column, ...]] = (
     *((figure, functools.partial(_coverage, figure=figure)) for figure in (SPEED, COST)),
     ("lost", lambda tried: f"{tried.lost / len(tried.reports):.1%}"),
     ("any wrong", lambda tried: f"{tried.wrong / len(tried.reports):.1%}"),
-    ("speed found", lambda tried: _share(tried.bounded(CROSSOVERS[0]))),
+    ("found", lambda tried: _share(tried.bounded(CROSSOVERS[0]))),
     ("cost found", lambda tried: _share(tried.bounded(CROSSOVERS[1]))),
 )
 GOOD: Final[tuple[Column, ...]] = (

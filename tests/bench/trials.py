@@ -73,7 +73,7 @@ class Trials:
 
     @property
     def lost(self) -> int:
-        """How many reports have any crossover without the load at which the variant turns."""
+        """How many reports have any crossover that claims a load wrongly."""
         return sum(
             any(one.holds is False for one in report.statements if one.figure in CROSSOVERS)
             for report in self.reports
