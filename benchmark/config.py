@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -87,7 +88,7 @@ class PromptSource(_Model):
         None, description="A set that benchmark.load.sets knows, such as humaneval."
     )
     file: Text | None = Field(
-        None, description="The user's own, beside the configuration; read by benchmark.prompt."
+        None, description="The user's own, beside the configuration; see benchmark.prompt_file."
     )
     digest: Text | None = Field(None, description="SHA-256 of the file, in hexadecimal digits.")
     classes: tuple[Text, ...] = Field((), description="Only prompts of these classes; empty: all.")
@@ -126,6 +127,14 @@ class TestCase(_Model):
         description="Prompts that are sent as they are, in turn over the rounds.",
         exclude_if=lambda prompts: prompts is None,
     )
+
+    @field_validator("prompts", mode="before")
+    @classmethod
+    def _from_earlier(cls, prompts: Any) -> Any:
+        """Earlier configurations have the prompts of a file themselves, or an empty list."""
+        if not isinstance(prompts, (list, tuple)):
+            return prompts
+        return {"file": f"{len(prompts)} of a file"} if prompts else None
 
     @property
     def source(self) -> str:
@@ -197,7 +206,7 @@ class Load(_Model):
     @classmethod
     def _from_earlier(cls, data: Any) -> Any:
         """Configurations from before there were load points have one concurrency."""
-        if not isinstance(data, Mapping) or "concurrency" not in data:
+        if not isinstance(data, Mapping) or "concurrency" not in data or "points" in data:
             return data
         point = {key: data[key] for key in ("concurrency", "requests") if key in data}
         return {key: data[key] for key in data if key not in point} | {"points": [point]}

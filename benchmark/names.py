@@ -37,6 +37,8 @@ LLMPERF: Final = "llmperf"
 PROMPTS: Final = "prompts.json"
 ANSWERS: Final = "answers.jsonl"
 SUMMARY: Final = "summary.json"
+QUALITY: Final = "quality"
+"""What lm-eval found of each variant; in the bucket, the folder of all its runs."""
 
 RESULTS_PREFIX: Final = "results/"
 

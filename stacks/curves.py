@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from benchmark import metrics, names, palette
+from benchmark.config import LoadPoint
 from benchmark.metrics import Metric, Published
 from charts.llmperf import cost
 from experiment.measurement import TestCase
@@ -27,6 +29,7 @@ def measured(
     metric: Metric,
     variant: Variant,
     case: TestCase,
+    point: LoadPoint,
     *,
     label: str | None = None,
     period: Duration | None = None,
@@ -39,15 +42,21 @@ def measured(
         metric,
         variant,
         case,
+        point,
         statistic=STATISTIC,
         period=period or Duration.minutes(MINUTE),
-        label=label or f"{variant.name} {STATISTIC}",
+        label=label or named(variant, point, f"{variant.name} {STATISTIC}"),
         color=None if label else _colour(variant),
     )
 
 
 def speed_up(
-    variant: Variant, case: TestCase, *, label: str | None = None, period: Duration | None = None
+    variant: Variant,
+    case: TestCase,
+    point: LoadPoint,
+    *,
+    label: str | None = None,
+    period: Duration | None = None,
 ) -> cloudwatch.MathExpression:
     """The baseline's median time per output token over the variant's: above 1, it is faster.
 
@@ -56,38 +65,63 @@ def speed_up(
     period = period or Duration.minutes(SPEED_UP_MINUTES)
     (baseline,) = (v for v in services(variant.experiment) if v.name == variant.baseline)
     operands = {
-        _identifier(each, case): measured(metrics.TIME_PER_OUTPUT_TOKEN, each, case, period=period)
+        _identifier(each, case, point): measured(
+            metrics.TIME_PER_OUTPUT_TOKEN, each, case, point, period=period
+        )
         for each in (baseline, variant)
     }
     return cloudwatch.MathExpression(
         expression=" / ".join(operands),
         using_metrics=operands,
-        label=label or f"{variant.name} over {variant.baseline}",
+        label=label or named(variant, point, f"{variant.name} over {variant.baseline}"),
         color=None if label else _colour(variant),
         period=period,
     )
 
 
-def cost_per_million_tokens(variant: Variant, case: TestCase) -> cloudwatch.MathExpression:
+def cost_per_million_tokens(
+    variant: Variant, case: TestCase, point: LoadPoint
+) -> cloudwatch.MathExpression:
     """USD per million output tokens of one variant: the report's formula.
 
     The price of the time that requests were in flight, each a part of the load's concurrency, over
     the tokens that came of it. Both sums are of whole turns, so this holds in any period that cuts
-    no turn in two.
+    no turn in two. ``point`` must be a concurrency.
     """
-    concurrency = variant.experiment.benchmark.points[0].concurrency or 1
-    usd = cost(variant.experiment).usd_per_million_seconds / concurrency
-    operands = {
-        f"{_identifier(variant, case)}_{word}": _published(total, variant, case, statistic="Sum")
-        for word, total in (("time", metrics.REQUEST_TIME), ("tokens", metrics.SERVED_TOKENS))
-    }
+    assert point.concurrency, f"{point}: a service that waits for requests has no cost of a token"
+    usd = cost(variant.experiment).usd_per_million_seconds / point.concurrency
+    operands = _totals(variant, case, point)
     time, tokens = operands
     return cloudwatch.MathExpression(
         expression=f"{usd:.6g} * {time} / {tokens}",
         using_metrics=operands,
-        label=variant.name,
+        label=named(variant, point, variant.name),
         color=_colour(variant),
     )
+
+
+def tokens_per_second_in_flight(
+    variant: Variant, case: TestCase, point: LoadPoint
+) -> cloudwatch.MathExpression:
+    """Output tokens for each second that a request was in flight, over all requests."""
+    operands = _totals(variant, case, point)
+    time, tokens = operands
+    return cloudwatch.MathExpression(
+        expression=f"{tokens} / {time}",
+        using_metrics=operands,
+        label=named(variant, point, variant.name),
+        color=_colour(variant),
+    )
+
+
+def _totals(variant: Variant, case: TestCase, point: LoadPoint) -> dict[str, cloudwatch.IMetric]:
+    """The sums of request time and of tokens, by their names in metric math."""
+    return {
+        f"{_identifier(variant, case, point)}_{word}": _published(
+            total, variant, case, point, statistic="Sum"
+        )
+        for word, total in (("time", metrics.REQUEST_TIME), ("tokens", metrics.SERVED_TOKENS))
+    }
 
 
 def node(
@@ -107,8 +141,11 @@ def node(
     )
 
 
-def _published(what: Published, variant: Variant, case: TestCase, **how: Any) -> cloudwatch.Metric:
-    """What the benchmark published for one variant and test case."""
+def _published(
+    what: Published, variant: Variant, case: TestCase, point: LoadPoint, **how: Any
+) -> cloudwatch.Metric:
+    """What the benchmark published for one variant and test case at one load point."""
+    load = {names.LOAD_DIMENSION: point.name} if _on_a_ladder(variant) else {}
     return cloudwatch.Metric(
         namespace=names.NAMESPACE,
         metric_name=what.name,
@@ -116,9 +153,20 @@ def _published(what: Published, variant: Variant, case: TestCase, **how: Any) ->
             names.EXPERIMENT_DIMENSION: variant.experiment.name,
             names.VARIANT_DIMENSION: variant.name,
             names.TEST_CASE_DIMENSION: case.name,
+            **load,
         },
         **how,
     )
+
+
+def _on_a_ladder(variant: Variant) -> bool:
+    """Whether there are several load points to tell apart."""
+    return len(variant.experiment.benchmark.points) > 1
+
+
+def named(variant: Variant, point: LoadPoint, words: str) -> str:
+    """The label ``words``, with the load point where there are several."""
+    return f"{point.name}, {words}" if _on_a_ladder(variant) else words
 
 
 def _position(variant: Variant) -> int:
@@ -129,9 +177,10 @@ def _colour(variant: Variant) -> str:
     return palette.of(each.name for each in services(variant.experiment))[variant.name].light
 
 
-def _identifier(variant: Variant, case: TestCase) -> str:
+def _identifier(variant: Variant, case: TestCase, point: LoadPoint) -> str:
     """A name for metric math, unique in a graph. It begins with a lower-case letter.
 
     The variant's position keeps variant ``a-b``, case ``c`` apart from variant ``a``, case ``b-c``.
     """
-    return f"v{_position(variant)}_{case.name.replace('-', '_')}"
+    parts = [case.name, *([point.name] if _on_a_ladder(variant) else [])]
+    return f"v{_position(variant)}_" + re.sub(r"\W", "_", "_".join(parts))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from benchmark import metrics
 from benchmark.metrics import Metric
-from charts.llmperf import benchmark_case, cost
+from charts.llmperf import benchmark_case
 from experiment.measurement import TestCase
 from experiment.schema import Experiment
-from experiment.variants import Variant, services
+from experiment.variants import services
 from stacks import curves
+from stacks.introduction import closed, introduction
 
 # A dashboard is 24 units wide.
 _QUARTER: Final = 6
@@ -70,8 +71,8 @@ def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[clou
     The sections continue on further dashboards where one cannot hold them all.
     """
     cases = experiment.benchmark.test_cases
-    # A section has a text, a graph for each metric and for the speed-up, and the cost.
-    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // (len(metrics.METRICS) + 3)
+    widgets = sum(len(row) for row in _section(experiment, cases[0]))
+    most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // widgets
     pages = [
         [row for case in cases[start : start + most] for row in _section(experiment, case)]
         for start in range(0, len(cases), most)
@@ -108,67 +109,41 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
 def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
     """What concerns several test cases."""
     cases = experiment.benchmark.test_cases
-    headlines = [case for case in cases if case.headline]
-    yield [_text(_introduction(experiment), height=6 + len(services(experiment)))]
-    yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
+    yield [_text(introduction(experiment), height=6 + len(services(experiment)))]
+    if headlines := [case for case in cases if case.headline]:
+        yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
     yield [
         _graph(
             "Speed-up of every test case: time per output token, baseline over variant",
             [
-                curves.speed_up(variant, case, label=f"{case.name}, {variant.name}")
+                curves.speed_up(
+                    variant,
+                    case,
+                    point,
+                    label=curves.named(variant, point, f"{case.name}, {variant.name}"),
+                )
                 for case in cases
-                for variant in _compared(experiment)
+                for point in experiment.benchmark.points
+                for variant in services(experiment)
+                if variant.baseline is not None
             ],
             axis="times",
             width=_FULL,
             break_even=1,
+            bars=len(experiment.benchmark.points) > 1,
         )
     ]
-
-
-def _introduction(experiment: Experiment) -> str:
-    price = cost(experiment)
-    listed = "\n".join(f"- {_described(variant)}" for variant in services(experiment))
-    return f"""# {experiment.name}: does speculative decoding pay?
-**{experiment.models.target.id}** at concurrency {experiment.benchmark.concurrency}. Every figure \
-but the cost is the median of single requests.
-
-{listed}
-
-*Time per output token* is what a user waits for each token. *Inter-token latency as published* is \
-llmperf's figure. It divides by stream events, and a speculative server sends several tokens in \
-one event, so it can call the faster server slower.
-
-*Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which each service is \
-charged {price.denominator}. It is the price of the time that requests took, \
-{experiment.benchmark.concurrency} at once, divided by their output tokens, over the time range \
-shown. Over the time range of one run it is the report's figure."""
-
-
-def _described(variant: Variant) -> str:
-    batch = f"at batch {variant.batch}"
-    if variant.baseline is None:
-        return f"**{variant.name}**: plain decoding {batch}"
-    draft = f", draft {variant.draft.id}" if variant.draft else ""
-    return (
-        f"**{variant.name}**: {variant.mode}, window {variant.window}{draft}, {batch}; "
-        f"compared with {variant.baseline}"
-    )
-
-
-def _compared(experiment: Experiment) -> list[Variant]:
-    """The variants that are compared with a baseline."""
-    return [variant for variant in services(experiment) if variant.baseline is not None]
 
 
 def _figure(
     number: int, metric: Metric, experiment: Experiment, headlines: Sequence[TestCase]
 ) -> cloudwatch.GraphWidget:
-    """One of the article's figures: each variant in each headline case."""
+    """One of the article's figures: each variant in each headline case, at the first load point."""
+    first, *others = experiment.benchmark.points
     return _graph(
-        f"Figure {number}. {metric.title}",
+        f"Figure {number}. {metric.title}" + (f", at {first}" if others else ""),
         [
-            curves.measured(metric, variant, case, label=f"{case.structure}, {variant.name}")
+            curves.measured(metric, variant, case, first, label=f"{case.structure}, {variant.name}")
             for case in headlines
             for variant in services(experiment)
         ],
@@ -178,39 +153,75 @@ def _figure(
 
 
 def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch.IWidget]]:
-    """One test case: a graph for each metric of the catalogue and for the speed-up; the cost."""
+    """One test case: each metric of the catalogue, the speed-up, and the cost.
+
+    Over time at a single load point. At several, whose turns take turns, a bar for each.
+    """
+    points = experiment.benchmark.points
+    cells = [(variant, point) for point in points for variant in services(experiment)]
+    ladder = len(points) > 1
     graphs: list[cloudwatch.IWidget] = [
         *(
             _graph(
                 metric.title,
-                [curves.measured(metric, variant, case) for variant in services(experiment)],
+                [curves.measured(metric, variant, case, point) for variant, point in cells],
                 axis=metric.axis,
                 width=_QUARTER,
+                bars=ladder,
             )
             for metric in metrics.METRICS
         ),
         _graph(
             "Speed-up over the baseline",
-            [curves.speed_up(variant, case) for variant in _compared(experiment)],
+            [
+                curves.speed_up(variant, case, point)
+                for variant, point in cells
+                if variant.baseline is not None
+            ],
             axis="times",
             width=_QUARTER,
             break_even=1,
-        ),
-        # Over the whole range, because that is what the report says; a graph would show each turn.
-        cloudwatch.SingleValueWidget(
-            title="USD per million output tokens, over the time range",
-            metrics=[
-                curves.cost_per_million_tokens(variant, case) for variant in services(experiment)
-            ],
-            set_period_to_time_range=True,
-            width=_QUARTER,
-            height=_HEIGHT,
+            bars=ladder,
         ),
     ]
+    if closed(points):
+        graphs.append(
+            _numbers(
+                "USD per million output tokens, over the time range",
+                [
+                    curves.cost_per_million_tokens(variant, case, point)
+                    for variant, point in cells
+                    if not point.open
+                ],
+            )
+        )
+    if len(closed(points)) < len(points):
+        graphs.append(
+            _numbers(
+                "Output tokens per second in flight, over the time range",
+                [
+                    curves.tokens_per_second_in_flight(variant, case, point)
+                    for variant, point in cells
+                    if point.open
+                ],
+            )
+        )
     prompt = benchmark_case(experiment, case).source.strip()
     prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
-    yield [_text(f"## {case.name} ({case.structure})\n{prompt}", height=2)]
+    kind = f" ({case.structure})" if case.structure else ""
+    yield [_text(f"## {case.name}{kind}\n{prompt}", height=2)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
+
+
+def _numbers(title: str, series: Sequence[cloudwatch.IMetric]) -> cloudwatch.SingleValueWidget:
+    """Over the whole range, because that is what the report says; a graph would show each turn."""
+    return cloudwatch.SingleValueWidget(
+        title=title,
+        metrics=list(series),
+        set_period_to_time_range=True,
+        width=_QUARTER,
+        height=_HEIGHT,
+    )
 
 
 def _text(markdown: str, *, height: int) -> cloudwatch.TextWidget:
@@ -225,7 +236,13 @@ def _graph(
     width: int,
     stacked: bool = False,
     break_even: float | None = None,
+    bars: bool = False,
 ) -> cloudwatch.GraphWidget:
+    """Curves over time or, with ``bars``, a bar for each over the whole time range."""
+    over_range: dict[str, Any] = {
+        "view": cloudwatch.GraphWidgetView.BAR,
+        "set_period_to_time_range": True,
+    }
     return cloudwatch.GraphWidget(
         title=title,
         left=list(series),
@@ -238,4 +255,5 @@ def _graph(
         stacked=stacked,
         width=width,
         height=_HEIGHT,
+        **(over_range if bars else {}),
     )

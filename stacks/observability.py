@@ -129,22 +129,23 @@ class ObservabilityStack(Stack):
         )
 
     def _alarm_on_lost_benefit(self, experiment: Experiment) -> None:
-        case = next(
-            case
-            for case in experiment.benchmark.test_cases
-            if case.headline and case.structure is Structure.STRUCTURED
-        )
+        """On the case that should gain most, at the first load point."""
+        cases, (point, *others) = experiment.benchmark.test_cases, experiment.benchmark.points
+        headlines = [c for c in cases if c.headline and c.structure is Structure.STRUCTURED]
+        case, *_ = headlines or cases
+        why = ", which a draft model should predict," if headlines else ","
+        at = f" at {point}" if others else ""
         minimum = experiment.alerts.minimum_speedup
         for variant in services(experiment):
             if variant.baseline is None:
                 continue
             self._alarm(
                 f"SpeculationLostItsBenefit{variant.name}",
-                curves.speed_up(variant, case, period=Duration.minutes(15)),
+                curves.speed_up(variant, case, point, period=Duration.minutes(15)),
                 alarm_name=f"{experiment.name}-speculation-lost-its-benefit-{variant.name}",
-                alarm_description=f"On {case.name}, which a draft model should predict, "
-                f"{variant.name} is less than {minimum:g}x as fast as {variant.baseline}. Accuracy "
-                "tests do not see this: look at tokens per step, and at which artifact is served.",
+                alarm_description=f"On {case.name}{at}{why} {variant.name} is less than "
+                f"{minimum:g}x as fast as {variant.baseline}. Accuracy tests do not see this: look "
+                "at tokens per step, and at which artifact is served.",
                 threshold=minimum,
                 comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
                 evaluation_periods=1,

@@ -58,6 +58,7 @@ ROOMS: Final = (
         "wording",
         "prompt",
         "prompt_file",
+        "prompt_line",
         "answer",
     },
     {"tap", "load", "endpoint", "aws", "answers"},

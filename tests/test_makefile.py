@@ -15,7 +15,10 @@ import pytest
 from experiment import DEFAULT_FILE
 
 ROOT = Path(__file__).parents[1]
-INSTALLED = (".venv/ready", ".venv/ready-dev", "node_modules/.package-lock.json")
+INSTALLED = (
+    *(".venv/ready", ".venv/prompt-sets/ready", ".venv/ready-dev"),
+    "node_modules/.package-lock.json",
+)
 
 
 def recipes(*targets: str, **environment: str) -> list[str]:

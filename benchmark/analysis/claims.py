@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from benchmark import metrics
-from benchmark.analysis import units
+from benchmark.analysis import prompts, units
 from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
 from benchmark.analysis.keys import CellKey
 from benchmark.analysis.units import Unit
@@ -87,21 +88,47 @@ def contrast(
 ) -> Contrast:
     """Compares the requests of a cell with those of its baseline, unit by unit.
 
-    What both sides of a unit share cancels: its minute, its prompts, its place in the order.
+    What both sides of a unit share cancels: its minute, its prompts, its place in the order. Where
+    requests name their prompts, the unit is a prompt in a round.
     ``point``: the load of both, where it is known. ``planned``: whether they were to be measured in
     rounds.
     """
-    pairs = units.units(own, baseline, planned=planned)
-    by_round = units.rounds(own, baseline).values()
+    mean = _mean_over(own, baseline, planned=planned)
     return Contrast(
-        time_per_output_token=_mean(faster(_TIME_PER_TOKEN, unit) for unit in pairs),
-        end_to_end=_mean(faster(metrics.END_TO_END_LATENCY.values, unit) for unit in pairs),
-        throughput=_mean(ratio(_THROUGHPUT, unit) for unit in pairs),
-        together=jackknife([sums(unit) for unit in by_round], ratio_of_ratios)
-        if Question.COST in questions(point)
-        else None,
-        rounds=len(by_round),
+        time_per_output_token=mean(partial(faster, _TIME_PER_TOKEN)),
+        end_to_end=mean(partial(faster, metrics.END_TO_END_LATENCY.values)),
+        throughput=mean(partial(ratio, _THROUGHPUT)),
+        together=_together(own, baseline) if Question.COST in questions(point) else None,
+        rounds=len(units.rounds(own, baseline)),
     )
+
+
+def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | None:
+    by_round = [sums(unit) for unit in units.rounds(own, baseline).values()]
+    estimate = jackknife(by_round, ratio_of_ratios)
+    if estimate is None or not prompts.named(own, baseline):
+        return estimate
+    sent = {key: sums(unit) for key, unit in prompts.sendings(own, baseline).items()}
+    variance = estimate.error**2 + prompts.beyond_rounds(sent, ratio_of_ratios)
+    count = min(estimate.units, len({prompt for prompt, _ in sent}))
+    return replace(estimate, error=math.sqrt(variance), units=count)
+
+
+def _mean_over(
+    own: Sequence[Record], baseline: Sequence[Record], *, planned: bool
+) -> Callable[[Callable[[Unit], float | None]], Estimate | None]:
+    """Gives the mean of a ratio over what the two sides are compared by."""
+    if prompts.named(own, baseline):
+        sent = prompts.sendings(own, baseline)
+        return lambda value: prompts.mean(found(value, sent), planned=planned)
+    pairs = units.units(own, baseline, planned=planned)
+    return lambda value: _mean(map(value, pairs))
+
+
+def found(value: Callable[[Unit], float | None], sent: Mapping[_Key, Unit]) -> dict[_Key, float]:
+    """The values of those units that have one."""
+    values = {key: value(unit) for key, unit in sent.items()}
+    return {key: one for key, one in values.items() if one is not None}
 
 
 def speed_up(unit: Unit, *, streamed: bool) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean, variance
 from typing import Final
 
@@ -31,13 +31,11 @@ def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> 
     if not records:
         return None
     limits = tuple(_limits(objectives))
-    kept = [[_keeps(record, *limit) for limit in limits] for record in records]
-    good = {id(record): all(each) for record, each in zip(records, kept, strict=True)}
-    by_round = [[good[id(one)] for one in own] for (own,) in units.rounds(records).values()]
+    by_round = [_good(own, limits) for (own,) in units.rounds(records).values()]
     return Goodput(
-        share=fmean(good.values()),
+        share=fmean(_good(records, limits)),
         interval=share_interval(by_round, units.in_flight(records), alpha),
-        met=all(fmean(each) >= PROMISED for each in zip(*kept, strict=True)),
+        met=all(fmean(_good(records, [limit])) >= PROMISED for limit in limits),
     )
 
 
@@ -86,5 +84,10 @@ def _limits(objectives: Objectives) -> Iterator[tuple[Metric, float]]:
             yield metric, milliseconds * _MILLISECOND
 
 
-def _keeps(record: Record, metric: Metric, limit: float) -> bool:
-    return record.succeeded and all(value <= limit for value in metric.values(record))
+def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> list[bool]:
+    """Whether each request succeeded within the limits."""
+    return [
+        record.succeeded
+        and all(value <= limit for metric, limit in limits for value in metric.values(record))
+        for record in records
+    ]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from benchmark.analysis import caveats, claims, keys, stopping, verdict
 from benchmark.analysis.cells import cell
 from benchmark.analysis.claims import Contrast, Family, Question
+from benchmark.analysis.correctness import correctness, sameness
 from benchmark.analysis.crossover import Rung
 from benchmark.analysis.drift import drifts
 from benchmark.analysis.estimate import Estimate
@@ -19,6 +20,7 @@ from benchmark.analysis.keys import CellKey, Cells
 from benchmark.analysis.ladder import amount, ladder
 from benchmark.analysis.overall import overall
 from benchmark.analysis.plan import Plan
+from benchmark.analysis.spread import spread
 from benchmark.analysis.summary import (
     Case,
     Cell,
@@ -26,6 +28,7 @@ from benchmark.analysis.summary import (
     Comparison,
     Ladder,
     Overall,
+    Spread,
     Summary,
     Verdict,
 )
@@ -65,6 +68,8 @@ def summarise(
         summary,
         experiment=config.experiment,
         model=config.model,
+        correctness=correctness(config, answers, scores),
+        sameness=sameness(config, answers),
         sets=tuple(sets),
         notes=(
             *caveats.of_run(config, summary, plan.rounds, strangers),
@@ -135,7 +140,7 @@ def _summary(plan: Plan, records: Sequence[Record]) -> Summary:
         ended=max((record.sent + record.end for record in records), default=None),
         cost_denominator=plan.cost.denominator if plan.cost else None,
         variants=tuple(plan.baselines),
-        cases=tuple(_case(plan, case, cells, contrasts) for case in plan.cases),
+        cases=tuple(_case(plan, case, cells, contrasts, by_cell) for case in plan.cases),
         overall=tuple(_overall(plan, by_cell, contrasts)),
         drifts=drifts(by_cell, plan.baselines),
         correctness=(),
@@ -147,7 +152,11 @@ def _summary(plan: Plan, records: Sequence[Record]) -> Summary:
 
 
 def _case(
-    plan: Plan, name: str, cells: Mapping[CellKey, Cell], contrasts: Mapping[CellKey, Contrast]
+    plan: Plan,
+    name: str,
+    cells: Mapping[CellKey, Cell],
+    contrasts: Mapping[CellKey, Contrast],
+    records: Cells,
 ) -> Case:
     own = tuple(one for key, one in cells.items() if key.case == name)
     kind = plan.cases[name]
@@ -158,7 +167,25 @@ def _case(
         cells=own,
         notes=tuple(caveats.of_case(own, known=plan.known)),
         ladders=tuple(_ladders(plan, name, cells, contrasts)),
+        spreads=tuple(_spreads(plan, name, contrasts, records)) if kind.named else (),
     )
+
+
+def _spreads(
+    plan: Plan, case: str, contrasts: Mapping[CellKey, Contrast], records: Cells
+) -> Iterable[Spread]:
+    for key, baseline in plan.pairs:
+        if key.case == case and key in contrasts:
+            found = spread(
+                records[key],
+                records[baseline],
+                load=plan.points[key.load],
+                alpha=plan.alpha,
+                streamed=contrasts[key].time_per_output_token is not None,
+                planned=plan.known,
+            )
+            if found is not None:
+                yield found
 
 
 def _ladders(

@@ -256,7 +256,7 @@ class Spread:
     """Name, class and speed-up of each prompt that both sides answered, slowest first."""
     classes: tuple[OfClass, ...]
     sentence: str
-    """Half of your prompts gain over ..., a tenth lose."""
+    """How many prompts gain or lose how much, and how much of that is chance."""
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import functools
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, SchemaError
 from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from benchmark.answer import Answer, ToolCall
 from benchmark.prompt import Form, Prompt
@@ -80,7 +82,7 @@ def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
             raise _Problem(f"{call.name}: its arguments are no JSON: {error}") from None
         if not isinstance(arguments, dict):
             raise _Problem(f"{call.name}: its arguments are no JSON object")
-        if broken := _broken(given[call.name].get("parameters", {}), arguments):
+        if broken := _broken(given[call.name].get("parameters"), arguments):
             raise _Problem(f"{call.name}: {broken}")
 
 
@@ -93,14 +95,24 @@ def _functions(prompt: Prompt) -> Iterator[Mapping[str, Any]]:
 
 def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
     """What ``arguments`` break in ``schema``; empty where nothing, or where it cannot be read."""
+    validator = _validator(orjson.dumps({} if schema is None else schema))
     try:
-        Draft202012Validator.check_schema(schema)
-        # An empty registry: a reference elsewhere is not followed, which would be a download.
-        validator = Draft202012Validator(schema, registry=Registry())
-        error = next(validator.iter_errors(arguments), None)
-    except Exception:  # whatever a schema does to the library is no fault of the answer
-        return ""
+        error = next(validator.iter_errors(arguments), None) if validator else None
+    except (Unresolvable, RecursionError, ArithmeticError):
+        return ""  # what a schema does to the library is no fault of the answer
     return f"{error.json_path.removeprefix('$.')}: {error.message}" if error else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _validator(schema: bytes) -> Draft202012Validator | None:
+    """None where this is no schema that can be read."""
+    content = orjson.loads(schema)
+    try:
+        Draft202012Validator.check_schema(content)
+    except SchemaError:
+        return None
+    # An empty registry: a reference elsewhere is not followed, which would be a download.
+    return Draft202012Validator(content, registry=Registry())
 
 
 def _check_json(text: str) -> None:

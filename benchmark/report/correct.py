@@ -33,8 +33,10 @@ def sentence(found: Correctness | Sameness) -> str:
 
 
 def rows(summary: Summary) -> Iterator[Row]:
-    """Every check, in percent and percentage points with 95 % intervals."""
+    """Every check that could be made, in percent and percentage points with 95 % intervals."""
     for found in summary.correctness:
+        if not found.prompts:
+            continue  # the sentence says so
         yield Row(
             case=found.test_case,
             variant=found.variant,
@@ -59,7 +61,7 @@ def _points(difference: float, interval: tuple[float, float]) -> str:
 
 
 def _signed(points: float) -> str:
-    size = f"{abs(points):.0f}"
-    if size == "0":
+    size = f"{abs(points):.1f}"
+    if size == "0.0":
         return size
     return f"\N{MINUS SIGN}{size}" if points < 0 else f"+{size}"

@@ -29,7 +29,7 @@ from benchmark.report.results import Results
 # What the tokens a second of all requests together are, in a closed loop and in an open one.
 _TOGETHER: Final = {
     False: "while as many are in flight as the load has",
-    True: "over the time in which any is in flight",
+    True: "from the first of a round to its last answer",
 }
 
 
@@ -116,8 +116,9 @@ def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:
     yield _Figure(
         "pareto",
         "Throughput against the speed of one request",
-        "Each point is a load point, with its requests at once, or a second (/s, dashed). To the "
-        "right one request is faster, further up the same hardware does more."
+        "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
+        "rate, no more can come together than is asked for. To the right one request is faster, "
+        "further up the same hardware does more."
         + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
         partial(pareto.paint, run, case),
     )
@@ -129,7 +130,7 @@ def _ladder_title(case: Case) -> str:
     leading = ladders.leading(case, variants.pop()) if len(variants) == 1 else None
     if leading is None:
         return "Speed-up over the load"
-    return f"{leading.variant} {ladders.exact(leading, leading.speed, ladders.SPEED)}"
+    return ladders.exact(leading, leading.speed, ladders.SPEED)
 
 
 def _prompts(run: Results, load: str) -> Iterator[_Figure]:

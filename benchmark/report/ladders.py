@@ -35,18 +35,20 @@ def leading(case: Case, variant: str) -> Ladder | None:
 
 
 def exact(ladder: Ladder, found: Crossover, says: Verb) -> str:
-    """What is true at which loads: ``is faster up to 3 requests at once and slower from 6``."""
+    """What is true at which loads: ``SD is faster up to 3 requests at once and slower from 6``."""
+    variant = ladder.variant
     if (everywhere := _at_all(ladder, found, says)) is not None:
-        return everywhere
+        return f"{variant} {everywhere}"
     if found.better_up_to is not None:
-        said = f"{says.verb} {says.better} up to {_amount(ladder, found.better_up_to)}"
+        up_to = _amount(ladder, found.better_up_to)
+        said = f"{variant} {says.verb} {says.better} up to {up_to}"
         if found.worse_from is not None:
             return f"{said} and {says.worse} from {found.worse_from:g}"
-        return f"{said}; above, no difference can be told"
+        return f"{said}; above, that cannot be told"
     if found.worse_from is not None:
-        said = f"{says.verb} {says.worse} from {_amount(ladder, found.worse_from)}"
-        return f"{said}; below, no difference can be told"
-    return f"{says.verb} neither {says.better} nor {says.worse} for sure at any load"
+        said = f"{variant} {says.verb} {says.worse} from {_amount(ladder, found.worse_from)}"
+        return f"{said}; below, that cannot be told"
+    return f"Up to which load {variant} {says.verb} {says.better} cannot be told"
 
 
 def rough(ladder: Ladder, found: Crossover, says: Verb) -> Phrase:
@@ -58,7 +60,7 @@ def rough(ladder: Ladder, found: Crossover, says: Verb) -> Phrase:
         return ladder.variant, f"{says.verb} {says.better} at low loads{above}"
     if found.worse_from is not None:
         return ladder.variant, f"{says.verb} {says.worse} at high loads"
-    return "no difference", "can be told"
+    return f"up to which load it {says.verb} {says.better}", "cannot be told"
 
 
 def _amount(ladder: Ladder, load: float) -> str:

@@ -55,5 +55,5 @@ def letters(cell: Cell) -> str:
 def _marks(cell: Cell) -> Iterator[str]:
     if cell.queued:
         yield "queue"
-    if cell.schedule is not None and cell.schedule.lagging:
+    if cell.lagging:
         yield "lagged"

@@ -19,13 +19,15 @@ from benchmark.analysis import crosscheck, keys
 from benchmark.analysis.crosscheck import Check
 from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Cell, Summary
+from benchmark.answers.checked import read_checked
+from benchmark.answers.lm_eval import read_scores
 from benchmark.config import Config, LoadPoint
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.endpoint.greedy import Divergence
 from benchmark.errors import JournalError
 from benchmark.ledger import last_attempts, read_ledger
-from benchmark.names import CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
+from benchmark.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
 from benchmark.prompt import UsedSet
 from benchmark.record import Record
 
@@ -132,7 +134,13 @@ def read(folder: Path) -> Results:
     path = folder / LEDGER
     ledger = keys.at_load_points(config.load, read_ledger(path))
     records = tuple(last_attempts(ledger))
-    summary = summarise(config, ledger, sets=_sets(folder))
+    summary = summarise(
+        config,
+        ledger,
+        sets=_sets(folder),
+        answers=read_checked(folder / ANSWERS),
+        scores=read_scores(folder),
+    )
     cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
     first = config.load.points[0].name
     counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))

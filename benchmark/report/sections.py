@@ -19,8 +19,6 @@ from benchmark.report.verdicts import Line
 class OfPrompts:
     """The prompts of one test case at one load point."""
 
-    load: str
-    """To stand after "at"."""
     sentences: tuple[str, ...]
     drawings: tuple[Drawing, ...]
     classes: tuple[ClassRow, ...]
@@ -70,7 +68,6 @@ def _prompts(case: Case, drawings: Sequence[Drawing]) -> Iterator[OfPrompts]:
     for point in case.loads:
         if point and (own := [spread for spread in case.spreads if spread.load == point]):
             yield OfPrompts(
-                load=loads.words([point]),
                 sentences=tuple(spread.sentence for spread in own),
                 drawings=tuple(one for one in drawings if one.load in ("", point.name)),
                 classes=tuple(row for spread in own for row in prompt_sets.classes(spread)),

@@ -72,13 +72,11 @@ def tables(run: Results) -> tuple[Table, ...]:
 
 def of_case(case: Case, summary: Summary) -> Table:
     """One test case at all its load points."""
-    priced = answers.priced(summary)
     named = [metric for metric in metrics.METRICS if metric.percentiles and metric.printed == "ms"]
     groups = [
         *(of_metric(metric, ("p50", "p90"), metric.heading) for metric in named),
-        _together(priced=priced),
         *_kept(summary),
-        *([_answers(priced=priced)] if case.compared else []),
+        _together(priced=answers.priced(summary)),
     ]
     return _table(
         "At each load point",
@@ -86,20 +84,6 @@ def of_case(case: Case, summary: Summary) -> Table:
         [(loads.words([point]), case.at(point)) for point in case.loads],
         of="load point",
     )
-
-
-def _answers(*, priced: bool) -> Group:
-    """What a compared cell is against its baseline, with intervals."""
-
-    def texts(cell: Cell) -> Iterator[str]:
-        found = cell.comparison
-        claims = (found.speed, found.cost) if found else (None, None)
-        speed, cost = (claim.interval if claim else None for claim in claims)
-        yield str(answers.speed(speed))
-        yield str(answers.cost(cost, priced=priced))
-
-    cost = "cost of a token" if priced else "tokens/s"
-    return Group("Against the baseline", ("speed", cost), lambda cell: tuple(texts(cell)))
 
 
 def _kept(summary: Summary) -> Iterator[Group]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -72,11 +73,19 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
     parts = [
         *(line for text in heading for line in _wrapped(text, width)),
         *_warnings(summary, width),
-        *body(summary, width),
+        *_without_end(body(summary, width)),
         "",
         *(line for note in notes for line in _wrapped(f"* {note}", width, indent=2)),
     ]
     return "\n".join(line.rstrip() for line in parts) + "\n"
+
+
+def _without_end(lines: Iterable[str]) -> list[str]:
+    """The lines without blank ones at their end."""
+    lines = list(lines)
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
 
 
 def _warnings(summary: Summary, width: int) -> Iterator[str]:
@@ -124,7 +133,8 @@ def _over_loads(summary: Summary, width: int) -> Iterator[str]:
         yield from [*terminal_tables.over_loads(case, summary, width)][1:]
         for sentence in _on_loads(case):
             yield from _wrapped(sentence, width, indent=2)
-    yield ""
+    if any(answers.means(summary)):
+        yield ""
     yield from _means(summary, width)
 
 
@@ -173,8 +183,12 @@ def _notes(run: Results) -> Iterator[str]:
 
 
 def _case_notes(summary: Summary) -> Iterator[str]:
+    """Each note once, after the names of all its test cases."""
+    cases = defaultdict(list)
     for case in summary.cases:
-        yield from (f"{case.name}: {note}" for note in case.notes)
+        for note in case.notes:
+            cases[note].append(case.name)
+    yield from (f"{wording.listed(names)}: {note}" for note, names in cases.items())
 
 
 def _on_answers(summary: Summary) -> Iterator[str]:
@@ -233,5 +247,7 @@ def _checks(run: Results) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    lines = textwrap.wrap(wording.unbroken(text), width, subsequent_indent=" " * indent)
+    lines = textwrap.wrap(
+        wording.unbroken(text), width, subsequent_indent=" " * indent, break_on_hyphens=False
+    )
     return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

@@ -131,7 +131,7 @@ def _over_loads(own: list[Ladder], says: Verb, cases: int) -> str:
     if cases == 1:
         (ladder,) = own
         found = ladder.speed if says is ladders.SPEED else ladder.cost
-        return f"{ladder.variant} {ladders.exact(ladder, found, says)}"
+        return ladders.exact(ladder, found, says)
     told = ladders.counted(own, says)
     return _line(own[0].variant, told, f" of {wording.count(cases, 'test case')}")
 

@@ -65,7 +65,7 @@ class Attempts:
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
         """Reads the attempts so far. Raises OSError and JournalError."""
         points = {point.name: point for point in config.load.points}
-        first = config.load.points[0].name  # of records from before there were several
+        first = config.load.points[0].name  # of attempts from before there were several
         cells = [(case.name, point) for case in config.test_cases for point in points]
         self._turns = [
             Turn(number, *cell)
@@ -79,7 +79,7 @@ class Attempts:
         self._number: Counter[Turn] = Counter()
         in_ledger: Counter[tuple[Turn, str]] = Counter()
         for record in last_attempts(records):
-            turn = Turn(record.round, record.case, record.load or first)
+            turn = Turn(record.round, record.case, record.load)
             self._number[turn] = record.attempt
             in_ledger[turn, record.variant] += record.succeeded
         for attempt in journal.read(folder / PROGRESS, _ATTEMPT):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmark import wording
 from benchmark.analysis import crosscheck
+from benchmark.analysis.keys import at_load_points
 from benchmark.config import Config, LoadPoint
 from benchmark.endpoint import counters, greedy, health
 from benchmark.errors import JournalError, RunError
@@ -72,7 +73,7 @@ class Run:
         self._not_shipped: str | None = None
         prepare(folder, config)
         try:
-            self._records = read_ledger(folder / LEDGER)
+            self._records = [*at_load_points(config.load, read_ledger(folder / LEDGER))]
             self._attempts = Attempts(folder, config, self._records)
             self._observations = Observations(config, folder, patience.counters)
             self._ledger = Journal(folder / LEDGER)
@@ -119,6 +120,7 @@ class Run:
             yield self._not_shipped
 
     async def _measure(self) -> None:
+        prompt_sets.loaded(self._config, self._files)  # nobody should wait to learn of a bad one
         if not await self._serving(self._patience.start):
             return
         self._prompts = await prompt_sets.prepare(self._config, self._files, self._folder)

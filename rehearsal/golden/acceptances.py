@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
-from benchmark.config import PromptSource, Structure
-from benchmark.errors import ConfigError
-from benchmark.load import sets
+from benchmark.config import Structure
 from benchmark.prompt import Prompt
 from experiment import Experiment
-from experiment.schema import TestCase
-from rehearsal.errors import RehearsalError
+from rehearsal.prompts import prompts_of
 
 OF_STRUCTURE: Final[Mapping[Structure, float]] = {
     Structure.STRUCTURED: 0.97,
@@ -58,21 +54,11 @@ def by_text(experiment: Experiment) -> dict[str, float]:
     known: dict[str, float] = {}
     for case in experiment.benchmark.test_cases:
         if not case.is_line:
-            known |= _of_prompts(prompts(experiment, case))
+            known |= _of_prompts(prompts_of(experiment, case))
         elif case.line is not None and case.structure is not None:
             text = ("\n" + case.line.rstrip("\n") + "\n")[:_CERTAIN_CHARACTERS]
             known[text] = OF_STRUCTURE[case.structure]
     return {text: known[text] for text in sorted(known, key=len, reverse=True)}
-
-
-def prompts(experiment: Experiment, case: TestCase) -> tuple[Prompt, ...]:
-    """The prompts of a test case that has a set or a file. Raises RehearsalError."""
-    if case.file is not None:
-        return experiment.prompt_files[case.file].prompts
-    try:
-        return sets.load(PromptSource(known=case.set, classes=case.classes), Path()).prompts
-    except ConfigError as error:
-        raise RehearsalError(str(error)) from None
 
 
 def _of_prompts(prompts: Iterable[Prompt]) -> dict[str, float]:

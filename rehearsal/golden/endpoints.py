@@ -15,21 +15,22 @@ from experiment import Experiment
 from experiment.variants import Variant, services
 from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints
-from rehearsal.golden import acceptances, cost
+from rehearsal.golden import cost
 from rehearsal.golden.acceptances import OF_STRUCTURE, by_text, of_class
 from rehearsal.golden.cost import Cost, Linear
 from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, crossover, speed_up
 from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
 from rehearsal.process.processes import await_line, running
+from rehearsal.prompts import prompts_of
 
 START_SECONDS: Final = 30.0
 
 SPEED: Final = 10
 """How much faster the golden endpoints are than the article's baseline."""
 
-COST: Final = Linear(0.02)
-DRAFT_COST: Final = 0.105
+COST: Final = Linear(0.04)
+DRAFT_COST: Final = 0.037
 """With the slope, the article's window and its concurrency, the article's speed-ups."""
 _CONCURRENCY: Final = 4
 """The article's, at which its baseline takes what it takes for a token."""
@@ -134,9 +135,7 @@ def _rates(experiment: Experiment) -> Iterator[tuple[str, float]]:
         if case.is_line and case.structure is not None:
             yield f"{case.structure} text", OF_STRUCTURE[case.structure]
         elif not case.is_line:
-            for name in dict.fromkeys(
-                p.prompt_class for p in acceptances.prompts(experiment, case)
-            ):
+            for name in dict.fromkeys(p.prompt_class for p in prompts_of(experiment, case)):
                 yield name or case.name, of_class(name)
 
 

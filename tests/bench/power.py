@@ -70,7 +70,7 @@ def _endpoints(folder: Path, speed: float) -> Iterator[list[str]]:
         found = []
         for name, window in (("Base", 1), ("SD", WINDOW)):
             options = {"window": window, "speed": speed, "otherwise": acceptance(TRUTH)}
-            command = [sys.executable, "-m", "rehearsal.golden.server"]
+            command = [sys.executable, "-m", "rehearsal.golden"]
             command += [f"--{option}={value}" for option, value in options.items()]
             log = folder / f"{name}.log"
             process = stack.enter_context(running(command, os.environ, log))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.analysis.keys import Place
 from benchmark.config import Config
 from benchmark.record import Record
 from tests.bench.worlds import Neighbour, World
@@ -46,6 +47,8 @@ class Truth:
     """The variant's time per output token: the geometric mean of the rounds' medians."""
     tokens_per_second: float
     """The variant's: the expected tokens of a round by the expected time that they take."""
+    goodput: float
+    """The variant's share of requests that keep the objective; NaN without one."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +74,20 @@ def configuration(world: World) -> Config:
         "load": {
             "mean_input_tokens": 64,
             "mean_output_tokens": world.tokens,
-            "concurrency": world.concurrency,
-            "requests": world.requests,
+            "points": [
+                {"concurrency": concurrency, "requests": world.requests}
+                for concurrency in world.ladder or (world.concurrency,)
+            ],
             "rounds": world.rounds,
             "timeout_seconds": 1200,
         },
         "test_cases": [
-            {"name": _case(place), "line": None, "structure": "structured"}
-            for place in range(len(world.speedups))
+            {"name": _case(number), "prompts": {"known": "simulated"}}
+            if world.prompts
+            else {"name": _case(number), "structure": "structured"}
+            for number in range(world.cases)
         ],
+        "objectives": {"tpot_p90_ms": 1000 * world.limit} if world.limit else None,
         "cost": {"usd_per_hour": 36, "as_of": "2026-05-21", "share": 0.5, "denominator": "half"},
     }
     return Config.model_validate(content)
@@ -89,13 +97,21 @@ def records(world: World, number: int) -> list[Record]:
     """The requests of one of its runs, in the order of the turns; the same number, the same run."""
     simulated = _simulate(world, world.generator(number), runs=1)
     columns = [column.ravel().tolist() for column in vars(simulated).values()]
-    places = np.ndindex(simulated.sent.shape)
-    load = configuration(world).load.points[0].name
-    return [_record(load, *request) for request in zip(places, *columns, strict=True)]
+    names = places(world)
+    return [
+        _record(world, names, *request)
+        for request in zip(np.ndindex(simulated.sent.shape), *columns, strict=True)
+    ]
 
 
-def truths(world: World) -> Mapping[str, Truth]:
-    """What is true of each test case, by its name.
+def places(world: World) -> list[Place]:
+    """The test case and the load of each speed-up, by their names."""
+    points = configuration(world).load.points
+    return [(_case(number), point.name) for number in range(world.cases) for point in points]
+
+
+def truths(world: World) -> Mapping[Place, Truth]:
+    """What is true of each test case at each load, by their names.
 
     Where the sides are alike but for their speed-up, that is the truth by time per output token,
     and without one they cost the same. All else is computed from a simulation of a million
@@ -103,7 +119,12 @@ def truths(world: World) -> Mapping[str, Truth]:
     formula. Its ratios are rounded to a thousandth, which is more than its own error.
     """
     found = _by_speedup(world)
-    return {_case(place): found[speedup] for place, speedup in enumerate(world.speedups)}
+    points = configuration(world).load.points
+    scales = [(point.concurrency or 1) / world.concurrency for point in points] * world.cases
+    return {
+        place: replace(found[speedup], tokens_per_second=scale * found[speedup].tokens_per_second)
+        for place, speedup, scale in zip(places(world), world.speedups, scales, strict=True)
+    }
 
 
 @functools.cache
@@ -114,6 +135,9 @@ def _by_speedup(world: World) -> Mapping[float, Truth]:
     served = np.where(simulated.failed, 0, simulated.tokens).sum(axis=-1)
     # Failed requests included: whether one fails does not depend on its time per token.
     medians = np.log(np.median(simulated.token_seconds, axis=-1))
+    kept = ~simulated.failed & (simulated.token_seconds <= world.limit)
+    # A mean over prompts is one of logarithms, so their scatter does not move it.
+    known = world.alike or world.prompts > 0
     found = {}
     for speedup in dict.fromkeys(world.speedups):
         same = np.array(world.speedups) == speedup
@@ -122,10 +146,11 @@ def _by_speedup(world: World) -> Mapping[float, Truth]:
         seconds = simulated.end.sum(axis=-1)[:, :, same] / world.concurrency
         rates = _over_sides(served[:, :, same]) / _over_sides(seconds)
         found[speedup] = Truth(
-            speed=speedup if world.alike else round(math.exp(logs[0] - logs[1]), 3),
+            speed=speedup if known else round(math.exp(logs[0] - logs[1]), 3),
             cost=1.0 if world.alike and speedup == 1 else round(float(rates[1] / rates[0]), 3),
             token_seconds=math.exp(logs[1]),
             tokens_per_second=float(rates[1]),
+            goodput=float(kept[:, :, same, 1].mean()) if world.limit else math.nan,
         )
     return found
 
@@ -163,6 +188,10 @@ def _logs(world: World, generator: np.random.Generator, shape: tuple[int, ...]) 
     logs = wider * (
         world.request * own + world.wave * draw((runs, rounds, cases, sides, waves))[..., wave]
     )
+    if world.prompts:
+        # Of the variant alone: how much of a prompt's text its drafts foresee.
+        own_prompts = world.prompt * draw((runs, cases, world.prompts))
+        logs[:, :, :, 1] -= np.moveaxis(own_prompts[..., _sent_prompts(world, rounds)], 2, 1)
     logs += world.round * draw((runs, rounds, cases, 1, 1))
     logs += world.own_round * draw((runs, rounds, cases, sides, 1))
     # Centred, so that the mean over the run is that of a world without it.
@@ -173,6 +202,11 @@ def _logs(world: World, generator: np.random.Generator, shape: tuple[int, ...]) 
         times = _midpoints(world, waves)
         logs += _neighbour(world.neighbour, generator, runs, times)[..., wave]
     return logs
+
+
+def _sent_prompts(world: World, rounds: int) -> NDArray[np.int64]:
+    """The number of the prompt of each request, over round and request."""
+    return np.arange(rounds * world.requests).reshape(rounds, -1) % world.prompts
 
 
 def _midpoints(world: World, waves: int) -> _Array:
@@ -218,7 +252,8 @@ def _sent(end: _Array, concurrency: int) -> _Array:
 
 
 def _record(
-    load: str,
+    world: World,
+    names: Sequence[Place],
     place: tuple[int, ...],
     token_seconds: float,
     tokens: int,
@@ -226,14 +261,16 @@ def _record(
     sent: float,
     end: float,
 ) -> Record:
-    _, round_, case, side, request = place
+    _, round_, number, side, request = place
+    case, load = names[number]
+    sent_before = round_ * world.requests + request
     chunks = ((_TTFT_SECONDS, 1), (_TTFT_SECONDS + token_seconds * (tokens - 1), tokens - 1))
     return Record(
         run="simulated",
         variant=SIDES[side],
-        case=_case(case),
+        case=case,
         round=round_ + 1,
-        request=f"{round_ + 1}-{case}-{side}-{request}",
+        request=f"{round_ + 1}-{number}-{side}-{request}",
         sent=sent,
         status=200,
         error="the server reset the connection" if failed else None,
@@ -244,8 +281,9 @@ def _record(
         chunks=() if failed else chunks,
         end=end,
         load=load,
+        prompt=f"prompt-{sent_before % world.prompts}" if world.prompts else "",
     )
 
 
-def _case(place: int) -> str:
-    return f"case-{place + 1}"
+def _case(number: int) -> str:
+    return f"case-{number + 1}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from benchmark import metrics
 from benchmark.analysis.intervals import Interval
-from benchmark.analysis.summary import Answer, Case, Summary
+from benchmark.analysis.keys import Place
+from benchmark.analysis.ladder import amount
+from benchmark.analysis.summary import Answer, Cell, Ladder, Summary
 from benchmark.analysis.verdict import MARGIN
 from tests.bench.simulation import SIDES, Truth
 
@@ -21,8 +23,12 @@ TOKEN_SECONDS: Final = "TPOT"
 """Of the variant alone: the median of a typical round."""
 TOKENS_PER_SECOND: Final = "tokens/s"
 """Of the variant alone, all requests together."""
+GOODPUT: Final = "goodput"
+"""Of the variant alone."""
+CROSSOVERS: Final = ("speed crossover", "cost crossover")
+"""The load at which the variant turns from better to worse."""
 FIGURES: Final = (SPEED, COST, *OVERALL, TOKEN_SECONDS, TOKENS_PER_SECOND)
-"""What has an interval."""
+"""What has an interval in every report."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +71,16 @@ class Statement:
         return (self.interval.point > 1) != (self.truth > 1) or self.truth == 1
 
 
-def statements(summary: Summary, truths: Mapping[str, Truth]) -> list[Statement]:
-    """All that a summary says; ``truths`` are those of its test cases by name."""
-    found = [one for case in summary.cases for one in _of_case(case, truths[case.name])]
+def statements(summary: Summary, truths: Mapping[Place, Truth]) -> list[Statement]:
+    """All that a summary says; ``truths`` are those of its test cases and loads by name."""
+    found: list[Statement] = []
+    for case in summary.cases:
+        own = {load: truth for (name, load), truth in truths.items() if name == case.name}
+        for load in case.loads:
+            assert load is not None
+            found += _of_cell(case.cell(SIDES[1], load), own[load.name])
+        for ladder in case.ladders:
+            found += _of_ladder(ladder, [own[load.name] for load in ladder.loads])
     for overall in summary.overall:
         means = [
             math.exp(math.fsum(map(math.log, true)) / len(true))
@@ -78,8 +91,7 @@ def statements(summary: Summary, truths: Mapping[str, Truth]) -> list[Statement]
     return found
 
 
-def _of_case(case: Case, truth: Truth) -> Iterator[Statement]:
-    cell = case.cell(SIDES[1])
+def _of_cell(cell: Cell, truth: Truth) -> Iterator[Statement]:
     assert cell.comparison is not None
     questions = (
         (SPEED, truth.speed, cell.comparison.speed),
@@ -92,3 +104,27 @@ def _of_case(case: Case, truth: Truth) -> Iterator[Statement]:
     if seconds is not None:
         yield Statement(TOKEN_SECONDS, truth.token_seconds, seconds.typical)
     yield Statement(TOKENS_PER_SECOND, truth.tokens_per_second, cell.tokens_per_second_interval)
+    if cell.goodput is not None and cell.goodput.interval is not None:
+        bounds = Interval(cell.goodput.share, *cell.goodput.interval)
+        yield Statement(GOODPUT, truth.goodput, bounds)
+
+
+def _of_ladder(ladder: Ladder, truths: Sequence[Truth]) -> Iterator[Statement]:
+    """A crossover without a bound may be anywhere on that side."""
+    loads = [amount(load) for load in ladder.loads]
+    for figure, found, ratios in (
+        (CROSSOVERS[0], ladder.speed, [truth.speed for truth in truths]),
+        (CROSSOVERS[1], ladder.cost, [truth.cost for truth in truths]),
+    ):
+        low, high = found.better_up_to or 0.0, found.worse_from or math.inf
+        true = _turn(loads, ratios)
+        yield Statement(figure, true, Interval(found.point or math.nan, low, high))
+
+
+def _turn(loads: Sequence[float], ratios: Sequence[float]) -> float:
+    """A load at which falling ratios cross 1; 0 where all are below it, infinity where none is."""
+    ahead = [load for load, ratio in zip(loads, ratios, strict=True) if ratio >= 1]
+    behind = [load for load, ratio in zip(loads, ratios, strict=True) if ratio <= 1]
+    if not ahead or not behind:
+        return math.inf if ahead else 0.0
+    return math.sqrt(ahead[-1] * behind[0])

@@ -35,7 +35,7 @@ def test_the_same_number_is_the_same_run() -> None:
 
 def test_without_scatter_every_request_shows_the_truth() -> None:
     still = World("still", request=0.0, speedups=(1.0, 1.3))
-    for case, truth in truths(still).items():
+    for (case, _), truth in truths(still).items():
         own = [record for record in records(still, 0) if record.case == case]
         base, variant = (fmean(pace(r) for r in own if r.variant == side) for side in SIDES)
         assert base / variant == pytest.approx(truth.speed)

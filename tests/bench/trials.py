@@ -14,7 +14,7 @@ from tqdm import tqdm
 from benchmark.analysis.stopping import last_rounds
 from benchmark.analysis.summarise import summarise
 from tests.bench.simulation import configuration, records, truths
-from tests.bench.statements import SPEED, Statement, statements
+from tests.bench.statements import CROSSOVERS, SPEED, Statement, statements
 from tests.bench.worlds import World
 
 
@@ -24,7 +24,7 @@ class Report:
 
     statements: Sequence[Statement]
     rounds: Sequence[int]
-    """How many there were of each test case, in the order of the cases."""
+    """How many there were of each test case at each load, in their order."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,14 @@ class Trials:
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
         return sum(any(one.wrong for one in report.statements) for report in self.reports)
+
+    @property
+    def lost(self) -> int:
+        """How many reports have any crossover without the load at which the variant turns."""
+        return sum(
+            any(one.holds is False for one in report.statements if one.figure in CROSSOVERS)
+            for report in self.reports
+        )
 
     @property
     def found(self) -> float:

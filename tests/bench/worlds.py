@@ -58,12 +58,26 @@ class World:
     concurrency: int = 4
     tokens: int = 600
     speedups: tuple[float, ...] = (1.0,) * 10
-    """The true speed-up of each test case."""
+    """The true speed-up of each test case; with a ladder, of each at each of its loads."""
+    ladder: tuple[int, ...] = ()
+    """The concurrencies of a ladder, lowest first. They have names only: what a load does is in
+    the speed-ups. Empty: there is one load."""
+    prompts: int = 0
+    """How many prompts with names each test case has, which its rounds send in turn; 0: none."""
+    prompt: float = 0.0
+    """Scatter of the speed-up between prompts."""
+    limit: float = 0.0
+    """The longest time per output token that keeps the objective, in seconds; 0: there is none."""
 
     @property
     def most_rounds(self) -> int:
         """How many rounds there are at most."""
         return self.rounds if isinstance(self.rounds, int) else self.rounds.at_most
+
+    @property
+    def cases(self) -> int:
+        """How many test cases there are."""
+        return len(self.speedups) // len(self.ladder or (1,))
 
     @property
     def load(self) -> str:
@@ -75,7 +89,7 @@ class World:
     def alike(self) -> bool:
         """Whether the speed-up is all that the two sides differ in."""
         one_sided = self.neighbour is not None and self.neighbour.one_sided
-        return self.wider == 1 and self.one_sided_drift == 0 and not one_sided
+        return self.wider == 1 and self.one_sided_drift == 0 and not one_sided and self.prompt == 0
 
     def generator(self, number: int) -> np.random.Generator:
         """The source of randomness of one of its runs, the same in each execution."""

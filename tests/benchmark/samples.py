@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmark.analysis.summary import Cell
-from benchmark.config import Config
+from benchmark.config import Config, Load
 from benchmark.record import Record
 
 
@@ -55,6 +55,12 @@ def load(**changes: Any) -> dict[str, Any]:
         "timeout_seconds": 20,
         "sampling": {"temperature": 0.0},
     } | changes
+
+
+def loads(*points: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The ``load`` of ``settings``, at these load points."""
+    others = {key: value for key, value in load(**changes).items() if key in Load.model_fields}
+    return others | {"points": [*points]}
 
 
 def config(**changes: Any) -> Config:

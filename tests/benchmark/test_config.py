@@ -29,16 +29,60 @@ def test_reads_back_what_it_dumps(tmp_path: Path) -> None:
 
 
 def test_prompts_are_written_only_where_there_are_any(tmp_path: Path) -> None:
-    contents = samples.settings(test_cases=[CASE, CASE | {"name": "y", "prompts": ["Why?"]}])
+    mt_bench = {"known": "mt-bench", "classes": ["coding", "math"], "limit": 8}
+    contents = samples.settings(test_cases=[CASE, {"name": "y", "prompts": mt_bench}])
     loaded = config.read(write(tmp_path, contents))
-    assert [case.get("prompts") for case in json.loads(config.dump(loaded))["test_cases"]] == [
-        None,
-        ["Why?"],
-    ]
+    line, of_set = json.loads(config.dump(loaded))["test_cases"]
+    assert "prompts" not in line
+    assert of_set["prompts"].items() >= mt_bench.items()
     assert [case.source for case in loaded.test_cases] == [
         "llmperf's own text (Shakespeare's sonnets)",
-        "1 of a file, sent as they are",
+        "mt-bench (coding, math), 8 of them",
     ]
+
+
+def test_prompts_of_an_earlier_configuration_are_counted(tmp_path: Path) -> None:
+    contents = samples.settings(test_cases=[CASE | {"prompts": ["Why?", "How so?"]}])
+    (case,) = config.read(write(tmp_path, contents)).test_cases
+    assert case.source == "2 of a file"
+
+
+def test_an_earlier_load_has_one_point(tmp_path: Path) -> None:
+    earlier = samples.load()
+    assert "points" not in earlier
+    (point,) = config.read(write(tmp_path, samples.settings(load=earlier))).load.points
+    assert (point.name, point.requests) == ("concurrency-2", 2)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([], "load.points: Tuple should have at least 1 item"),
+        ([{"requests": 1}], "load.points.0: needs either concurrency or rate"),
+        (
+            [{"concurrency": 1, "rate": 1, "requests": 1}],
+            "load.points.0: needs either concurrency or rate",
+        ),
+        ([{"rate": 0, "requests": 1}], "load.points.0.rate: Input should be greater than 0"),
+        (
+            [{"rate": 2, "requests": 1}, {"rate": 2.0, "requests": 3}],
+            "load: points: rate-2 is duplicated",
+        ),
+    ],
+)
+def test_load_points_that_are_none(
+    tmp_path: Path, points: list[dict[str, Any]], message: str
+) -> None:
+    path = write(tmp_path, samples.settings(load=samples.loads(*points)))
+    with pytest.raises(ConfigError) as raised:
+        config.read(path)
+    assert message in str(raised.value)
+
+
+def test_objectives_that_contradict_each_other(tmp_path: Path) -> None:
+    objectives = {"ttft_p90_ms": 500, "e2e_p90_ms": 400}
+    with pytest.raises(ConfigError, match="e2e_p90_ms must be more than ttft_p90_ms, 500"):
+        config.read(write(tmp_path, samples.settings(objectives=objectives)))
 
 
 def test_is_frozen() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import benchmark
 from benchmark.load import llmperf
+from benchmark.load.sets import known_set
 
 FOLDER = Path(benchmark.__file__).parent
 DOCKERFILE = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
@@ -60,3 +61,11 @@ def test_what_the_page_on_the_tap_installs_is_all_that_its_commands_need() -> No
 def test_llmperf_is_the_commit_that_the_code_follows() -> None:
     (commit,) = re.findall(r"LLMPERF_COMMIT=([0-9a-f]{40})$", DOCKERFILE, re.MULTILINE)
     assert f"@{commit[:7]}" in (llmperf.__doc__ or "")
+
+
+def test_prompt_sets_are_where_they_are_looked_for() -> None:
+    makefile = (FOLDER.parent / "Makefile").read_text(encoding="utf-8")
+    assert Path(sys.prefix) / "prompt-sets" == known_set.FOLDER
+    # /usr/local is the prefix of the image's Python.
+    assert "--target /usr/local/prompt-sets" in DOCKERFILE
+    assert "SETS := .venv/prompt-sets/ready" in makefile

@@ -47,7 +47,7 @@ def endpoints() -> Iterator[dict[str, str]]:
         options = [*("--window", str(window)), *("--speed", "20")]
         options += ["--acceptance", '{"counting": 0.97}']
         process = subprocess.Popen(
-            [sys.executable, "-m", "rehearsal.golden.server", *options],
+            [sys.executable, "-m", "rehearsal.golden", *options],
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -57,7 +57,7 @@ def paint(run: Results, case: Case) -> Figure:
         _paint_curve(axes, curve)
     points = [point for curve in curves for point in curve.points]
     axes.set_xlim(0, 1.12 * max(point.one for point in points))
-    axes.set_ylim(0, 1.12 * max(point.together for point in points))
+    axes.set_ylim(0, 1.15 * max(point.together for point in points))
     axes.set_xlabel("tokens a second of one request (1 / median TPOT)")
     axes.set_ylabel("tokens a second of all requests together")
     _paint_limit(run, axes)
@@ -119,14 +119,17 @@ def _paint_limit(run: Results, axes: Axes) -> None:
     if objectives is None or objectives.tpot_p90_ms is None:
         return
     limit = 1000 / objectives.tpot_p90_ms
+    right = max(axes.get_xlim()[1], 1.12 * limit)
+    axes.set_xlim(right=right)
     axes.axvline(limit, color=canvas.MUTED, linewidth=1.2, linestyle=(0, (2, 2)))
-    axes.set_xlim(right=max(axes.get_xlim()[1], 1.12 * limit))
+    leftwards = limit > right / 2
     axes.annotate(
         f"objective: TPOT {objectives.tpot_p90_ms:g} ms",
         (limit, 1),
-        (4, -2),
+        (-4 if leftwards else 4, -2),
         xycoords=("data", "axes fraction"),
         textcoords="offset points",
+        ha="right" if leftwards else "left",
         va="top",
         color=canvas.MUTED,
         size=canvas.SMALL,

@@ -23,7 +23,7 @@ _GAP: Final = 0.5  # lines between two test cases
 _MARGINS: Final = 70  # points for the axis below and the legend above
 _CHARACTER: Final = 6.5  # points of width in a legend
 _HANDLE: Final = 42
-_TICKS: Final = (0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
+_TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
 _CLOSE_TICKS: Final = (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5)
 
 Estimate = tuple[float | None, Interval | None]

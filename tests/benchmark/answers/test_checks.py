@@ -31,7 +31,7 @@ objects = st.dictionaries(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
         lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
-        max_leaves=10,
+        max_leaves=5,
     ),
 )
 

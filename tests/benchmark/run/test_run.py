@@ -176,12 +176,13 @@ class Rule:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def __call__(self, config: Config, records: Iterable[Record]) -> dict[str, int]:
+    def __call__(self, config: Config, records: Iterable[Record]) -> dict[tuple[str, str], int]:
         records = list(records)
         self.asked.append(max((r.round for r in records), default=0))
         seen = {r.variant for r in records if (r.case, r.round) == ("counting", 3) and r.succeeded}
         decided = seen == set(config.endpoints)
-        return {"counting": 3 if decided else 5, "sonnets": 5}
+        load = config.load.points[0].name
+        return {("counting", load): 3 if decided else 5, ("sonnets", load): 5}
 
 
 @pytest.fixture
@@ -309,7 +310,7 @@ async def test_a_server_that_counts_otherwise_fails_the_run(tmp_path: Path) -> N
         assert first.count('_tokens":40,') == 2
         path.write_text("".join([first.replace('_tokens":40,', '_tokens":41,'), *others]))
         assert await setup.execute() == [
-            "counting, Base: tokens: 80 in the ledger, 81 by the server's own count, 1.2% apart"
+            "counting, concurrency-2, Base: tokens: 80 in the ledger, 81 by the server's own count, 1.2% apart"
         ]
 
 
@@ -463,7 +464,7 @@ def endpoints() -> Iterator[Callable[[], list[str]]]:
         for window in (1, 7):
             options = ["--window", str(window), "--speed", "4"]
             process = subprocess.Popen(
-                [sys.executable, "-m", "rehearsal.golden.server", *options],
+                [sys.executable, "-m", "rehearsal.golden", *options],
                 stdout=subprocess.PIPE,
                 text=True,
             )

@@ -18,7 +18,7 @@ from benchmark.run.shipper import Shipper, llmperf_latencies
 from tests.benchmark import samples
 from tests.benchmark.standins import Bucket, Publisher
 
-TURN = Turn(1, "counting")
+TURN = Turn(1, "counting", "")
 
 
 @pytest.fixture

@@ -35,6 +35,10 @@ def prompts() -> Iterator[Prompt]:
         yield from load(name).prompts
 
 
+def test_all_packages_are_pinned_and_no_others() -> None:
+    assert set(PINS) == {known.package for known in KNOWN.values()}
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_set_is_what_is_said_of_it(name: str) -> None:
     known, loaded = KNOWN[name], load(name)

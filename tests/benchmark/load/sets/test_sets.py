@@ -14,7 +14,7 @@ import pytest
 from benchmark.config import PromptSource
 from benchmark.errors import ConfigError
 from benchmark.load import sets
-from benchmark.load.sets import known_set
+from benchmark.load.sets import KNOWN, known_set
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_package_that_changed_is_named(package: Path) -> None:
 def test_an_unknown_set() -> None:
     with pytest.raises(ConfigError) as refused:
         sets.load(PromptSource(known="gsm8k"), Path())
-    assert str(refused.value) == ("gsm8k: is no known set of prompts: humaneval, mt-bench, bfcl")
+    assert str(refused.value) == f"gsm8k: is no known set of prompts: {', '.join(KNOWN)}"
 
 
 def test_classes_and_limit() -> None:

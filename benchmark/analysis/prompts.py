@@ -1,0 +1,115 @@
+"""A mean over prompts that have names, and how far it can be trusted.
+
+A speed-up differs from prompt to prompt, and what slows one side in a round slows all its prompts
+there. So neither prompts nor requests are independent by themselves. The error has both parts, the
+one of the prompts and the one of the rounds: it is clustered by both (Cameron, Gelbach and Miller,
+Robust inference with multiway clustering, Journal of Business and Economic Statistics 29, 2011).
+Where each prompt is sent in one round only, the rounds' part holds the prompts' as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+from benchmark.analysis import units
+from benchmark.analysis.estimate import Estimate, jackknife
+from benchmark.analysis.units import Unit
+from benchmark.record import Record
+from benchmark.rounds import FEWEST_ROUNDS
+
+Sending = tuple[str, tuple[str, int]]
+"""A prompt, and the round it was sent in, by run and number."""
+
+
+def named(*sides: Sequence[Record]) -> bool:
+    """Whether each request names its prompt."""
+    return all(side and all(record.prompt for record in side) for side in sides)
+
+
+def sendings(*sides: Sequence[Record]) -> dict[Sending, Unit]:
+    """What each side did with a prompt in a round, where all of them were asked it there."""
+    found: dict[Sending, Unit] = {}
+    for round_, unit in units.rounds(*sides).items():
+        sides_by_prompt = [_requests(side) for side in unit]
+        for prompt in sorted(set.intersection(*map(set, sides_by_prompt))):
+            found[prompt, round_] = tuple(side[prompt] for side in sides_by_prompt)
+    return found
+
+
+def mean(ratios: Mapping[Sending, float], *, planned: bool = True) -> Estimate | None:
+    """The geometric mean over prompts of the ratio of each, which is that of its sendings.
+
+    It is as sure as the fewer of prompts and rounds allow. Where nobody ``planned`` rounds and
+    there are too few, the prompts alone say how sure. None for fewer than ``FEWEST_ROUNDS``.
+    """
+    logs = {sending: math.log(ratio) for sending, ratio in ratios.items()}
+    prompts, rounds = by_prompt(logs), {round_ for _, round_ in logs}
+    if planned or len(rounds) >= FEWEST_ROUNDS:
+        count = min(len(prompts), len(rounds))
+    else:
+        count = len(prompts)
+    if count < FEWEST_ROUNDS:
+        return None
+    log = _mean([_mean(own) for own in prompts.values()])
+    # How far each sending pulls the mean off where it is.
+    pulls = {
+        sending: (value - log) / len(prompts[sending[0]]) / len(prompts)
+        for sending, value in logs.items()
+    }
+    of_prompts = _clustered(pulls, lambda sending: sending[0])
+    of_both = _clustered(pulls, lambda sending: sending)
+    of_rounds = _clustered(pulls, lambda sending: sending[1])
+    # The difference of two estimates can be below what each of its parts is.
+    variance = max(of_rounds, of_prompts + of_rounds - of_both)
+    return Estimate(log, math.sqrt(variance), count)
+
+
+def beyond_rounds(
+    sums: Mapping[Sending, tuple[float, ...]],
+    statistic: Callable[[Sequence[tuple[float, ...]]], float],
+) -> float:
+    """What prompts that come in several rounds add to the variance of a ``statistic``'s logarithm.
+
+    Other rounds with the same prompts do not show how other prompts would differ.
+    """
+    of_prompts: dict[str, tuple[float, ...]] = {}
+    for (prompt, _), own in sums.items():
+        so_far = of_prompts.get(prompt, (0.0,) * len(own))
+        of_prompts[prompt] = tuple(map(sum, zip(so_far, own, strict=True)))
+    if len(of_prompts) == len(sums):
+        return 0.0
+    by_prompts = jackknife([*of_prompts.values()], statistic)
+    by_both = jackknife([*sums.values()], statistic)
+    if by_prompts is None or by_both is None:
+        return 0.0
+    return max(0.0, by_prompts.error**2 - by_both.error**2)
+
+
+def by_prompt(logs: Mapping[Sending, float]) -> dict[str, list[float]]:
+    """The values of each prompt, over its sendings."""
+    found = defaultdict(list)
+    for (prompt, _), log in logs.items():
+        found[prompt].append(log)
+    return found
+
+
+def _clustered(pulls: Mapping[Sending, float], cluster: Callable[[Sending], Hashable]) -> float:
+    """The variance of a mean whose clusters are independent."""
+    sums: dict[Hashable, float] = defaultdict(float)
+    for sending, pull in pulls.items():
+        sums[cluster(sending)] += pull
+    count = len(sums)
+    return count / (count - 1) * math.fsum(one**2 for one in sums.values()) if count > 1 else 0.0
+
+
+def _requests(records: Iterable[Record]) -> Mapping[str, list[Record]]:
+    found = defaultdict(list)
+    for record in records:
+        found[record.prompt].append(record)
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

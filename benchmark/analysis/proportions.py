@@ -1,0 +1,143 @@
+"""Shares of answers that are right, and their difference, with the prompt as the unit.
+
+A prompt that was answered several times counts once, with the share of its answers that are right.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+_Z: Final = statistics.NormalDist().inv_cdf(0.975)
+_POWER: Final = 0.8
+
+Bounds = tuple[float, float]
+"""Of a 95 % interval."""
+
+
+def bounds(shares: Sequence[float]) -> Bounds:
+    """The interval of the mean of shares, by Wilson's score method.
+
+    E. B. Wilson, Journal of the American Statistical Association 22, 1927, 209-212. Where prompts
+    have several answers each, it is wider than it need be.
+    """
+    return _wilson(statistics.fmean(shares), len(shares)) if shares else (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The shares of right answers of two sides, prompt by prompt, with as many answers each."""
+
+    own: Sequence[float]
+    baseline: Sequence[float]
+
+    @property
+    def prompts(self) -> int:
+        """How many both sides answered."""
+        return len(self.own)
+
+    @property
+    def lost(self) -> int:
+        """Prompts that the baseline answers rightly more often."""
+        return sum(own < other for own, other in self._pairs)
+
+    @property
+    def won(self) -> int:
+        """Prompts that the baseline answers rightly less often."""
+        return sum(own > other for own, other in self._pairs)
+
+    @property
+    def p(self) -> float:
+        """Of the exact sign test that no more prompts are lost than won by more than chance.
+
+        One-sided. With one answer a prompt it is McNemar's (Psychometrika 12, 1947, 153-157).
+        """
+        return float(stats.binom.sf(self.lost - 1, self.lost + self.won, 0.5))
+
+    @property
+    def difference(self) -> float:
+        """Of the mean shares, own less baseline."""
+        return statistics.fmean(self.own) - statistics.fmean(self.baseline) if self.own else 0.0
+
+    def interval(self) -> Bounds:
+        """The interval of ``difference``.
+
+        Newcombe's method 10 (Statistics in Medicine 17, 1998, 2635-2650): Wilson's bounds of both
+        shares, and their correlation. It has width where both sides are always right.
+        """
+        if not self.own:
+            return -1.0, 1.0
+        own, other = statistics.fmean(self.own), statistics.fmean(self.baseline)
+        count = self._single_answers()
+        (low, high), (other_low, other_high) = _wilson(own, count), _wilson(other, count)
+        correlation = self._correlation(count)
+        below = _third_side(own - low, other_high - other, correlation)
+        above = _third_side(high - own, other - other_low, correlation)
+        return max(-1.0, own - other - below), min(1.0, own - other + above)
+
+    def detectable(self, level: float) -> float | None:
+        """The smallest fall of the share that would probably have been found at ``level``.
+
+        That is, four times in five, where chance loses and wins as many prompts as here. The fall
+        is that of prompts which are never answered rightly any more, the hardest to find. None
+        where no fall could be found. To a tenth of a per cent.
+        """
+        found = bisect.bisect_left(
+            range(1001), _POWER, key=lambda fall: self._power(fall / 1000, level)
+        )
+        most = 1000 * statistics.fmean(self.baseline) if self.baseline else 0
+        return found / 1000 if found <= most else None
+
+    def _power(self, fall: float, level: float) -> float:
+        """How probably the sign test finds a fall."""
+        by_chance = (self.lost + self.won) / 2
+        won = round(by_chance * (1 - fall))
+        lost = np.arange(self.prompts + 1)
+        enough = lost[stats.binom.sf(lost - 1, lost + won, 0.5) <= level]
+        if not enough.size:
+            return 0.0
+        share = fall + (1 - fall) * by_chance / self.prompts
+        return float(stats.binom.sf(enough[0] - 1, self.prompts, share))
+
+    @property
+    def _pairs(self) -> list[tuple[float, float]]:
+        return list(zip(self.own, self.baseline, strict=True))
+
+    def _single_answers(self) -> float:
+        """How many prompts with one answer each would tell as much: Kish's design effect.
+
+        As many as there are, where each has one answer. One more prompt, as often lost wholly as
+        won, is added to what was seen: few prompts may have missed the few that matter most.
+        """
+        pairs, total = self._pairs, self.prompts + 1
+        mean = sum(own - other for own, other in pairs) / total
+        single = (1 + sum(own + other - 2 * own * other for own, other in pairs)) / total
+        seen = (1 + sum((own - other) ** 2 for own, other in pairs)) / total
+        return self.prompts * (single - mean**2) / (seen - mean**2)
+
+    def _correlation(self, count: float) -> float:
+        """With Newcombe's correction for continuity; 0 where a side does not vary."""
+        own, other = statistics.fmean(self.own), statistics.fmean(self.baseline)
+        shared = statistics.fmean(a * b for a, b in self._pairs) - own * other
+        spread = math.sqrt(own * (1 - own) * other * (1 - other))
+        if spread == 0:
+            return 0.0
+        return (max(0.0, shared - 0.5 / count) if shared > 0 else shared) / spread
+
+
+def _wilson(share: float, count: float) -> Bounds:
+    middle = share + _Z**2 / (2 * count)
+    reach = _Z * math.sqrt(share * (1 - share) / count + (_Z / (2 * count)) ** 2)
+    scale = 1 + _Z**2 / count
+    return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)
+
+
+def _third_side(one: float, other: float, cosine: float) -> float:
+    return math.sqrt(max(0.0, one**2 - 2 * cosine * one * other + other**2))

@@ -1,0 +1,111 @@
+"""lm-eval's results out of a bucket: moto behind a loopback port."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from benchmark.aws.quality import Quality
+from benchmark.errors import BucketError
+from tests.benchmark.aws.test_bucket import BUCKET, REGION, Aws, Clock, failure, serving
+
+VARIANTS = ("Base", "SD")
+FILE = "Qwen__Qwen3-32B/samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Aws]:
+    aws = Aws()
+    yield aws
+    aws.stop()
+
+
+@pytest.fixture
+def aws(server: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
+    with serving(server, monkeypatch):
+        boto3.client("s3", region_name=REGION).create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+        server.behave()
+        yield server
+
+
+@pytest.fixture
+def quality() -> Quality:
+    return Quality(BUCKET, REGION, sleep=Clock().sleep)
+
+
+def put(id: str, *variants: str, name: str = FILE) -> None:
+    client = boto3.client("s3", region_name=REGION)
+    for variant in variants:
+        key = f"results/quality/{id}/{variant}/{name}"
+        client.put_object(Bucket=BUCKET, Key=key, Body=f"{id} {variant}".encode())
+
+
+def on_disk(run_dir: Path) -> dict[str, str]:
+    return {
+        path.relative_to(run_dir).as_posix(): path.read_text()
+        for path in run_dir.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.usefixtures("aws")
+def test_the_newest_evaluation_is_brought(tmp_path: Path, quality: Quality) -> None:
+    put("z-old", *VARIANTS)
+    time.sleep(1.1)  # S3 tells when in seconds
+    put("a-new", *VARIANTS)
+    put("a-new", "SD", name=FILE.replace("samples_gsm8k", "results").replace("jsonl", "json"))
+    found = quality.fetch(tmp_path, VARIANTS)
+    assert found is not None
+    assert found.id == "a-new"
+    assert on_disk(tmp_path) == {
+        f"quality/Base/{FILE}": "a-new Base",
+        f"quality/SD/{FILE}": "a-new SD",
+    }
+
+
+@pytest.mark.usefixtures("aws")
+def test_it_takes_the_place_of_what_was_brought_before(tmp_path: Path, quality: Quality) -> None:
+    put("first", *VARIANTS)
+    quality.fetch(tmp_path, VARIANTS)
+    later = FILE.replace("T12", "T13")
+    put("second", *VARIANTS, name=later)
+    quality.fetch(tmp_path, VARIANTS)
+    assert on_disk(tmp_path).keys() == {f"quality/Base/{later}", f"quality/SD/{later}"}
+
+
+@pytest.mark.usefixtures("aws")
+def test_an_evaluation_of_one_variant_compares_nothing(tmp_path: Path, quality: Quality) -> None:
+    put("whole", *VARIANTS)
+    put("broken", "Base", "another")
+    found = quality.fetch(tmp_path, VARIANTS)
+    assert found is not None
+    assert found.id == "whole"
+
+
+@pytest.mark.usefixtures("aws")
+def test_without_an_evaluation_nothing_changes(tmp_path: Path, quality: Quality) -> None:
+    put("broken", "Base")
+    (tmp_path / "quality").mkdir()
+    (tmp_path / "quality" / "mine").write_text("mine")
+    assert quality.fetch(tmp_path, VARIANTS) is None
+    assert on_disk(tmp_path) == {"quality/mine": "mine"}
+
+
+def test_s3_that_comes_back_is_waited_for(aws: Aws, tmp_path: Path, quality: Quality) -> None:
+    put("run", *VARIANTS)
+    troubles = [failure(503, "SlowDown"), failure(500, "InternalError")]
+    aws.before = lambda _: troubles.pop() if troubles else None
+    assert quality.fetch(tmp_path, VARIANTS) is not None
+    assert troubles == []
+
+
+def test_a_refusal_is_one_line(aws: Aws, tmp_path: Path, quality: Quality) -> None:
+    aws.before = lambda _: failure(403, "AccessDenied")
+    with pytest.raises(BucketError, match=f"s3://{BUCKET}: .*check that the pod's role may list"):
+        quality.fetch(tmp_path, VARIANTS)
