@@ -105,14 +105,9 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
 
 
 def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
-    """A test case as the benchmark takes it."""
-    return config.TestCase(
-        name=case.name,
-        line=case.line,
-        structure=case.structure,
-        headline=case.headline,
-        prompts=None if case.is_line else _prompts(experiment, case),
-    )
+    """A test case as the benchmark takes it: the same fields, but for those of its prompts."""
+    fields = case.model_dump(exclude={"set", "file", "classes", "limit"})
+    return config.TestCase(**fields, prompts=None if case.is_line else _prompts(experiment, case))
 
 
 def _files(experiment: Experiment) -> dict[str, str]:

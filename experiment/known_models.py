@@ -2,7 +2,7 @@
 
 Neither vLLM nor NxDI compares the vocabularies of a target and its draft before compiling.
 Figures come from each repository's ``config.json`` and safetensors index; the parser of tool calls
-from Qwen's documentation and vLLM's (``docs/features/tool_calling.md``).
+from Qwen's documentation of vLLM, "Function Calling" (docs/assumptions.md).
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
                 [
                     curves.cost_per_million_tokens(variant, case, point)
                     for variant, point in cells
-                    if not point.open
+                    if point.rate is None
                 ],
             )
         )
@@ -202,7 +202,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
                 [
                     curves.tokens_per_second_in_flight(variant, case, point)
                     for variant, point in cells
-                    if point.open
+                    if point.rate is not None
                 ],
             )
         )

@@ -49,7 +49,7 @@ for, too. Shown instead are output tokens per second that requests were in fligh
 
 def closed(points: Sequence[LoadPoint]) -> list[LoadPoint]:
     """The closed loops among ``points``: those at which a token has a cost."""
-    return [point for point in points if not point.open]
+    return [point for point in points if point.rate is None]
 
 
 def _described(variant: Variant) -> str:

@@ -11,6 +11,7 @@ RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
 WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices, two subscribers"
 
+LADDER: Final = "spot in Virginia, smaller draft, shortest name, a ladder of loads, prompt sets"
 THREE_VARIANTS: Final = "a baseline and two windows, a quarter of a node each"
 
 _LINES: Final = (
@@ -35,7 +36,7 @@ def _test_cases(count: int) -> list[dict[str, Any]]:
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "article": {},
-    "spot in Virginia, smaller draft, shortest name": {
+    LADDER: {
         "name": "ab",
         "aws.region": "us-east-1",
         "aws.availability_zones": ["us-east-1a", "us-east-1b"],
@@ -43,6 +44,19 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "capacity.purchase": "spot",
         "models.draft.id": "Qwen/Qwen3-0.6B",
         "models.draft.revision": "c1899de289a04d12100db370d81485cdf75e47ca",
+        "benchmark.concurrency": None,
+        "benchmark.load": [
+            {"concurrency": 2},
+            {"concurrency": 8, "requests": 16},
+            {"rate": 0.5, "seconds": 60},
+        ],
+        "benchmark.chat_template_kwargs": {"enable_thinking": False},
+        "benchmark.objectives": {"ttft_p90_ms": 2000, "tpot_p90_ms": 50},
+        "benchmark.keep_answers": True,
+        "benchmark.test_cases": [
+            {"name": "questions", "set": "mt-bench", "classes": ["coding", "math"]},
+            {"name": "tools", "set": "bfcl", "limit": 12},
+        ],
     },
     "reservation, larger draft, window of 15, longest name, most test cases": {
         "name": "a-name-of-20-letters",

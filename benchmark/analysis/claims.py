@@ -120,15 +120,15 @@ def _mean_over(
     """Gives the mean of a ratio over what the two sides are compared by."""
     if prompts.named(own, baseline):
         sent = prompts.sendings(own, baseline)
-        return lambda value: prompts.mean(found(value, sent), planned=planned)
+        return lambda value: prompts.mean(values(value, sent), planned=planned)
     pairs = units.units(own, baseline, planned=planned)
     return lambda value: _mean(map(value, pairs))
 
 
-def found(value: Callable[[Unit], float | None], sent: Mapping[_Key, Unit]) -> dict[_Key, float]:
+def values(value: Callable[[Unit], float | None], sent: Mapping[_Key, Unit]) -> dict[_Key, float]:
     """The values of those units that have one."""
-    values = {key: value(unit) for key, unit in sent.items()}
-    return {key: one for key, one in values.items() if one is not None}
+    found = {key: value(unit) for key, unit in sent.items()}
+    return {key: one for key, one in found.items() if one is not None}
 
 
 def speed_up(unit: Unit, *, streamed: bool) -> float | None:

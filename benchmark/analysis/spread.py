@@ -39,7 +39,7 @@ def spread(
     if not prompts.named(own, baseline):
         return None
     value = partial(claims.speed_up, streamed=streamed)
-    ratios = claims.found(value, prompts.sendings(own, baseline))
+    ratios = claims.values(value, prompts.sendings(own, baseline))
     if not ratios:
         return None
     classes = {record.prompt: record.prompt_class for record in own}

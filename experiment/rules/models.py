@@ -98,7 +98,8 @@ def models_known(experiment: Experiment) -> Refusals:
         if known is None or model.architecture is None:
             continue
         for figure, value in known:
-            if figure not in model.architecture.model_fields_set:
+            # The parser is the server's, and the user's choice.
+            if figure not in model.architecture.model_fields_set - {"tool_parser"}:
                 continue
             given = getattr(model.architecture, figure)
             if given != value:

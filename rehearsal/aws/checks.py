@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from benchmark.config import LoadPoint
 from benchmark.metrics import SERVED_TOKENS
 from benchmark.names import (
+    LOAD_DIMENSION,
     NAMESPACE,
     SUMMARY,
     TEST_CASE_DIMENSION,
@@ -27,6 +29,7 @@ from rehearsal.errors import RehearsalError
 _NAMED: Final = 3
 # Both calculate with the same sums. A dashboard's price has six digits, its times nanoseconds.
 _SAME_COST: Final = 1e-4
+_CELL: Final = (TEST_CASE_DIMENSION, VARIANT_DIMENSION, LOAD_DIMENSION)
 
 
 def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
@@ -73,11 +76,16 @@ def costs_agree(aws: Aws, stack: str, run_dir: Path) -> str:
     """Whether the dashboards of ``stack`` have the report's costs; returns what was found.
 
     A dashboard's cost over the time range of the run must be that of ``summary.json``, for each
-    test case and variant that has one there. Raises RehearsalError.
+    test case, variant and load point that has one there. Raises RehearsalError.
     """
     summary = json.loads((run_dir / SUMMARY).read_text(encoding="utf-8"))
+    ladder = len(summary["loads"]) > 1
     reported = {
-        (cell["test_case"], cell["variant"]): cell["usd_per_million_output_tokens"]
+        (
+            cell["test_case"],
+            cell["variant"],
+            *([LoadPoint.model_validate(cell["load"]).name] if ladder else []),
+        ): cell["usd_per_million_output_tokens"]
         for case in summary["cases"]
         for cell in case["cells"]
         if cell["usd_per_million_output_tokens"] is not None
@@ -101,13 +109,13 @@ def costs_agree(aws: Aws, stack: str, run_dir: Path) -> str:
     return f"{len(shown)} costs, all the same"
 
 
-def _cell(curve: Curve) -> tuple[str, str]:
-    """The test case and the variant of a curve that is about one of each."""
-    ((case, variant),) = {
-        (dimensions[TEST_CASE_DIMENSION], dimensions[VARIANT_DIMENSION])
+def _cell(curve: Curve) -> tuple[str, ...]:
+    """Test case, variant and, where there are several, load point of a curve about one of each."""
+    (cell,) = {
+        tuple(dimensions[name] for name in _CELL if name in dimensions)
         for dimensions in (dict(metric.dimensions) for metric in curve.metrics)
     }
-    return case, variant
+    return cell
 
 
 def _statistic(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
 from benchmark import metrics
@@ -82,10 +83,9 @@ def statements(summary: Summary, truths: Mapping[Place, Truth]) -> list[Statemen
         for ladder in case.ladders:
             found += _of_ladder(ladder, [own[load.name] for load in ladder.loads])
     for overall in summary.overall:
-        means = [
-            math.exp(math.fsum(map(math.log, true)) / len(true))
-            for true in zip(*((truth.speed, truth.cost) for truth in truths.values()), strict=True)
-        ]
+        at = overall.load.name if overall.load else ""
+        same = [(truth.speed, truth.cost) for (_, load), truth in truths.items() if load == at]
+        means = [math.exp(fmean(map(math.log, true))) for true in zip(*same, strict=True)]
         intervals = (overall.speed, overall.cost)
         found += map(Statement, OVERALL, means, intervals)
     return found

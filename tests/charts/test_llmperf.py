@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from benchmark import config
+from benchmark.load import sets
 from benchmark.rounds import Rounds
 from charts.llmperf import benchmark_config
 from charts.names import bucket_name
-from experiment import Experiment
+from experiment import Experiment, load
 from experiment.variants import variants
 from tests.charts.test_vllm import difference
+from tests.experiment.files import EAGLE, edited
+from tests.matrix import LADDER
 from tests.synthesis import ACCOUNT, Synthesised, synthesise
 
 
@@ -87,9 +93,82 @@ def test_settings_hold_nothing_of_one_variant(synthesised: Synthesised) -> None:
         "Devices": "8 of a trn2.48xlarge, LNC 2, TP 32",
         "Length": "1024 tokens",
         "Region": "us-east-2",
+        "Thinking": "on, the model's default",
         "Price": "35.7608 USD per hour (as of 2026-05-21, capacity-block in us-east-2; no price of "
         "on-demand in us-east-2 is given)",
     }
+
+
+@pytest.mark.parametrize(
+    ("told", "settings"),
+    [
+        ({"enable_thinking": False}, {"Thinking": "off"}),
+        ({"enable_thinking": True}, {"Thinking": "on"}),
+        # Only false keeps Qwen3's template from it.
+        ({"enable_thinking": "false"}, {"Thinking": "on"}),
+        ({"a": 1}, {"Thinking": "on, the model's default", "Chat template": '{"a": 1}'}),
+    ],
+)
+def test_what_the_chat_template_is_told_is_sent_and_said(
+    variation: Callable[[dict[str, Any]], Experiment], told: Any, settings: dict[str, str]
+) -> None:
+    written = benchmark_config(variation({"benchmark.chat_template_kwargs": told}), "bucket")
+    assert written.load.sampling == {"temperature": 0.0, "chat_template_kwargs": told}
+    said = {key: written.settings.get(key) for key in ("Thinking", "Chat template")}
+    assert {key: value for key, value in said.items() if value} == settings
+
+
+def test_a_model_that_does_not_think_is_not_said_to(
+    variation: Callable[[dict[str, Any]], Experiment],
+) -> None:
+    assert "Thinking" not in benchmark_config(variation(EAGLE), "bucket").settings
+
+
+def test_a_ladder_on_prompt_sets_is_passed_on(of_matrix: Callable[[str], Synthesised]) -> None:
+    written = _config(of_matrix(LADDER))
+    assert written["load"]["points"] == [
+        {"concurrency": 2, "requests": 4},
+        {"concurrency": 8, "requests": 16},
+        {"rate": 0.5, "requests": 30},
+    ]
+    assert written["objectives"] == {"ttft_p90_ms": 2000, "tpot_p90_ms": 50, "e2e_p90_ms": None}
+    assert written["keep_answers"] is True
+    cases = written["test_cases"]
+    assert {case["line"] for case in cases} == {case["structure"] for case in cases} == {None}
+    assert [{key: value for key, value in case["prompts"].items() if value} for case in cases] == [
+        {"known": "mt-bench", "classes": ["coding", "math"]},
+        {"known": "bfcl", "limit": 12},
+    ]
+
+
+def test_a_concurrency_gets_at_least_a_full_wave(
+    variation: Callable[[dict[str, Any]], Experiment],
+) -> None:
+    ladder = [{"concurrency": 2}, {"concurrency": 6}, {"concurrency": 8, "requests": 20}]
+    changes = {"benchmark.concurrency": None, "benchmark.load": ladder, "benchmark.requests": 4}
+    points = benchmark_config(variation(changes), "bucket").load.points
+    assert [point.requests for point in points] == [4, 6, 20]
+
+
+def test_the_benchmark_finds_the_users_file_of_prompts(tmp_path: Path) -> None:
+    """Compressed in the ConfigMap, under the name and the digest that the configuration has."""
+    lines = '{"prompt": "Hello", "class": "short"}\n{"prompt": "Goodbye"}\n'
+    (tmp_path / "prompts.jsonl").write_text(lines)
+    case = {"name": "own", "file": "prompts.jsonl", "classes": ["short"]}
+    (tmp_path / "mine.yaml").write_text(edited({"benchmark.test_cases.3": case}))
+    synthesised = synthesise(load(tmp_path / "mine.yaml"), tmp_path / "synthesised")
+    brought = synthesised.object("ConfigMap", "qwen-llmperf")["binaryData"]
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    for name, content in brought.items():
+        (etc / name).write_bytes(base64.b64decode(content))
+    source = config.Config.model_validate(_config(synthesised)).test_cases[3].prompts
+    assert source
+    assert [prompt.name for prompt in sets.load(source, etc).prompts] == ["line-1"]
+
+
+def test_without_a_file_of_prompts_the_config_map_has_no_other(synthesised: Synthesised) -> None:
+    assert "binaryData" not in synthesised.object("ConfigMap", "qwen-llmperf")
 
 
 def test_results_go_into_the_experiments_bucket(synthesised: Synthesised) -> None:
@@ -97,12 +176,12 @@ def test_results_go_into_the_experiments_bucket(synthesised: Synthesised) -> Non
 
 
 def test_configuration_is_the_samples_load(synthesised: Synthesised) -> None:
-    load = _config(synthesised)["load"]
-    assert load["mean_input_tokens"] == 64
-    assert load["mean_output_tokens"] == 600
-    assert load["concurrency"] == 4
-    assert load["timeout_seconds"] == 1200
-    assert load["sampling"] == {"temperature": 0.0}
+    told = _config(synthesised)["load"]
+    assert told["mean_input_tokens"] == 64
+    assert told["mean_output_tokens"] == 600
+    assert told["points"] == [{"concurrency": 4, "requests": 4}]
+    assert told["timeout_seconds"] == 1200
+    assert told["sampling"] == {"temperature": 0.0}
 
 
 def test_cost_names_its_denominator(synthesised: Synthesised) -> None:

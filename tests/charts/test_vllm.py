@@ -124,6 +124,17 @@ def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
     assert json.loads(flags["--speculative-config"])["num_speculative_tokens"] == 7
 
 
+TOOL_FLAGS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
+
+
+def test_all_services_can_call_tools_where_prompts_have_some(each: Synthesised) -> None:
+    tools = any(case.set == "bfcl" for case in each.experiment.benchmark.test_cases)
+    for deployment in each.objects("Deployment"):
+        (server,) = deployment["spec"]["template"]["spec"]["containers"]
+        flags = [flag for flag in server["command"] if flag in TOOL_FLAGS]
+        assert flags == (TOOL_FLAGS if tools else [])
+
+
 def test_takes_a_window_less_than_is_compiled(each: Synthesised) -> None:
     """On all sides; an input that leaves no room for a window would end a speculative one."""
     window = _largest_window(each.experiment)

@@ -73,7 +73,7 @@ def test_the_load_is_the_samples(article: Experiment) -> None:
     assert (load.mean_output_tokens, load.stddev_output_tokens) == (600, 0)
     assert (load.concurrency, load.timeout_seconds) == (4, 1200)
     # Three times the sample's eight requests, in shorter rounds.
-    assert load.requests * load.rounds.at_most == 3 * 8
+    assert load.points[0].requests * load.rounds.at_most == 3 * 8
     assert load.temperature == 0.0
 
 

@@ -9,7 +9,7 @@ import pytest
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
 from experiment.smoke import smoke
-from tests.experiment.files import EAGLE, edited
+from tests.experiment.files import ABSENT, EAGLE, edited
 
 
 def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment]:
@@ -51,10 +51,20 @@ def test_it_is_small() -> None:
     assert little.models.target.known.checkpoint_gib < large.models.target.known.checkpoint_gib / 10
     assert little.serving.length < large.serving.length
     requests = [
-        e.benchmark.requests * e.benchmark.rounds.at_most * len(e.benchmark.test_cases)
+        e.benchmark.points[0].requests * e.benchmark.rounds.at_most * len(e.benchmark.test_cases)
         for e in (large, little)
     ]
     assert requests[1] * 10 < requests[0]
+
+
+def test_of_a_ladder_it_tries_one_load_point() -> None:
+    points = [{"concurrency": 2}, {"concurrency": 32}, {"rate": 0.5, "seconds": 60}]
+    sets = [{"name": "tools", "set": "bfcl"}]
+    _, little = small(
+        {"benchmark.concurrency": ABSENT, "benchmark.load": points, "benchmark.test_cases": sets}
+    )
+    assert [(point.concurrency, point.requests) for point in little.benchmark.points] == [(2, 8)]
+    assert all(case.is_line for case in little.benchmark.test_cases)
 
 
 def test_what_it_measures_stands_in_no_curve_of_the_experiment() -> None:

@@ -19,24 +19,91 @@ from experiment import Experiment
 from experiment.rules.measurement import MOST_CELLS
 from experiment.variants import variants
 from stacks.observability import ObservabilityStack
-from tests.matrix import MATRIX, THREE_VARIANTS
+from tests.matrix import LADDER, MATRIX, THREE_VARIANTS
 from tests.synthesis import Synthesised
+
+
+@pytest.fixture
+def ladder(of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+    """Prompt sets at two concurrencies and a rate."""
+    return of_matrix(LADDER)
 
 
 def test_every_test_case_has_all_variants_side_by_side(each: Synthesised) -> None:
     experiment = each.experiment
     expected = {
-        (case.name, metric.name, variant.name)
+        (case.name, metric.name, variant.name, load)
         for case in experiment.benchmark.test_cases
         for metric in catalogue.METRICS
         for variant in variants(experiment)
+        for load in _loads(experiment)
     }
     shown = set()
     for widget in _graphs(each, "Comparison"):
         metrics = [_metric(m) for m in widget["metrics"] if len(m) > 1]
         if len({(m["TestCase"], m["name"]) for m in metrics if m.get("visible", True)}) == 1:
-            shown |= {(m["TestCase"], m["name"], m["Variant"]) for m in metrics}
+            shown |= {(m["TestCase"], m["name"], m["Variant"], m.get("Load")) for m in metrics}
     assert shown == expected
+
+
+def test_everything_that_is_published_is_drawn_and_nothing_else(each: Synthesised) -> None:
+    """The dimension Load is there where there are several load points."""
+    experiment = each.experiment
+    published = {
+        (each.name, variant.name, case.name, load)
+        for each in (*catalogue.METRICS, *catalogue.TOTALS)
+        for variant in variants(experiment)
+        for case in experiment.benchmark.test_cases
+        for load in _loads(experiment)
+    }
+    drawn = {(m["name"], m["Variant"], m["TestCase"], m.get("Load")) for m in _measured(each)}
+    assert drawn == published
+
+
+def test_a_ladder_is_drawn_as_bars_over_the_time_range(ladder: Synthesised) -> None:
+    """Two test cases; two variants at three load points, of which one is a rate."""
+    widgets = [*_graphs(ladder, "Comparison")]
+    assert {w["view"] for w in widgets} == {"bar", "singleValue"}
+    assert all(w["setPeriodToTimeRange"] for w in widgets)
+    speed_ups = [w for w in widgets if w["title"] == "Speed-up over the baseline"]
+    assert [[row[-1]["label"] for row in w["metrics"] if len(row) == 1] for w in speed_ups] == 2 * [
+        [f"{load}, SD over Base" for load in ("concurrency-2", "concurrency-8", "rate-0.5")]
+    ]
+    for widget in speed_ups:
+        operand = {m[-1]["id"]: _metric(m) for m in widget["metrics"] if len(m) > 1}
+        for (quotient,) in (m for m in widget["metrics"] if len(m) == 1):
+            above, below = (operand[name] for name in quotient["expression"].split(" / "))
+            assert (above["Variant"], below["Variant"]) == ("Base", "SD")
+            assert above["Load"] == below["Load"] == quotient["label"].partition(",")[0]
+
+
+def test_a_rate_has_no_cost_but_tokens_per_second(ladder: Synthesised) -> None:
+    shown = {
+        (w["title"].partition(",")[0], row[0]["label"])
+        for w in _graphs(ladder, "Comparison")
+        for row in w["metrics"]
+        if w["view"] == "singleValue" and len(row) == 1
+    }
+    usd, speed = "USD per million output tokens", "Output tokens per second in flight"
+    assert shown == {
+        *((usd, f"concurrency-{n}, {variant}") for n in (2, 8) for variant in ("Base", "SD")),
+        (speed, "rate-0.5, Base"),
+        (speed, "rate-0.5, SD"),
+    }
+
+
+def test_without_lines_there_are_no_figures_of_the_article(ladder: Synthesised) -> None:
+    assert not [w for w in _graphs(ladder, "Comparison") if "Figure" in w["title"]]
+
+
+def test_figures_of_a_ladder_are_at_its_first_load_point(
+    variation: Callable[..., Experiment],
+) -> None:
+    points = [{"concurrency": 2}, {"concurrency": 4}]
+    experiment = variation({"benchmark.concurrency": None, "benchmark.load": points})
+    figures = [w for w in _widgets(_template(experiment)) if w["title"].startswith("Figure")]
+    assert [figure["title"].rpartition(", ")[2] for figure in figures] == 3 * ["at concurrency 2"]
+    assert {_metric(row)["Load"] for w in figures for row in w["metrics"]} == {"concurrency-2"}
 
 
 def test_a_variant_has_its_colour_in_every_graph_of_a_case(of_matrix: Any) -> None:
@@ -137,18 +204,21 @@ def test_cost_is_the_price_of_the_request_time_over_the_tokens_served(each: Synt
         for (quotient,) in (m for m in widget["metrics"] if len(m) == 1):
             price, time, tokens = re.split(r" [*/] ", quotient["expression"])
             assert quotient["expression"] == f"{price} * {time} / {tokens}"
-            in_flight = experiment.benchmark.concurrency
-            assert float(price) == pytest.approx(usd * share / in_flight, rel=1e-4)
             above, below = operand[time], operand[tokens]
+            load = above.get("Load", "concurrency-4")
+            in_flight = int(load.removeprefix("concurrency-"))
+            assert float(price) == pytest.approx(usd * share / in_flight, rel=1e-4)
             assert (above["name"], below["name"]) == ("RequestTime", "ServedTokens")
             assert above["stat"] == below["stat"] == "Sum"
-            for dimension in ("Experiment", "Variant", "TestCase"):
-                assert above[dimension] == below[dimension]
-            assert quotient["label"] == above["Variant"]
-            found.append((above["TestCase"], above["Variant"]))
+            for dimension in ("Experiment", "Variant", "TestCase", "Load"):
+                assert above.get(dimension) == below.get(dimension)
+            assert quotient["label"].split(", ")[-1] == above["Variant"]
+            found.append((above["TestCase"], load, above["Variant"]))
     assert found == [
-        (case.name, variant.name)
+        (case.name, point.name, variant.name)
         for case in experiment.benchmark.test_cases
+        for point in experiment.benchmark.points
+        if not point.open
         for variant in variants(experiment)
     ]
 
@@ -157,10 +227,22 @@ def test_quotas_are_kept(each: Synthesised) -> None:
     _assert_quotas(each.template("observability"))
 
 
-def test_quotas_are_kept_with_most_cells(variation: Callable[..., Experiment]) -> None:
+@pytest.mark.parametrize(
+    ("windows", "cases", "points"), [(4, 30, 1), (4, 1, 30), (1, 15, 5), (1, 1, 75), (4, 3, 10)]
+)
+def test_quotas_are_kept_with_most_cells(
+    variation: Callable[..., Experiment], windows: int, cases: int, points: int
+) -> None:
     experiment = variation(
         {
             "name": "a-name-of-20-letters",
+            "benchmark.concurrency": None,
+            "benchmark.load": [
+                {"rate": number / 8, "seconds": 60}
+                if number % 5 == 4
+                else {"concurrency": number + 1}
+                for number in range(points)
+            ],
             "serving.devices": 1,
             "serving.tensor_parallel": 4,
             "speculation": [
@@ -169,7 +251,7 @@ def test_quotas_are_kept_with_most_cells(variation: Callable[..., Experiment]) -
                     "mode": "fused",
                     "num_speculative_tokens": window,
                 }
-                for window in range(2, 6)
+                for window in range(2, 2 + windows)
             ],
             "benchmark.test_cases": [
                 {
@@ -178,11 +260,13 @@ def test_quotas_are_kept_with_most_cells(variation: Callable[..., Experiment]) -
                     "structure": ("structured", "open-ended")[number % 2],
                     "headline": number < 2,
                 }
-                for number in range(30)
-            ],
+                for number in range(cases)
+            ]
+            if cases > 1
+            else [{"name": f"case-{'x' * 35}", "set": "bfcl"}],
         }
     )
-    assert len(variants(experiment)) * 30 == MOST_CELLS
+    assert len(variants(experiment)) * cases * points == MOST_CELLS
     _assert_quotas(_template(experiment))
 
 
@@ -234,6 +318,21 @@ def test_each_variant_has_an_alarm_on_its_speed_up(of_matrix: Any) -> None:
         assert {_dimensions(metric)["Experiment"] for metric in operands} == {"three-variants"}
 
 
+def test_alarms_on_speed_up_are_on_the_first_load_point_and_test_case(
+    ladder: Synthesised,
+) -> None:
+    """Where no line is a structured headline."""
+    (alarm,) = (
+        a["Properties"] for id_, a in _alarms(ladder) if id_.startswith("SpeculationLostItsBenefit")
+    )
+    assert alarm["AlarmDescription"].startswith(
+        "On questions at concurrency 2, SD is less than 1.2x as fast as Base."
+    )
+    operands = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
+    assert {_dimensions(metric)["Load"] for metric in operands} == {"concurrency-2"}
+    assert {_dimensions(metric)["TestCase"] for metric in operands} == {"questions"}
+
+
 def test_idle_alarm_waits_as_long_as_the_experiment_says(synthesised: Synthesised) -> None:
     (alarm,) = (
         a["Properties"] for _, a in _alarms(synthesised) if "idle" in a["Properties"]["AlarmName"]
@@ -261,6 +360,12 @@ def test_outputs_print_the_dashboards_addresses(synthesised: Synthesised) -> Non
 
 def test_needs_no_other_stack(synthesised: Synthesised) -> None:
     assert "Fn::ImportValue" not in json.dumps(synthesised.template("observability"))
+
+
+def _loads(experiment: Experiment) -> list[str | None]:
+    """Values of the dimension Load; None where it is left out."""
+    points = experiment.benchmark.points
+    return [point.name for point in points] if len(points) > 1 else [None]
 
 
 def _alarms(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ import pytest
 from benchmark import names
 from benchmark.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TOTALS, TTFT
 from experiment import Experiment
+from experiment.loader import parse
 from experiment.variants import variants
 from rehearsal.aws import checks, dashboards
 from rehearsal.aws.client import Aws
 from rehearsal.aws.dashboards import Curve, Identity
 from rehearsal.errors import RehearsalError
+from tests.experiment.files import edited
+from tests.matrix import LADDER, MATRIX
 
 STACK = "article-observability"
 
@@ -34,9 +38,11 @@ def deploy(aws: Aws, name: str, *items: dict[str, Any]) -> Any:
 def publish(aws: Aws, experiment: Experiment, *without: tuple[str, str, str]) -> None:
     """One value of every metric, without some (test case, variant, metric)."""
     cloudwatch = aws.client("cloudwatch")
+    points = experiment.benchmark.points
     for case in experiment.benchmark.test_cases:
         data = [
-            datum(metric.name, experiment.name, variant.name, case.name)
+            datum(metric.name, experiment.name, variant.name, case.name, load=load)
+            for load in ([point.name for point in points] if len(points) > 1 else [""])
             for variant in variants(experiment)
             for metric in (*METRICS, *TOTALS)
             if (case.name, variant.name, metric.name) not in without
@@ -45,14 +51,20 @@ def publish(aws: Aws, experiment: Experiment, *without: tuple[str, str, str]) ->
 
 
 def datum(
-    metric: str, experiment: str, variant: str, case: str, value: float = 1.0, ago: float = 0.0
+    metric: str,
+    experiment: str,
+    variant: str,
+    case: str,
+    value: float = 1.0,
+    ago: float = 0.0,
+    load: str = "",
 ) -> dict[str, Any]:
     """One value, of a minute ``ago`` seconds before now."""
     dimensions = {
         names.EXPERIMENT_DIMENSION: experiment,
         names.VARIANT_DIMENSION: variant,
         names.TEST_CASE_DIMENSION: case,
-    }
+    } | ({names.LOAD_DIMENSION: load} if load else {})
     return {
         "MetricName": metric,
         "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
@@ -147,6 +159,21 @@ def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment
     )
 
 
+def test_a_ladder_is_drawn_whole(deployed: Aws) -> None:
+    experiment = parse(edited(MATRIX[LADDER]), "ladder.yaml")
+    aws, stack = replace(deployed, region=experiment.aws.region), "ab-observability"
+    publish(aws, experiment)
+    assert checks.dashboards_show(aws, stack).endswith(
+        "curves draw the 132 published metrics (12 others draw node telemetry, and there are no "
+        "nodes)"
+    )
+
+    data = [datum(TTFT.name, experiment.name, "SD", "tools", load="concurrency-64")]
+    aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+    with pytest.raises(RehearsalError, match="TTFT of ab concurrency-64 tools SD is on no dashb"):
+        checks.dashboards_show(aws, stack)
+
+
 def test_dashboards_and_report_have_to_name_the_same_costs(
     deployed: Aws, article: Experiment, tmp_path: Path
 ) -> None:
@@ -162,15 +189,26 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
     ]
     cloudwatch.put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
     usd = 35.7608 / 2 / 3600 * 1e6 * (10 + 5) / 4 / (2000 + 500)
+    point = {"concurrency": 4, "requests": 4}
     cells = [
-        {"test_case": case.name, "variant": variant.name, "usd_per_million_output_tokens": usd}
+        {
+            "test_case": case.name,
+            "variant": variant.name,
+            "load": point,
+            "usd_per_million_output_tokens": usd,
+        }
         for case in article.benchmark.test_cases
         for variant in variants(article)
     ]
 
     def compared() -> str:
         now = time.time()
-        summary = {"started": now - 3600, "ended": now - 240, "cases": [{"cells": cells}]}
+        summary = {
+            "started": now - 3600,
+            "ended": now - 240,
+            "loads": [point],
+            "cases": [{"cells": cells}],
+        }
         (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
         return checks.costs_agree(deployed, STACK, tmp_path)
 
@@ -187,6 +225,50 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
         "article-observability: repeat-line SD: 32.5000 USD in the report, 7.4501 here; "
         "meaning-of-life Third: 7.4502 USD in the report, nan here"
     )
+
+
+def test_costs_of_a_ladder_are_told_apart_by_load_point(deployed: Aws, tmp_path: Path) -> None:
+    """A rate has none, in the report and on the dashboard."""
+    experiment = parse(edited(MATRIX[LADDER]), "ladder.yaml")
+    points = experiment.benchmark.points
+    tokens = {point.name: 1000.0 * number for number, point in enumerate(points, start=1)}
+    data = [
+        datum(name, experiment.name, "SD", "tools", value, ago=300, load=point.name)
+        for point in points
+        for name, value in (("RequestTime", 10.0), ("ServedTokens", tokens[point.name]))
+    ]
+    aws = replace(deployed, region=experiment.aws.region)
+    aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+    usd = 35.7608 / 2 / 3600 * 1e6 * 10
+    costs = {
+        point.name: usd / point.concurrency / tokens[point.name] if point.concurrency else None
+        for point in points
+    }
+    cells = [
+        {
+            "test_case": "tools",
+            "variant": "SD",
+            "load": point.model_dump(),
+            "usd_per_million_output_tokens": costs[point.name],
+        }
+        for point in points
+    ]
+
+    def compared() -> str:
+        summary = {
+            "started": time.time() - 3600,
+            "ended": time.time() - 240,
+            "loads": [point.model_dump() for point in points],
+            "cases": [{"cells": cells}],
+        }
+        (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+        return checks.costs_agree(aws, f"{experiment.name}-observability", tmp_path)
+
+    assert compared() == "2 costs, all the same"
+    for cell in cells[:2]:
+        cell["usd_per_million_output_tokens"] = costs["concurrency-2"]
+    with pytest.raises(RehearsalError, match=r"tools SD concurrency-8: .* in the report"):
+        compared()
 
 
 def test_the_bucket_has_to_hold_the_run(deployed: Aws, tmp_path: Path) -> None:

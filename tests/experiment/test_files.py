@@ -1,0 +1,44 @@
+"""The experiments that are here: each is valid, says its own name, and can be tried small first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from experiment import load
+from experiment.loader import parse
+from experiment.notes import notes
+from experiment.smoke import smoke
+from tests.experiment.files import EXPERIMENTS
+
+FILES = sorted(EXPERIMENTS.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_it_is_valid_and_named_after_its_file(file: Path) -> None:
+    assert load(file).name == file.stem
+    schema = json.loads((EXPERIMENTS / "experiment.schema.json").read_text(encoding="utf-8"))
+    data = YAML(typ="safe", pure=True).load(file)
+    jsonschema.Draft202012Validator(schema).validate(json.loads(json.dumps(data, default=str)))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_it_can_be_tried_small_first(file: Path) -> None:
+    little = parse(smoke(load(file), str(file)), "smoke.yaml")
+    assert len(little.benchmark.points) == 1
+    assert not little.calls_tools
+
+
+def test_real_prompts_are_all_sent_at_every_load_point() -> None:
+    experiment = load(EXPERIMENTS / "real-prompts.yaml")
+    assert [note for note in notes(experiment) if "prompts" in note] == []
+    sent = {
+        p.name: p.requests * experiment.benchmark.rounds.at_most
+        for p in experiment.benchmark.points
+    }
+    assert sent == dict.fromkeys(sent, 48)
+    assert [case.limit for case in experiment.benchmark.test_cases] == [48, 48, 48]
