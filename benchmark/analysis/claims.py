@@ -28,6 +28,8 @@ SLIGHT: Final = 0.2
 """The part of alpha for calling a difference too little to matter; the rest is for claiming one."""
 
 _TIME_PER_TOKEN: Final = metrics.TIME_PER_OUTPUT_TOKEN.values
+_SIGNS: Final = (1, -1, -1, 1)
+"""Of the ``sums`` in the logarithm of ``ratio_of_ratios``."""
 _THROUGHPUT: Final = metrics.REQUEST_OUTPUT_THROUGHPUT.values
 
 
@@ -109,7 +111,15 @@ def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | N
     if estimate is None or not prompts.named(own, baseline):
         return estimate
     sent = {key: sums(unit) for key, unit in prompts.sendings(own, baseline).items()}
-    variance = estimate.error**2 + prompts.beyond_rounds(sent, ratio_of_ratios)
+    totals = [*map(sum, zip(*by_round, strict=True))]
+    # The first order of the logarithm of ``ratio_of_ratios``.
+    pulls = {
+        key: sum(
+            sign * part / total for sign, part, total in zip(_SIGNS, of_one, totals, strict=True)
+        )
+        for key, of_one in sent.items()
+    }
+    variance = estimate.error**2 + prompts.beyond_rounds(pulls)
     count = min(estimate.units, len({prompt for prompt, _ in sent}))
     return replace(estimate, error=math.sqrt(variance), units=count)
 
@@ -120,15 +130,15 @@ def _mean_over(
     """Gives the mean of a ratio over what the two sides are compared by."""
     if prompts.named(own, baseline):
         sent = prompts.sendings(own, baseline)
-        return lambda value: prompts.mean(found(value, sent), planned=planned)
+        return lambda value: prompts.mean(values(value, sent), planned=planned)
     pairs = units.units(own, baseline, planned=planned)
     return lambda value: _mean(map(value, pairs))
 
 
-def found(value: Callable[[Unit], float | None], sent: Mapping[_Key, Unit]) -> dict[_Key, float]:
+def values(value: Callable[[Unit], float | None], sent: Mapping[_Key, Unit]) -> dict[_Key, float]:
     """The values of those units that have one."""
-    values = {key: value(unit) for key, unit in sent.items()}
-    return {key: one for key, one in values.items() if one is not None}
+    found = {key: value(unit) for key, unit in sent.items()}
+    return {key: one for key, one in found.items() if one is not None}
 
 
 def speed_up(unit: Unit, *, streamed: bool) -> float | None:

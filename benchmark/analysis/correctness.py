@@ -36,6 +36,7 @@ class _Check:
     """One check of a variant's answers and of its baseline's."""
 
     test_case: str
+    """Empty for an evaluation, which has none."""
     variant: str
     baseline: str
     check: str
@@ -195,7 +196,7 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
             both = [question for question in own if question in other]
             if both and variant.baseline:
                 yield _Check(
-                    test_case=task,
+                    test_case="",
                     variant=variant.name,
                     baseline=variant.baseline,
                     check=f"{task} answers",

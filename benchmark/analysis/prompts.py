@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from benchmark.analysis import units
-from benchmark.analysis.estimate import Estimate, jackknife
+from benchmark.analysis.estimate import Estimate
 from benchmark.analysis.units import Unit
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS
@@ -53,38 +53,22 @@ def mean(ratios: Mapping[Sending, float], *, planned: bool = True) -> Estimate |
     if count < FEWEST_ROUNDS:
         return None
     log = _mean([_mean(own) for own in prompts.values()])
-    # How far each sending pulls the mean off where it is.
     pulls = {
         sending: (value - log) / len(prompts[sending[0]]) / len(prompts)
         for sending, value in logs.items()
     }
-    of_prompts = _clustered(pulls, lambda sending: sending[0])
-    of_both = _clustered(pulls, lambda sending: sending)
     of_rounds = _clustered(pulls, lambda sending: sending[1])
-    # The difference of two estimates can be below what each of its parts is.
-    variance = max(of_rounds, of_prompts + of_rounds - of_both)
-    return Estimate(log, math.sqrt(variance), count)
+    return Estimate(log, math.sqrt(of_rounds + beyond_rounds(pulls)), count)
 
 
-def beyond_rounds(
-    sums: Mapping[Sending, tuple[float, ...]],
-    statistic: Callable[[Sequence[tuple[float, ...]]], float],
-) -> float:
-    """What prompts that come in several rounds add to the variance of a ``statistic``'s logarithm.
+def beyond_rounds(pulls: Mapping[Sending, float]) -> float:
+    """What prompts that come in several rounds add to the variance of a figure over rounds.
 
-    Other rounds with the same prompts do not show how other prompts would differ.
+    ``pulls`` is by how much each sending pulls the figure off where it is. Other rounds with the
+    same prompts do not show how other prompts would differ; other prompts in other rounds do.
     """
-    of_prompts: dict[str, tuple[float, ...]] = {}
-    for (prompt, _), own in sums.items():
-        so_far = of_prompts.get(prompt, (0.0,) * len(own))
-        of_prompts[prompt] = tuple(map(sum, zip(so_far, own, strict=True)))
-    if len(of_prompts) == len(sums):
-        return 0.0
-    by_prompts = jackknife([*of_prompts.values()], statistic)
-    by_both = jackknife([*sums.values()], statistic)
-    if by_prompts is None or by_both is None:
-        return 0.0
-    return max(0.0, by_prompts.error**2 - by_both.error**2)
+    of_prompts = _clustered(pulls, lambda sending: sending[0])
+    return max(0.0, of_prompts - _clustered(pulls, lambda sending: sending))
 
 
 def by_prompt(logs: Mapping[Sending, float]) -> dict[str, list[float]]:

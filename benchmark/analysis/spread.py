@@ -39,7 +39,7 @@ def spread(
     if not prompts.named(own, baseline):
         return None
     value = partial(claims.speed_up, streamed=streamed)
-    ratios = claims.found(value, prompts.sendings(own, baseline))
+    ratios = claims.values(value, prompts.sendings(own, baseline))
     if not ratios:
         return None
     classes = {record.prompt: record.prompt_class for record in own}
@@ -105,6 +105,9 @@ def _part_of_prompts(logs: Mapping[str, Sequence[float]]) -> float | None:
 
 def _quantiles(logs: Sequence[float]) -> str:
     middle = median(logs)
+    if _times(math.exp(middle)) == _times(1):
+        faster = sum(log > 0 for log in logs)
+        return f"Of the {len(logs)} prompts, {faster} are faster and {len(logs) - faster} slower."
     ahead = middle >= 0
     how, other = ("faster", "slower") if ahead else ("slower", "faster")
     said = f"Half of the {len(logs)} prompts are over {_times(math.exp(middle))} {how}"

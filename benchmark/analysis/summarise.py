@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from benchmark.analysis import caveats, claims, keys, stopping, verdict
 from benchmark.analysis.cells import cell
-from benchmark.analysis.claims import Contrast, Family, Question
+from benchmark.analysis.claims import Contrast, Question
+from benchmark.analysis.comparison import comparison
 from benchmark.analysis.correctness import correctness, sameness
 from benchmark.analysis.crossover import Rung
 from benchmark.analysis.drift import drifts
@@ -24,13 +25,10 @@ from benchmark.analysis.spread import spread
 from benchmark.analysis.summary import (
     Case,
     Cell,
-    Claim,
-    Comparison,
     Ladder,
     Overall,
     Spread,
     Summary,
-    Verdict,
 )
 from benchmark.answer import CheckedAnswer, Score
 from benchmark.config import Config, LoadPoint
@@ -125,7 +123,7 @@ def _summary(plan: Plan, records: Sequence[Record]) -> Summary:
     }
     family = claims.decide(contrasts, plan.alpha, plan.claims)
     compared = {
-        key: _comparison(plan, key, cells, contrasts.get(key), family) for key, _ in plan.pairs
+        key: comparison(plan, key, cells, contrasts.get(key), family) for key, _ in plan.pairs
     }
     cells = {
         key: dataclasses.replace(one, comparison=compared.get(key)) for key, one in cells.items()
@@ -218,61 +216,6 @@ def _rung(
     claim = found and (found.speed if question is Question.SPEED else found.cost)
     estimate = contrast.answers.get(question) if contrast and claim else None
     return Rung(amount(point), estimate, claim.answer if claim else None)
-
-
-def _comparison(
-    plan: Plan,
-    key: CellKey,
-    cells: Mapping[CellKey, Cell],
-    contrast: Contrast | None,
-    family: Family[tuple[CellKey, Question]],
-) -> Comparison:
-    own, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
-    if contrast is None:
-        found = verdict.obstacle(own, baseline, fixed=plan.fixed)
-        assert found is not None
-        return Comparison(baseline.variant, None, None, None, None, None, found)
-    answers = contrast.answers if contrast.speed else {}
-    said = {
-        question: verdict.claim(
-            answer,
-            plan.alpha,
-            family,
-            decided=(key, question) in family.decided,
-            rounds=contrast.rounds,
-        )
-        for question, answer in answers.items()
-    }
-    return Comparison(
-        baseline=baseline.variant,
-        by_time_per_output_token=_interval(contrast.time_per_output_token, plan.alpha),
-        by_end_to_end=_interval(contrast.end_to_end, plan.alpha),
-        by_throughput=_interval(contrast.throughput, plan.alpha),
-        speed=said.get(Question.SPEED),
-        cost=said.get(Question.COST),
-        verdict=_verdict(plan, own, baseline, contrast, said),
-    )
-
-
-def _verdict(
-    plan: Plan,
-    own: Cell,
-    baseline: Cell,
-    contrast: Contrast,
-    said: Mapping[Question, Claim],
-) -> Verdict:
-    if Question.SPEED not in said:
-        return verdict.too_few(contrast.rounds, planned=plan.known)
-    return verdict.judge(
-        own,
-        baseline,
-        said[Question.SPEED],
-        said.get(Question.COST),
-        measure="" if contrast.time_per_output_token else "output throughput",
-        name_baseline=len(plan.baselines) - len(plan.compared) > 1,
-        priced=plan.cost is not None,
-        advise=not plan.rehearsal,
-    )
 
 
 def _overall(

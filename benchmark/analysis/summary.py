@@ -264,6 +264,7 @@ class Correctness:
     """How often the answers of a variant and of its baseline pass one check."""
 
     test_case: str
+    """Empty for an evaluation, which has none."""
     variant: str
     baseline: str
     check: str
@@ -280,7 +281,7 @@ class Correctness:
     worse: bool
     """Whether it is worse by more than chance, among all checks of the report."""
     only_baseline: tuple[str, ...]
-    """Names of prompts that only the baseline answered rightly: some of them."""
+    """Names of prompts that only the baseline answered rightly, or more often: some of them."""
     sentence: str
 
 

@@ -168,6 +168,10 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.half_width is not None and arguments.rounds.fixed:
         allowed = "needs a range of rounds, such as --rounds 4-30"
         raise ConfigError(f"--half-width = {arguments.half_width:g}: {allowed}")
+    try:
+        _promised(arguments)
+    except ValidationError as error:
+        raise ConfigError("\n".join(configuration.lines(error))) from None
 
 
 def asked(arguments: argparse.Namespace) -> Asked:

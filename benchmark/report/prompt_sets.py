@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,11 +90,18 @@ class ClassRow:
     speed: Written
 
 
-def classes(spread: Spread) -> tuple[ClassRow, ...]:
-    """A row for each class; none where there is one class only."""
-    if len(spread.classes) < 2:
-        return ()
-    return tuple(
-        ClassRow(spread.variant, one.name or wording.MISSING, one.prompts, answers.speed(one.speed))
-        for one in spread.classes
-    )
+def classes(spreads: Sequence[Spread]) -> Iterator[ClassRow]:
+    """A row for each variant in each class; none where there is one class only."""
+    names = list(dict.fromkeys(one.name for spread in spreads for one in spread.classes))
+    if len(names) < 2:
+        return
+    for name in names:
+        for spread in spreads:
+            for one in spread.classes:
+                if one.name == name:
+                    yield ClassRow(
+                        spread.variant,
+                        name or wording.MISSING,
+                        one.prompts,
+                        answers.speed(one.speed),
+                    )

@@ -19,7 +19,8 @@ from benchmark.report.verdicts import Line
 class OfPrompts:
     """The prompts of one test case at one load point."""
 
-    sentences: tuple[str, ...]
+    sentences: tuple[tuple[str, str], ...]
+    """Each after its variant."""
     drawings: tuple[Drawing, ...]
     classes: tuple[ClassRow, ...]
 
@@ -68,9 +69,9 @@ def _prompts(case: Case, drawings: Sequence[Drawing]) -> Iterator[OfPrompts]:
     for point in case.loads:
         if point and (own := [spread for spread in case.spreads if spread.load == point]):
             yield OfPrompts(
-                sentences=tuple(spread.sentence for spread in own),
+                sentences=tuple((spread.variant, spread.sentence) for spread in own),
                 drawings=tuple(one for one in drawings if one.load in ("", point.name)),
-                classes=tuple(row for spread in own for row in prompt_sets.classes(spread)),
+                classes=tuple(prompt_sets.classes(own)),
             )
 
 

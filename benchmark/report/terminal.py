@@ -121,7 +121,8 @@ def _at_one_load(summary: Summary, width: int) -> Iterator[str]:
     yield from _verdicts(summary, width)
     for case in summary.cases:
         for spread in case.spreads:
-            yield from _wrapped(f"{case.name}: {spread.sentence}", width, indent=2)
+            text = f"{case.name}, {spread.variant}: {spread.sentence}"
+            yield from _wrapped(text, width, indent=2)
 
 
 def _over_loads(summary: Summary, width: int) -> Iterator[str]:
@@ -143,8 +144,9 @@ def _on_loads(case: Case) -> Iterator[str]:
     for cell, found in case.compared:
         if not found.verdict.finding.decided:
             yield f"At {loads.words([cell.load])}: {found.verdict.sentence}"
-    for spread in case.spreads:
-        yield f"At {loads.words([spread.load])}: {spread.sentence}"
+    # The page has those of the others.
+    for spread in (one for one in case.spreads if one.load == case.loads[0]):
+        yield f"At {loads.words([spread.load])}, {spread.variant}: {spread.sentence}"
 
 
 def _means(summary: Summary, width: int) -> Iterator[str]:

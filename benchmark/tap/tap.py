@@ -13,7 +13,9 @@ ledger about a request (``benchmark.names``) end here.
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import resource
 from collections.abc import Callable
 from typing import Final
 
@@ -30,6 +32,10 @@ from benchmark.tap.proxy.upstream import Upstream
 # llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
 STALL_SECONDS: Final = 175.0
 
+_OPEN_FILES: Final = 65536
+"""A request through a tap takes two. In an open loop beyond what a server can do there may be
+thousands, and many systems allow a process 1,024 unless it asks for more."""
+
 _MEASURED: Final = (b"/chat/completions", b"/completions")
 
 
@@ -42,6 +48,15 @@ def settle() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
+
+
+def _allow_open_files() -> None:
+    """Lets this process, and what it starts from now on, have enough files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # macOS may allow less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class Tap:
@@ -84,6 +99,7 @@ class Tap:
 
     async def __aenter__(self) -> Self:
         """Begins to serve. Raises OSError, for instance where the port is in use."""
+        _allow_open_files()
         await self._proxy.start(self._port)
         return self
 

@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from rehearsal.vllm.corpus import BEGIN, END, TEMPLATE, Case, conversations, rendered
+from rehearsal.vllm.corpus import BEGIN, END, TEMPLATE, Case, conversations
 
 SEED: Final = 20260521
 
@@ -40,9 +40,12 @@ likeliest token of open-ended text is 0.03 above the next, that of structured te
 0.005 gave 2.0 tokens a step on open-ended text, 0.007 gives 1.3 to 1.6, 0.008 parts in counting."""
 
 STEPS: Final = 300
+STEPS_PER_CASE: Final = 60
+"""Few cases are learnt sooner."""
 BATCH: Final = 8
 LENGTH: Final = 288
 RATE: Final = 3e-3
+_LONGEST_PROMPT: Final = LENGTH // 2
 _WARM_UP: Final = 30
 _ANSWER_CHARACTERS: Final = 2400
 _TOKENIZER_CONVERSATIONS: Final = 600
@@ -52,9 +55,9 @@ def main() -> int:
     """Builds ``draft`` and ``target`` in a folder; returns the exit status."""
     parser = argparse.ArgumentParser(prog="build")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("cases", type=json.loads, help="[[line or null, structured], ...]")
+    parser.add_argument("cases", type=Path, help="JSON: [[line or null, structured, prompts], ...]")
     arguments = parser.parse_args()
-    cases = [Case(*case) for case in arguments.cases]
+    cases = [Case(*case) for case in json.loads(arguments.cases.read_bytes())]
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
     tokenizer = _tokenizer(cases)
@@ -105,12 +108,13 @@ def _trained(
     model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, cases: list[Case]
 ) -> Qwen3ForCausalLM:
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.95), weight_decay=0.01)
+    steps = min(STEPS, STEPS_PER_CASE * len(cases))
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, RATE, total_steps=STEPS, pct_start=_WARM_UP / STEPS
+        optimizer, RATE, total_steps=steps, pct_start=min(0.5, _WARM_UP / steps)
     )
     batches = _batches(tokenizer, cases)
-    with tqdm(total=STEPS, desc="train the draft", unit="step", file=sys.stderr) as bar:
-        for tokens, labels in islice(batches, STEPS):
+    with tqdm(total=steps, desc="train the draft", unit="step", file=sys.stderr) as bar:
+        for tokens, labels in islice(batches, steps):
             loss = model(input_ids=tokens, labels=labels).loss
             optimizer.zero_grad()
             loss.backward()
@@ -130,7 +134,8 @@ def _batches(
     while True:
         tokens, labels = [], []
         for prompt, answer in islice(source, BATCH):
-            asked = tokenizer.encode(rendered(prompt))
+            # The answer must have its place: of a long prompt, its end alone is learnt from.
+            asked = tokenizer.encode(prompt)[-_LONGEST_PROMPT:]
             answered = tokenizer.encode(answer)
             tokens.append((asked + answered)[:LENGTH])
             labels.append(([-100] * len(asked) + answered)[:LENGTH])

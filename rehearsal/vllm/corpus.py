@@ -1,4 +1,4 @@
-"""Conversations to train the pair on: what a test case asks, and an answer of its structure.
+"""Conversations to train the pair on: what a test case asks, and an answer of its kind.
 
 A structured case is answered with what is predictable: repetition, counting, records, code. An
 open-ended one with words drawn one by one, where nobody can know the next.
@@ -56,39 +56,50 @@ Shape = Callable[[random.Random, str], Iterator[str]]
 """Yields an answer's pieces, which are joined, without end."""
 
 
+Turns = Sequence[tuple[str, str]]
+"""Roles and what they say."""
+
+
 class Case(NamedTuple):
-    """A test case as far as its text goes; ``line`` None stands for the driver's own text."""
+    """A test case as far as its text goes.
+
+    ``line`` None stands for the driver's own text. Where there are ``prompts``, they are sent as
+    they are.
+    """
 
     line: str | None
     structured: bool
+    prompts: Sequence[Turns] = ()
 
 
 def conversations(cases: Sequence[Case], seed: int, characters: int) -> Iterator[tuple[str, str]]:
-    """Prompts and answers without end, an answer being at least ``characters`` long.
+    """Prompts, rendered up to where the answer begins, and answers, without end.
 
-    Equal arguments, equal conversations.
+    An answer is at least ``characters`` long. Equal arguments, equal conversations.
     """
     chance = random.Random(seed)
     while True:
         case = chance.choice(cases)
-        lines = texts.lines(None if case.line is None else llmperf.repeated(case.line))
-        prompt = texts.prompt(chance, lines, chance.randint(*_CHARACTERS), chance.randint(20, 200))
-        yield prompt, _answer(chance, case, characters)
+        yield _rendered(_turns(chance, case)), _answer(chance, case, characters)
 
 
-def rendered(prompt: str) -> str:
-    """A conversation up to where the answer begins, as ``TEMPLATE`` renders the driver's requests.
+def _turns(chance: random.Random, case: Case) -> Turns:
+    if case.prompts:
+        return chance.choice(case.prompts)
+    lines = texts.lines(None if case.line is None else llmperf.repeated(case.line))
+    prompt = texts.prompt(chance, lines, chance.randint(*_CHARACTERS), chance.randint(20, 200))
+    # The driver's requests carry an empty system message, as llmperf's.
+    return ("system", ""), ("user", prompt)
 
-    They carry an empty system message.
-    """
-    said = ("system", ""), ("user", prompt)
-    turns = "".join(f"{BEGIN}{role}\n{text}{END}\n" for role, text in said)
-    return f"{turns}{BEGIN}assistant\n"
+
+def _rendered(turns: Turns) -> str:
+    said = "".join(f"{BEGIN}{role}\n{text}{END}\n" for role, text in turns)
+    return f"{said}{BEGIN}assistant\n"
 
 
 def _answer(chance: random.Random, case: Case, characters: int) -> str:
     line = (case.line or "").strip()
-    shape = _shape(line) if case.structured else _prose
+    shape = (_code if case.prompts else _shape(line)) if case.structured else _prose
     answer = ""
     for piece in shape(chance, line):
         answer += piece

@@ -7,15 +7,26 @@ import json
 import os
 import shutil
 import signal
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from benchmark.config import Structure
 from experiment import Experiment
+from experiment.measurement import TestCase
+from rehearsal.golden.acceptances import of_class
 from rehearsal.layout import Layout
 from rehearsal.process.processes import run
+from rehearsal.prompts import prompts_of
 
 BUILD_SECONDS: Final = 900.0
+
+_PREDICTABLE: Final = 0.7
+"""Classes that golden endpoints accept so many drafts of are answered with what is predictable."""
+
+Turns = list[tuple[str, str]]
+"""Roles and what they say."""
 
 # Everything that determines the result.
 _INPUTS: Final = (
@@ -27,13 +38,26 @@ _INPUTS: Final = (
 
 
 def cases(experiment: Experiment) -> str:
-    """The test cases that the pair is trained on, as an argument of ``build``."""
-    return json.dumps(
-        [
-            (case.line, case.structure is Structure.STRUCTURED)
-            for case in experiment.benchmark.test_cases
-        ]
-    )
+    """The test cases that the pair is trained on, as ``build`` reads them.
+
+    Of a set, each class is a case of its own. Raises RehearsalError.
+    """
+    tested = experiment.benchmark.test_cases
+    return json.dumps([one for case in tested for one in _cases(experiment, case)])
+
+
+def _cases(
+    experiment: Experiment, case: TestCase
+) -> Iterator[tuple[str | None, bool, list[Turns]]]:
+    if case.is_line:
+        yield case.line, case.structure is Structure.STRUCTURED, []
+        return
+    by_class: defaultdict[str, list[Turns]] = defaultdict(list)
+    for prompt in prompts_of(experiment, case):
+        said = [(str(one["role"]), str(one.get("content") or "")) for one in prompt.messages]
+        by_class[prompt.prompt_class].append(said)
+    for name, prompts in by_class.items():
+        yield None, of_class(name) >= _PREDICTABLE, prompts
 
 
 def key(experiment: Experiment, root: Path) -> str:
@@ -54,7 +78,10 @@ def make(experiment: Experiment, layout: Layout) -> Path:
     """Makes the pair and shows the progress on the terminal. Raises ProcessError."""
     folder = layout.pairs / key(experiment, layout.root)
     draft = folder.with_suffix(f".{os.getpid()}")
-    command = [str(layout.vllm), "-m", "rehearsal.vllm.build", str(draft), cases(experiment)]
+    asked = layout.work / "pair-cases.json"
+    asked.parent.mkdir(parents=True, exist_ok=True)
+    asked.write_text(cases(experiment), encoding="utf-8")
+    command = [str(layout.vllm), "-m", "rehearsal.vllm.build", str(draft), str(asked)]
     try:
         run(
             command,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Final
 
 from benchmark import metrics
@@ -40,12 +41,14 @@ class Statement:
     interval: Interval | None
     answer: Answer | None = None
     """None where the figure answers no question."""
+    true: bool | None = None
+    """Whether what is said is true; None where that is whether the interval holds the truth."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether the interval holds the truth; None without an interval."""
-        if self.interval is None:
-            return None
+        """Whether what is said is true; None without an interval."""
+        if self.interval is None or self.true is not None:
+            return self.true
         return self.interval.low <= self.truth <= self.interval.high
 
     @property
@@ -82,10 +85,9 @@ def statements(summary: Summary, truths: Mapping[Place, Truth]) -> list[Statemen
         for ladder in case.ladders:
             found += _of_ladder(ladder, [own[load.name] for load in ladder.loads])
     for overall in summary.overall:
-        means = [
-            math.exp(math.fsum(map(math.log, true)) / len(true))
-            for true in zip(*((truth.speed, truth.cost) for truth in truths.values()), strict=True)
-        ]
+        at = overall.load.name if overall.load else ""
+        same = [(truth.speed, truth.cost) for (_, load), truth in truths.items() if load == at]
+        means = [math.exp(fmean(map(math.log, true))) for true in zip(*same, strict=True)]
         intervals = (overall.speed, overall.cost)
         found += map(Statement, OVERALL, means, intervals)
     return found
@@ -110,21 +112,19 @@ def _of_cell(cell: Cell, truth: Truth) -> Iterator[Statement]:
 
 
 def _of_ladder(ladder: Ladder, truths: Sequence[Truth]) -> Iterator[Statement]:
-    """A crossover without a bound may be anywhere on that side."""
+    """A crossover is true where each load that it claims is one at which the claim is true.
+
+    The load at which the variant turns is then between its bounds. One that is missing is 0 or
+    infinite.
+    """
     loads = [amount(load) for load in ladder.loads]
     for figure, found, ratios in (
         (CROSSOVERS[0], ladder.speed, [truth.speed for truth in truths]),
         (CROSSOVERS[1], ladder.cost, [truth.cost for truth in truths]),
     ):
         low, high = found.better_up_to or 0.0, found.worse_from or math.inf
-        true = _turn(loads, ratios)
-        yield Statement(figure, true, Interval(found.point or math.nan, low, high))
-
-
-def _turn(loads: Sequence[float], ratios: Sequence[float]) -> float:
-    """A load at which falling ratios cross 1; 0 where all are below it, infinity where none is."""
-    ahead = [load for load, ratio in zip(loads, ratios, strict=True) if ratio >= 1]
-    behind = [load for load, ratio in zip(loads, ratios, strict=True) if ratio <= 1]
-    if not ahead or not behind:
-        return math.inf if ahead else 0.0
-    return math.sqrt(ahead[-1] * behind[0])
+        true = all(
+            (load > low or ratio > 1) and (load < high or ratio < 1)
+            for load, ratio in zip(loads, ratios, strict=True)
+        )
+        yield Statement(figure, math.nan, Interval(found.point or math.nan, low, high), true=true)

@@ -53,6 +53,19 @@ class Trials:
         spans = [one.interval for one in self.of(figure) if one.interval is not None]
         return median(math.sqrt(one.high / one.low) - 1 for one in spans) if spans else math.nan
 
+    def width(self, figure: str) -> float:
+        """The median distance between an interval's bounds."""
+        return median(
+            one.interval.high - one.interval.low for one in self.of(figure) if one.interval
+        )
+
+    def bounded(self, figure: str) -> float:
+        """The share of crossovers that have both bounds."""
+        return fmean(
+            one.interval is not None and one.interval.low > 0 and one.interval.high < math.inf
+            for one in self.of(figure)
+        )
+
     @property
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
@@ -60,7 +73,7 @@ class Trials:
 
     @property
     def lost(self) -> int:
-        """How many reports have any crossover without the load at which the variant turns."""
+        """How many reports have any crossover that claims a load wrongly."""
         return sum(
             any(one.holds is False for one in report.statements if one.figure in CROSSOVERS)
             for report in self.reports

@@ -40,12 +40,14 @@ def write(folder: Path, **changes: Any) -> str:
 
 
 @pytest.fixture
-def endpoints() -> Iterator[dict[str, str]]:
+def endpoints(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A golden endpoint for each variant, twenty times as fast as the article's, and ends them."""
     processes, urls = [], {}
+    acceptance = tmp_path / "acceptance.json"
+    acceptance.write_text('{"counting": 0.97}', encoding="utf-8")
     for variant, window in (("Base", 1), ("SD", 7)):
         options = [*("--window", str(window)), *("--speed", "20")]
-        options += ["--acceptance", '{"counting": 0.97}']
+        options += ["--acceptance", str(acceptance)]
         process = subprocess.Popen(
             [sys.executable, "-m", "rehearsal.golden", *options],
             stdout=subprocess.PIPE,

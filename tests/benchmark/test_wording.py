@@ -51,3 +51,11 @@ def test_counts_and_names() -> None:
     assert wording.count(1, "round") == "1 round"
     assert wording.count(24_000, "request") == "24,000 requests"
     assert wording.short("x" * 30) == "x" * 19 + "…"
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")],
+)
+def test_lists(items: list[str], text: str) -> None:
+    assert wording.listed(items) == text

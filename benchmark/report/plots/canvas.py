@@ -120,8 +120,8 @@ def label_points(
 ) -> None:
     """Writes beside each point: its place, its text, its colour.
 
-    A label stands where it covers no point and no other label; of several such places, at the
-    first of ``_BESIDE``. The limits of the axes must be set.
+    A label stands where it covers no point and no other label, at the first such place of
+    ``_BESIDE``; where there is none, it is left out. The limits of the axes must be set.
     """
     drawing.draw_without_rendering()
     scale = drawing.dpi / 72
@@ -140,7 +140,8 @@ def label_points(
             for right, up in _BESIDE
         ]
         free = (box for box in boxes if not any(box.overlaps(other) for other in taken))
-        box = next(free, boxes[0])
+        if (box := next(free, None)) is None:
+            continue
         taken.append(box)
         axes.annotate(
             text,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmark.analysis.correctness import correctness, sameness
+from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Correctness, Sameness
 from benchmark.answer import Answer, CheckedAnswer, Score, ToolCall
 from benchmark.answers.turn import checked
@@ -272,7 +273,7 @@ def test_an_evaluation_is_a_check() -> None:
     base = [True] * 173 + [False] * 27
     own = [False] * 4 + [True] * 171 + [False] * 25
     (found,) = correctness(config(), (), scores(Base=base, SD=own))
-    assert (found.test_case, found.check) == ("GSM8K", "GSM8K answers")
+    assert (found.test_case, found.check) == ("", "GSM8K answers")
     assert not found.worse
     assert found.sentence == (
         "SD's GSM8K answers are correct in 171 of 200 questions (85.5 %), Base's in 173 (86.5 %): "
@@ -315,6 +316,18 @@ def test_where_other_answers_part() -> None:
 def test_answers_that_are_drawn_are_not_expected_to_be_the_same() -> None:
     drawn = config(temperature=0.7)
     assert sameness(drawn, run(1, settings=drawn, Base=booking, SD=booking)) == ()
+
+
+def test_a_summary_has_them() -> None:
+    answers = run(1, points=1, Base=booking, SD=one_in(0.5))
+    asked = scores(Base=[True] * 20, SD=[True] * 20)
+    found = summarise(config(), (), answers=answers, scores=asked)
+    assert [(one.check, one.worse) for one in found.correctness] == [
+        ("tool calls", True),
+        ("GSM8K answers", False),
+    ]
+    assert [one.answers for one in found.sameness] == [60]
+    json.loads(found.to_json())
 
 
 def test_nothing_is_said_of_nothing() -> None:

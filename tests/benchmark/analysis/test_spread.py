@@ -64,6 +64,11 @@ def test_what_was_sent_once_has_chance_in_it() -> None:
     )
 
 
+def test_no_speed_up_is_said_as_such() -> None:
+    found = spread_of({"a": [0.5], "b": [0.8], "c": [1.0], "d": [1.3], "e": [2.0]})
+    assert found.sentence.startswith("Of the 5 prompts, 2 are faster and 3 slower. Each was sent")
+
+
 def test_few_prompts_have_no_tenth() -> None:
     found = spread_of({"a": [0.5], "b": [0.8], "c": [0.9], "d": [2.0]})
     assert found.sentence.startswith("Half of the 4 prompts are over 1.18x slower; 1 is faster.")

@@ -275,6 +275,7 @@ def test_the_report_s_cost_follows_from_the_sums(tmp_path: Path) -> None:
     time, tokens = (sum(values_of(total)) for total in (REQUEST_TIME, SERVED_TOKENS))
     cell = summarise(config, records).cases[0].cell("SD")
     in_flight = config.load.points[0].concurrency
+    assert in_flight is not None
     assert cell.usd_per_million_output_tokens == pytest.approx(usd * time / in_flight / tokens)
     assert time == pytest.approx(2 * 3 * 0.5)
     assert tokens == 2 * 16

@@ -11,6 +11,8 @@ from benchmark.load import builtin, llmperf
 from benchmark.prompt import Prompt
 from tests.benchmark import samples
 
+TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+
 
 def options(*extra: str, **changes: Any) -> argparse.Namespace:
     """Those of ``samples.load`` with ``changes``, and ``extra`` ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -21,10 +22,9 @@ from benchmark.load import builtin, llmperf, loops
 from benchmark.load.driver import LOG, Driver
 from benchmark.names import DUE_HEADER, PROMPT_HEADER
 from benchmark.prompt import Prompt
-from rehearsal.golden import wire
 from rehearsal.golden.server import Fault
 from tests.benchmark import samples
-from tests.benchmark.load.options import prompt
+from tests.benchmark.load.options import TOOL, prompt
 from tests.benchmark.tapped import golden, server
 
 SEED = "counting/rate-20/1"
@@ -75,18 +75,19 @@ def test_prompts_of_a_set_are_sent_by_the_built_in_driver_even_where_llmperf_is(
 
     async def scenario() -> None:
         async with golden(1, 4) as server:
-            prompts = [prompt("a", "Why?"), prompt("b", "How so?")]
+            prompts = [prompt("a", "Why?"), prompt("b", "How so?", tools=[TOOL])]
             await run(server.url, tmp_path, driver=absent, prompts=prompts, answers=answers)
-            assert {sent.prompt for sent in server.sent} == {
-                "Be brief.\nWhy?",
-                "Be brief.\nHow so?",
-            }
+            asked = {tuple(sent.prompt.splitlines()[:2]) for sent in server.sent}
+            assert asked == {("Be brief.", "Why?"), ("Be brief.", "How so?")}
 
     asyncio.run(scenario())
     assert llmperf.summary(folder_of(tmp_path))["driver"] == builtin.CLOSED
     lines = answers.read_bytes().splitlines()
-    found = sorted((ANSWER.validate_json(line) for line in lines), key=lambda answer: answer.prompt)
-    assert found == [Answer(name, wire.words(0, 5), (), "length") for name in "ab"]
+    text, call = sorted(map(ANSWER.validate_json, lines), key=lambda answer: answer.prompt)
+    assert (text.prompt, len(text.content.split()), text.tool_calls) == ("a", 5, ())
+    assert (call.prompt, call.content) == ("b", "")
+    assert [made.name for made in call.tool_calls] == ["weather"]
+    assert isinstance(json.loads(call.tool_calls[0].arguments), dict)
 
 
 def test_rates_are_driven_by_the_built_in_driver_even_where_llmperf_is(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ from urllib.parse import unquote
 from benchmark.load import llmperf
 from benchmark.load.requests import requests_of
 from benchmark.names import CLASS_HEADER, PROMPT_HEADER
-from tests.benchmark.load.options import options, prompt, written
-
-TOOL = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+from tests.benchmark.load.options import TOOL, options, prompt, written
 
 
 def bodies(given: Namespace) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from benchmark.report import figures, page, terminal, verdicts
+from benchmark.report import figures, page, results, terminal, verdicts
 from benchmark.report.plots import canvas, over_load, over_prompts, pareto
 from benchmark.report.results import Results
 from tests.benchmark import generated_runs as generated
@@ -257,3 +257,24 @@ def test_one_load_point_keeps_the_shape_of_the_page(tmp_path: Path) -> None:
     places = [text.index(f" {part} ") for part in order]
     assert places == sorted(places)
     assert "at each load point" not in text
+
+
+def test_prompts_of_the_ledger_reach_the_page_and_the_table(tmp_path: Path) -> None:
+    """The spread is computed, and not made up as above."""
+    content = laddered.configuration({2: 1.0, 4: 1.5}, {}, generated.CASES[:1])
+    content["test_cases"] = [{"name": "repetition", "prompts": {"known": "humaneval"}}]
+    lines = []
+    for line in laddered.ledger({2: 1.0, 4: 1.5}, {}, generated.CASES[:1]):
+        number = (4 * line["round"] + int(line["request"].rsplit("-", 1)[1])) % 12
+        named = {"prompt": f"HumanEval/{number}", "prompt_class": ("easy", "hard")[number % 2]}
+        lines.append(line | named)
+    run = results.read(generated.write(tmp_path, content, lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "to_svg", lambda *_: "<svg></svg>")
+        patch.setattr(canvas, "to_png", lambda *_: b"")
+        text = visible(page.write_results(run).read_text(encoding="utf-8"))
+    assert "Speed-up prompt by prompt at concurrency 2" in text
+    assert re.search(r"easy 6 \d\.\d+x \d\.\d+-\d\.\d+ hard 6 ", text)
+    table = terminal.render_results(run, 80)
+    assert "At concurrency 2, SD: " in table
+    assert "prompts as they are, at most 100 tokens out" in " ".join(table.split())

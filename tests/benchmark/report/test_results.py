@@ -196,7 +196,7 @@ def test_an_evaluation_beside_the_ledger_is_read(folder: Path) -> None:
         text = "".join(json.dumps(sample) + "\n" for sample in samples)
         (place / "samples_gsm8k_2026-11-22T10-00-00.000000.jsonl").write_text(text, "utf-8")
     (check,) = results.read(folder).summary.correctness
-    assert (check.test_case, check.rate, check.baseline_rate) == ("GSM8K", 0.5, 1)
+    assert (check.check, check.rate, check.baseline_rate) == ("GSM8K answers", 0.5, 1)
 
 
 def test_load_points_keep_their_figures_apart(tmp_path: Path) -> None:

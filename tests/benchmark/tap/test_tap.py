@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import resource
 import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -305,3 +306,15 @@ async def test_a_server_that_does_not_even_begin_to_answer(tmp_path: Path) -> No
     async with server(silent) as url, bench(url, tmp_path, 0.2) as b:
         assert (await b.post(chat()))[0] == 504
         assert b.only().error == "stalled: nothing came for 0.2 s"
+
+
+async def test_many_requests_may_be_under_way(tmp_path: Path) -> None:
+    """Where a process may have few files open unless it asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        async with golden(1) as endpoint, bench(endpoint.url, tmp_path):
+            allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            assert allowed == min(hard, 65536) > 256
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

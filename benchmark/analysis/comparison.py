@@ -1,0 +1,73 @@
+"""What a cell is against that of its baseline: figures, claims and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchmark.analysis import verdict
+from benchmark.analysis.claims import Contrast, Family, Question
+from benchmark.analysis.estimate import Estimate
+from benchmark.analysis.intervals import Interval
+from benchmark.analysis.keys import CellKey
+from benchmark.analysis.plan import Plan
+from benchmark.analysis.summary import Cell, Claim, Comparison, Verdict
+
+
+def comparison(
+    plan: Plan,
+    key: CellKey,
+    cells: Mapping[CellKey, Cell],
+    contrast: Contrast | None,
+    family: Family[tuple[CellKey, Question]],
+) -> Comparison:
+    """The cell ``key`` against its baseline's; without a ``contrast`` nothing can be said."""
+    own, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
+    if contrast is None:
+        found = verdict.obstacle(own, baseline, fixed=plan.fixed)
+        assert found is not None
+        return Comparison(baseline.variant, None, None, None, None, None, found)
+    answers = contrast.answers if contrast.speed else {}
+    said = {
+        question: verdict.claim(
+            answer,
+            plan.alpha,
+            family,
+            decided=(key, question) in family.decided,
+            rounds=contrast.rounds,
+        )
+        for question, answer in answers.items()
+    }
+    return Comparison(
+        baseline=baseline.variant,
+        by_time_per_output_token=_interval(contrast.time_per_output_token, plan.alpha),
+        by_end_to_end=_interval(contrast.end_to_end, plan.alpha),
+        by_throughput=_interval(contrast.throughput, plan.alpha),
+        speed=said.get(Question.SPEED),
+        cost=said.get(Question.COST),
+        verdict=_verdict(plan, own, baseline, contrast, said),
+    )
+
+
+def _verdict(
+    plan: Plan,
+    own: Cell,
+    baseline: Cell,
+    contrast: Contrast,
+    said: Mapping[Question, Claim],
+) -> Verdict:
+    if Question.SPEED not in said:
+        return verdict.too_few(contrast.rounds, planned=plan.known)
+    return verdict.judge(
+        own,
+        baseline,
+        said[Question.SPEED],
+        said.get(Question.COST),
+        measure="" if contrast.time_per_output_token else "output throughput",
+        name_baseline=len(plan.baselines) - len(plan.compared) > 1,
+        priced=plan.cost is not None,
+        advise=not plan.rehearsal,
+    )
+
+
+def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:
+    return estimate.interval(alpha) if estimate else None
