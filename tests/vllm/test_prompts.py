@@ -61,7 +61,7 @@ def test_some_drafts_are_accepted_of_each_class_and_not_all(on_prompts: Rehearse
         if record.variant == "SD" and tokens is not None:
             steps[record.prompt_class].append(tokens)
     assert min(steps["coding"]) > 4
-    assert 1 < min(steps["writing"])
+    assert min(steps["writing"]) > 1
     assert max(steps["writing"]) < 4
 
 
