@@ -1,4 +1,4 @@
-"""One rehearsal with real vLLM, for all tests of this folder. ``make test-vllm`` runs them."""
+"""Whole rehearsals, most of them with real vLLM. ``make test-vllm`` runs them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,15 @@ class Rehearsed(NamedTuple):
 
 @pytest.fixture(scope="session")
 def rehearsed() -> Rehearsed:
+    return rehearse(EXPERIMENT)
+
+
+def rehearse(experiment: Path, *, vllm: bool = True) -> Rehearsed:
+    """A whole rehearsal, with vLLM or with golden endpoints."""
     before = _runs()
     start = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "rehearsal", "--vllm", str(EXPERIMENT)],
+        [sys.executable, "-m", "rehearsal", *(("--vllm",) if vllm else ()), str(experiment)],
         cwd=ROOT,
         env=os.environ
         | {"PATH": f"{ROOT}/.venv/bin:{ROOT}/node_modules/.bin:{os.environ['PATH']}"},
