@@ -105,7 +105,8 @@ class PromptSource(_Model):
     def __str__(self) -> str:
         some = f" ({', '.join(self.classes)})" if self.classes else ""
         most = f", {self.limit} of them" if self.limit else ""
-        return f"{self.known or self.file}{some}{most}"
+        # An experiment's file comes compressed; its user knows it by its own name.
+        return f"{self.known or str(self.file).removesuffix('.gz')}{some}{most}"
 
 
 class TestCase(_Model):
