@@ -177,7 +177,8 @@ def _checkpoint(model: Model) -> str:
 
 def _load(load: Benchmark) -> config.Load:
     return config.Load(
-        mean_input_tokens=load.mean_input_tokens,
+        # Of lines: where there are none, it is the length of nothing.
+        mean_input_tokens=load.mean_input_tokens or config.MINIMUM_INPUT_TOKENS,
         stddev_input_tokens=load.stddev_input_tokens,
         mean_output_tokens=load.mean_output_tokens,
         stddev_output_tokens=load.stddev_output_tokens,

@@ -60,8 +60,7 @@ class TestCase(Strict):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Which of the keys ``line``, ``set`` and ``file`` the test case has. A line may be null;
-        the others are then as good as absent."""
+        """Which of ``line``, ``set`` and ``file`` the test case has. Only a line may be null."""
         given = (("set", self.set), ("file", self.file))
         line = ("line",) if "line" in self.model_fields_set else ()
         return (*line, *(key for key, value in given if value is not None))
@@ -140,9 +139,9 @@ class Benchmark(Strict):
         description="Passes over all test cases: a number, or a range and a precision.",
         json_schema_extra=_or_a_number,
     )
-    mean_input_tokens: Annotated[
-        int, Field(ge=1, description="Of a line's prompt. Prompts of sets and files are as long.")
-    ]
+    mean_input_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Of a line's prompt, which needs it. Sets and files are sent as they are."
+    )
     stddev_input_tokens: Annotated[int, Field(ge=0)] = 0
     mean_output_tokens: Annotated[
         int, Field(ge=2, description="Also the longest answer to a prompt that names none.")

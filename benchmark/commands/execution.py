@@ -10,12 +10,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from benchmark.commands import report
 from benchmark.config import Config
-from benchmark.errors import RunError, ShippingError
+from benchmark.errors import BucketError, RunError, ShippingError
 from benchmark.load.driver import Driver
 from benchmark.run.run import Patience, Run
 from benchmark.run.shipper import make_shipper
@@ -48,13 +49,29 @@ def execute(config: Config, folder: Path, patience: Patience, *, files: Path) ->
         # the person who ended it needs no such line.
         print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}")
         return 128 + by
+    failed += _fetch_evaluation(config, folder, pause)
     report.draw(folder)
     if shipper is not None:
         try:
             shipper.upload()
         except ShippingError as error:
-            failed = [*failed, str(error)]
+            failed.append(str(error))
     return _conclude(config, folder, failed)
+
+
+def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], None]) -> list[str]:
+    """Brings the newest results of lm-eval into the folder, for the report; what went wrong."""
+    if config.bucket is None or config.region is None:
+        return []
+    from benchmark.aws.quality import Quality
+
+    try:
+        found = Quality(config.bucket, config.region, sleep).fetch(folder, config.endpoints)
+    except (BucketError, OSError) as error:
+        return [f"lm-eval's results: {error}"]
+    if found is not None:
+        print(f"lm-eval's results: {found.id}, of {found.ended:%Y-%m-%d %H:%M} UTC")
+    return []
 
 
 class Ended(Exception):

@@ -129,8 +129,11 @@ def _write(options: argparse.Namespace, finished: list[_Finished], seconds: floa
         path = options.results_dir / f"{stem}_{kind}.json"
         path.write_text(json.dumps(value, indent=4), encoding="utf-8")
     if options.answers:
-        answers = (json.dumps(one.answer) + "\n" for one in finished if one.answer)
-        options.answers.write_text("".join(answers), encoding="utf-8")
+        answers = (
+            json.dumps(one.answer, ensure_ascii=False) + "\n" for one in finished if one.answer
+        )
+        # Half of a surrogate pair, which a server may send, is no text.
+        options.answers.write_text("".join(answers), encoding="utf-8", errors="replace")
 
 
 def _summary(

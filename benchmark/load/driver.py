@@ -50,13 +50,12 @@ class Driver:
         shape: Load,
         point: LoadPoint,
         seed: str,
-        requests: int,
         endpoint: str,
         results: Path,
         answers: Path | None = None,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
-        """Sends ``requests`` requests of one case to one endpoint; ``results`` takes the files.
+        """Drives one endpoint with one case at one load point; ``results`` takes the files.
 
         ``prompts`` are sent in turn; without any, the case's line is. ``seed`` gives the times of
         an open loop. ``answers`` is a file for the whole answers to ``prompts``: each of its lines
@@ -80,9 +79,7 @@ class Driver:
                 name = llmperf.NAME
                 command = self.installation.private_copy(scratch, case.line)
                 extra = self.installation.environment(scratch, point.concurrency)
-            command += llmperf.arguments(
-                shape, point, model=model, requests=requests, results=results, driver=name
-            )
+            command += llmperf.arguments(shape, point, model=model, results=results, driver=name)
         except OSError as error:
             raise LoadError(str(error)) from None
         environment = {

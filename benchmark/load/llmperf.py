@@ -93,9 +93,7 @@ def repeated(line: str) -> str:
     return (line.rstrip("\n") + "\n") * _COPIES
 
 
-def arguments(
-    load: Load, point: LoadPoint, *, model: str, requests: int, results: Path, driver: str
-) -> list[str]:
+def arguments(load: Load, point: LoadPoint, *, model: str, results: Path, driver: str) -> list[str]:
     """The arguments of one round. A rate is not among them: llmperf knows closed loops only."""
     values: dict[str, object | None] = {
         "model": model,
@@ -104,7 +102,7 @@ def arguments(
         "mean-output-tokens": load.mean_output_tokens,
         "stddev-output-tokens": load.stddev_output_tokens,
         "num-concurrent-requests": point.concurrency,
-        "max-num-completed-requests": requests,
+        "max-num-completed-requests": point.requests,
         "timeout": load.timeout_seconds,
         "additional-sampling-params": json.dumps(dict(load.sampling)),
         "results-dir": results,

@@ -109,7 +109,6 @@ class Taps:
                 point=point,
                 # All variants get the same schedule, so that what differs is not the load.
                 seed=f"{turn.case}/{turn.load}/{turn.round}",
-                requests=point.requests,
                 endpoint=self._taps[variant].url,
                 results=self._folder / results,
                 answers=self._answers(variant) if prompts else None,

@@ -21,7 +21,7 @@ template, and below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard
 def _load_fits(experiment: Experiment) -> Refusals:
     load, window = experiment.benchmark, experiment.largest_window
     longest = (
-        load.mean_input_tokens
+        (load.mean_input_tokens or 0)
         + load.mean_output_tokens
         # llmperf draws lengths from a normal distribution; three deviations cover nearly all.
         + 3 * (load.stddev_input_tokens + load.stddev_output_tokens)
@@ -36,7 +36,10 @@ def _load_fits(experiment: Experiment) -> Refusals:
             f"input, output and three standard deviations add up to {longest} tokens; the limit "
             f"is {most}: serving.length {experiment.serving.length} minus two windows of {window}",
         )
-    if load.mean_input_tokens < MINIMUM_INPUT_TOKENS:
+    if load.mean_input_tokens is None:
+        if any(case.is_line for case in load.test_cases):
+            yield Refusal("benchmark.mean_input_tokens", ABSENT, "is required with a line")
+    elif load.mean_input_tokens < MINIMUM_INPUT_TOKENS:
         yield Refusal(
             "benchmark.mean_input_tokens",
             load.mean_input_tokens,

@@ -79,7 +79,6 @@ def _lags(point: LoadPoint) -> list[float]:
             shape=load,
             point=point,
             seed=point.name,
-            requests=point.requests,
             endpoint=url,
             results=folder / "llmperf" / CASE.name / point.name / "Base" / "round-1",
         )

@@ -94,7 +94,6 @@ class InProcess(Driver):
         shape: Load,
         point: LoadPoint,
         seed: str,
-        requests: int,
         endpoint: str,
         results: Path,
         answers: Path | None = None,
@@ -111,12 +110,14 @@ class InProcess(Driver):
             "max_tokens": shape.mean_output_tokens,
         }
         async with aiohttp.ClientSession() as session:
-            await asyncio.gather(*(self._one(session, endpoint, body) for _ in range(requests)))
+            await asyncio.gather(
+                *(self._one(session, endpoint, body) for _ in range(point.requests))
+            )
         results.mkdir(parents=True, exist_ok=True)
         fields = {"ttft_s": 0.1, "inter_token_latency_s": 0.05, "end_to_end_latency_s": 1.0}
         response = fields | {"number_output_tokens": 20, "error_code": None}
         path = results / "m_individual_responses.json"
-        path.write_text(json.dumps([response] * requests), encoding="utf-8")
+        path.write_text(json.dumps([response] * point.requests), encoding="utf-8")
 
     async def _one(
         self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]

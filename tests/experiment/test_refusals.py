@@ -1366,6 +1366,11 @@ PROMPTS = [
         "benchmark.test_cases[3].structure: is required with line",
     ),
     _edit(
+        "line-without-its-length",
+        {"benchmark.mean_input_tokens": ABSENT},
+        "benchmark.mean_input_tokens: is required with a line",
+    ),
+    _edit(
         "classes-of-a-line",
         {f"{CASE}.classes": ["coding"], f"{CASE}.limit": 3},
         "benchmark.test_cases[3].classes = ['coding']: is allowed only with set or file",

@@ -59,7 +59,6 @@ class InProcess(Driver):
         shape: Load,
         point: LoadPoint,
         seed: str,
-        requests: int,
         endpoint: str,
         results: Path,
         answers: Path | None = None,
@@ -83,11 +82,11 @@ class InProcess(Driver):
             if point.rate is None:
                 assert point.concurrency is not None
                 await loops.closed(
-                    range(requests), send, concurrency=point.concurrency, deadline=loop_ends
+                    range(point.requests), send, concurrency=point.concurrency, deadline=loop_ends
                 )
             else:
-                offsets = loops.arrivals(point.rate, seed, requests)
-                await loops.opened(range(requests), send, offsets=offsets, deadline=loop_ends)
+                offsets = loops.arrivals(point.rate, seed, point.requests)
+                await loops.opened(range(point.requests), send, offsets=offsets, deadline=loop_ends)
 
 
 @dataclass(frozen=True)

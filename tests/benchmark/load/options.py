@@ -18,9 +18,7 @@ def options(*extra: str, **changes: Any) -> argparse.Namespace:
     """Those of ``samples.load`` with ``changes``, and ``extra`` ones."""
     shape = Load.model_validate(samples.load(**changes))
     (point,) = shape.points
-    arguments = llmperf.arguments(
-        shape, point, model="m", requests=point.requests, results=Path("/r"), driver="closed-loop"
-    )
+    arguments = llmperf.arguments(shape, point, model="m", results=Path("/r"), driver="closed-loop")
     return builtin.parser().parse_args([*arguments, *extra])
 
 

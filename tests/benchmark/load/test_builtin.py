@@ -57,7 +57,6 @@ async def run(
         shape=shape,
         point=point,
         seed=SEED,
-        requests=point.requests,
         endpoint=endpoint,
         results=folder_of(folder),
         answers=answers,

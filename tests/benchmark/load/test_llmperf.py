@@ -70,7 +70,6 @@ def test_the_command_line() -> None:
         load,
         load.points[0],
         model="Qwen/Qwen3-32B",
-        requests=8,
         results=Path("/r"),
         driver="llmperf",
     )
@@ -82,7 +81,7 @@ def test_the_command_line() -> None:
         "--mean-output-tokens": "20",
         "--stddev-output-tokens": "0",
         "--num-concurrent-requests": "2",
-        "--max-num-completed-requests": "8",
+        "--max-num-completed-requests": "2",
         "--timeout": "20",
         "--additional-sampling-params": '{"temperature": 0.0}',
         "--results-dir": "/r",
@@ -94,9 +93,7 @@ def test_the_command_line() -> None:
 def test_a_rate_is_not_among_its_arguments() -> None:
     load = Load.model_validate(samples.load())
     point = LoadPoint(rate=0.5, requests=8)
-    arguments = llmperf.arguments(
-        load, point, model="m", requests=8, results=Path("/r"), driver="open-loop"
-    )
+    arguments = llmperf.arguments(load, point, model="m", results=Path("/r"), driver="open-loop")
     assert "--num-concurrent-requests" not in arguments
     assert not {"0.5", "None"} & {*arguments}
 

@@ -37,7 +37,6 @@ async def drive(folder: Path, prompts: Sequence[Prompt] = ()) -> list[Record]:
             shape=Load.model_validate(samples.load()),
             point=POINT,
             seed=SEED,
-            requests=POINT.requests,
             endpoint=tapped.tap.url,
             results=folder / "llmperf" / "counting" / POINT.name / "SD" / "round-1",
         )

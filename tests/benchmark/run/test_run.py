@@ -310,8 +310,8 @@ async def test_a_server_that_counts_otherwise_fails_the_run(tmp_path: Path) -> N
         assert first.count('_tokens":40,') == 2
         path.write_text("".join([first.replace('_tokens":40,', '_tokens":41,'), *others]))
         assert await setup.execute() == [
-            "counting, concurrency-2, Base: tokens: 80 in the ledger, 81 by the server's own count, "
-            "1.2% apart"
+            "counting, concurrency-2, Base: tokens: 80 in the ledger, 81 by the server's own "
+            "count, 1.2% apart"
         ]
 
 
