@@ -54,9 +54,9 @@ def test_the_pair_is_trained_on_each_class(experiment: Experiment) -> None:
     cases = [Case(*case) for case in json.loads(model_pair.cases(experiment))]
     coding, writing, own, *lines = cases
     assert (coding.line, coding.structured) == (None, True)
-    assert coding.prompts == [[["user", "Sort these numbers."]]]
+    assert [*coding.prompts[0][0]] == ["user", "Sort these numbers."]
     assert not writing.structured
-    assert own.prompts == [[["user", "Draw."]]]
+    assert [*own.prompts[0][0]] == ["user", "Draw."]
     assert not any(case.prompts for case in lines)
     prompt, answer = next(conversations([writing], 0, 50))
     assert prompt == (
