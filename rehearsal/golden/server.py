@@ -20,9 +20,7 @@ from aiohttp import web
 
 from experiment.runtimes import Engine
 from rehearsal.golden import answers, asked, counted, wire
-from rehearsal.golden.faults import FAULT_HEADER as FAULT_HEADER
-from rehearsal.golden.faults import Fault as Fault
-from rehearsal.golden.faults import Writer
+from rehearsal.golden.faults import FAULT_HEADER, Fault, Writer
 from rehearsal.golden.schedule import Decoding, Step
 from rehearsal.golden.seats import Seats
 from rehearsal.golden.sent import Sent

@@ -54,7 +54,7 @@ def test_what_is_predictable_gains_more(case: Case) -> None:
     assert coding.point > 1.5 * writing.point
 
 
-def test_some_drafts_are_accepted_of_each_class_and_not_all(on_prompts: Rehearsed) -> None:
+def test_drafts_of_code_are_accepted_and_some_of_prose(on_prompts: Rehearsed) -> None:
     steps: dict[str, list[float]] = {"coding": [], "writing": []}
     for record in on_prompts.run.records:
         tokens = metrics.tokens_per_step(record)

@@ -22,7 +22,7 @@ from benchmark.load import builtin, llmperf, loops
 from benchmark.load.driver import LOG, Driver
 from benchmark.names import DUE_HEADER, PROMPT_HEADER
 from benchmark.prompt import Prompt
-from rehearsal.golden.server import Fault
+from rehearsal.golden.faults import Fault
 from tests.benchmark import samples
 from tests.benchmark.load.options import TOOL, prompt
 from tests.benchmark.tapped import golden, server

@@ -33,8 +33,9 @@ from benchmark.run.attempts import PROGRESS
 from benchmark.run.run import Patience, Run
 from benchmark.run.shipper import Shipper
 from experiment.runtimes import Engine
+from rehearsal.golden.faults import Fault
 from rehearsal.golden.schedule import Step
-from rehearsal.golden.server import Fault, Golden
+from rehearsal.golden.server import Golden
 from tests.benchmark import samples
 from tests.benchmark.standins import QUICK, Bucket, InProcess, Publisher
 

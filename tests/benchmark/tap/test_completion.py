@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from benchmark import metrics
-from rehearsal.golden.server import FAULT_HEADER, Fault
+from rehearsal.golden.faults import FAULT_HEADER, Fault
 from tests.benchmark.tapped import bench, chat, completion, eventually, golden, server
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from yarl import URL
 from benchmark import names
 from benchmark.journal import Journal
 from benchmark.record import Record
-from rehearsal.golden.server import FAULT_HEADER, Fault
+from rehearsal.golden.faults import FAULT_HEADER, Fault
 from tests.benchmark.tapped import bench, chat, completion, eventually, golden, server
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from rehearsal.golden.faults import FAULT_HEADER, Fault
 from rehearsal.golden.schedule import Decoding, Step
-from rehearsal.golden.server import FAULT_HEADER, Acceptance, Fault, Golden, speculative
+from rehearsal.golden.server import Acceptance, Golden, speculative
 
 USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
