@@ -36,7 +36,7 @@ class Turn(NamedTuple):
     """The name of the load point."""
 
     @property
-    def cell(self) -> tuple[str, str]:
+    def place(self) -> tuple[str, str]:
         """What is measured in each round: the test case and the load point."""
         return self.case, self.load
 
@@ -97,7 +97,7 @@ class Attempts:
         It takes back those up to it: a turn that is measured again may change what is enough.
         Returns the last rounds of those that end earlier by this than they did before.
         """
-        last = {turn.cell: turn.round for turn in self.turns}
+        last = {turn.place: turn.round for turn in self.turns}
         self._last = dict(last_rounds)
         return {cell: number for cell, number in last_rounds.items() if number < last[cell]}
 
@@ -115,7 +115,7 @@ class Attempts:
     @property
     def turns(self) -> list[Turn]:
         """All turns, in the order in which they are measured."""
-        return [turn for turn in self._turns if turn.round <= self._last[turn.cell]]
+        return [turn for turn in self._turns if turn.round <= self._last[turn.place]]
 
     @property
     def pending(self) -> list[Turn]:

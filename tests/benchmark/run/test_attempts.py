@@ -45,7 +45,7 @@ def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attemp
 
 def test_a_round_takes_each_case_at_each_load_point(tmp_path: Path) -> None:
     turns = Attempts(tmp_path, LADDER, []).turns
-    assert {turn.cell for turn in turns} == {
+    assert {turn.place for turn in turns} == {
         (case.name, point.name) for case in LADDER.test_cases for point in LADDER.load.points
     }
 
