@@ -88,8 +88,8 @@ def inter_chunk_latencies(record: Record) -> tuple[float, ...]:
 
 
 def tokens_per_step(record: Record) -> float | None:
-    """(n - c_0) / (m - 1), in tokens. Only where the server counted the tokens of each chunk."""
-    if not record.per_chunk or len(record.chunks) < 2:
+    """(n - c_0) / (m - 1), in tokens. Only where each chunk is a step whose tokens are known."""
+    if not record.shows_steps or len(record.chunks) < 2:
         return None
     return sum(tokens for _, tokens in record.chunks[1:]) / (len(record.chunks) - 1)
 
@@ -207,7 +207,8 @@ INTER_CHUNK_LATENCY: Final = Metric(
     title="Inter-chunk latency",
     short="Inter-chunk",
     definition="The time between two chunks: tᵢ - tᵢ₋₁. It is the time of one decoding step and "
-    "the pace that a reader sees. With speculation one chunk can carry several tokens.",
+    "the pace that a reader sees. With speculation one chunk can carry several tokens. Where a "
+    "request offers tools, the server holds chunks back, and one can be several steps.",
     values=inter_chunk_latencies,
     printed="ms",
     scale=1000,
@@ -254,7 +255,8 @@ TOKENS_PER_STEP: Final = Metric(
     short="Tokens per step",
     definition="Tokens after the first chunk, divided by the chunks after the first: "
     "(n - c₀) / (m - 1). One less is the number of drafts accepted in a step. It is defined only "
-    "where the server counts the tokens of each chunk.",
+    "where the server counts the tokens of each chunk and the request offers no tools: there, a "
+    "chunk is no step.",
     values=_single(tokens_per_step),
     percentiles=(),
 )

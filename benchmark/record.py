@@ -47,6 +47,15 @@ class Record:
     due: float | None = None
     """When it was to be sent, in Unix seconds; None in a closed loop, which has no schedule."""
 
+    tools: bool = False
+    """Whether the request offers tools. A server reads a call before it streams it, so chunks are
+    held back and one may bring what several steps yielded."""
+
+    @property
+    def shows_steps(self) -> bool:
+        """Whether each chunk after the first is one step, and its tokens are known."""
+        return self.per_chunk and not self.tools
+
     @property
     def succeeded(self) -> bool:
         """Whether the answer came whole, with status 200."""

@@ -34,6 +34,11 @@ class PromptFile:
         """Whether an answer to one of its prompts may be a call of a tool."""
         return any(prompt.tools for prompt in self.prompts)
 
+    @property
+    def only_tools(self) -> bool:
+        """Whether an answer to each of its prompts may be a call of a tool."""
+        return all(prompt.tools for prompt in self.prompts)
+
 
 def read(path: Path) -> PromptFile:
     """The file of prompts at ``path``. Raises ConfigError with a line for each bad line of it."""

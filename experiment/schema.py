@@ -256,6 +256,12 @@ class Experiment(Strict):
             return sets.KNOWN[case.set].has_tools
         return case.file is not None and self._prompt_files[case.file].has_tools
 
+    def shows_steps(self, case: TestCase) -> bool:
+        """Whether answers to ``case`` stream step by step: not those to prompts with tools."""
+        if case.file is not None:
+            return not self._prompt_files[case.file].only_tools
+        return not self.has_tools(case)
+
     @property
     def calls_tools(self) -> bool:
         """Whether any test case has tools, so that the services must know how to call them."""

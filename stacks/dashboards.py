@@ -170,6 +170,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
                 bars=ladder,
             )
             for metric in metrics.METRICS
+            if metric is not metrics.TOKENS_PER_STEP or experiment.shows_steps(case)
         ),
         _graph(
             "Speed-up over the baseline",

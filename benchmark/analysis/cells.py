@@ -133,7 +133,7 @@ def _steps(
 
 
 def _step_sizes(record: Record) -> Iterable[int]:
-    return (tokens for _, tokens in record.chunks[1:]) if record.per_chunk else ()
+    return (tokens for _, tokens in record.chunks[1:]) if record.shows_steps else ()
 
 
 def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:

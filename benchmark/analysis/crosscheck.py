@@ -103,7 +103,8 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
     figures = [tokens, *_steps(records, counted)]
     positions: tuple[tuple[float, float], ...] = ()
     # Without drafts there is nothing to compare. Some images do not count drafts at all.
-    if drafts := sum(c.drafts for c in counted):
+    drafts = sum(c.drafts for c in counted)
+    if drafts and all(record.shows_steps for record in records):
         figures.append(_accepted(records, counted, drafts))
         by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
         positions = tuple(_positions(records, by_server, drafts))
@@ -111,12 +112,13 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
 
 
 def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
-    """One figure, or none where the server does not count steps.
+    """One figure, or none where the server does not count steps or the ledger does not show them.
 
     Where the server counts them in several ways, the count furthest from the ledger's is taken.
     """
     steps = sum(len(record.chunks[1:]) for record in records)
-    if by_server := tuple(_steps_by_server(counted)):
+    by_server = tuple(_steps_by_server(counted))
+    if by_server and all(record.shows_steps for record in records):
         yield Figure("steps", steps, max(by_server, key=lambda count: abs(count - steps)))
 
 

@@ -151,11 +151,8 @@ def _check_program(text: str) -> None:
 def _parse(program: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd escapes and comparisons: they are valid
-        try:
-            ast.parse(program)
-        except IndentationError:
-            # A completion may be the body alone, indented as in the function.
-            ast.parse(textwrap.dedent(program))
+        # A completion may be the body alone, indented as in the function.
+        ast.parse(textwrap.dedent(program) if program[0] in " \t" else program)
 
 
 class _Block(NamedTuple):

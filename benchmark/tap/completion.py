@@ -46,9 +46,11 @@ class Completion(Exchange):
     """
 
     def __init__(self, request: Request, label: Label, on_record: Callable[[Record], None]) -> None:
-        body, self._asked_stream, self._meter = _prepare(request)
+        prepared = _prepare(request)
+        self._asked_stream, self._tools = prepared.stream, prepared.tools
+        self._meter = prepared.meter
         super().__init__(request)
-        request.body = body
+        request.body = prepared.body
         self._label = label
         self._on_record = on_record
         self._id = uuid.uuid4().hex
@@ -139,17 +141,30 @@ class Completion(Exchange):
                 prompt=self._prompt,
                 prompt_class=self._class,
                 due=self._due,
+                tools=self._tools,
             )
         )
 
 
-def _prepare(request: Request) -> tuple[bytes, bool, Meter]:
-    """Returns the body to send on, whether it asks for a stream, and the meter for the answer."""
+class _Prepared(NamedTuple):
+    body: bytes
+    """What is sent on."""
+    stream: bool
+    """Whether it asks for a stream."""
+    tools: bool
+    """Whether it offers tools."""
+    meter: Meter
+    """For the answer."""
+
+
+def _prepare(request: Request) -> _Prepared:
     null_usage = not request.target.partition(b"?")[0].endswith(b"/chat/completions")
     body = request.body
     asked = _json(body)
     stream = isinstance(asked, dict) and bool(asked.get("stream"))
-    as_it_is = body, stream, Meter(strip=False, usage_only=True, null_usage=null_usage)
+    tools = isinstance(asked, dict) and bool(asked.get("tools"))
+    meter = Meter(strip=False, usage_only=True, null_usage=null_usage)
+    as_it_is = _Prepared(body, stream, tools, meter)
     if not stream:
         return as_it_is
     own = asked.get("stream_options")
@@ -168,7 +183,7 @@ def _prepare(request: Request) -> tuple[bytes, bool, Meter]:
         usage_only=bool(own.get("include_usage")),
         null_usage=null_usage,
     )
-    return changed, stream, meter
+    return _Prepared(changed, stream, tools, meter)
 
 
 def _with_options(body: bytes, asked: dict[str, Any], options: dict[str, Any]) -> bytes:

@@ -28,6 +28,8 @@ from rehearsal.golden.sent import Sent
 MAX_MODEL_LEN: Final = 40_960
 """Of Qwen3-32B, in tokens."""
 
+_TOKENS_OF_A_NAME: Final = 4
+
 Schedule = Callable[[str, int, int], list[Step]]
 """Takes the prompt, how often it was asked for before, and the tokens of the answer."""
 
@@ -238,14 +240,19 @@ class Golden:
         reply: answers.Reply,
         usage: bool,
     ) -> AsyncIterator[bytes]:
+        told = False
         async for step, _ in self._due(steps):
             start, end = sent.tokens, sent.tokens + step.tokens
-            text = "".join(reply.tokens[start:end])
-            first = not sent.chunks
-            if first and answer.chat:
+            if not sent.chunks and answer.chat:
                 yield answer.role(usage)
             sent.chunks.append((time.monotonic(), step.tokens))
-            yield answer.chunk(text, end == len(reply.tokens), end, usage, first=first)
+            last = end == len(reply.tokens)
+            # vLLM's parsers of tool calls say nothing until they have read the name.
+            if answer.tool is not None and end < _TOKENS_OF_A_NAME and not last:
+                continue
+            text = "".join(reply.tokens[start if told else 0 : end])
+            yield answer.chunk(text, last, end, usage, first=not told)
+            told = True
 
     async def _due(self, steps: list[Step]) -> AsyncIterator[tuple[Step, float]]:
         """Each step at its time, and that time.

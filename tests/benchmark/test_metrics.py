@@ -101,6 +101,9 @@ def test_without_counts_per_chunk_the_first_chunk_is_taken_for_one_token() -> No
     assert metrics.ttft(record) == 0.2
     assert metrics.time_per_output_token(record) == pytest.approx(0.7 / 7)
     assert metrics.tokens_per_step(record) is None
+    with_tools = samples.record(tools=True)
+    assert metrics.tokens_per_step(with_tools) is None
+    assert metrics.time_per_output_token(with_tools) is not None
     unknown = samples.record(per_chunk=False, output_tokens=None, chunks=record.chunks)
     assert metrics.time_per_output_token(unknown) is None
     assert metrics.output_throughput(unknown) is None

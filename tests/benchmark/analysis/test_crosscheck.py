@@ -120,6 +120,16 @@ def test_a_run_of_an_earlier_version_is_compared_by_what_it_kept() -> None:
     assert found.failures == ()
 
 
+def test_where_tools_are_offered_chunks_are_no_steps() -> None:
+    """The server's parser held two steps back: the tokens are all there, and the steps are not."""
+    held_back = record(tools=True, chunks=((0.3, 9), (0.4, 8), (0.5, 4)))
+    (found,) = check([held_back], [count()])
+    assert [(f.name, f.ledger, f.server) for f in found.figures] == [("tokens", 21, 21)]
+    assert found.positions == ()
+    (unmarked,) = check([dataclasses.replace(held_back, tools=False)], [count()])
+    assert unmarked.failures
+
+
 def test_rounds_are_added_up() -> None:
     second = Count("counting", 2, "SD", ("b",), count().counters)
     (found,) = check([record(), record(request="b", round=2)], [count(), second])

@@ -170,6 +170,16 @@ async def test_what_a_client_tells_the_ledger_ends_at_the_tap(tmp_path: Path) ->
     assert (second.prompt, second.prompt_class, second.due) == ("", "", None)
 
 
+async def test_a_request_that_offers_tools_is_known_by_it(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({})
+
+    async with server(answer) as url, bench(url, tmp_path) as b:
+        for tools in ([{"type": "function", "function": {"name": "f"}}], []):
+            await b.post(chat(tools=tools))
+        assert [(r.tools, r.shows_steps) for r in b.records()] == [(True, False), (False, False)]
+
+
 async def test_an_answer_is_compressed_only_for_a_client_that_asks(tmp_path: Path) -> None:
     async def asked(request: web.Request) -> web.StreamResponse:
         return web.json_response({"encoding": request.headers.get("Accept-Encoding")})
