@@ -10,7 +10,7 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from benchmark import config
+from benchmark import config, load_points
 from charts.names import (
     BENCHMARK_POD,
     NAMESPACE,
@@ -175,10 +175,10 @@ def _checkpoint(model: Model) -> str:
     return f"{model.id} @ {model.revision[:8]}"
 
 
-def _load(load: Benchmark) -> config.Load:
-    return config.Load(
+def _load(load: Benchmark) -> load_points.Load:
+    return load_points.Load(
         # Of lines: where there are none, it is the length of nothing.
-        mean_input_tokens=load.mean_input_tokens or config.MINIMUM_INPUT_TOKENS,
+        mean_input_tokens=load.mean_input_tokens or load_points.MINIMUM_INPUT_TOKENS,
         stddev_input_tokens=load.stddev_input_tokens,
         mean_output_tokens=load.mean_output_tokens,
         stddev_output_tokens=load.stddev_output_tokens,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from benchmark import config
+from benchmark import load_points
 from benchmark.config import Structure
 from benchmark.load import sets
 from benchmark.rounds import Rounds
@@ -167,16 +167,16 @@ class Benchmark(Strict):
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1, max_length=50)]
 
     @property
-    def points(self) -> tuple[config.LoadPoint, ...]:
+    def points(self) -> tuple[load_points.LoadPoint, ...]:
         """The load points, as the benchmark takes them. ``rules`` refuses what has none."""
         given = self.load or (LoadPoint(concurrency=self.concurrency),)
         return tuple(map(self._point, given))
 
-    def _point(self, given: LoadPoint) -> config.LoadPoint:
+    def _point(self, given: LoadPoint) -> load_points.LoadPoint:
         if given.rate is not None:
             requests = max(1, round(given.rate * (given.seconds or 0)))
-            return config.LoadPoint(rate=given.rate, requests=requests)
+            return load_points.LoadPoint(rate=given.rate, requests=requests)
         concurrency = given.concurrency or 1
         # Fewer than a full wave would not be that concurrency.
         requests = max(given.requests or self.requests or 1, concurrency)
-        return config.LoadPoint(concurrency=concurrency, requests=requests)
+        return load_points.LoadPoint(concurrency=concurrency, requests=requests)

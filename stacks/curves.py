@@ -9,7 +9,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from benchmark import metrics, names, palette
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.metrics import Metric, Published
 from charts.llmperf import cost
 from experiment.measurement import TestCase

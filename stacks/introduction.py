@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from charts.llmperf import cost
 from experiment.schema import Experiment
 from experiment.variants import Variant, services

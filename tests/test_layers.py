@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parent.parent
 CONTRACT: Final = frozenset(
     f"benchmark.{name}"
     for name in (
-        *("names", "metrics", "config", "rounds", "palette", "errors"),
+        *("names", "metrics", "config", "load_points", "rounds", "palette", "errors"),
         *("prompt", "prompt_file", "load.sets"),
     )
 )
@@ -26,7 +26,9 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "deployment": frozenset({"stacks", "experiment"}),
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
-    "experiment": frozenset({"benchmark.config", "benchmark.names", "benchmark.rounds"})
+    "experiment": frozenset(
+        f"benchmark.{name}" for name in ("config", "load_points", "names", "rounds")
+    )
     # Prompts are read, and the known sets' names and classes looked up, before synthesis.
     | {"benchmark.errors", "benchmark.prompt", "benchmark.prompt_file", "benchmark.load.sets"},
     "benchmark": frozenset(),
@@ -55,6 +57,7 @@ ROOMS: Final = (
         "ledger",
         "rounds",
         "config",
+        "load_points",
         "wording",
         "prompt",
         "prompt_file",

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from benchmark import metrics, wording
-from benchmark.analysis import intervals
+from benchmark.analysis.estimates import intervals
 from benchmark.analysis.keys import Place
 from benchmark.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
-from benchmark.config import Config, LoadPoint
+from benchmark.config import Config
+from benchmark.load_points import LoadPoint
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS, Rounds
 

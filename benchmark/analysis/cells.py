@@ -9,14 +9,16 @@ from typing import Final
 import numpy as np
 
 from benchmark import metrics
-from benchmark.analysis import claims, stopping, units
-from benchmark.analysis.estimate import Estimate
+from benchmark.analysis import stopping, units
+from benchmark.analysis.compared import claims
+from benchmark.analysis.estimates.estimate import Estimate
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.goodput import goodput
-from benchmark.analysis.intervals import Interval
 from benchmark.analysis.keys import CellKey
 from benchmark.analysis.schedule import schedule
 from benchmark.analysis.summary import Cell, Percentiles, Steps
-from benchmark.config import Cost, LoadPoint, Objectives
+from benchmark.config import Cost, Objectives
+from benchmark.load_points import LoadPoint
 from benchmark.record import Record
 
 _ERROR_WIDTH: Final = 80

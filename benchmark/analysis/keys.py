@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from benchmark.config import Load, LoadPoint
+from benchmark.load_points import Load, LoadPoint
 from benchmark.record import Record
 
 _POINT: Final = re.compile(r"(concurrency|rate)-([0-9.e+-]+)")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from benchmark.analysis import claims, keys, stopping
+from benchmark.analysis import keys, stopping
+from benchmark.analysis.compared import claims
+from benchmark.analysis.compared.ladder import ladder_points
 from benchmark.analysis.keys import CellKey, Place
-from benchmark.analysis.ladder import ladder_points
-from benchmark.config import Config, Cost, LoadPoint, Objectives
+from benchmark.config import Config, Cost, Objectives
+from benchmark.load_points import LoadPoint
 from benchmark.record import Record
 
 

@@ -14,12 +14,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from benchmark.analysis import claims, keys
-from benchmark.analysis.claims import Contrast, Question
-from benchmark.analysis.estimate import ALPHA
+from benchmark.analysis import keys
+from benchmark.analysis.compared import claims
+from benchmark.analysis.compared.claims import Contrast, Question
+from benchmark.analysis.estimates.estimate import ALPHA
 from benchmark.analysis.keys import CellKey, Cells, Place
 from benchmark.analysis.summary import TOLERATED_FAILURES
-from benchmark.config import Config, Load
+from benchmark.config import Config
+from benchmark.load_points import Load
 from benchmark.record import Record
 from benchmark.rounds import Rounds
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from benchmark.analysis import caveats, claims, keys, stopping, verdict
+from benchmark.analysis import caveats, keys, stopping
 from benchmark.analysis.cells import cell
-from benchmark.analysis.claims import Contrast, Question
-from benchmark.analysis.comparison import comparison
-from benchmark.analysis.correctness import correctness, sameness
-from benchmark.analysis.crossover import Rung
-from benchmark.analysis.drift import drifts
-from benchmark.analysis.estimate import Estimate
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.compared import claims, verdict
+from benchmark.analysis.compared.claims import Contrast, Question
+from benchmark.analysis.compared.comparison import comparison
+from benchmark.analysis.compared.correctness import correctness, sameness
+from benchmark.analysis.compared.crossover import Rung
+from benchmark.analysis.compared.drift import drifts
+from benchmark.analysis.compared.ladder import amount, ladder
+from benchmark.analysis.compared.overall import overall
+from benchmark.analysis.compared.spread import spread
+from benchmark.analysis.estimates.estimate import Estimate
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.keys import CellKey, Cells
-from benchmark.analysis.ladder import amount, ladder
-from benchmark.analysis.overall import overall
 from benchmark.analysis.plan import Plan
-from benchmark.analysis.spread import spread
 from benchmark.analysis.summary import (
     Case,
     Cell,
@@ -31,8 +32,9 @@ from benchmark.analysis.summary import (
     Summary,
 )
 from benchmark.answer import CheckedAnswer, Score
-from benchmark.config import Config, LoadPoint
+from benchmark.config import Config
 from benchmark.ledger import last_attempts
+from benchmark.load_points import LoadPoint
 from benchmark.names import WARM_UP
 from benchmark.prompt import UsedSet
 from benchmark.record import Record

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from benchmark.analysis.intervals import Interval
-from benchmark.config import LoadPoint, Objectives
+from benchmark.analysis.estimates.intervals import Interval
+from benchmark.config import Objectives
+from benchmark.load_points import LoadPoint
 from benchmark.metrics import Metric
 from benchmark.prompt import UsedSet
 

@@ -22,18 +22,10 @@ from benchmark.commands.arguments import (
     several,
     temperature,
 )
-from benchmark.config import (
-    MINIMUM_INPUT_TOKENS,
-    Config,
-    Load,
-    LoadPoint,
-    Objectives,
-    PromptSource,
-    TestCase,
-    Variant,
-)
+from benchmark.config import Config, Objectives, PromptSource, TestCase, Variant
 from benchmark.errors import ConfigError
 from benchmark.load import cases, sets
+from benchmark.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
 from benchmark.rounds import Rounds
 
 _REQUESTS: Final = 4

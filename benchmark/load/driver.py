@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final
 
 import benchmark
-from benchmark.config import Load, LoadPoint, TestCase
+from benchmark.config import TestCase
 from benchmark.errors import LoadError
 from benchmark.load import builtin, llmperf
 from benchmark.load.llmperf import Installation
+from benchmark.load_points import Load, LoadPoint
 from benchmark.prompt import Prompt
 
 LOG: Final = "driver.log"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmark.errors import LoadError
 
 if TYPE_CHECKING:  # the built-in driver starts for each turn, and pydantic takes a while
-    from benchmark.config import Load, LoadPoint
+    from benchmark.load_points import Load, LoadPoint
 
 NAME: Final = "llmperf"
 SCRIPT: Final = "token_benchmark_ray.py"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark import wording
-from benchmark.analysis import intervals
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.estimates import intervals
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.summary import Summary
 from benchmark.report import loads
 

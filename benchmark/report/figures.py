@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from benchmark import metrics, wording
 from benchmark.analysis.summary import Case
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.report import ladders, loads
 from benchmark.report.plots import (
     against_llmperf,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmark import wording
 from benchmark.analysis.summary import Cell
-from benchmark.config import Load, LoadPoint
+from benchmark.load_points import Load, LoadPoint
 
 
 def value(point: LoadPoint) -> float:

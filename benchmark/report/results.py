@@ -21,12 +21,13 @@ from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Cell, Summary
 from benchmark.answers.checked import read_checked
 from benchmark.answers.lm_eval import read_scores
-from benchmark.config import Config, LoadPoint
+from benchmark.config import Config
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.endpoint.greedy import Divergence
 from benchmark.errors import JournalError
 from benchmark.ledger import last_attempts, read_ledger
+from benchmark.load_points import LoadPoint
 from benchmark.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
 from benchmark.prompt import UsedSet
 from benchmark.record import Record

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark import metrics, wording
-from benchmark.analysis import intervals
+from benchmark.analysis.estimates import intervals
 from benchmark.analysis.summary import Case, Cell, Summary
 from benchmark.metrics import Metric
 from benchmark.names import WARM_UP

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark import palette, wording
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.summary import (
     Answer,
     Case,

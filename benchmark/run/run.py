@@ -10,13 +10,14 @@ from pathlib import Path
 from benchmark import wording
 from benchmark.analysis import crosscheck
 from benchmark.analysis.keys import at_load_points
-from benchmark.config import Config, LoadPoint
+from benchmark.config import Config
 from benchmark.endpoint import counters, greedy, health
 from benchmark.errors import JournalError, RunError
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts, read_ledger
 from benchmark.load.cases import of_round
 from benchmark.load.driver import GRACE_SECONDS, Driver
+from benchmark.load_points import LoadPoint
 from benchmark.names import LEDGER, WARM_UP
 from benchmark.prompt import Prompt
 from benchmark.record import Record

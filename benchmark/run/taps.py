@@ -12,10 +12,11 @@ from typing_extensions import Self
 
 from benchmark.answer import Answer
 from benchmark.answers.turn import read_answers
-from benchmark.config import Config, LoadPoint, Variant
+from benchmark.config import Config, Variant
 from benchmark.errors import LoadError
 from benchmark.journal import Journal
 from benchmark.load.driver import Driver
+from benchmark.load_points import LoadPoint
 from benchmark.names import load_results
 from benchmark.prompt import Prompt
 from benchmark.record import Record

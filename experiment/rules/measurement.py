@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from benchmark.config import MINIMUM_INPUT_TOKENS
+from benchmark.load_points import MINIMUM_INPUT_TOKENS
 from experiment.errors import ABSENT, Refusal
 from experiment.measurement import MOST_ROUNDS, LoadPoint
 from experiment.rules.models import mode_served, speculating

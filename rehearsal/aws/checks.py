@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.metrics import SERVED_TOKENS
 from benchmark.names import (
     LOAD_DIMENSION,

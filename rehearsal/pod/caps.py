@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmark.config import Config, Load, LoadPoint, TestCase
+from benchmark.config import Config, TestCase
+from benchmark.load_points import Load, LoadPoint
 from benchmark.rounds import Rounds
 
 

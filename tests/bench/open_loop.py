@@ -20,10 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmark.config import Load, LoadPoint, Structure, TestCase
+from benchmark.config import Structure, TestCase
 from benchmark.ledger import read_ledger
 from benchmark.load.driver import Driver
 from benchmark.load.loops import arrivals
+from benchmark.load_points import Load, LoadPoint
 from benchmark.record import Record
 from tests.bench.processes import golden, tapped
 

@@ -9,11 +9,11 @@ from statistics import fmean
 from typing import Final
 
 from benchmark import metrics
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.compared.ladder import amount
+from benchmark.analysis.compared.verdict import MARGIN
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.keys import Place
-from benchmark.analysis.ladder import amount
 from benchmark.analysis.summary import Answer, Cell, Ladder, Summary
-from benchmark.analysis.verdict import MARGIN
 from tests.bench.simulation import SIDES, Truth
 
 SPEED: Final = "speed"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from benchmark.analysis.summary import Cell
-from benchmark.config import Config, Load
+from benchmark.config import Config
+from benchmark.load_points import Load
 from benchmark.record import Record
 
 

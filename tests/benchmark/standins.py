@@ -18,9 +18,10 @@ from pathlib import Path
 import aiohttp
 
 from benchmark import config
-from benchmark.config import Load, LoadPoint, TestCase
+from benchmark.config import TestCase
 from benchmark.errors import BucketError, LoadError, PublishError
 from benchmark.load.driver import Driver
+from benchmark.load_points import Load, LoadPoint
 from benchmark.prompt import Prompt
 from benchmark.record import Record
 from benchmark.run.run import Patience, Run

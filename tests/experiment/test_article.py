@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.config import MINIMUM_INPUT_TOKENS, Structure
+from benchmark.config import Structure
+from benchmark.load_points import MINIMUM_INPUT_TOKENS
 from charts.llmperf import benchmark_config
 from experiment import Experiment, load
 from experiment.loader import parse

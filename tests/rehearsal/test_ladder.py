@@ -21,10 +21,11 @@ import pytest
 
 from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Ladder, Summary
-from benchmark.config import Config, Load, LoadPoint, TestCase
+from benchmark.config import Config, TestCase
 from benchmark.ledger import last_attempts, read_ledger
 from benchmark.load import loops
 from benchmark.load.driver import Driver
+from benchmark.load_points import Load, LoadPoint
 from benchmark.names import DUE_HEADER, LEDGER
 from benchmark.prompt import Prompt
 from benchmark.run.run import Patience, Run

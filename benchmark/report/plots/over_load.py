@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from benchmark import palette
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.summary import Case, Cell, Claim, Comparison, Crossover, Ladder
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.palette import Colour
 from benchmark.report import loads
 from benchmark.report.plots import canvas, per_case

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmark import palette, wording
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.summary import Spread
 from benchmark.palette import Colour
 from benchmark.report.plots import canvas, per_case

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from benchmark import palette, wording
-from benchmark.analysis.drift import FEWEST
+from benchmark.analysis.compared.drift import FEWEST
 from benchmark.analysis.summary import Drift
 from benchmark.palette import Colour
 from benchmark.report.plots import canvas

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from benchmark import palette, wording
 from benchmark.analysis.summary import Case
-from benchmark.config import LoadPoint, Structure
+from benchmark.config import Structure
+from benchmark.load_points import LoadPoint
 from benchmark.metrics import Metric
 from benchmark.names import WARM_UP
 from benchmark.palette import Colour

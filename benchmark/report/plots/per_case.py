@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from benchmark import palette, wording
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.summary import Cell, Comparison
 from benchmark.palette import Colour
 from benchmark.report.plots import canvas

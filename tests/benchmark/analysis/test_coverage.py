@@ -11,9 +11,9 @@ from functools import partial
 
 import pytest
 
-from benchmark.analysis import prompts
-from benchmark.analysis.claims import speed_up, values
-from benchmark.analysis.estimate import geometric_mean, jackknife
+from benchmark.analysis.compared import prompts
+from benchmark.analysis.compared.claims import speed_up, values
+from benchmark.analysis.estimates.estimate import geometric_mean, jackknife
 from benchmark.analysis.keys import by_cell
 from tests.bench.percentile_bootstrap import bootstrapped
 from tests.bench.simulation import SIDES, records

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from benchmark.analysis.estimate import ALPHA
+from benchmark.analysis.estimates.estimate import ALPHA
 from benchmark.analysis.goodput import goodput, share_interval
 from benchmark.config import Objectives
 from benchmark.record import Record

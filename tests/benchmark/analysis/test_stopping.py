@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.analysis.estimate import ALPHA
+from benchmark.analysis.estimates.estimate import ALPHA
 from benchmark.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
 from benchmark.analysis.summarise import summarise
 from benchmark.config import Config

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from benchmark.config import Config, LoadPoint, Objectives, read
+from benchmark.config import Config, Objectives, read
 from benchmark.ledger import read_ledger
 from benchmark.load.cases import HEADLINES
+from benchmark.load_points import LoadPoint
 from benchmark.rounds import Rounds
 from experiment import load
 from tests.benchmark.commands.processes import (

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from benchmark.config import Load
 from benchmark.load import builtin, llmperf
+from benchmark.load_points import Load
 from benchmark.prompt import Prompt
 from tests.benchmark import samples
 

@@ -16,10 +16,11 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from benchmark.answer import Answer
-from benchmark.config import Load, LoadPoint, TestCase
+from benchmark.config import TestCase
 from benchmark.errors import LoadError
 from benchmark.load import builtin, llmperf, loops
 from benchmark.load.driver import LOG, Driver
+from benchmark.load_points import Load, LoadPoint
 from benchmark.names import DUE_HEADER, PROMPT_HEADER
 from benchmark.prompt import Prompt
 from rehearsal.golden.faults import Fault

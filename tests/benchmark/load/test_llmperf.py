@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.config import Load, LoadPoint
 from benchmark.errors import LoadError
 from benchmark.load import llmperf
+from benchmark.load_points import Load, LoadPoint
 from tests.benchmark import samples
 
 

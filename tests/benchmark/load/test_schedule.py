@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from benchmark.analysis.schedule import schedule
-from benchmark.config import Load, LoadPoint, TestCase
+from benchmark.config import TestCase
 from benchmark.load import loops
 from benchmark.load.driver import Driver
+from benchmark.load_points import Load, LoadPoint
 from benchmark.prompt import Prompt
 from benchmark.record import Record
 from tests.benchmark import samples

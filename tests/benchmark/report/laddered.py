@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.summary import Correctness, OfClass, Sameness, Spread
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.prompt import LeftOut, UsedSet
 from benchmark.report import results
 from benchmark.report.results import Results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmark.analysis.summary import Crossover, Ladder
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.report import ladders
 
 POINTS = tuple(LoadPoint(concurrency=one, requests=4) for one in (1, 2, 4, 8))

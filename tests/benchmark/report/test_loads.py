@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmark.analysis.summary import Schedule
-from benchmark.config import Config, LoadPoint
+from benchmark.config import Config
+from benchmark.load_points import LoadPoint
 from benchmark.report import loads
 from tests.benchmark import samples
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmark.config import Config, LoadPoint, PromptSource, TestCase
+from benchmark.config import Config, PromptSource, TestCase
+from benchmark.load_points import LoadPoint
 from rehearsal.pod.caps import Caps, differences
 from tests.benchmark import samples
 

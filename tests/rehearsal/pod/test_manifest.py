@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from benchmark.config import Config, Load
+from benchmark.config import Config
+from benchmark.load_points import Load
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints
 from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process

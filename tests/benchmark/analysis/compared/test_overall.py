@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from benchmark.analysis.claims import Question
-from benchmark.analysis.overall import overall
-from tests.benchmark.analysis.test_claims import paced
+from benchmark.analysis.compared.claims import Question
+from benchmark.analysis.compared.overall import overall
+from tests.benchmark.analysis.compared.test_claims import paced
 
 STEADY = [1.0, 1.0, 1.0, 1.0]
 

@@ -14,11 +14,12 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from benchmark import metrics
-from benchmark.analysis import prompts, units
-from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
+from benchmark.analysis import units
+from benchmark.analysis.compared import prompts
+from benchmark.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
 from benchmark.analysis.keys import CellKey
 from benchmark.analysis.units import Unit
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.record import Record
 
 Measure = Callable[[Record], Iterable[float]]

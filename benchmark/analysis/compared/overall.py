@@ -11,11 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from benchmark.analysis import claims, units
-from benchmark.analysis.claims import Question
-from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
+from benchmark.analysis import units
+from benchmark.analysis.compared import claims
+from benchmark.analysis.compared.claims import Question
+from benchmark.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
 from benchmark.analysis.units import Unit
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS
 

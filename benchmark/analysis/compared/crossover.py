@@ -18,7 +18,7 @@ from typing import Final
 
 from scipy.optimize import isotonic_regression
 
-from benchmark.analysis.estimate import Estimate
+from benchmark.analysis.estimates.estimate import Estimate
 from benchmark.analysis.summary import Answer, Crossover
 
 _LEAST_VARIANCE: Final = 1e-12

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmark.analysis.claims import holm
-from benchmark.analysis.proportions import Bounds, Paired, bounds
+from benchmark.analysis.compared.claims import holm
+from benchmark.analysis.estimates.proportions import Bounds, Paired, bounds
 from benchmark.analysis.summary import Correctness, Sameness
 from benchmark.answer import CheckedAnswer, Score
 from benchmark.answers.checked import last_attempts

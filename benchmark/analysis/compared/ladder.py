@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmark.analysis.claims import Question
-from benchmark.analysis.crossover import Rung, crossover
+from benchmark.analysis.compared.claims import Question
+from benchmark.analysis.compared.crossover import Rung, crossover
 from benchmark.analysis.summary import Answer, Crossover, Ladder
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 
 _NOWHERE: Final = Crossover(None, None, None)
 

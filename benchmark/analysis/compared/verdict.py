@@ -6,9 +6,9 @@ import math
 from typing import Any, Final
 
 from benchmark import wording
-from benchmark.analysis import intervals
-from benchmark.analysis.claims import SLIGHT, Family
-from benchmark.analysis.estimate import Estimate
+from benchmark.analysis.compared.claims import SLIGHT, Family
+from benchmark.analysis.estimates import intervals
+from benchmark.analysis.estimates.estimate import Estimate
 from benchmark.analysis.summary import Answer, Cell, Claim, Finding, Verdict
 from benchmark.rounds import FEWEST_ROUNDS
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from benchmark.analysis.estimate import ALPHA, POWER, Estimate, geometric_mean, jackknife
+from benchmark.analysis.estimates.estimate import ALPHA, POWER, Estimate, geometric_mean, jackknife
 
 VALUES = st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=30)
 LEVELS = st.floats(1e-4, 0.5)

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from scipy.special import nctdtrinc, stdtr, stdtrit
 
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.rounds import FEWEST_ROUNDS
 
 ALPHA: Final = 0.05

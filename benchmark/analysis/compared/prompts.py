@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from benchmark.analysis import units
-from benchmark.analysis.estimate import Estimate
+from benchmark.analysis.estimates.estimate import Estimate
 from benchmark.analysis.units import Unit
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.analysis.crossover import Rung, crossover
-from benchmark.analysis.estimate import ALPHA, Estimate
+from benchmark.analysis.compared.crossover import Rung, crossover
+from benchmark.analysis.estimates.estimate import ALPHA, Estimate
 from benchmark.analysis.summary import Crossover
 
 LOADS = (1.0, 2.0, 4.0, 8.0)

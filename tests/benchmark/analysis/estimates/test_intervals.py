@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmark import wording
-from benchmark.analysis import intervals
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.estimates import intervals
+from benchmark.analysis.estimates.intervals import Interval
 
 
 @pytest.mark.parametrize(

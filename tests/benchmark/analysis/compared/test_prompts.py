@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from benchmark.analysis import claims, prompts
-from benchmark.analysis.estimate import Estimate, geometric_mean, jackknife
+from benchmark.analysis.compared import claims, prompts
+from benchmark.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
 from benchmark.record import Record
 from tests.benchmark import samples
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmark.analysis import verdict
-from benchmark.analysis.claims import Contrast, Family, Question
-from benchmark.analysis.estimate import Estimate
-from benchmark.analysis.intervals import Interval
+from benchmark.analysis.compared import verdict
+from benchmark.analysis.compared.claims import Contrast, Family, Question
+from benchmark.analysis.estimates.estimate import Estimate
+from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.keys import CellKey
 from benchmark.analysis.plan import Plan
 from benchmark.analysis.summary import Cell, Claim, Comparison, Verdict

@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from benchmark import metrics
-from benchmark.analysis import claims, units
-from benchmark.analysis.estimate import ALPHA, Estimate
+from benchmark.analysis import units
+from benchmark.analysis.compared import claims
+from benchmark.analysis.estimates.estimate import ALPHA, Estimate
 from benchmark.analysis.keys import Cells
 from benchmark.analysis.summary import Drift
 

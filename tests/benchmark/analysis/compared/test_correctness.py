@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmark.analysis.correctness import correctness, sameness
+from benchmark.analysis.compared.correctness import correctness, sameness
 from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Correctness, Sameness
 from benchmark.answer import Answer, CheckedAnswer, Score, ToolCall

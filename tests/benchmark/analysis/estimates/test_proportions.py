@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.analysis.proportions import Paired, bounds
+from benchmark.analysis.estimates.proportions import Paired, bounds
 
 RUNS = 300
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmark.analysis.claims import Question
-from benchmark.analysis.crossover import Rung
-from benchmark.analysis.estimate import ALPHA, Estimate
-from benchmark.analysis.ladder import ladder, ladder_points
+from benchmark.analysis.compared.claims import Question
+from benchmark.analysis.compared.crossover import Rung
+from benchmark.analysis.compared.ladder import ladder, ladder_points
+from benchmark.analysis.estimates.estimate import ALPHA, Estimate
 from benchmark.analysis.summary import Answer, Ladder
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 
 CLOSED = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
 OPEN = tuple(LoadPoint(rate=rate, requests=4) for rate in (0.5, 1.0, 2.0, 4.0))

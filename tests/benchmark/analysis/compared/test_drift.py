@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmark.analysis.drift import drifts
+from benchmark.analysis.compared.drift import drifts
 from benchmark.analysis.keys import CellKey
 from benchmark.analysis.summary import Drift
 from benchmark.record import Record

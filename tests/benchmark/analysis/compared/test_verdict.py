@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.analysis.claims import Family
-from benchmark.analysis.estimate import ALPHA, Estimate
+from benchmark.analysis.compared.claims import Family
+from benchmark.analysis.compared.verdict import claim, judge, obstacle, too_few
+from benchmark.analysis.estimates.estimate import ALPHA, Estimate
 from benchmark.analysis.summary import Answer, Claim, Finding
-from benchmark.analysis.verdict import claim, judge, obstacle, too_few
 from tests.benchmark import samples
 
 SD, BASE = samples.cell("SD"), samples.cell("Base")

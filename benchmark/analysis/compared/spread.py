@@ -9,10 +9,10 @@ from functools import partial
 from statistics import fmean, median, quantiles, variance
 from typing import Final
 
-from benchmark.analysis import claims, prompts
-from benchmark.analysis.prompts import Sending
+from benchmark.analysis.compared import claims, prompts
+from benchmark.analysis.compared.prompts import Sending
 from benchmark.analysis.summary import OfClass, Spread
-from benchmark.config import LoadPoint
+from benchmark.load_points import LoadPoint
 from benchmark.record import Record
 
 _TENTHS: Final = 10

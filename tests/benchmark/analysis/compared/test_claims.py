@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmark.analysis import claims
-from benchmark.analysis.claims import Question, holm
+from benchmark.analysis.compared import claims
+from benchmark.analysis.compared.claims import Question, holm
 from benchmark.analysis.keys import CellKey
 from benchmark.record import Record
 from tests.benchmark import samples

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from benchmark.analysis.estimate import ALPHA
-from benchmark.analysis.spread import spread
+from benchmark.analysis.compared.spread import spread
+from benchmark.analysis.estimates.estimate import ALPHA
 from benchmark.analysis.summary import Spread
 from benchmark.record import Record
 from tests.benchmark import samples
