@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from benchmark.errors import ConfigError
-from benchmark.load_points import Load
+from benchmark.load_points import Load, LoadPoint
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 """Names of variants and test cases.
@@ -231,6 +231,19 @@ class Config(_Model):
         if (self.bucket is None) != (self.region is None):
             raise ValueError("bucket and region: both or neither")
         return self
+
+    def overloads(self, point: LoadPoint) -> bool:
+        """Whether a variant may fall behind at this load: failed requests are then its result."""
+        batches = (variant.batch for variant in self.variants if variant.batch)
+        return point.concurrency is None or any(point.concurrency > batch for batch in batches)
+
+    def needed(self, point: LoadPoint) -> int:
+        """How many requests of a turn must succeed; with fewer, the turn is measured again.
+
+        Where a variant may fall behind, half of them are enough: to repeat the turn until nothing
+        fails would hide what the load does.
+        """
+        return math.ceil(point.requests / 2) if self.overloads(point) else point.requests
 
     @property
     def endpoints(self) -> dict[str, str]:

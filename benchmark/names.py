@@ -25,6 +25,9 @@ CLASS_HEADER: Final = "X-Benchmark-Class"
 """The prompt's class, percent-encoded."""
 DUE_HEADER: Final = "X-Benchmark-Due"
 """When the request was to be sent, in Unix seconds."""
+BEYOND_HEADER: Final = "X-Benchmark-Beyond"
+"""The request only keeps the load up while the last that count are answered: as the warm-up, it is
+in no figure."""
 
 
 WARM_UP: Final = 0

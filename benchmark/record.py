@@ -47,6 +47,9 @@ class Record:
     due: float | None = None
     """When it was to be sent, in Unix seconds; None in a closed loop, which has no schedule."""
 
+    came: float | None = None
+    """When it came to the tap, in Unix seconds, where it was due at a time. It is sent a little
+    later: the connection to the server has to be made first."""
     tools: bool = False
     """Whether the request offers tools. A server reads a call before it streams it, so chunks are
     held back and one may bring what several steps yielded."""

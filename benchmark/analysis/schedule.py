@@ -28,9 +28,12 @@ that were due then come at once: a burst that the rate does not have."""
 def schedule(records: Sequence[Record], rate: float | None) -> Schedule | None:
     """How late requests were sent; None where none was due at a time.
 
+    By when they came to the tap: the way from there to the server is no fault of the load's.
     ``rate`` is in requests a second, None where it is not known.
     """
-    late = [record.sent - record.due for record in records if record.due is not None]
+    late = [
+        (record.came or record.sent) - record.due for record in records if record.due is not None
+    ]
     if not late:
         return None
     p50, p99, worst = (float(value) for value in np.percentile(late, (50, 99, 100)))

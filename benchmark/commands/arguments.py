@@ -14,6 +14,9 @@ from benchmark import config
 from benchmark.config import NAME
 from benchmark.rounds import Rounds
 
+MOST_PER_SECOND: Final = 1000
+"""Requests a second; an experiment file allows as many."""
+
 T = TypeVar("T")
 
 HALF_WIDTH: Final = 0.05
@@ -95,6 +98,16 @@ def positive(text: str) -> float:
     value = _number(text)
     if not 0 < value < math.inf:
         raise ArgumentTypeError(f"{text!r}: must be a number of more than 0")
+    return value
+
+
+def rate(text: str) -> float:
+    """Requests a second."""
+    value = _number(text)
+    if not 0 < value <= MOST_PER_SECOND:
+        raise ArgumentTypeError(
+            f"{text!r}: must be a number of more than 0 and at most {MOST_PER_SECOND}"
+        )
     return value
 
 

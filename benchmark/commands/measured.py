@@ -18,6 +18,7 @@ from benchmark.commands.arguments import (
     fraction,
     name,
     positive,
+    rate,
     rounds,
     several,
     temperature,
@@ -69,7 +70,7 @@ def _questions(group: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help='prompts to send as they are: one a line, or JSON lines with "prompt" or "messages"',
     )
-    add("--set", metavar="NAME", help=f"a known set of prompts: {', '.join(sets.KNOWN)}")
+    add("--set", choices=[*sets.KNOWN], help="a known set of prompts")
     add(
         "--classes",
         type=several(str),
@@ -107,7 +108,7 @@ def _load(group: argparse._ArgumentGroup) -> None:
     )
     add(
         "--rate",
-        type=several(positive),
+        type=several(rate),
         default=(),
         metavar="R,...",
         help="requests a second at each endpoint, at random times (Poisson), however many are in "
@@ -144,7 +145,7 @@ def _objectives(group: argparse._ArgumentGroup) -> None:
         _OBJECTIVES, ("time to first token", "time per output token", "whole answer"), strict=True
     ):
         option = f"--{objective.replace('_', '-')}"
-        group.add_argument(option, type=positive, metavar="MS", help=f"90 % of requests: {what}")
+        group.add_argument(option, type=positive, metavar="MS", help=f"90 %% of requests: {what}")
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -157,6 +158,11 @@ def check(arguments: argparse.Namespace) -> None:
             raise ConfigError(f"--{option}: needs --prompts or --set")
     if arguments.seconds is not None and not arguments.rate:
         raise ConfigError(f"--seconds = {arguments.seconds:g}: needs --rate")
+    seconds = arguments.seconds or _SECONDS
+    for one in arguments.rate:
+        if one * seconds < 1:
+            far = f"at --rate {one:g} requests are so far apart"
+            raise ConfigError(f"--seconds = {seconds:g}: must be at least {1 / one:g}: {far}")
     if arguments.half_width is not None and arguments.rounds.fixed:
         allowed = "needs a range of rounds, such as --rounds 4-30"
         raise ConfigError(f"--half-width = {arguments.half_width:g}: {allowed}")

@@ -12,12 +12,14 @@ import argparse
 import asyncio
 import functools
 import gc
+import itertools
 import json
 import os
 import statistics
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +28,7 @@ import aiohttp
 from benchmark.load import llmperf, loops
 from benchmark.load.reply import Reply
 from benchmark.load.requests import Request, requests_of
-from benchmark.names import DUE_HEADER
+from benchmark.names import BEYOND_HEADER, DUE_HEADER
 
 CLOSED: Final = "closed-loop"
 OPEN: Final = "open-loop"
@@ -44,6 +46,10 @@ class _Finished(NamedTuple):
     """llmperf's."""
     answer: dict[str, Any] | None
     """None where it did not come whole."""
+
+    @property
+    def good(self) -> bool:
+        return self.fields["error_code"] is None
 
 
 def main() -> int:
@@ -84,27 +90,40 @@ def parser() -> argparse.ArgumentParser:
 
 async def _load(options: argparse.Namespace, url: str, key: str) -> list[_Finished]:
     deadline = time.monotonic() + options.timeout
-    requests = list(requests_of(options))
+    made, count = requests_of(options), options.max_num_completed_requests
+    requests = list(itertools.islice(made, count))
     gc.collect()
     gc.freeze()  # a collection in the midst of the load would delay what is due
     async with aiohttp.ClientSession(
         # Connections are used again: the tap closes none, and a new one delays a request.
         connector=aiohttp.TCPConnector(limit=0),
-        timeout=aiohttp.ClientTimeout(total=None, sock_read=_READ_TIMEOUT),
+        # Beyond a server's batch, an answer may wait for its first byte as long as the load lasts.
+        timeout=aiohttp.ClientTimeout(total=None, sock_read=max(_READ_TIMEOUT, options.timeout)),
         headers={"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
     ) as session:
         send = functools.partial(_send, session, url)
         if options.rate is None:
-            concurrency = options.num_concurrent_requests
-            return await loops.closed(requests, send, concurrency=concurrency, deadline=deadline)
-        offsets = loops.arrivals(options.rate, options.seed, len(requests))
-        return await loops.opened(requests, send, offsets=offsets, deadline=deadline)
+            return await loops.closed(
+                itertools.chain(requests, made),
+                lambda request, counts: send(request, {} if counts else {BEYOND_HEADER: "1"}),
+                lambda finished: finished.good,
+                count=count,
+                concurrency=options.num_concurrent_requests,
+                deadline=deadline,
+            )
+        return await loops.opened(
+            requests,
+            lambda request, due: send(request, {DUE_HEADER: f"{due:.6f}"}),
+            offsets=loops.arrivals(options.rate, options.seed, count),
+            deadline=deadline,
+        )
 
 
 async def _send(
-    session: aiohttp.ClientSession, url: str, request: Request, due: float | None = None
+    session: aiohttp.ClientSession, url: str, request: Request, said: Mapping[str, str]
 ) -> _Finished:
-    headers = request.headers | ({} if due is None else {DUE_HEADER: f"{due:.6f}"})
+    """``said`` are further headers, which tell the tap about the request."""
+    headers = {**request.headers, **said}
     reply = Reply()
     try:
         async with session.post(url, data=request.body, headers=headers) as response:

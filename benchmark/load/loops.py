@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -24,20 +24,34 @@ def arrivals(rate: float, seed: str, count: int) -> list[float]:
 
 
 async def closed(
-    items: Sequence[Item],
-    send: Callable[[Item], Awaitable[Result]],
+    items: Iterable[Item],
+    send: Callable[[Item, bool], Awaitable[Result]],
+    good: Callable[[Result], bool],
     *,
+    count: int,
     concurrency: int,
     deadline: float,
 ) -> list[Result]:
-    """Keeps ``concurrency`` in flight, and begins none after ``deadline`` (monotonic seconds)."""
-    queue, results = iter(items), list[Result]()
+    """Keeps ``concurrency`` of ``items`` in flight until the first ``count`` have ended.
+
+    Further items take the places of those that have ended. Otherwise the last of the ``count``
+    would meet a lighter load than the first, and the lighter, the more their lengths differ.
+    ``send`` is told whether an item counts. Where one that does not count came to no ``good``
+    result, its place stays empty: a server that refuses would be asked without end. Returns what
+    came of those that count. None begins after ``deadline`` (monotonic seconds).
+    """
+    queue, results = enumerate(items), list[Result]()
 
     async def worker() -> None:
-        for item in queue:
-            if time.monotonic() >= deadline:
+        for number, item in queue:
+            counts = number < count
+            if time.monotonic() >= deadline or (not counts and len(results) == count):
                 return
-            results.append(await send(item))
+            result = await send(item, counts)
+            if counts:
+                results.append(result)
+            elif not good(result):
+                return
 
     await asyncio.gather(*(worker() for _ in range(concurrency)))
     return results

@@ -35,9 +35,8 @@ class Request:
 
 
 def requests_of(options: argparse.Namespace) -> Iterator[Request]:
-    """The requests that will be sent; equal options, equal requests."""
-    made = _named(options) if options.prompts else _filled(options)
-    return itertools.islice(made, options.max_num_completed_requests)
+    """The requests that will be sent, without end; equal options, equal requests."""
+    return _named(options) if options.prompts else _filled(options)
 
 
 def _named(options: argparse.Namespace) -> Iterator[Request]:

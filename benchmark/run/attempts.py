@@ -86,7 +86,7 @@ class Attempts:
             turn = Turn(attempt.round, attempt.case, attempt.load or first)
             fewest = min(in_ledger[turn, variant.name] for variant in config.variants)
             failure = attempt.failure
-            if failure is None and fewest < points[turn.load].requests:
+            if failure is None and fewest < config.needed(points[turn.load]):
                 failure = "the ledger does not have its requests"
             self._note(turn, failure)
         self._journal = Journal(folder / PROGRESS)

@@ -127,11 +127,16 @@ def _too_long(
 ) -> Iterator[LeftOut]:
     """The prompts that a service cannot take, with the figures of the one that lacks most room.
 
-    ``counts`` has each service's own, in the order of the prompts.
+    ``counts`` has each service's own, in the order of the prompts. A window of room is left: vLLM's
+    V0 reserves slots for one beyond the last token, and ends where they exceed its length
+    (docs/assumptions.md, "A window below the compiled length is room enough").
     """
+    window = max((variant.window or 0 for variant in config.variants), default=0)
     for prompt, *counted in zip(prompts, *counts, strict=True):
         longest = prompt.max_tokens or config.load.mean_output_tokens
-        known = [(count.tokens + longest, count.most) for count in counted if count is not None]
+        known = [
+            (count.tokens + longest, count.most - window) for count in counted if count is not None
+        ]
         tokens, most = max(known, key=lambda pair: pair[0] - pair[1], default=(0, 0))
         if tokens > most:
             yield LeftOut(prompt.name, tokens, most)

@@ -191,9 +191,15 @@ class Run:
             driver=self._driver,
             ledger=self._ledger,
             on_record=self._on_record,
-            stall_seconds=self._patience.stall,
+            stall_seconds=self._stall_seconds(),
             grace_seconds=self._patience.grace,
         )
+
+    def _stall_seconds(self) -> float:
+        """Beyond a server's batch, a request may wait in the queue as long as the load lasts."""
+        load, stall = self._config.load, self._patience.stall
+        queues = any(map(self._config.overloads, load.points))
+        return max(stall, load.timeout_seconds) if queues else stall
 
     async def _serving(self, patience_seconds: float) -> bool:
         """Waits until all variants serve. Returns whether they do; if not, remembers which."""
@@ -234,9 +240,9 @@ class Run:
         with self._writing():
             await taps.flush()
             self._observations.count(turn, records, before, after)
+            self._attempts.note(turn, failure)
             if prompts:
                 self._observations.check(turn, attempt, prompts, taps.answers())
-            self._attempts.note(turn, failure)
         if failure is not None:
             self._say(f"failed: {self._named(turn)}, round {turn.round}: {failure}")
 

@@ -80,8 +80,9 @@ class Taps:
         problems = dict(zip(in_order, found, strict=True))
         failures = []
         for variant in self._taps:
-            own = [record for record in records if record.variant == variant]
-            problem = problems[variant] or _shortfall(own, point.requests)
+            own = [r for r in records if r.variant == variant and r.round == turn.round]
+            needed = self._config.needed(point)
+            problem = problems[variant] or _shortfall(own, point.requests, needed)
             if problem is not None:
                 failures.append(f"{variant}: {problem}")
         return records, "; ".join(failures) or None
@@ -138,10 +139,13 @@ class Taps:
         self._on_record(record)
 
 
-def _shortfall(records: Sequence[Record], requests: int) -> str | None:
-    """Why the requests of one variant are too few; None if they are enough."""
+def _shortfall(records: Sequence[Record], requests: int, needed: int) -> str | None:
+    """Why the requests of one variant are too few; None if they are enough.
+
+    All ``requests`` must have been sent, and ``needed`` of them have succeeded.
+    """
     good = sum(record.succeeded for record in records)
-    if good >= requests:
+    if len(records) >= requests and good >= needed:
         return None
     errors = Counter(record.error for record in records if record.error is not None)
     if not errors:

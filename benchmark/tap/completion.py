@@ -7,23 +7,22 @@ import math
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import orjson
 from typing_extensions import override
 
-from benchmark.names import CLASS_HEADER, DUE_HEADER, PROMPT_HEADER
+from benchmark.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from benchmark.record import Record
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Headers, Request
 from benchmark.tap.token_meter import Meter, clean, message
 
-_PROMPT, _CLASS, _DUE = (
-    name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER)
+_PROMPT, _CLASS, _DUE, _BEYOND = _TOLD = tuple(
+    name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER)
 )
-_TOLD: Final = (_PROMPT, _CLASS, _DUE)
 """The headers that are meant for the tap and not for the server."""
 
 
@@ -51,10 +50,12 @@ class Completion(Exchange):
         self._meter = prepared.meter
         super().__init__(request)
         request.body = prepared.body
-        self._label = label
+        beyond = http1.value(request.headers, _BEYOND) is not None
+        self._label = label._replace(round=WARM_UP, attempt=1) if beyond else label
         self._on_record = on_record
         self._id = uuid.uuid4().hex
         self._sent, self._start = time.time(), time.monotonic()
+        self._came = self._sent
         self._status: int | None = None
         self._streamed = self._recorded = False
         self._answer = bytearray()
@@ -141,6 +142,7 @@ class Completion(Exchange):
                 prompt=self._prompt,
                 prompt_class=self._class,
                 due=self._due,
+                came=None if self._due is None else self._came,
                 tools=self._tools,
             )
         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 import os
+import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from benchmark.ledger import last_attempts, read_ledger
 from benchmark.load import loops
 from benchmark.load.driver import Driver
 from benchmark.load_points import Load, LoadPoint
-from benchmark.names import DUE_HEADER, LEDGER
+from benchmark.names import BEYOND_HEADER, DUE_HEADER, LEDGER
 from benchmark.prompt import Prompt
 from benchmark.run.run import Patience, Run
 from rehearsal.golden import cost
@@ -69,25 +71,38 @@ class InProcess(Driver):
             "model": model,
             "messages": [{"role": "user", "content": "Go on."}],
             "stream": True,
-            "max_tokens": shape.mean_output_tokens,
         }
+        # Answers of many lengths, as prompts get them, so that the last of a turn end apart.
+        lengths = random.Random(seed)
+        shortest, longest = shape.mean_output_tokens // 2, shape.mean_output_tokens * 3 // 2
         loop_ends = asyncio.get_running_loop().time() + shape.timeout_seconds
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
-            async def send(_: int, due: float | None = None) -> None:
-                headers = {} if due is None else {DUE_HEADER: f"{due:.6f}"}
+            async def send(headers: dict[str, str]) -> bool:
+                length = lengths.randint(shortest, longest)
                 url = f"{endpoint}/chat/completions"
-                async with session.post(url, json=body, headers=headers) as response:
+                asked = body | {"max_tokens": length}
+                async with session.post(url, json=asked, headers=headers) as response:
                     await response.read()
+                return True
 
             if point.rate is None:
                 assert point.concurrency is not None
                 await loops.closed(
-                    range(point.requests), send, concurrency=point.concurrency, deadline=loop_ends
+                    itertools.count(),
+                    lambda _, counts: send({} if counts else {BEYOND_HEADER: "1"}),
+                    bool,
+                    count=point.requests,
+                    concurrency=point.concurrency,
+                    deadline=loop_ends,
                 )
             else:
-                offsets = loops.arrivals(point.rate, seed, point.requests)
-                await loops.opened(range(point.requests), send, offsets=offsets, deadline=loop_ends)
+                await loops.opened(
+                    range(point.requests),
+                    lambda _, due: send({DUE_HEADER: f"{due:.6f}"}),
+                    offsets=loops.arrivals(point.rate, seed, point.requests),
+                    deadline=loop_ends,
+                )
 
 
 @dataclass(frozen=True)

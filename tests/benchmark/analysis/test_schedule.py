@@ -34,6 +34,14 @@ def test_what_it_says() -> None:
     assert 0.003 <= found.p99 < 0.5
 
 
+def test_a_long_way_from_the_tap_to_the_server_is_no_lag_of_the_load() -> None:
+    far = [samples.record(came=100.001, sent=100.2, due=100.0) for _ in range(50)]
+    found = schedule(far, RATE)
+    assert found is not None
+    assert found.worst == pytest.approx(0.001, abs=1e-6)
+    assert not found.lagging
+
+
 def test_a_quiet_machine_keeps_it() -> None:
     chance = np.random.default_rng(1)
     assert not lagging([*chance.exponential(0.001, 300)])

@@ -280,10 +280,18 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         (["a=http://h", "a=http://g"], "NAME=URL: each endpoint needs a name of its own"),
         (["a=http://h", "--concurrency", "1,0"], "'0': must be a whole number of at least 1"),
         (["a=http://h", "--concurrency", "2,2"], "'2,2': must name each only once"),
-        (["a=http://h", "--rate", "0"], "--rate: '0': must be a number of more than 0"),
+        (["a=http://h", "--rate", "0"], "--rate: '0': must be a number of more than 0 and at "),
         (["a=http://h", "--seconds", "5"], "--seconds = 5: needs --rate"),
+        (
+            ["a=http://h", "--rate", "1e9"],
+            "'1e9': must be a number of more than 0 and at most 1000",
+        ),
+        (
+            ["a=http://h", "--rate", "0.01", "--seconds", "9"],
+            "--seconds = 9: must be at least 100: at --rate 0.01 requests are so far apart",
+        ),
         (["a=http://h", "--limit", "5"], "--limit: needs --prompts or --set"),
-        (["a=http://h", "--set", "gsm8k"], "gsm8k: is no known set of prompts: humaneval, "),
+        (["a=http://h", "--set", "gsm8k"], "--set: invalid choice: 'gsm8k'"),
         (
             ["a=http://h", "--ttft-p90-ms", "500", "--e2e-p90-ms", "400", "--wait", "0"],
             "e2e_p90_ms must be more than ttft_p90_ms, 500",
@@ -319,6 +327,12 @@ def test_bad_input_is_refused_in_one_line(
     assert ended.status == 2
     (line,) = ended.err.splitlines()
     assert message in line
+
+
+def test_help_lists_the_options(measure: Benchmark) -> None:
+    ended = measure("--help")
+    assert (ended.status, ended.err) == (0, "")
+    assert "90 % of requests: time to first token" in ended.out
 
 
 def test_a_run_id_becomes_a_folder_name(tmp_path: Path, measure: Benchmark) -> None:

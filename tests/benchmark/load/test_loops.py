@@ -71,10 +71,46 @@ async def test_what_is_due_after_the_deadline_is_not_sent() -> None:
 
 @pytest.mark.anyio
 async def test_a_closed_loop_begins_nothing_after_the_deadline() -> None:
-    async def send(item: str) -> str:
+    async def send(item: str, counts: bool) -> str:
         await asyncio.sleep(0.1)
         return item
 
     deadline = time.monotonic() + 0.05
-    found = await loops.closed("abcd", send, concurrency=2, deadline=deadline)
+    found = await loops.closed("abcd", send, bool, count=4, concurrency=2, deadline=deadline)
     assert found == ["a", "b"]
+
+
+@pytest.mark.anyio
+async def test_a_closed_loop_keeps_its_places_full_until_the_last_that_counts_has_ended() -> None:
+    """The first takes as long as many others: these would otherwise leave it alone."""
+    in_flight, seen = 0, list[int]()
+
+    async def send(item: int, counts: bool) -> tuple[int, bool]:
+        nonlocal in_flight
+        in_flight += 1
+        for _ in range(20 if item == 0 else 2):
+            await asyncio.sleep(0.01)
+            if item == 0:
+                seen.append(in_flight)
+        in_flight -= 1
+        return item, counts
+
+    found = await loops.closed(
+        itertools.count(), send, bool, count=3, concurrency=3, deadline=float("inf")
+    )
+    assert sorted(found) == [(0, True), (1, True), (2, True)]
+    # A place may be empty for the moment between two of its items.
+    assert sum(number == 3 for number in seen) >= 17
+
+
+@pytest.mark.anyio
+async def test_a_server_that_refuses_is_not_asked_without_end() -> None:
+    sent: list[tuple[int, bool]] = []
+
+    async def send(item: int, counts: bool) -> bool:
+        sent.append((item, counts))
+        await asyncio.sleep(0.2 if item == 0 else 0)
+        return counts
+
+    await loops.closed(itertools.count(), send, bool, count=2, concurrency=2, deadline=float("inf"))
+    assert sent == [(0, True), (1, True), (2, False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from argparse import Namespace
 from pathlib import Path
@@ -9,13 +10,18 @@ from typing import Any
 from urllib.parse import unquote
 
 from benchmark.load import llmperf
-from benchmark.load.requests import requests_of
+from benchmark.load.requests import Request, requests_of
 from benchmark.names import CLASS_HEADER, PROMPT_HEADER
 from tests.benchmark.load.options import TOOL, options, prompt, written
 
 
+def counted(given: Namespace) -> list[Request]:
+    """Those that count, of the requests without end."""
+    return list(itertools.islice(requests_of(given), given.max_num_completed_requests))
+
+
 def bodies(given: Namespace) -> list[dict[str, Any]]:
-    return [json.loads(request.body) for request in requests_of(given)]
+    return [json.loads(request.body) for request in counted(given)]
 
 
 def test_prompts_are_filled_with_the_case_s_line(tmp_path: Path) -> None:
@@ -40,7 +46,7 @@ def test_without_a_line_prompts_are_sonnets_and_differ() -> None:
     assert len(prompts) == 4
     assert any("summer" in text for text in prompts)
     assert len({body["max_tokens"] for body in sent}) > 1
-    assert all(request.headers == {} for request in requests_of(options()))
+    assert all(request.headers == {} for request in counted(options()))
 
 
 def test_prompts_of_a_set_are_sent_as_they_are_in_turn(tmp_path: Path) -> None:
@@ -65,7 +71,7 @@ def test_prompts_of_a_set_are_never_longer_or_shorter_by_chance(tmp_path: Path) 
 
 def test_headers_name_the_prompt_and_its_class(tmp_path: Path) -> None:
     prompts = prompt("écrire/1 %", prompt_class="räumlich"), prompt("b")
-    named, unclassed = requests_of(options(*written(tmp_path, *prompts), requests=2))
+    named, unclassed = counted(options(*written(tmp_path, *prompts), requests=2))
     assert all(value.isascii() and value.isprintable() for value in named.headers.values())
     assert {header: unquote(value) for header, value in named.headers.items()} == {
         PROMPT_HEADER: "écrire/1 %",

@@ -52,10 +52,15 @@ def test_a_round_takes_each_case_at_each_load_point(tmp_path: Path) -> None:
 
 def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Path) -> None:
     first = Attempts(tmp_path, LADDER, [])
-    rate = Turn(1, "counting", "rate-0.5")
+    rate, loop = Turn(1, "counting", "rate-0.5"), Turn(1, "counting", "concurrency-1")
     first.note(rate, None)
-    assert rate not in Attempts(tmp_path, LADDER, of(rate, LADDER)).pending
-    assert rate in Attempts(tmp_path, LADDER, of(rate, LADDER)[1:]).pending
+    first.note(loop, None)
+    whole = [*of(rate, LADDER), *of(loop, LADDER)]
+    assert not {rate, loop} & {*Attempts(tmp_path, LADDER, whole).pending}
+    # Of a rate half is enough: a service that falls behind fails some.
+    for less, pending in ((1, {loop}), (2, {rate, loop})):
+        left = [*of(rate, LADDER)[less:], *of(loop, LADDER)[less:]]
+        assert {rate, loop} & {*Attempts(tmp_path, LADDER, left).pending} == pending
 
 
 def test_an_attempt_from_before_there_were_load_points_is_at_the_first(tmp_path: Path) -> None:

@@ -70,6 +70,23 @@ def test_a_prompt_that_just_fits_is_sent(files: Path) -> None:
     assert len(prepare(files, vllm([], most=84))["mine"]) == 3
 
 
+def test_a_window_of_room_is_left_beyond_the_longest_answer(files: Path) -> None:
+    """As vLLM's V0 needs it, which ends where it looks ahead beyond its length."""
+
+    async def scenario(window: int) -> list[str]:
+        async with server(vllm([], most=84)) as url:
+            of_one = config([url, url])
+            base, sd = of_one.variants
+            variants = (base, sd.model_copy(update={"window": window}))
+            windowed = of_one.model_copy(update={"variants": variants})
+            folder = files / f"window-{window}"
+            folder.mkdir()
+            return [one.name for one in (await prompts.prepare(windowed, files, folder))["mine"]]
+
+    assert "third" in asyncio.run(scenario(0))  # it has 84 tokens
+    assert "third" not in asyncio.run(scenario(1))
+
+
 def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:
     async def silent(_: Any) -> Any:
         raise ConnectionError

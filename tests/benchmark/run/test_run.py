@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import aiohttp
 import pytest
 
 from benchmark import config as configuration
@@ -33,7 +34,7 @@ from benchmark.run.attempts import PROGRESS
 from benchmark.run.run import Patience, Run
 from benchmark.run.shipper import Shipper
 from experiment.runtimes import Engine
-from rehearsal.golden.faults import Fault
+from rehearsal.golden.faults import FAULT_HEADER, Fault
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden
 from tests.benchmark import samples
@@ -405,6 +406,33 @@ async def test_requests_that_fail_fail_their_case(tmp_path: Path) -> None:
         assert failed[0] == (
             "counting, round 1: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
         )
+
+
+class HalfFail(InProcess):
+    """Every second request is refused."""
+
+    async def _one(
+        self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]
+    ) -> None:
+        self.fail.add(("request", str(len(self.fail))))
+        headers = {FAULT_HEADER: Fault.TOO_MANY.value} if len(self.fail) % 2 else {}
+        async with session.post(f"{endpoint}/chat/completions", json=body, headers=headers) as got:
+            await got.read()
+
+
+@pytest.mark.parametrize("batch", [2, 1])
+async def test_beyond_the_batch_failures_are_what_the_load_does(tmp_path: Path, batch: int) -> None:
+    """Two requests at once: a turn is not repeated until neither of them fails."""
+    async with Setup(tmp_path) as setup:
+        setup.driver = HalfFail(None, tmp_path)
+        config = setup.config()
+        variants = tuple(v.model_copy(update={"batch": batch}) for v in config.variants)
+        config = config.model_copy(update={"variants": variants})
+        run = Run(config, setup.folder, driver=setup.driver, patience=QUICK)
+        failed = await run.execute()
+    measured = [record for record in setup.records() if record.round > 0]
+    assert sum(record.succeeded for record in measured) == len(measured) / 2
+    assert len(failed) == (4 if batch == 2 else 0)
 
 
 async def test_a_store_that_fails_for_a_while_delays_metrics_and_loses_nothing(

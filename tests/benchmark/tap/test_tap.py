@@ -170,6 +170,18 @@ async def test_what_a_client_tells_the_ledger_ends_at_the_tap(tmp_path: Path) ->
     assert (second.prompt, second.prompt_class, second.due) == ("", "", None)
 
 
+async def test_a_request_beyond_those_that_count_is_in_no_figure(tmp_path: Path) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({})
+
+    async with server(answer) as url, bench(url, tmp_path) as b:
+        b.tap.label("code", 2, 3, "concurrency-4")
+        await b.post(chat(), headers={names.BEYOND_HEADER: "1"})
+        await b.post(chat())
+        beyond, counted = b.records()
+    assert (beyond.round, beyond.load, counted.round) == (names.WARM_UP, "concurrency-4", 2)
+
+
 async def test_a_request_that_offers_tools_is_known_by_it(tmp_path: Path) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.json_response({})

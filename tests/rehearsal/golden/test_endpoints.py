@@ -40,7 +40,7 @@ def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
         stddev_output_tokens=0,
         additional_sampling_params={},
     )
-    (request,) = requests_of(options)
+    request = next(requests_of(options))
     body = json.loads(request.body)
     return "\n".join(message["content"] for message in body["messages"]).strip()
 
