@@ -105,7 +105,7 @@ async def _send(
     session: aiohttp.ClientSession, url: str, request: Request, due: float | None = None
 ) -> _Finished:
     headers = request.headers | ({} if due is None else {DUE_HEADER: f"{due:.6f}"})
-    reply = Reply()
+    reply, answer = Reply(), None
     try:
         async with session.post(url, data=request.body, headers=headers) as response:
             if response.status != 200:
@@ -113,9 +113,10 @@ async def _send(
             else:
                 async for line in response.content:
                     reply.take(line)
+        answer = reply.answer(request.prompt)
     except _FAILURES as error:
         reply.fail(-1, f"{type(error).__name__}: {error}")
-    return _Finished(reply.fields(request.input_tokens), reply.answer(request.prompt))
+    return _Finished(reply.fields(request.input_tokens), answer)
 
 
 def _write(options: argparse.Namespace, finished: list[_Finished], seconds: float) -> None:
