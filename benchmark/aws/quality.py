@@ -72,7 +72,9 @@ class Quality:
         )
         for entry in (entry for page in pages for entry in page.get("Contents", [])):
             id, _, name = entry["Key"].removeprefix(_prefix()).partition("/")
-            variant, *_, file = name.split("/")
+            variant, *between, file = name.split("/")
+            if any(part in ("", ".", "..") for part in between):
+                continue  # it would be written elsewhere: whoever may write to a bucket names keys
             if variant in variants and file.startswith("samples_") and file.endswith(".jsonl"):
                 found[id][name] = entry["LastModified"]
         return found

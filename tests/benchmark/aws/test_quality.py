@@ -97,6 +97,19 @@ def test_without_an_evaluation_nothing_changes(tmp_path: Path, quality: Quality)
     assert on_disk(tmp_path) == {"quality/mine": "mine"}
 
 
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("folder", ["../../..", "a/../../../..", "/tmp", "."])
+def test_a_key_that_leads_elsewhere_is_none_of_an_evaluation(
+    tmp_path: Path, quality: Quality, folder: str
+) -> None:
+    put("whole", *VARIANTS)
+    put("whole", "SD", name=f"{folder}/samples_elsewhere.jsonl")
+    run_dir = tmp_path / "results" / "run-1"
+    run_dir.mkdir(parents=True)
+    assert quality.fetch(run_dir, VARIANTS) is not None
+    assert not [*tmp_path.rglob("samples_elsewhere.jsonl")]
+
+
 def test_s3_that_comes_back_is_waited_for(aws: Aws, tmp_path: Path, quality: Quality) -> None:
     put("run", *VARIANTS)
     troubles = [failure(503, "SlowDown"), failure(500, "InternalError")]
