@@ -92,6 +92,21 @@ def test_of_one_test_case_the_heading_has_the_loads_themselves(plain: Results) -
     assert text == "SD is faster up to 4 requests at once and slower from 8"
 
 
+def test_of_rates_alone_neither_heading_nor_table_asks_for_the_cost(tmp_path: Path) -> None:
+    """In an open loop the throughput is that of the schedule."""
+    run = laddered.run(tmp_path, {}, {0.5: 0.8, 4: 4.0})
+    assert verdicts.headline(run.summary) == (
+        "SD is faster at low loads and slower at high ones in 3 of 3 test cases",
+        (),
+    )
+    text = terminal.render_results(run, 100)
+    assert "cannot be told" not in text
+    assert "at once" not in text
+    heads = [line.split()[0] for line in text.splitlines() if "p50" in line]
+    assert heads
+    assert set(heads) == {"load"}
+
+
 def test_each_test_case_has_its_ladder_first_and_its_load_points_folded(html: str) -> None:
     text = visible(html)
     (case,) = re.findall(
