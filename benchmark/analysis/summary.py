@@ -234,6 +234,8 @@ class Ladder:
     speed: Crossover
     cost: Crossover
     sentence: str
+    whole: bool = True
+    """Whether there is a verdict at each of its loads."""
 
 
 @dataclass(frozen=True)
