@@ -166,7 +166,9 @@ class Cell:
     """None, too, where the cell is not complete."""
     usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
-    """None unless the server counted the tokens of each chunk."""
+    """None unless the server counted the tokens of each chunk, and each chunk is a step."""
+    tools: bool = False
+    """Whether requests offer tools: their chunks are no steps, and in no figure of steps."""
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None
