@@ -232,7 +232,7 @@ def _on_answers(cell: Cell) -> Iterator[str]:
         )
     if cell.tools:
         yield (
-            "requests offer tools, and a server holds chunks back while it reads a call: chunks are "
+            "requests offer tools, and a server holds chunks back while it reads a call. They are "
             "no steps, and the time to first token is that of the first chunk a client sees."
         )
     elif cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
