@@ -288,6 +288,8 @@ class Correctness:
     only_baseline: tuple[str, ...]
     """Names of prompts that only the baseline answered rightly, or more often: some of them."""
     sentence: str
+    evaluation: str = ""
+    """Which one it is and when it ended; empty for a test case, and where nobody noted it."""
 
 
 @dataclass(frozen=True)

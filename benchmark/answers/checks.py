@@ -110,7 +110,7 @@ def _functions(prompt: Prompt) -> Iterator[Mapping[str, Any]]:
 
 
 def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
-    """Where ``arguments`` break which keyword of ``schema``: ``days: breaks type``.
+    """Where ``arguments`` break which keyword of ``schema``: `` `days`: breaks type``.
 
     Empty where they break none, and where the schema cannot be read.
     """
@@ -128,7 +128,7 @@ def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
 
 
 def _place(path: Iterable[str | int], properties: frozenset[str]) -> str:
-    """``stops.0.city: ``; empty for the whole. A name that the schema has not is the answer's."""
+    """Empty for the whole. A name that the schema has not is the answer's, and is not said."""
     names = (str(part) if isinstance(part, int) or part in properties else "*" for part in path)
     place = ".".join(names)
     return f"`{place}`: " if place else ""
@@ -212,6 +212,7 @@ def _parse(program: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd escapes and comparisons: they are valid
         # A completion may be the body alone, indented as in the function.
+        program = program.replace("\r\n", "\n")  # which textwrap takes for text
         first = next(line for line in program.split("\n") if line.strip())
         ast.parse(textwrap.dedent(program) if first[0] in " \t" else program)
 

@@ -229,6 +229,7 @@ def test_what_is_no_json(content: str, problem: str) -> None:
         " \n\n    x = 1\n\n    return x\n",
         "```python\n\n    return 1\n```",
         "</think>\n\n    return 1",
+        "\r\n    x = 1\r\n\r\n    return x\r\n",
         f"<think>\ndef add(:\n</think>\n\n```python\n{FUNCTION}```",
         'import re\nre.match("\\d", "1") is 1',
     ],
