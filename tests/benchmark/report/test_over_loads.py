@@ -249,7 +249,7 @@ def test_prompts_are_drawn_in_order_and_by_class(run: Results) -> None:
     with canvas.style():
         figure = over_prompts.paint(run, case.spreads[:1])
     found = words(painted(figure))
-    assert {"half", "a tenth", "coding (20)", "writing (20)", "1x"} <= found
+    assert {"half", "slowest tenth", "fastest tenth", "coding (20)", "writing (20)", "1x"} <= found
     speeds = np.asarray(figure.axes[0].collections[-1].get_offsets())[:, 0]
     assert len(speeds) == 60
     assert list(speeds) == sorted(speeds)
