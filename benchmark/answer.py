@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from benchmark.prompt import Form
 
@@ -57,6 +58,20 @@ class CheckedAnswer:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """One execution of lm-eval on the variants, whose samples lie in a run's folder."""
+
+    id: str
+    ended: datetime
+    """When its last file was written, in UTC."""
+    files: tuple[str, ...]
+    """Its samples, as paths in the folder: others that lie there are not of it."""
+
+    def __str__(self) -> str:
+        return f"evaluation {self.id}, ended {self.ended:%Y-%m-%d %H:%M} UTC"
+
+
+@dataclass(frozen=True)
 class Score:
     """Whether a variant answered one question of an evaluation correctly."""
 
@@ -65,3 +80,5 @@ class Score:
     variant: str
     question: str
     correct: bool
+    evaluation: Evaluation | None = None
+    """None where nobody noted it."""

@@ -42,6 +42,8 @@ ANSWERS: Final = "answers.jsonl"
 SUMMARY: Final = "summary.json"
 QUALITY: Final = "quality"
 """What lm-eval found of each variant; in the bucket, the folder of all its runs."""
+EVALUATION: Final = "evaluation.json"
+"""In the folder above: which of lm-eval's runs that is."""
 
 RESULTS_PREFIX: Final = "results/"
 

@@ -44,9 +44,11 @@ class LeftOut:
 
     name: str
     tokens: int
-    """Of the prompt and its longest answer together."""
+    """Of the prompt and its longest answer together; 0 where it was refused."""
     most: int
-    """What the services take."""
+    """What the services take; 0 where it was refused."""
+    reason: str = ""
+    """Why a service refuses it, in the service's words; empty where it is too long."""
 
 
 @dataclass(frozen=True)
@@ -65,4 +67,7 @@ class UsedSet:
     used: int
     left_out: tuple[LeftOut, ...]
     counted: bool
-    """Whether every service counted every prompt's tokens. What is not counted is not left out."""
+    """Whether every service counted, or refused, every prompt.
+
+    What is neither counted nor refused is not left out.
+    """

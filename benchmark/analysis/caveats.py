@@ -230,7 +230,12 @@ def _on_answers(cell: Cell) -> Iterator[str]:
             f"{cell.errors} of {cell.requests} requests failed, "
             f"most often with: {(cell.most_frequent_error or '').rstrip('.')}."
         )
-    if cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
+    if cell.tools:
+        yield (
+            "requests offer tools, and a server holds chunks back while it reads a call. They are "
+            "no steps, and the time to first token is that of the first chunk a client sees."
+        )
+    elif cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
         yield ("the server gave no token count per chunk, so the first chunk counts as one token.")
 
 

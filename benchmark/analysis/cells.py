@@ -68,6 +68,7 @@ def cell(
         usd_per_million_output_tokens_interval=speeds.inverse.scaled(usd)
         if usd and speeds
         else None,
+        tools=any(record.tools for record in good),
         steps=_steps(good, parts, alpha),
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,

@@ -166,7 +166,9 @@ class Cell:
     """None, too, where the cell is not complete."""
     usd_per_million_output_tokens_interval: Interval | None
     steps: Steps | None
-    """None unless the server counted the tokens of each chunk."""
+    """None unless the server counted the tokens of each chunk, and each chunk is a step."""
+    tools: bool = False
+    """Whether requests offer tools: their chunks are no steps, and in no figure of steps."""
     in_flight: float | None = None
     """Requests in flight, on average over the time in which there was any."""
     goodput: Goodput | None = None
@@ -234,6 +236,8 @@ class Ladder:
     speed: Crossover
     cost: Crossover
     sentence: str
+    whole: bool = True
+    """Whether there is a verdict at each of its loads."""
 
 
 @dataclass(frozen=True)
@@ -284,6 +288,8 @@ class Correctness:
     only_baseline: tuple[str, ...]
     """Names of prompts that only the baseline answered rightly, or more often: some of them."""
     sentence: str
+    evaluation: str = ""
+    """Which one it is and when it ended; empty for a test case, and where nobody noted it."""
 
 
 @dataclass(frozen=True)

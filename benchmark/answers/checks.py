@@ -1,16 +1,23 @@
-"""Whether an answer has the form that its prompt asks for. Nothing that it says is ever run."""
+"""Whether an answer has the form that its prompt asks for. Nothing that it says is ever run.
+
+Nor is it quoted: a problem says where an answer breaks which rule, in words of the prompt alone,
+because a run keeps the texts of answers only where it is asked to.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
+import json
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
 from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
@@ -26,6 +33,11 @@ _LONGEST_PROBLEM: Final = 200
 _FENCE: Final = "```"
 _PYTHON: Final = ("python", "python3", "py")
 
+# A regular expression may take longer than the run, and nothing can interrupt it: none is matched.
+_WITHOUT_PATTERNS: Final = extend(Draft202012Validator, {"pattern": lambda *_: ()})
+_TURNING: Final = frozenset(("not", "oneOf", "if", "maxContains"))
+"""Keywords that may refuse an answer because a part of the schema accepts it."""
+
 
 class _Problem(Exception):
     """Why an answer is not valid."""
@@ -38,7 +50,8 @@ class _CannotTell(Exception):
 def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
     """Whether ``answer`` has the form of ``prompt``, and why not.
 
-    None, with the reason, where it cannot be checked; None alone where the prompt has no form.
+    None, with the reason, where it cannot be checked; None alone where the prompt has no form. The
+    reason has nothing of the answer's text. Whatever the prompt and the answer are, none is raised.
     """
     if prompt.form is None:
         return None, ""
@@ -55,6 +68,9 @@ def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
         return False, _line(problem)
     except _CannotTell as reason:
         return None, _line(reason)
+    except Exception as error:
+        # Of the libraries, for a schema or a text that they did not expect. A run goes on.
+        return None, f"could not be checked: {type(error).__name__}"
     return True, ""
 
 
@@ -75,11 +91,11 @@ def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
     given = {function["name"]: function for function in _functions(prompt)}
     for call in calls:
         if call.name not in given:
-            raise _Problem(f"calls {call.name!r}, which it was not given")
+            raise _Problem("calls a tool that it was not given")
         try:
             arguments = orjson.loads(call.arguments)
         except orjson.JSONDecodeError as error:
-            raise _Problem(f"{call.name}: its arguments are no JSON: {error}") from None
+            raise _Problem(f"{call.name}: its arguments are no JSON: {_at(error)}") from None
         if not isinstance(arguments, dict):
             raise _Problem(f"{call.name}: its arguments are no JSON object")
         if broken := _broken(given[call.name].get("parameters"), arguments):
@@ -94,25 +110,63 @@ def _functions(prompt: Prompt) -> Iterator[Mapping[str, Any]]:
 
 
 def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
-    """What ``arguments`` break in ``schema``; empty where nothing, or where it cannot be read."""
-    validator = _validator(orjson.dumps({} if schema is None else schema))
+    """Where ``arguments`` break which keyword of ``schema``: `` `days`: breaks type``.
+
+    Empty where they break none, and where the schema cannot be read.
+    """
+    readable = _readable(json.dumps({} if schema is None else schema))
+    if readable is None:
+        return ""
     try:
-        error = next(validator.iter_errors(arguments), None) if validator else None
+        error = next(readable.validator.iter_errors(arguments), None)
     except (Unresolvable, RecursionError, ArithmeticError):
         return ""  # what a schema does to the library is no fault of the answer
-    return f"{error.json_path.removeprefix('$.')}: {error.message}" if error else ""
+    if error is None:
+        return ""
+    place = _place(error.absolute_path, readable.properties)
+    return f"{place}breaks {error.validator or 'false'}"
+
+
+def _place(path: Iterable[str | int], properties: frozenset[str]) -> str:
+    """Empty for the whole. A name that the schema has not is the answer's, and is not said."""
+    names = (str(part) if isinstance(part, int) or part in properties else "*" for part in path)
+    place = ".".join(names)
+    return f"`{place}`: " if place else ""
+
+
+class _Schema(NamedTuple):
+    validator: Validator
+    properties: frozenset[str]
+    """All names that it gives to properties, at any depth."""
 
 
 @functools.lru_cache(maxsize=1024)
-def _validator(schema: bytes) -> Draft202012Validator | None:
-    """None where this is no schema that can be read."""
-    content = orjson.loads(schema)
+def _readable(schema: str) -> _Schema | None:
+    """None where this is no schema that can be read, or none that says much without patterns."""
+    keywords, properties = set[str](), set[str]()
+
+    def part(content: dict[str, Any]) -> dict[str, Any]:
+        keywords.update(key for key in content if key != "pattern")
+        if isinstance(content.get("pattern"), str):  # otherwise it is a property of that name
+            keywords.add("pattern")
+        if isinstance(content.get("properties"), dict):
+            properties.update(content["properties"])
+        # The library would go on in the dialect that is named here, with all its keywords.
+        return {
+            key: value
+            for key, value in content.items()
+            if key != "$schema" or not isinstance(value, str)
+        }
+
+    content = json.loads(schema, object_hook=part)
     try:
         Draft202012Validator.check_schema(content)
     except SchemaError:
         return None
+    if "patternProperties" in keywords or ("pattern" in keywords and keywords & _TURNING):
+        return None
     # An empty registry: a reference elsewhere is not followed, which would be a download.
-    return Draft202012Validator(content, registry=Registry())
+    return _Schema(_WITHOUT_PATTERNS(content, registry=Registry()), frozenset(properties))
 
 
 def _check_json(text: str) -> None:
@@ -122,13 +176,18 @@ def _check_json(text: str) -> None:
     except orjson.JSONDecodeError as error:
         blocks = list(_blocks(text))
         if not blocks:
-            raise _Problem(f"is no JSON: {error}") from None
+            raise _Problem(f"is no JSON: {_at(error)}") from None
     if len(blocks) > 1:
         raise _Problem(f"has {len(blocks)} fenced blocks")
     try:
         orjson.loads(blocks[0].text)
     except orjson.JSONDecodeError as error:
-        raise _Problem(f"its fenced block is no JSON: {error}") from None
+        raise _Problem(f"its fenced block is no JSON: {_at(error)}") from None
+
+
+def _at(error: orjson.JSONDecodeError) -> str:
+    line = f"line {error.lineno}, " if error.lineno > 1 else ""
+    return f"{line}column {error.colno}"
 
 
 def _check_program(text: str) -> None:
@@ -143,7 +202,8 @@ def _check_program(text: str) -> None:
     try:
         _parse(program)
     except (SyntaxError, ValueError) as error:
-        raise _Problem(f"is no Python: {error}") from None
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        raise _Problem(f"is no Python: line {line}" if line else "is no Python") from None
     except (RecursionError, MemoryError):
         raise _CannotTell("is nested too deeply to be parsed") from None
 
@@ -152,7 +212,9 @@ def _parse(program: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd escapes and comparisons: they are valid
         # A completion may be the body alone, indented as in the function.
-        ast.parse(textwrap.dedent(program) if program[0] in " \t" else program)
+        program = program.replace("\r\n", "\n")  # which textwrap takes for text
+        first = next(line for line in program.split("\n") if line.strip())
+        ast.parse(textwrap.dedent(program) if first[0] in " \t" else program)
 
 
 class _Block(NamedTuple):
@@ -183,6 +245,6 @@ def _language(opening: str) -> str:
 
 
 def _line(problem: Exception) -> str:
-    """In one line of printable characters, whatever the answer has in it."""
+    """In one line of printable characters, whatever the prompt's schema has in it."""
     text = " ".join(str(problem).split()).encode("ascii", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}..."

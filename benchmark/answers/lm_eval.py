@@ -10,8 +10,8 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from benchmark import journal
-from benchmark.answer import Score
-from benchmark.names import QUALITY
+from benchmark.answer import Evaluation, Score
+from benchmark.names import EVALUATION, QUALITY
 
 FILTER: Final = "strict-match"
 """How lm-eval takes the number out of an answer to GSM8K: the one after ``####``.
@@ -34,6 +34,7 @@ class _Sample:
 
 
 _SAMPLE: Final = TypeAdapter(_Sample)
+_EVALUATION: Final = TypeAdapter(Evaluation)
 
 
 def read_scores(run_dir: Path) -> list[Score]:
@@ -41,9 +42,21 @@ def read_scores(run_dir: Path) -> list[Score]:
 
     Of several evaluations of a variant, the newest counts. Raises OSError and JournalError.
     """
+    folder = run_dir / QUALITY
+    noted = {
+        folder / file: evaluation
+        for evaluation in journal.read(folder / EVALUATION, _EVALUATION)
+        for file in evaluation.files
+    }
     return [
-        Score(_NAMES.get(task, task), variant, str(sample.doc_id), sample.exact_match == 1)
-        for (variant, task), path in _newest(run_dir / QUALITY).items()
+        Score(
+            _NAMES.get(task, task),
+            variant,
+            str(sample.doc_id),
+            sample.exact_match == 1,
+            noted.get(path),
+        )
+        for (variant, task), path in _newest(folder).items()
         for sample in journal.read(path, _SAMPLE)
         if sample.filter == FILTER
     ]

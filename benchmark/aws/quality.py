@@ -6,32 +6,24 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import boto3
+import orjson
 
+from benchmark.answer import Evaluation
 from benchmark.aws.retry import AWS_ERRORS, ONE_ATTEMPT, Sleep, T, error_code, explain, persist
 from benchmark.errors import BucketError
-from benchmark.names import QUALITY, results_key
+from benchmark.names import EVALUATION, QUALITY, results_key
 
 _CHECKS: Final = {
     "AccessDenied": "check that the pod's role may list and read objects below results/ in it",
     "NoSuchBucket": "check the configuration's bucket, and that its stack is deployed",
 }
 _CHECK: Final = "check the bucket, the region and the pod's role"
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """One execution of the Job, which has written ``results/quality/<id>/<variant>/...``."""
-
-    id: str
-    ended: datetime
-    """When its last file was written."""
 
 
 class Quality:
@@ -44,9 +36,11 @@ class Quality:
     def fetch(self, run_dir: Path, variants: Collection[str]) -> Evaluation | None:
         """Puts the newest evaluation's samples into ``run_dir/quality/<variant>/``.
 
-        One counts if it has samples of two of the variants. They take the place of what was there
-        before. None where there is no evaluation; then nothing is changed. Retries for five
-        minutes where S3 fails. Raises BucketError, and OSError.
+        Beside them goes ``evaluation.json``, which says whose they are. An evaluation is what a Job
+        has written to ``results/quality/<id>/<variant>/...``; one counts if it has samples of two
+        of the variants. They take the place of what was there before. None where there is no
+        evaluation; then nothing is changed. Retries for five minutes where S3 fails. Raises
+        BucketError, and OSError.
         """
         found = self._persist(partial(self._samples, variants))
         complete = {id: files for id, files in found.items() if len(_variants(files)) > 1}
@@ -60,9 +54,13 @@ class Quality:
             content = self._persist(partial(self._get, f"{prefix}{name}"))
             (draft / name).parent.mkdir(parents=True, exist_ok=True)
             (draft / name).write_bytes(content)
+        ended = max(complete[newest].values()).astimezone(timezone.utc)
+        evaluation = Evaluation(newest, ended, tuple(sorted(complete[newest])))
+        line = orjson.dumps(evaluation, option=orjson.OPT_APPEND_NEWLINE)
+        (draft / EVALUATION).write_bytes(line)
         shutil.rmtree(run_dir / QUALITY, ignore_errors=True)
         draft.rename(run_dir / QUALITY)
-        return Evaluation(newest, max(complete[newest].values()))
+        return evaluation
 
     def _samples(self, variants: Collection[str]) -> Mapping[str, Mapping[str, datetime]]:
         """When each file was written, by its path in the evaluation, by the evaluation's id."""
@@ -72,7 +70,9 @@ class Quality:
         )
         for entry in (entry for page in pages for entry in page.get("Contents", [])):
             id, _, name = entry["Key"].removeprefix(_prefix()).partition("/")
-            variant, *_, file = name.split("/")
+            variant, *between, file = name.split("/")
+            if any(part in ("", ".", "..") for part in between):
+                continue  # it would be written elsewhere: whoever may write to a bucket names keys
             if variant in variants and file.startswith("samples_") and file.endswith(".jsonl"):
                 found[id][name] = entry["LastModified"]
         return found

@@ -246,9 +246,9 @@ def _points(arguments: argparse.Namespace, enough: int) -> Iterator[LoadPoint]:
         concurrencies = (min(_CONCURRENCY, requests),)
     for concurrency in concurrencies:
         yield LoadPoint(concurrency=concurrency, requests=max(requests, concurrency))
-    for rate in rates:
+    for per_second in rates:
         seconds = arguments.seconds or _SECONDS
-        yield LoadPoint(rate=rate, requests=max(1, round(rate * seconds)))
+        yield LoadPoint(rate=per_second, requests=max(1, round(per_second * seconds)))
 
 
 def _seconds(point: LoadPoint) -> int:

@@ -124,7 +124,7 @@ async def _send(
 ) -> _Finished:
     """``said`` are further headers, which tell the tap about the request."""
     headers = {**request.headers, **said}
-    reply = Reply()
+    reply, answer = Reply(), None
     try:
         async with session.post(url, data=request.body, headers=headers) as response:
             if response.status != 200:
@@ -132,9 +132,10 @@ async def _send(
             else:
                 async for line in response.content:
                     reply.take(line)
+        answer = reply.answer(request.prompt)
     except _FAILURES as error:
         reply.fail(-1, f"{type(error).__name__}: {error}")
-    return _Finished(reply.fields(request.input_tokens), reply.answer(request.prompt))
+    return _Finished(reply.fields(request.input_tokens), answer)
 
 
 def _write(options: argparse.Namespace, finished: list[_Finished], seconds: float) -> None:

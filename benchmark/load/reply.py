@@ -58,8 +58,11 @@ class Reply:
         self._text += text
         self._thoughts += thought
         for place, part in enumerate(calls):
-            self._call(part.get("index", place), part.get("function") or {})
-        self._finish = choice.get("finish_reason") or self._finish
+            index = part.get("index")
+            self._call(index if isinstance(index, int) else place, part.get("function") or {})
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str):  # some servers send a number, which says nothing
+            self._finish = reason or self._finish
 
     def _call(self, index: int, part: Mapping[str, str | None]) -> None:
         """Adds a part of a tool call: parts of one index are joined, as OpenAI's client does."""

@@ -40,7 +40,7 @@ def rows(summary: Summary) -> Iterator[Row]:
         yield Row(
             case=found.test_case,
             variant=found.variant,
-            check=found.check,
+            check=f"{found.check} ({found.evaluation})" if found.evaluation else found.check,
             prompts=f"{found.prompts:,}",
             rate=_percent(found.rate, found.rate_interval),
             baseline=_percent(found.baseline_rate, found.baseline_interval),

@@ -8,11 +8,12 @@ from typing import Final
 
 from benchmark import wording
 from benchmark.analysis.summary import Spread, Summary
-from benchmark.prompt import UsedSet
+from benchmark.prompt import LeftOut, UsedSet
 from benchmark.report import answers
 from benchmark.report.answers import Written
 
 _FEW: Final = 5
+_UNCOUNTED: Final = "some could not be counted, and may be too long"
 _DIGITS: Final = 12
 """Of a digest: enough to tell two sets apart."""
 
@@ -28,7 +29,9 @@ class Set:
     prompts: str
     classes: str
     left_out: tuple[str, ...]
-    """The name of each prompt that was not sent, with its length."""
+    """The name of each prompt that was not sent, with its length or why it was refused."""
+    why: str
+    """Why they were left out."""
     counted: bool
 
     @property
@@ -39,13 +42,10 @@ class Set:
     @property
     def said(self) -> str:
         """How many of the prompts were sent."""
-        if not self.counted:
-            return (
-                f"{self.prompts}; the server does not count tokens, so none was left out beforehand"
-            )
-        if not self.left_out:
-            return f"{self.prompts}, none left out"
-        return f"{self.prompts}; {len(self.left_out)} left out: longer than the services take"
+        left_out = "none left out"
+        if self.left_out:
+            left_out = f"{len(self.left_out)} left out: {self.why}"
+        return f"{self.prompts}; {left_out}{'' if self.counted else f'; {_UNCOUNTED}'}"
 
 
 def sets(summary: Summary) -> Iterator[Set]:
@@ -58,10 +58,8 @@ def sets(summary: Summary) -> Iterator[Set]:
             digest=used.digest[:_DIGITS],
             prompts=wording.count(used.used, "prompt"),
             classes=wording.listed([f"{size} {name}" for name, size in used.classes if name]),
-            left_out=tuple(
-                f"{one.name} ({one.tokens:,} tokens with its answer, {one.most:,} fit)"
-                for one in used.left_out
-            ),
+            left_out=tuple(f"{one.name} ({_because(one)})" for one in used.left_out),
+            why=_why(used.left_out),
             counted=used.counted,
         )
 
@@ -70,14 +68,26 @@ def in_short(used: UsedSet) -> str:
     """One sentence: the source, its licence, and what was left out, by name if that is little."""
     licence = f", {used.licence}" if used.licence else ""
     text = f"{used.case}: {wording.count(used.used, 'prompt')} of {used.source}{licence}"
-    if not used.counted:
-        return f"{text}; whether all of them fit, the server does not tell."
-    if not used.left_out:
-        return f"{text}."
-    names = [one.name for one in used.left_out[:_FEW]]
-    if more := len(used.left_out) - len(names):
-        names.append(f"{more} more")
-    return f"{text}; {len(used.left_out)} left out, too long: {wording.listed(names)}."
+    if used.left_out:
+        names = [
+            f"{one.name} ({one.reason})" if one.reason else one.name for one in used.left_out[:_FEW]
+        ]
+        if more := len(used.left_out) - len(names):
+            names.append(f"{more} more")
+        text += f"; {len(used.left_out)} left out, {_why(used.left_out)}: {wording.listed(names)}"
+    return f"{text}." if used.counted else f"{text}; {_UNCOUNTED}."
+
+
+def _because(one: LeftOut) -> str:
+    if one.reason:
+        return f"refused: {one.reason}"
+    return f"{one.tokens:,} tokens with its answer, {one.most:,} fit"
+
+
+def _why(left_out: Sequence[LeftOut]) -> str:
+    """Of all of them together."""
+    reasons = {bool(one.reason): None for one in left_out}
+    return " or ".join("refused by a service" if refused else "too long" for refused in reasons)
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def _rungs(case: Case) -> list[Column]:
     ]
     gap = " " * _GAP
     return [
-        Column(("load,", f"at once{gap}"), tuple(point + gap for point in points)),
+        Column(("", f"load{gap}"), tuple(point + gap for point in points)),
         Column(("", ""), tuple(wording.short(cell.variant) for cell in case.cells)),
     ]
 

@@ -106,24 +106,31 @@ def _of_cells(summary: Summary) -> tuple[str, tuple[str, ...]]:
 def _of_ladders(summary: Summary) -> tuple[str, tuple[str, ...]]:
     """Up to which load each variant is better; a line for the cost, and for each of several."""
     together = ladders.COST if answers.priced(summary) else ladders.TOGETHER
-    said = {
-        variant: tuple(
-            _over_loads(own, says, len(summary.cases)) for says in (ladders.SPEED, together)
-        )
+    said = [
+        [
+            _over_loads(asked, says, len(summary.cases))
+            for says in (ladders.SPEED, together)
+            if (asked := _asked(own, says))
+        ]
         for variant in summary.variants
         if (own := _leading(summary, variant))
-    }
+    ]
     if len(said) == 1:
-        ((speed, cost),) = said.values()
-        return speed, (f"{cost}.",)
+        ((speed, *cost),) = said
+        return speed, tuple(f"{one}." for one in cost)
     cases = wording.count(len(summary.cases), "test case")
     text = f"{len(said)} variants compared in {cases} at {len(summary.loads)} load points"
-    return text, tuple(f"{speed}. {cost}." for speed, cost in said.values())
+    return text, tuple(" ".join(f"{one}." for one in own) for own in said)
 
 
 def _leading(summary: Summary, variant: str) -> list[Ladder]:
     found = (ladders.leading(case, variant) for case in summary.cases)
     return [ladder for ladder in found if ladder is not None]
+
+
+def _asked(own: list[Ladder], says: Verb) -> list[Ladder]:
+    """The ladders of which a question is asked: in an open loop, that of the speed alone."""
+    return own if says is ladders.SPEED else [ladder for ladder in own if not ladder.open]
 
 
 def _over_loads(own: list[Ladder], says: Verb, cases: int) -> str:

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchmark.config import Config
 from benchmark.endpoint import context
-from benchmark.endpoint.context import Counted
+from benchmark.endpoint.context import Counted, Refused
 from benchmark.errors import ConfigError, JournalError, RunError
 from benchmark.load import sets
 from benchmark.load.sets import LoadedSet
@@ -101,13 +101,9 @@ async def _used(config: Config, case: str, one: LoadedSet) -> UsedSet:
             for variant in config.variants
         )
     )
-    left_out = tuple(_too_long(config, one.prompts, counts))
+    left_out = tuple(_left_out(config, one.prompts, counts))
     if len(left_out) == len(one.prompts):
-        least = min(left_out, key=lambda prompt: prompt.tokens - prompt.most)
-        raise RunError(
-            f"{case}: none of its {len(left_out)} prompts fits: {least.name} has {least.tokens:,} "
-            f"tokens with its longest answer, and the services take {least.most:,}"
-        )
+        raise RunError(f"{case}: {_none_fits(left_out)}")
     names = {prompt.name for prompt in left_out}
     used = [prompt for prompt in one.prompts if prompt.name not in names]
     return UsedSet(
@@ -122,20 +118,42 @@ async def _used(config: Config, case: str, one: LoadedSet) -> UsedSet:
     )
 
 
-def _too_long(
-    config: Config, prompts: Sequence[Prompt], counts: Sequence[Sequence[Counted | None]]
-) -> Iterator[LeftOut]:
-    """The prompts that a service cannot take, with the figures of the one that lacks most room.
+def _none_fits(left_out: Sequence[LeftOut]) -> str:
+    """By the example of the prompt that comes closest."""
+    too_long = [prompt for prompt in left_out if not prompt.reason]
+    if not too_long:
+        first = left_out[0]
+        return (
+            f"the services refuse all of its {len(left_out)} prompts: {first.name}: {first.reason}"
+        )
+    least = min(too_long, key=lambda prompt: prompt.tokens - prompt.most)
+    return (
+        f"none of its {len(left_out)} prompts fits: {least.name} has {least.tokens:,} "
+        f"tokens with its longest answer, and the services take {least.most:,}"
+    )
 
+
+def _left_out(
+    config: Config, prompts: Sequence[Prompt], counts: Sequence[Sequence[Counted | Refused | None]]
+) -> Iterator[LeftOut]:
+    """The prompts that a service refuses, or that are too long for one.
+
+    With the reason of the first that refuses, or the figures of the one that lacks most room.
     ``counts`` has each service's own, in the order of the prompts. A window of room is left: vLLM's
     V0 reserves slots for one beyond the last token, and ends where they exceed its length
     (docs/assumptions.md, "A window below the compiled length is room enough").
     """
     window = max((variant.window or 0 for variant in config.variants), default=0)
     for prompt, *counted in zip(prompts, *counts, strict=True):
+        refused = next((count for count in counted if isinstance(count, Refused)), None)
+        if refused is not None:
+            yield LeftOut(prompt.name, 0, 0, refused.reason)
+            continue
         longest = prompt.max_tokens or config.load.mean_output_tokens
         known = [
-            (count.tokens + longest, count.most - window) for count in counted if count is not None
+            (count.tokens + longest, count.most - window)
+            for count in counted
+            if isinstance(count, Counted)
         ]
         tokens, most = max(known, key=lambda pair: pair[0] - pair[1], default=(0, 0))
         if tokens > most:

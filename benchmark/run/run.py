@@ -242,9 +242,18 @@ class Run:
             self._observations.count(turn, records, before, after)
             self._attempts.note(turn, failure)
             if prompts:
-                self._observations.check(turn, attempt, prompts, taps.answers())
+                self._check(turn, attempt, prompts, taps)
         if failure is not None:
             self._say(f"failed: {self._named(turn)}, round {turn.round}: {failure}")
+
+    def _check(self, turn: Turn, attempt: int, prompts: Sequence[Prompt], taps: Taps) -> None:
+        """Checks a turn's answers, if what the driver wrote can be read: a run goes on without."""
+        try:
+            answers = taps.answers()
+        except (JournalError, OSError) as error:
+            self._say(f"answers not checked: {self._named(turn)}, round {turn.round}: {error}")
+            return
+        self._observations.check(turn, attempt, prompts, answers)
 
     def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
         """The prompts of a turn; none where the driver makes them of a line."""

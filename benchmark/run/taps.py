@@ -88,7 +88,10 @@ class Taps:
         return records, "; ".join(failures) or None
 
     def answers(self) -> dict[str, list[Answer]]:
-        """The answers of the last turn by variant, where its prompts have names."""
+        """The answers of the last turn by variant, where its prompts have names.
+
+        Raises OSError and JournalError.
+        """
         return {variant: read_answers(self._answers(variant)) for variant in self._taps}
 
     async def flush(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -49,13 +49,16 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
     return f"{len(here)} files, all the same in s3://{bucket}"
 
 
-def dashboards_show(aws: Aws, stack: str) -> str:
+def dashboards_show(aws: Aws, stack: str, *, without: Collection[str] = ()) -> str:
     """Whether the dashboards of ``stack`` and the published metrics match; returns what was found.
 
     Each curve must draw metrics that the benchmark has published, and each published metric must be
-    on a dashboard. Raises RehearsalError.
+    on a dashboard. Curves of the load points ``without`` which the benchmark ran do not count.
+    Raises RehearsalError.
     """
-    curves = list(_curves(aws, stack))
+    drawn = list(_curves(aws, stack))
+    absent = {(LOAD_DIMENSION, name) for name in without}
+    curves = [c for c in drawn if not any(absent & metric.dimensions for metric in c.metrics)]
     # The others show what agents report from the nodes, and there are no nodes.
     ours = [c for c in curves if any(metric.namespace == NAMESPACE for metric in c.metrics)]
     published = set(_published(aws.client("cloudwatch")))
@@ -66,9 +69,11 @@ def dashboards_show(aws: Aws, stack: str) -> str:
         raise RehearsalError(f"{stack}: {_some([*empty, *unseen])}")
     if not ours:
         raise RehearsalError(f"{stack}: has no dashboard of what the benchmark publishes")
+    left_out = len(drawn) - len(curves)
     return (
         f"{len(ours)} curves draw the {len(published)} published metrics "
-        f"({len(curves) - len(ours)} others draw node telemetry, and there are no nodes)"
+        f"({len(curves) - len(ours)} others draw node telemetry, and there are no nodes"
+        f"{f'; {left_out} are of load points that were left out' if left_out else ''})"
     )
 
 

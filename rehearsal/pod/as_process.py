@@ -45,6 +45,8 @@ class BenchmarkProcess:
     files: Mapping[Path, bytes]
     """Each file to write before."""
     bucket: str
+    left_out: tuple[str, ...]
+    """Names of the pod's load points that it does not have."""
     differences: tuple[str, ...]
     """One line for each difference from the pod."""
 
@@ -73,7 +75,9 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
     here = config.dump(Config.model_validate(capped.model_dump() | changes))
     files = {**pod.files, path: here.encode()}
     written = {_here(path, place.mounts): content for path, content in files.items()}
-    return BenchmarkProcess(command, environment, written, bucket, tuple(said))
+    names = {point.name for point in capped.load.points}
+    left_out = tuple(point.name for point in told.load.points if point.name not in names)
+    return BenchmarkProcess(command, environment, written, bucket, left_out, tuple(said))
 
 
 def _command(pod: Pod, entry_point: Sequence[str], said: list[str]) -> tuple[str, ...]:

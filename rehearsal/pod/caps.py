@@ -17,7 +17,12 @@ class Caps:
     rounds: int | None = None
     output_tokens: int | None = None
     concurrency: int | None = None
-    """Load points with more in flight are left out; if all have, one with so many remains."""
+    """Load points with more in flight are left out.
+
+    A single one has so many in place of its own. Of several, two remain, since the metrics of a
+    ladder name the load point and those of a single one do not: for want of others the lowest,
+    each with no more requests than are in flight at once.
+    """
     rate_seconds: float | None = None
     """How long an open loop lasts in a round."""
     prompts: int | None = None
@@ -40,17 +45,32 @@ class Caps:
         return load.model_copy(update=changes)
 
     def _points(self, points: tuple[LoadPoint, ...]) -> Iterator[LoadPoint]:
-        kept = [p for p in points if p.concurrency is None or p.concurrency == self._at_once(p)]
-        if not kept:
-            kept = [points[0].model_copy(update={"concurrency": self.concurrency})]
-        for point in kept:
-            requests = point.requests
-            if point.rate is not None and self.rate_seconds is not None:
-                requests = min(requests, max(1, round(point.rate * self.rate_seconds)))
-            yield point.model_copy(update={"requests": requests})
+        if len(points) == 1 and self._too_many(points[0]):
+            yield points[0].model_copy(update={"concurrency": self.concurrency})
+            return
+        left_out = self._left_out(points)
+        for point in points:
+            if point.name not in left_out:
+                requests = min(point.requests, self._requests(point))
+                yield point.model_copy(update={"requests": requests})
 
-    def _at_once(self, point: LoadPoint) -> int | None:
-        return None if point.concurrency is None else _least(point.concurrency, self.concurrency)
+    def _left_out(self, points: tuple[LoadPoint, ...]) -> set[str]:
+        too_many = sorted(filter(self._too_many, points), key=lambda one: one.concurrency or 0)
+        missing = max(0, min(2, len(points)) - (len(points) - len(too_many)))
+        return {point.name for point in too_many[missing:]}
+
+    def _too_many(self, point: LoadPoint) -> bool:
+        if point.concurrency is None or self.concurrency is None:
+            return False
+        return point.concurrency > self.concurrency
+
+    def _requests(self, point: LoadPoint) -> int:
+        """The most in a round."""
+        if point.rate is not None and self.rate_seconds is not None:
+            return max(1, round(point.rate * self.rate_seconds))
+        if point.concurrency is not None and self._too_many(point):
+            return point.concurrency
+        return point.requests
 
     def _case(self, case: TestCase) -> TestCase:
         if case.prompts is None or self.prompts is None:

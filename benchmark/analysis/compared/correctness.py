@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from benchmark.analysis.compared.claims import holm
 from benchmark.analysis.estimates.proportions import Bounds, Paired, bounds
 from benchmark.analysis.summary import Correctness, Sameness
-from benchmark.answer import CheckedAnswer, Score
+from benchmark.answer import CheckedAnswer, Evaluation, Score
 from benchmark.answers.checked import last_attempts
 from benchmark.config import Config
 from benchmark.names import WARM_UP
@@ -49,6 +49,7 @@ class _Check:
     """Both have the same prompts, and as many answers to each: those that could be checked."""
     left_out: str = ""
     """What could not be, as a sentence."""
+    evaluation: str = ""
 
     @property
     def paired(self) -> Paired:
@@ -187,8 +188,10 @@ def _left_out(sides: Mapping[str, Sequence[CheckedAnswer]]) -> str:
 
 def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
     by_side: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    sources = defaultdict(set)
     for score in scores:
         by_side[score.task, score.variant][score.question] = score.correct
+        sources[score.task, score.variant].add(score.evaluation)
     for task in dict.fromkeys(score.task for score in scores):
         for variant in config.variants:
             own = by_side[task, variant.name]
@@ -204,7 +207,16 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
                     asked="questions",
                     own={question: [own[question]] for question in both},
                     other={question: [other[question]] for question in both},
+                    evaluation=_source(
+                        sources[task, variant.name] | sources[task, variant.baseline]
+                    ),
                 )
+
+
+def _source(evaluations: Collection[Evaluation | None]) -> str:
+    """An old evaluation looks like a new one, but for its id and its end."""
+    noted = [str(one) for one in evaluations if one]
+    return " and ".join([*noted, "one not noted"] if noted and None in evaluations else noted)
 
 
 def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correctness:
@@ -222,7 +234,10 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
         difference_interval=pair.interval(),
         worse=worse,
         only_baseline=tuple(check.lost[:_NAMED]),
-        sentence=_sentence(check, pair, worse=worse, level=level) + check.left_out,
+        sentence=_sentence(check, pair, worse=worse, level=level)
+        + check.left_out
+        + (f" Source: {check.evaluation}." if check.evaluation else ""),
+        evaluation=check.evaluation,
     )
 
 

@@ -48,7 +48,8 @@ def ladder(
         _sentence(rungs[question], found[question], _words(question, variant, baseline), unit)
         for question in rungs
     ]
-    if unknown := [rung.load for rung in rungs[Question.SPEED] if rung.estimate is None]:
+    unknown = [rung.load for rung in rungs[Question.SPEED] if rung.estimate is None]
+    if unknown:
         sentences.append(f"There is no verdict at {_requests(unknown, unit)}.")
     if late := [amount(load) for load in lagging]:
         sentences.append(f"The load lagged behind its schedule at {_requests(late, unit)}.")
@@ -60,6 +61,7 @@ def ladder(
         speed=found[Question.SPEED],
         cost=found.get(Question.COST, _NOWHERE),
         sentence=" ".join(filter(None, sentences)),
+        whole=not unknown,
     )
 
 
@@ -110,10 +112,13 @@ def _sentence(rungs: Sequence[Rung], found: Crossover, words: _Words, unit: str)
             for answer in (Answer.BETTER, Answer.WORSE)
         )
         return f"As the load grows it turns back: {who} {worse} at {behind}, {better} at {ahead}."
+    every, end = "at every load", ": no crossover."
+    if len(loads) < len(rungs):
+        every, end = "at every load that has a verdict", "."
     if last == loads[-1]:
-        return f"{begin} {better} at every load, up to {_requests([last], unit)}: no crossover."
+        return f"{begin} {better} {every}, up to {_requests([last], unit)}{end}"
     if first == loads[0]:
-        return f"{begin} {worse} at every load, from {_requests([first], unit)} on: no crossover."
+        return f"{begin} {worse} {every}, from {_requests([first], unit)} on{end}"
     if last is not None and first is not None:
         about = "" if found.point is None else f" at about {_rounded(found.point)}"
         return (

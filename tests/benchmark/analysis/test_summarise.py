@@ -144,6 +144,13 @@ class TestTokensPerStep:
         assert found.cell("Base").steps is not None
         assert "no token count per chunk" in " ".join(found.notes)
 
+    def test_where_tools_are_offered_nothing_is_said_of_steps(self, records: list[Record]) -> None:
+        offered = changed(records, lambda r: replace(r, tools=True))
+        found = case(summarise(CONFIG, offered), "repetition")
+        assert found.cell("SD").steps is None
+        assert "offer tools" in " ".join(found.notes)
+        assert "no token count" not in " ".join(found.notes)
+
     def test_speculation_that_accepts_nothing_is_noted(self, records: list[Record]) -> None:
         single = changed(records, lambda r: replace(r, chunks=tuple((t, 1) for t, _ in r.chunks)))
         notes = case(summarise(CONFIG, single), "repetition").notes

@@ -48,6 +48,27 @@ def test_each_question_has_a_score_by_the_line_that_the_instruction_asks_for(
     ]
 
 
+def test_a_score_is_of_the_evaluation_that_noted_its_file(tmp_path: Path) -> None:
+    for variant in ("Base", "SD"):
+        write(tmp_path, variant, sample(0, 1.0))
+    noted = {"id": "quality-x", "ended": "2026-11-22T12:31:00Z", "files": []}
+    noted["files"] = [f"{variant}/Qwen__Qwen3-32B/{NAME}" for variant in ("Base", "SD")]
+    (tmp_path / "quality" / "evaluation.json").write_text(f"{json.dumps(noted)}\n")
+    assert [str(score.evaluation) for score in read_scores(tmp_path)] == [
+        "evaluation quality-x, ended 2026-11-22 12:31 UTC"
+    ] * 2
+    # A later one's, put there by hand: the note is not of it.
+    write(tmp_path, "SD", sample(0, 1.0), name=NAME.replace("T12", "T13"))
+    assert [score.evaluation is None for score in read_scores(tmp_path)] == [False, True]
+
+
+def test_a_broken_note_is_refused_in_one_line(tmp_path: Path) -> None:
+    write(tmp_path, "SD", sample(0, 1.0))
+    (tmp_path / "quality" / "evaluation.json").write_text("{}\n")
+    with pytest.raises(JournalError, match=r"evaluation\.json:1: id: Field required"):
+        read_scores(tmp_path)
+
+
 def test_the_newest_evaluation_of_a_variant_counts(tmp_path: Path) -> None:
     write(tmp_path, "SD", sample(0, 1.0))
     write(tmp_path, "SD", sample(0, 0.0), name=NAME.replace("T12", "T09"))

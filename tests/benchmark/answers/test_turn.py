@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmark.answer import Answer, CheckedAnswer
+from benchmark.answer import Answer, CheckedAnswer, ToolCall
 from benchmark.answers.checked import last_attempts, read_checked
 from benchmark.answers.turn import checked, read_answers
 from benchmark.errors import JournalError
@@ -73,6 +73,60 @@ def test_answers_that_are_drawn_are_not_compared(temperature: float | None) -> N
 def test_answers_are_kept_where_that_is_asked_for(keep: bool) -> None:
     kept = {one.answer is not None for one in lines(keep_answers=keep)}
     assert kept == {keep}
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer", "enum": [1, 2]},
+        "deep": {"items": {"additionalProperties": {"const": 1}}},
+        "free": {"propertyNames": {"maxLength": 3}, "minProperties": 1},
+        "never": False,
+    },
+    "required": ["n"],
+    "additionalProperties": False,
+}
+SECRET = "Zyxxy"
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (SECRET, "{}"),
+        ("f", SECRET),
+        ("f", f'["{SECRET}"]'),
+        ("f", f'{{"n": "{SECRET}"}}'),
+        ("f", f'{{"n": "{SECRET}'),
+        ("f", f'{{"n": 1, "{SECRET}": 2}}'),
+        ("f", f'{{"n": 1, "deep": [{{"{SECRET}": "{SECRET}"}}]}}'),
+        ("f", f'{{"n": 1, "free": {{"{SECRET}": 1}}}}'),
+        ("f", f'{{"n": 1, "never": "{SECRET}"}}'),
+        ("f", f'{{"deep": "{SECRET}"}}'),
+        ("f", f"x = 08{SECRET}"),
+        ("f", f"from __future__ import {SECRET}"),
+        ("f", f"print '{SECRET}'"),
+        ("f", f"f'{{{SECRET} {SECRET}}}'"),
+        ("f", f"def f({SECRET}, {SECRET}:"),
+        ("f", f"```{SECRET}\n{SECRET} {SECRET}\n```\n```{SECRET}\n{{}}\n```"),
+        ("f", f"<think>{SECRET}"),
+    ],
+)
+def test_no_word_of_an_answer_is_left_where_none_is_kept(form: Form, name: str, text: str) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": SCHEMA}}
+    asked = Prompt(name="p", messages=({"role": "user", "content": "?"},), tools=(tool,), form=form)
+    answer = Answer("p", text, (ToolCall(name, text),), "stop")
+
+    def line(keep: bool) -> str:
+        config = samples.config(keep_answers=keep)
+        turn: dict[str, Any] = {"case": "set", "load": "", "round": 1, "attempt": 1}
+        (found,) = checked(config, {"SD": [answer]}, [asked], **turn)
+        if form is Form.TOOL_CALL:
+            assert (found.valid, bool(found.problem)) == (False, True)
+        return orjson.dumps(found).decode()
+
+    assert SECRET in line(keep=True)
+    assert SECRET not in line(keep=False)
 
 
 def test_a_prompt_that_was_sent_twice_is_compared_twice() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import boto3
 import pytest
+from pydantic import TypeAdapter
 
+from benchmark.answer import Evaluation
 from benchmark.aws.quality import Quality
 from benchmark.errors import BucketError
 from tests.benchmark.aws.test_bucket import BUCKET, REGION, Aws, Clock, failure, serving
@@ -47,10 +50,11 @@ def put(id: str, *variants: str, name: str = FILE) -> None:
 
 
 def on_disk(run_dir: Path) -> dict[str, str]:
+    """All files but the note, which has a time in it."""
     return {
         path.relative_to(run_dir).as_posix(): path.read_text()
         for path in run_dir.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != "evaluation.json"
     }
 
 
@@ -63,6 +67,11 @@ def test_the_newest_evaluation_is_brought(tmp_path: Path, quality: Quality) -> N
     found = quality.fetch(tmp_path, VARIANTS)
     assert found is not None
     assert found.id == "a-new"
+    assert found.files == (f"Base/{FILE}", f"SD/{FILE}")
+    assert found.ended.utcoffset() == timedelta()
+    assert abs(time.time() - found.ended.timestamp()) < 60
+    note = (tmp_path / "quality" / "evaluation.json").read_bytes()
+    assert TypeAdapter(Evaluation).validate_json(note) == found
     assert on_disk(tmp_path) == {
         f"quality/Base/{FILE}": "a-new Base",
         f"quality/SD/{FILE}": "a-new SD",
@@ -95,6 +104,19 @@ def test_without_an_evaluation_nothing_changes(tmp_path: Path, quality: Quality)
     (tmp_path / "quality" / "mine").write_text("mine")
     assert quality.fetch(tmp_path, VARIANTS) is None
     assert on_disk(tmp_path) == {"quality/mine": "mine"}
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("folder", ["../../..", "a/../../../..", "/tmp", "."])
+def test_a_key_that_leads_elsewhere_is_none_of_an_evaluation(
+    tmp_path: Path, quality: Quality, folder: str
+) -> None:
+    put("whole", *VARIANTS)
+    put("whole", "SD", name=f"{folder}/samples_elsewhere.jsonl")
+    run_dir = tmp_path / "results" / "run-1"
+    run_dir.mkdir(parents=True)
+    assert quality.fetch(run_dir, VARIANTS) is not None
+    assert not [*tmp_path.rglob("samples_elsewhere.jsonl")]
 
 
 def test_s3_that_comes_back_is_waited_for(aws: Aws, tmp_path: Path, quality: Quality) -> None:

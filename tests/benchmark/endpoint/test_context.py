@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from benchmark.endpoint import context
-from benchmark.endpoint.context import Counted
+from benchmark.endpoint.context import Counted, Refused
 from benchmark.prompt import Prompt
 from tests.benchmark.tapped import Handler, server
 
@@ -41,8 +41,8 @@ def vllm(bodies: list[dict[str, Any]], most: int = 100) -> Handler:
 
 def count(
     handler: Handler, prompts: Sequence[Prompt], sampling: dict[str, Any] | None = None
-) -> list[Counted | None]:
-    async def scenario() -> list[Counted | None]:
+) -> list[Counted | Refused | None]:
+    async def scenario() -> list[Counted | Refused | None]:
         async with server(handler) as url:
             return await context.count(url, "target", prompts, sampling or {})
 
@@ -68,15 +68,87 @@ def test_prompts_are_counted_as_they_will_be_sent() -> None:
     ]
 
 
-def test_a_prompt_that_the_template_refuses_is_not_counted() -> None:
-    prompts = [prompt("one"), prompt("refused"), prompt("one two")]
-    assert count(vllm([]), prompts) == [Counted(4, 100), None, Counted(5, 100)]
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_prompt_that_the_template_refuses_is_told_from_the_others(place: int) -> None:
+    prompts = [prompt("one"), prompt("one two")]
+    expected: list[Counted | Refused] = [Counted(4, 100), Counted(5, 100)]
+    prompts.insert(place, prompt("refused"))
+    expected.insert(place, Refused("roles must alternate"))
+    assert count(vllm([]), prompts) == expected
+
+
+def test_a_server_that_refuses_every_prompt_does_not_understand_the_question() -> None:
+    assert count(vllm([]), [prompt("refused a"), prompt("refused b")]) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            '{"object": "error", "message": "roles\\n must\\u001b alternate"}',
+            "roles must alternate",
+        ),
+        ("<h1>No</h1>", "<h1>No</h1>"),
+        ("[]", "[]"),
+        ("", "no reason given"),
+        ("no " * 100, f"{('no ' * 40).strip()}…"),
+    ],
+)
+def test_the_reason_is_one_short_line_whatever_its_shape(text: str, reason: str) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "refused" in await request.text():
+            return web.Response(status=400, text=text)
+        return web.json_response({"count": 4, "max_model_len": 100})
+
+    found = count(answer, [prompt("refused"), prompt("one")])
+    assert found == [Refused(reason), Counted(4, 100)]
+
+
+def test_one_prompt_without_an_answer_is_not_all_of_them() -> None:
+    """Neither one at which the server fails, nor, later, one that a proxy does not pass on."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        text = (await request.json())["messages"][0]["content"]
+        if text != "one":
+            return web.Response(status=int(text))
+        return web.json_response({"count": 4, "max_model_len": 100})
+
+    found = count(answer, [prompt("500"), prompt("one"), prompt("404"), prompt("one")])
+    assert found == [None, Counted(4, 100), None, Counted(4, 100)]
+
+
+def test_a_server_that_fails_is_asked_for_two_prompts() -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        return web.Response(status=500)
+
+    assert count(answer, [prompt("a"), prompt("b"), prompt("c")]) == [None] * 3
+    assert len(asked) == 2
+
+
+def test_a_timeout_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_ONE_TRY_SECONDS", 0.2)
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        text = (await request.json())["messages"][0]["content"]
+        asked.append(text)
+        if text == "never" or asked.count(text) == 1:
+            await asyncio.sleep(1)
+        return web.json_response({"count": 4, "max_model_len": 100})
+
+    assert count(answer, [prompt("late"), prompt("never")]) == [Counted(4, 100), None]
+    assert asked == ["late", "late", "never", "never"]
 
 
 def test_the_order_is_that_of_the_prompts() -> None:
     prompts = [prompt("word " * number) for number in range(1, 60)]
     counted = count(vllm([]), prompts)
-    assert [one.tokens for one in counted if one] == [number + 3 for number in range(1, 60)]
+    assert [one.tokens for one in counted if isinstance(one, Counted)] == [
+        number + 3 for number in range(1, 60)
+    ]
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])

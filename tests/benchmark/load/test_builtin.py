@@ -183,6 +183,11 @@ def test_failed_requests_are_results_too(tmp_path: Path, fault: Fault, code: int
     [
         ([b": ping", b'data: {"choices": []}', b'data:{"choices": [{"delta": {}}]}'], None),
         ([b'data: {"choices": [{"text": "no chat"}]}'], -1),
+        ([b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": 3}]}'], None),
+        (
+            [b'data: {"choices": [{"delta": {"tool_calls": [{"index": null}, {"index": 1}]}}]}'],
+            None,
+        ),
         ([b'data: {"error": "out of memory"}'], -1),
         ([b"data: 1"], -1),
         ([b"data: <html>"], -1),

@@ -64,6 +64,18 @@ def test_tool_calls_are_joined_by_their_index() -> None:
     assert (found.content, found.finish) == ("", "tool_calls")
 
 
+@pytest.mark.parametrize("index", [None, "0", 1.5])
+def test_an_index_that_is_no_number_is_the_place(index: Any) -> None:
+    parts = [{"index": index, "function": {"name": "a"}}, {"index": 1, "function": {"name": "b"}}]
+    found = answer(taken([{"tool_calls": parts}], "tool_calls"))
+    assert found.tool_calls == (ToolCall("a", ""), ToolCall("b", ""))
+
+
+@pytest.mark.parametrize("reason", [3, ["stop"], {}, True])
+def test_a_reason_to_finish_that_is_no_text_is_none(reason: Any) -> None:
+    assert answer(taken([{"content": "a"}], finish=reason)).finish is None
+
+
 def test_a_tool_call_is_output_too() -> None:
     fields = taken([call(0, name="weather", arguments="{}")]).fields(5)
     assert fields["number_output_tokens"] == 3

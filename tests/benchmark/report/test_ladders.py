@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmark.analysis.summary import Crossover, Ladder
@@ -52,6 +54,16 @@ def ladder(speed: Crossover, cost: Crossover = NOTHING) -> Ladder:
 def test_a_crossover_in_words(found: Crossover, exact: str, rough: tuple[str, str]) -> None:
     assert ladders.exact(ladder(found), found, ladders.SPEED) == exact
     assert ladders.rough(ladder(found), found, ladders.SPEED) == rough
+
+
+@pytest.mark.parametrize(
+    ("found", "said"), [(Crossover(None, 8, None), "faster"), (Crossover(None, None, 1), "slower")]
+)
+def test_loads_without_a_verdict_are_not_among_every_load(found: Crossover, said: str) -> None:
+    broken = replace(ladder(found), whole=False)
+    expected = f"is {said} at every load that has a verdict"
+    assert ladders.exact(broken, found, ladders.SPEED) == f"SD {expected}"
+    assert ladders.rough(broken, found, ladders.SPEED) == ("SD", expected)
 
 
 def test_the_cost_and_the_throughput_have_verbs_of_their_own() -> None:

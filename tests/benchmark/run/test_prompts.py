@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from benchmark.config import Config
 from benchmark.errors import JournalError, RunError
@@ -95,6 +97,49 @@ def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:
     assert [one.name for one in chosen["mine"]] == ["first", "second"]
     (used,) = prompts.read(files)
     assert not used.counted
+
+
+def test_a_prompt_that_one_service_refuses_none_is_sent(files: Path) -> None:
+    text = LINES.replace("one two three", "refused")
+    (files / "mine.jsonl").write_text(text, encoding="utf-8")
+    chosen = prepare(files, vllm([]), vllm([], most=30))
+    assert [one.name for one in chosen["mine"]] == ["first"]
+    (used,) = prompts.read(files)
+    assert used.left_out == (
+        LeftOut("second", 0, 0, "roles must alternate"),
+        LeftOut("third", 84, 30),
+    )
+    assert (used.used, used.counted) == (1, True)
+
+
+def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
+    """Two services, each of which counts what the other refuses; then one, with little room."""
+    text = '{"prompt": "refused", "name": "first"}\n{"prompt": "one", "name": "second"}\n'
+    (files / "mine.jsonl").write_text(text, encoding="utf-8")
+
+    async def other(request: Any) -> Any:
+        if "refused" in await request.text():
+            return web.json_response({"count": 4, "max_model_len": 100})
+        return web.json_response({"message": "too plain"}, status=400)
+
+    with pytest.raises(RunError) as refused:
+        prepare(files, vllm([]), other)
+    assert str(refused.value) == (
+        "mine: the services refuse all of its 2 prompts: first: roles must alternate"
+    )
+    with pytest.raises(RunError, match=r"none of its 2 prompts fits: second has 24 tokens"):
+        prepare(files, vllm([], most=10))
+
+
+def test_a_note_without_reasons_is_read(files: Path) -> None:
+    prepare(files, vllm([], most=25))
+    path = files / PROMPTS
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for one in content[0]["left_out"]:
+        del one["reason"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    (used,) = prompts.read(files)
+    assert used.left_out == (LeftOut("second", 28, 25), LeftOut("third", 84, 25))
 
 
 def test_a_resumed_run_does_not_ask_again(files: Path) -> None:

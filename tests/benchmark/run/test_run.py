@@ -28,7 +28,7 @@ from benchmark.endpoint.counters import COUNTERS
 from benchmark.errors import RunError
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts, read_ledger
-from benchmark.names import LEDGER
+from benchmark.names import ANSWERS, LEDGER
 from benchmark.record import Record
 from benchmark.run.attempts import PROGRESS
 from benchmark.run.run import Patience, Run
@@ -470,6 +470,20 @@ async def test_a_ledger_that_cannot_be_written_ends_the_run(
         monkeypatch.setattr(Journal, "append", full)
         with pytest.raises(RunError, match=r"cannot be written: .*No space left"):
             await setup.execute()
+
+
+async def test_answers_that_cannot_be_read_are_not_checked_and_the_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = samples.load(rounds=1)
+    case = {"name": "talks", "prompts": {"known": "mt-bench", "limit": 2}}
+    async with Setup(tmp_path, load=load, test_cases=[case]) as setup:
+        (tmp_path / "answers-SD.jsonl").write_text('{"prompt": "a"}\n', encoding="utf-8")
+        assert await setup.execute() == []
+    said = capsys.readouterr().err
+    assert "answers not checked: talks, round 1: " in said
+    assert "answers-SD.jsonl:1: content: Field required" in said
+    assert (setup.folder / ANSWERS).read_text() == ""
 
 
 @pytest.mark.parametrize("name", [LEDGER, COUNTERS, PROGRESS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from benchmark import names
-from benchmark.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TOTALS, TTFT
+from benchmark.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TOKENS_PER_STEP, TOTALS, TTFT
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.variants import variants
@@ -35,10 +36,12 @@ def deploy(aws: Aws, name: str, *items: dict[str, Any]) -> Any:
     return cloudwatch
 
 
-def publish(aws: Aws, experiment: Experiment, *without: tuple[str, str, str]) -> None:
-    """One value of every metric, without some (test case, variant, metric)."""
+def publish(
+    aws: Aws, experiment: Experiment, *without: tuple[str, str, str], left_out: str = ""
+) -> None:
+    """One value of every metric, without some (test case, variant, metric) and a load point."""
     cloudwatch = aws.client("cloudwatch")
-    points = experiment.benchmark.points
+    points = [point for point in experiment.benchmark.points if point.name != left_out]
     for case in experiment.benchmark.test_cases:
         data = [
             datum(metric.name, experiment.name, variant.name, case.name, load=load)
@@ -46,6 +49,7 @@ def publish(aws: Aws, experiment: Experiment, *without: tuple[str, str, str]) ->
             for variant in variants(experiment)
             for metric in (*METRICS, *TOTALS)
             if (case.name, variant.name, metric.name) not in without
+            and (metric is not TOKENS_PER_STEP or experiment.shows_steps(case))
         ]
         cloudwatch.put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
 
@@ -159,12 +163,20 @@ def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment
     )
 
 
-def test_a_ladder_is_drawn_whole(deployed: Aws) -> None:
+def test_a_ladder_is_drawn_whole_but_for_what_was_left_out(deployed: Aws) -> None:
     experiment = parse(edited(MATRIX[LADDER]), "ladder.yaml")
     aws, stack = replace(deployed, region=experiment.aws.region), "ab-observability"
+    publish(aws, experiment, left_out="concurrency-8")
+    with pytest.raises(RehearsalError, match=r"concurrency-8.* shows nothing"):
+        checks.dashboards_show(aws, stack)
+    found = checks.dashboards_show(aws, stack, without=["concurrency-8"])
+    assert re.search(r"84 published metrics .* \d+ are of load points that were left out\)$", found)
+
     publish(aws, experiment)
+    with pytest.raises(RehearsalError, match=r"concurrency-8 .* is on no dashboard"):
+        checks.dashboards_show(aws, stack, without=["concurrency-8"])
     assert checks.dashboards_show(aws, stack).endswith(
-        "curves draw the 132 published metrics (12 others draw node telemetry, and there are no "
+        "curves draw the 126 published metrics (12 others draw node telemetry, and there are no "
         "nodes)"
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from benchmark.config import Config, PromptSource, TestCase
 from benchmark.load_points import LoadPoint
 from rehearsal.pod.caps import Caps, differences
@@ -48,7 +50,27 @@ def test_a_concurrency_that_is_too_high_is_left_out() -> None:
     assert list(differences(told(), capped)) == ["load.points: without concurrency-16"]
 
 
-def test_one_remains_where_all_are_too_high() -> None:
+@pytest.mark.parametrize(
+    ("points", "kept"),
+    [
+        ((16, 8, 32), [("concurrency-16", 16), ("concurrency-8", 8)]),
+        ((8, 2, 16), [("concurrency-8", 8), ("concurrency-2", 20)]),
+        ((2, 4, 8), [("concurrency-2", 20), ("concurrency-4", 20)]),
+    ],
+)
+def test_a_ladder_stays_a_ladder(points: tuple[int, ...], kept: list[tuple[str, int]]) -> None:
+    ladder = told(points=tuple(LoadPoint(concurrency=one, requests=20) for one in points))
+    capped = Caps(concurrency=4).applied(ladder)
+    assert [(point.name, point.requests) for point in capped.load.points] == kept
+    assert Caps(concurrency=4).applied(capped) == capped
+
+
+def test_a_rate_alone_is_no_ladder() -> None:
+    capped = Caps(concurrency=4).applied(told(points=POINTS[1:3]))
+    assert [point.name for point in capped.load.points] == ["concurrency-16", "rate-0.2"]
+
+
+def test_a_single_one_that_is_too_high_is_lowered() -> None:
     high = told(points=POINTS[1:2])
     capped = Caps(concurrency=4).applied(high)
     assert capped.load.points == (LoadPoint(concurrency=4, requests=16),)

@@ -18,6 +18,7 @@ from benchmark.load_points import Load
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints
 from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process
+from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import Pod, entry_point, read_pod
 from tests.synthesis import ROOT, Synthesised
 
@@ -47,6 +48,15 @@ def place(tmp_path: Path) -> Place:
 
 def adapted(pod: Pod, place: Place) -> BenchmarkProcess:
     return as_process(pod, ["python", "-m", "benchmark"], place)
+
+
+def test_the_process_names_the_load_points_that_it_lacks(pod: Pod, place: Place) -> None:
+    assert adapted(pod, place).left_out == ()
+    content = json.loads(pod.files[CONFIG])
+    content["load"]["points"] = [{"concurrency": one, "requests": 40} for one in (1, 4, 16, 32)]
+    ladder = replace(pod, files={CONFIG: json.dumps(content).encode()})
+    found = adapted(ladder, replace(place, caps=Caps(concurrency=4)))
+    assert found.left_out == ("concurrency-16", "concurrency-32")
 
 
 def write(directory: Path, *objects: dict[str, Any]) -> Path:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import random
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from benchmark.analysis.compared.correctness import correctness, sameness
 from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Correctness, Sameness
-from benchmark.answer import Answer, CheckedAnswer, Score, ToolCall
+from benchmark.answer import Answer, CheckedAnswer, Evaluation, Score, ToolCall
 from benchmark.answers.turn import checked
 from benchmark.config import Config
 from benchmark.names import WARM_UP
@@ -280,6 +281,18 @@ def test_an_evaluation_is_a_check() -> None:
         "1 percentage point fewer (95 % interval 4 fewer to 1.8 more). No fall was found; one "
         "under 6 percentage points would probably not have been seen."
     )
+
+
+def test_an_evaluation_says_which_it_is_and_when_it_ended() -> None:
+    noted = Evaluation("quality-x", datetime(2026, 11, 22, 12, 31, tzinfo=UTC), ())
+    of_base, *of_own = (
+        dataclasses.replace(one, evaluation=noted) for one in scores(Base=[True], SD=[True])
+    )
+    (found,) = correctness(config(), (), [of_base, *of_own])
+    assert found.evaluation == "evaluation quality-x, ended 2026-11-22 12:31 UTC"
+    assert found.sentence.endswith(f" Source: {found.evaluation}.")
+    (found,) = correctness(config(), (), [of_base, *scores(SD=[True])])
+    assert found.evaluation.endswith("12:31 UTC and one not noted")
 
 
 def test_only_questions_that_both_were_asked_are_compared() -> None:

@@ -88,7 +88,13 @@ def test_an_open_loop_is_asked_for_speed_alone() -> None:
         ),
         (
             (1.5, 1.2, 1.1, None),
-            "SD is faster than Base at every load, up to 4 requests at once: no crossover.",
+            "SD is faster than Base at every load that has a verdict, up to 4 requests at once. "
+            "There is no verdict at 8 requests at once.",
+        ),
+        (
+            (None, 0.9, None, 0.8),
+            "SD is slower than Base at every load that has a verdict, from 2 requests at once on. "
+            "There is no verdict at 1 and 4 requests at once.",
         ),
         ((None, None, None, None), ""),
     ],
@@ -99,10 +105,11 @@ def test_sentences(ratios: Sequence[float | None], sentence: str) -> None:
         Rung(rung.load, rung.estimate, Answer.UNDECIDED if ratio == 1 else rung.answer)
         for rung, ratio in zip(known, ratios, strict=True)
     ]
-    found = ladder("SD", "Base", CLOSED, {Question.SPEED: undecided}, ALPHA).sentence
-    assert found.startswith(sentence)
-    unknown = "There is no verdict at" in found
+    found = ladder("SD", "Base", CLOSED, {Question.SPEED: undecided}, ALPHA)
+    assert found.sentence.startswith(sentence)
+    unknown = "There is no verdict at" in found.sentence
     assert unknown == (None in ratios)
+    assert found.whole != unknown
 
 
 def test_a_kind_with_one_load_has_no_ladder() -> None:
