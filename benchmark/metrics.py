@@ -146,10 +146,19 @@ def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> flo
     return tokens / time if time > 0 and tokens > 0 else None
 
 
-def elapsed_time(records: Iterable[Record]) -> float:
-    """The time, in seconds, from the first request's sending to the end of the last answer."""
-    times = [(record.sent, record.sent + record.end) for record in records]
-    return max(end for _, end in times) - min(sent for sent, _ in times) if times else 0.0
+def open_loop_time(records: Sequence[Record], rate: float) -> float:
+    """The time, in seconds, that ``records`` of an open loop take at ``rate`` requests a second.
+
+    That is n / ``rate``, in which n requests come on average, and what passes from the last
+    sending to the end of the last answer. From the first sending on there are only n - 1 gaps: a
+    time too short, which would show more tokens a second than were asked for.
+    """
+    if not records:
+        return 0.0
+    tail = max(record.sent + record.end for record in records) - max(
+        record.sent for record in records
+    )
+    return len(records) / rate + tail
 
 
 def occupied_time(records: Iterable[Record]) -> float:

@@ -110,8 +110,10 @@ def _tokens_per_second(
     still where it does not keep up.
     """
     rounds = [own for (own,) in units.rounds(records).values()]
-    if point and point.open:
-        sums = [(metrics.served_tokens(own), metrics.elapsed_time(own)) for own in rounds]
+    if point and point.rate is not None:
+        sums = [
+            (metrics.served_tokens(own), metrics.open_loop_time(own, point.rate)) for own in rounds
+        ]
         tokens, seconds = map(sum, zip(*sums, strict=True)) if sums else (0, 0.0)
         speed = tokens / seconds if tokens and seconds else None
     else:

@@ -29,7 +29,7 @@ from benchmark.report.results import Results
 # What the tokens a second of all requests together are, in a closed loop and in an open one.
 _TOGETHER: Final = {
     False: "while as many are in flight as the load has",
-    True: "from the first of a round to its last answer",
+    True: "in the time in which a round comes at its rate and the last are answered",
 }
 
 

@@ -93,10 +93,12 @@ class Results:
             return "no driver yet"
         if not self.published.original:
             return "the built-in driver, not llmperf"
-        measured = {(record.case, record.load) for record in self.records}
-        if measured <= {(case, load) for case, load, _ in self.published.own}:
-            return "llmperf"
-        return "llmperf, and the built-in driver where prompts have names or requests have times"
+        # Only these tell what llmperf did not make: a file of its own may be missing.
+        if any(record.prompt or record.due is not None for record in self.records):
+            return (
+                "llmperf, and the built-in driver where prompts have names or requests have times"
+            )
+        return "llmperf"
 
     def at(self, point: LoadPoint) -> Results:
         """What was found at one load point."""

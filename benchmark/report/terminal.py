@@ -211,7 +211,12 @@ def _explanations(summary: Summary) -> Iterator[str]:
         text += f" {what} compared over all requests together."
     claims = [claim for found in compared for claim in (found.speed, found.cost) if claim]
     if any(claim.answer is Answer.UNDECIDED for claim in claims):
-        text += ' "?": no difference can be told.'
+        text += ' "?": no difference is proven for this load alone, among all claims of the report.'
+        if any(case.ladders for case in summary.cases):
+            text += (
+                " The sentence below a table tests the loads one after the other, and can be sure "
+                "where a row is not."
+            )
     yield text
     cells = [cell for case in summary.cases for cell in case.cells]
     if summary.objectives and any(cell.goodput for cell in cells):

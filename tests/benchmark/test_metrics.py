@@ -177,3 +177,15 @@ def test_what_is_not_defined_is_none(chunks: tuple[tuple[float, int], ...]) -> N
     if not chunks:
         assert metrics.ttft(record) is None
         assert metrics.llmperf_inter_token_latency(record) is None
+
+
+def test_few_requests_of_an_open_loop_get_no_more_than_was_asked_for() -> None:
+    # 0.5 a second, which came close together by chance; the first is answered last.
+    sent = [0.0, 1.0, 1.5]
+    records = [
+        samples.record(sent=100 + at, end=end) for at, end in zip(sent, (4, 1, 2), strict=True)
+    ]
+    assert metrics.open_loop_time(records, 0.5) == pytest.approx(3 / 0.5 + 4.0 - 1.5)
+    first = [replace(record, end=0.0) for record in records]
+    assert metrics.open_loop_time(first, 0.5) == pytest.approx(3 / 0.5)
+    assert metrics.open_loop_time([], 0.5) == 0

@@ -252,6 +252,8 @@ def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
             f"{pair.won or 'none'} better. First of them: {names}."
         )
     smallest = pair.detectable(level)
+    if pair.too_few(level):
+        return f"{said}. {pair.prompts:,} {check.asked} are too few to find any fall."
     if smallest is None:
         return f"{said}. {check.baseline} is right in too few {check.asked} to find any fall."
     return (

@@ -112,11 +112,24 @@ def _quantiles(logs: Sequence[float]) -> str:
     how, other = ("faster", "slower") if ahead else ("slower", "faster")
     said = f"Half of the {len(logs)} prompts are over {_times(math.exp(middle))} {how}"
     if len(logs) >= _TENTHS:
-        tenths = quantiles(logs, n=10, method="inclusive")
-        said += f", a tenth over {_times(math.exp(tenths[-1] if ahead else tenths[0]))}"
+        said += _ends(logs, ahead=ahead)
     across = sum((log < 0) == ahead and log != 0 for log in logs)
     others = "none is" if across == 0 else f"{across} {'is' if across == 1 else 'are'}"
     return f"{said}; {others} {other}."
+
+
+def _ends(logs: Sequence[float], *, ahead: bool) -> str:
+    """What the fastest and the slowest tenth are beyond; first that on the side of the median."""
+    slowest, *_, fastest = quantiles(logs, n=_TENTHS, method="inclusive")
+    far, near = (fastest, slowest) if ahead else (slowest, fastest)
+    ends, other = (
+        (("fastest", "slowest"), "slower") if ahead else (("slowest", "fastest"), "faster")
+    )
+    said = f", the {ends[0]} tenth over {_times(math.exp(far))}, the {ends[1]} "
+    times = _times(math.exp(near))
+    if (near >= 0) == ahead or times == _times(1):
+        return f"{said}under {times}"
+    return f"{said}over {times} {other}"
 
 
 def _times(ratio: float) -> str:

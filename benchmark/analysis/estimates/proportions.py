@@ -95,6 +95,10 @@ class Paired:
         most = 1000 * statistics.fmean(self.baseline) if self.baseline else 0
         return found / 1000 if found <= most else None
 
+    def too_few(self, level: float) -> bool:
+        """Whether no fall could be found at ``level`` even if the baseline were right in all."""
+        return self._power(1.0, level) < _POWER
+
     def _power(self, fall: float, level: float) -> float:
         """How probably the sign test finds a fall."""
         by_chance = (self.lost + self.won) / 2

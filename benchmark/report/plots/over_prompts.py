@@ -18,7 +18,7 @@ from benchmark.report.results import Results
 _SPREAD: Final = 200  # points of height
 _LINE: Final = 20  # points of height for a variant in a class
 _MARGINS: Final = 70
-_MARKED: Final = (10, 50)  # percent of the prompts
+_MARKED: Final = {10: "slowest tenth", 50: "half", 90: "fastest tenth"}  # percent of the prompts
 
 
 def paint(run: Results, spreads: Sequence[Spread]) -> Figure:
@@ -61,7 +61,7 @@ def _paint_spread(axes: Axes, spreads: Sequence[Spread], colours: dict[str, Colo
         ranks = [100 * (rank + 0.5) / len(speeds) for rank in range(len(speeds))]
         _dots(axes, speeds, ranks, colour, size=20, alpha=0.6)
     axes.set_ylim(0, 100)
-    axes.set_yticks((0, *_MARKED, 90, 100), ["", "a tenth", "half", "", "all"])
+    axes.set_yticks([0, *_MARKED, 100], ["", *_MARKED.values(), ""])
     axes.grid(visible=False, axis="y")
     axes.set_ylabel("prompts, slowest first")
 

@@ -115,8 +115,8 @@ def test_what_an_open_loop_served_is_that_of_its_time(summary: Summary) -> None:
         for cell in only(summary).cells
         if str(cell.load) == "1 request a second" and cell.variant == "Base"
     )
-    # Four requests of 8 tokens, the last sent after 3 s; a round takes 1 % longer than the last.
-    seconds = sum(3.1 + 1 + 0.01 * round_ for round_ in range(1, ROUNDS + 1))
+    # Four requests of 8 tokens, one a second, and the last answer; each round takes 1 % longer.
+    seconds = sum(4 + 1.1 + 0.01 * round_ for round_ in range(1, ROUNDS + 1))
     assert cell.tokens_per_second == pytest.approx(4 * 8 * ROUNDS / seconds)
 
 

@@ -132,6 +132,7 @@ def test_what_it_kept_beside_the_ledger_still_reads() -> None:
     run = results.read(EARLIER)
     assert [variant.name for variant in run.config.variants] == ["Base", "SD"]
     assert run.published.original
+    assert run.driver == "llmperf"
     assert {check.variant for check in run.checks} == {"Base", "SD"}
     assert [(found.variant, found.case, found.first) for found in run.divergences] == [
         ("SD", "repetition", None),

@@ -209,6 +209,14 @@ def test_the_table_begins_with_worse_answers_and_says_each_note_once(run: Result
     assert "MT-Bench/4 and 2 more." in unwrapped
 
 
+def test_both_say_why_a_ladder_can_be_sure_where_a_row_is_not(run: Results, html: str) -> None:
+    text = " ".join(terminal.render_results(run, 80).split())
+    own = "for this load alone, among all claims of the report. The sentence"
+    after = "tests the loads one after the other, and can be sure where a row is not."
+    assert f'"?": no difference is proven {own} below a table {after}' in text
+    assert f"proven {own} that a test case begins with {after}" in visible(html)
+
+
 def test_cells_without_a_verdict_say_why(tmp_path: Path) -> None:
     lines = [
         line
@@ -279,7 +287,7 @@ def test_prompts_are_drawn_in_order_and_by_class(run: Results) -> None:
     with canvas.style():
         figure = over_prompts.paint(run, case.spreads[:1])
     found = words(painted(figure))
-    assert {"half", "a tenth", "coding (20)", "writing (20)", "1x"} <= found
+    assert {"half", "slowest tenth", "fastest tenth", "coding (20)", "writing (20)", "1x"} <= found
     speeds = np.asarray(figure.axes[0].collections[-1].get_offsets())[:, 0]
     assert len(speeds) == 60
     assert list(speeds) == sorted(speeds)

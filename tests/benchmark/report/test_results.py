@@ -211,7 +211,7 @@ def test_an_evaluation_beside_the_ledger_is_read(folder: Path) -> None:
 
 def test_load_points_keep_their_figures_apart(tmp_path: Path) -> None:
     """llmperf's files, too, lie in a folder for each load point."""
-    run = laddered.run(tmp_path, {1: 1.0, 8: 4.0}, {})
+    run = laddered.run(tmp_path, {1: 1.0, 8: 4.0}, {0.5: 1.0})
     assert not run.published.original
     slow = [line for line in laddered.ledger({1: 1.0, 8: 4.0}, {}) if line["load"].endswith("8")]
     write = tmp_path / "own"
@@ -225,8 +225,9 @@ def test_load_points_keep_their_figures_apart(tmp_path: Path) -> None:
         run.driver == "llmperf, and the built-in driver where prompts have names or requests "
         "have times"
     )
-    one, eight = (run.at(point) for point in run.config.load.points)
+    one, eight, rate = (run.at(point) for point in run.config.load.points)
     assert eight.driver == "llmperf"
+    assert rate.driver == "the built-in driver, not llmperf"
     assert one.driver == "the built-in driver, not llmperf"
     assert {record.load for record in one.records} == {"concurrency-1"}
     medians = [at.published.median(at.summary.cases[0].cell("SD")) for at in (one, eight)]

@@ -99,7 +99,8 @@ def test_cost_has_a_column_beside_the_speed_up(tmp_path: Path) -> None:
     assert table.splitlines()[1].endswith("speed-up, 95 %    a token")
     _, undecided = rows(text, "open-ended")
     assert re.search(r" [01]\.\d\dx\? \S+ +\S+ %\?$", undecided)
-    assert '"?": no difference can be told.' in unwrapped(text)
+    assert '"?": no difference is proven for this load alone, among all claims' in unwrapped(text)
+    assert "one after the other" not in unwrapped(text)
 
 
 def test_without_a_price_the_tokens_a_second_are_compared(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_the_sentence_on_good_answers() -> None:
 def test_few_prompts_find_nothing_and_say_so() -> None:
     found = only(run(1, number=5, points=1, Base=booking, SD=one_in(1)))
     assert not found.worse
-    assert found.sentence.endswith("Base is right in too few prompts to find any fall.")
+    assert found.sentence.endswith(". 5 prompts are too few to find any fall.")
 
 
 def test_where_the_baseline_is_never_right_nothing_is_excluded() -> None:

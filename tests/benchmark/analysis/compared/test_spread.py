@@ -59,9 +59,23 @@ def test_prompts_stand_from_the_slowest_to_the_fastest() -> None:
 def test_what_was_sent_once_has_chance_in_it() -> None:
     found = spread_of(dict(zip(names(11), [[1.0 + 0.1 * n] for n in range(-1, 10)], strict=True)))
     assert found.sentence == (
-        "Half of the 11 prompts are over 1.40x faster, a tenth over 1.80x; 1 is slower. Each was "
-        "sent once, so some of that is chance."
+        "Half of the 11 prompts are over 1.40x faster, the fastest tenth over 1.80x, the slowest "
+        "under 1.00x; 1 is slower. Each was sent once, so some of that is chance."
     )
+
+
+@pytest.mark.parametrize(
+    ("speeds", "said"),
+    [
+        ([1.2 + 0.1 * n for n in range(11)], "fastest tenth over 2.10x, the slowest under 1.30x; "),
+        ([0.5 + 0.2 * n for n in range(11)], "fastest tenth over 2.30x, the slowest over 1.43x s"),
+        ([1 / (1.2 + 0.1 * n) for n in range(11)], "slowest tenth over 2.10x, the fastest under 1"),
+        ([1 / (0.5 + 0.2 * n) for n in range(11)], "slowest tenth over 2.30x, the fastest over 1"),
+    ],
+)
+def test_both_ends_are_said(speeds: list[float], said: str) -> None:
+    found = spread_of({name: [speed] for name, speed in zip(names(11), speeds, strict=True)})
+    assert f"x {'faster' if 'fastest tenth' in said else 'slower'}, the {said}" in found.sentence
 
 
 def test_no_speed_up_is_said_as_such() -> None:
