@@ -81,7 +81,7 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         by_load=tuple(sections.by_load(run, drawings)),
         warnings=correct.warnings(run.summary),
         correctness=tuple(correct.rows(run.summary)),
-        sets=tuple(prompt_sets.sets(run.summary)),
+        sets=tuple(prompt_sets.sets(run)),
         drawings=[drawing for drawing in drawings if not (drawing.case or drawing.load)],
         roles={name: colour.role for name, colour in palette.of(run.summary.variants).items()},
         tolerance=TOLERANCE,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from benchmark import wording
-from benchmark.analysis.summary import Spread, Summary
+from benchmark.analysis.summary import Spread
+from benchmark.names import WARM_UP
 from benchmark.prompt import LeftOut, UsedSet
+from benchmark.record import Record
 from benchmark.report import answers
 from benchmark.report.answers import Written
+from benchmark.report.results import Results
 
 _FEW: Final = 5
 _UNCOUNTED: Final = "some could not be counted, and may be too long"
@@ -27,6 +30,7 @@ class Set:
     licence: str
     digest: str
     prompts: str
+    """How many could be sent, and how many were where that is not all."""
     classes: str
     left_out: tuple[str, ...]
     """The name of each prompt that was not sent, with its length or why it was refused."""
@@ -48,15 +52,16 @@ class Set:
         return f"{self.prompts}; {left_out}{'' if self.counted else f'; {_UNCOUNTED}'}"
 
 
-def sets(summary: Summary) -> Iterator[Set]:
+def sets(run: Results) -> Iterator[Set]:
     """A set for each test case that has one."""
-    for used in summary.sets:
+    for used in run.summary.sets:
+        prompts = wording.count(used.used, "prompt")
         yield Set(
             case=used.case,
             source=used.source,
             licence=used.licence,
             digest=used.digest[:_DIGITS],
-            prompts=wording.count(used.used, "prompt"),
+            prompts=f"{prompts}{_part(used, run.records)}",
             classes=wording.listed([f"{size} {name}" for name, size in used.classes if name]),
             left_out=tuple(f"{one.name} ({_because(one)})" for one in used.left_out),
             why=_why(used.left_out),
@@ -64,10 +69,11 @@ def sets(summary: Summary) -> Iterator[Set]:
         )
 
 
-def in_short(used: UsedSet) -> str:
+def in_short(used: UsedSet, records: Iterable[Record]) -> str:
     """One sentence: the source, its licence, and what was left out, by name if that is little."""
     licence = f", {used.licence}" if used.licence else ""
     text = f"{used.case}: {wording.count(used.used, 'prompt')} of {used.source}{licence}"
+    text += _part(used, records)
     if used.left_out:
         names = [
             f"{one.name} ({one.reason})" if one.reason else one.name for one in used.left_out[:_FEW]
@@ -76,6 +82,19 @@ def in_short(used: UsedSet) -> str:
             names.append(f"{more} more")
         text += f"; {len(used.left_out)} left out, {_why(used.left_out)}: {wording.listed(names)}"
     return f"{text}." if used.counted else f"{text}; {_UNCOUNTED}."
+
+
+def _part(used: UsedSet, records: Iterable[Record]) -> str:
+    """How many of the prompts were sent, where it is not all; empty where nobody knows.
+
+    Rounds with few requests do not come to the end of a large set.
+    """
+    sent = {
+        record.prompt
+        for record in records
+        if record.case == used.case and record.round != WARM_UP and record.prompt
+    }
+    return f"; {len(sent):,} of {used.used:,} sent" if 0 < len(sent) < used.used else ""
 
 
 def _because(one: LeftOut) -> str:

@@ -174,7 +174,7 @@ def _notes(run: Results) -> Iterator[str]:
     yield from run.summary.notes
     yield from _case_notes(run.summary)
     yield from _on_answers(run.summary)
-    yield from map(prompt_sets.in_short, run.summary.sets)
+    yield from (prompt_sets.in_short(used, run.records) for used in run.summary.sets)
     yield from _checks(run)
     yield from _explanations(run.summary)
     if cost := run.config.cost:

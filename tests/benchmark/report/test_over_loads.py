@@ -67,6 +67,10 @@ def _unseen(figure: Figure) -> list[Text]:
     ]
 
 
+def with_set(run: Results, used: UsedSet) -> Results:
+    return dataclasses.replace(run, summary=dataclasses.replace(run.summary, sets=(used,)))
+
+
 def words(texts: list[Text]) -> set[str]:
     return {text.get_text() for text in texts}
 
@@ -166,14 +170,14 @@ def test_what_was_left_out_and_what_was_not_counted_are_both_said(
         LeftOut("line-2", 0, 0, "roles must alternate"),
     )
     used = UsedSet("counting", "ours.jsonl", "", "cd" * 32, (), 12, left_out, counted)
-    (written,) = prompt_sets.sets(dataclasses.replace(plain.summary, sets=(used,)))
+    (written,) = prompt_sets.sets(with_set(plain, used))
     doubt = "" if counted else "; some could not be counted, and may be too long"
     assert written.said == f"12 prompts; 2 left out: too long or refused by a service{doubt}"
     assert written.left_out == (
         "line-1 (5,000 tokens with its answer, 4,096 fit)",
         "line-2 (refused: roles must alternate)",
     )
-    assert prompt_sets.in_short(used) == (
+    assert prompt_sets.in_short(used, plain.records) == (
         "counting: 12 prompts of ours.jsonl; 2 left out, too long or refused by a service: line-1 "
         f"and line-2 (roles must alternate){doubt}."
     )
@@ -315,12 +319,17 @@ def test_prompts_of_the_ledger_reach_the_page_and_the_table(tmp_path: Path) -> N
         named = {"prompt": f"HumanEval/{number}", "prompt_class": ("easy", "hard")[number % 2]}
         lines.append(line | named)
     run = results.read(generated.write(tmp_path, content, lines))
+    run = with_set(run, UsedSet("repetition", "HumanEval", "MIT", "ab" * 32, (), 164, (), True))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canvas, "to_svg", lambda *_: "<svg></svg>")
         patch.setattr(canvas, "to_png", lambda *_: b"")
         text = visible(page.write_results(run).read_text(encoding="utf-8"))
     assert "Speed-up prompt by prompt at concurrency 2" in text
+    assert ", MIT: 164 prompts; 12 of 164 sent; none left out." in text
     assert re.search(r"easy 6 \d\.\d+x \d\.\d+-\d\.\d+ hard 6 ", text)
     table = terminal.render_results(run, 80)
     assert "At concurrency 2, SD: " in table
+    assert "repetition: 164 prompts of HumanEval, MIT; 12 of 164 sent." in " ".join(table.split())
+    every = dataclasses.replace(run.summary.sets[0], used=12)
+    assert prompt_sets.in_short(every, run.records) == "repetition: 12 prompts of HumanEval, MIT."
     assert "prompts as they are, at most 100 tokens out" in " ".join(table.split())
