@@ -141,8 +141,9 @@ def _over_loads(summary: Summary, width: int) -> Iterator[str]:
 
 def _on_loads(case: Case) -> Iterator[str]:
     yield from (ladder.sentence for ladder in case.ladders)
+    on_ladders = [point for ladder in case.ladders for point in ladder.loads]
     for cell, found in case.compared:
-        if not found.verdict.finding.decided:
+        if cell.load not in on_ladders or not found.verdict.finding.decided:
             yield f"At {loads.words([cell.load])}: {found.verdict.sentence}"
     # The page has those of the others.
     for spread in (one for one in case.spreads if one.load == case.loads[0]):

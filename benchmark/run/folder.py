@@ -19,11 +19,17 @@ def prepare(folder: Path, config: Config) -> None:
             draft = path.with_suffix(".draft")
             draft.write_text(configuration.dump(config), encoding="utf-8")
             draft.replace(path)
-        elif configuration.read(path) != config:
+        elif changed := _differences(configuration.read(path), config):
             raise RunError(
-                f"{path}: this run was begun with another configuration: set a new RUN_ID"
+                f"{path}: this run was begun with another configuration ({', '.join(changed)}): "
+                "set a new RUN_ID"
             )
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from None
     except ConfigError as error:
         raise RunError(str(error)) from None
+
+
+def _differences(one: Config, other: Config) -> list[str]:
+    """The fields that differ."""
+    return [name for name in Config.model_fields if getattr(one, name) != getattr(other, name)]

@@ -174,8 +174,11 @@ def _limits(claim: Claim) -> str:
     """What an undecided claim could have shown, and what it would take."""
     if claim.slight:
         return f"any difference is within {100 * MARGIN:.0f} %"
-    smallest = wording.percent(claim.detectable)
-    said = f"a difference under {smallest} % would probably not have been seen"
+    if claim.detectable > 1:
+        said = "even a difference of 100 % would probably not have been seen"
+    else:
+        smallest = wording.percent(claim.detectable)
+        said = f"a difference under {smallest} % would probably not have been seen"
     if claim.more_rounds is not None:
         more = wording.count(claim.more_rounds, "more round")
         this = "this one" if claim.settles > MARGIN else f"{100 * MARGIN:.0f} %"
@@ -189,7 +192,7 @@ def _failed(cell: Cell) -> int:
 
 def _no_proof(claim: Claim) -> str:
     """What to say of an interval that excludes "no difference" although that is not decided."""
-    return "" if claim.interval.covers_one else ", no proof among all answers of this report"
+    return "" if claim.interval.covers_one else ", no proof among all claims of this report"
 
 
 def _trifle(claim: Claim) -> str:

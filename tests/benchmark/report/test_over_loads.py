@@ -232,6 +232,14 @@ def test_cells_without_a_verdict_say_why(tmp_path: Path) -> None:
     assert "At concurrency 4: No verdict: 20 of 24 Base requests were recorded" in text
 
 
+def test_loads_of_no_ladder_have_their_verdicts_below_the_table(tmp_path: Path) -> None:
+    """One concurrency and one rate: there is no sentence over several loads to say it."""
+    run = laddered.run(tmp_path, {4: 0.8}, {0.5: 0.8}, cases=generated.CASES[:1])
+    text = " ".join(terminal.render_results(run, 80).split())
+    assert re.search(r"At concurrency 4: SD is \d\.\d+x faster for one request", text)
+    assert re.search(r"At 0\.5 requests a second: SD is \d\.\d+x faster", text)
+
+
 def test_a_figure_for_each_test_case_and_for_each_load_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,7 +119,7 @@ class TestSentence:
             (
                 *(ALONE, None, Finding.UNDECIDED),
                 "Whether SD is faster or slower than Base cannot be told (1.10x, 95 % interval "
-                "1.02-1.19, no proof among all answers of this report): a difference under 23 % "
+                "1.02-1.19, no proof among all claims of this report): a difference under 23 % "
                 "would probably not have been seen, and about 8 more rounds would settle this one.",
             ),
         ],
