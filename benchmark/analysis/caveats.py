@@ -200,9 +200,9 @@ def _on_schedule(cell: Cell) -> Iterator[str]:
             wording.milliseconds(late) for late in (cell.schedule.p99, cell.schedule.worst)
         )
         yield (
-            f"the load lagged behind its schedule: of a hundred requests one was sent {p99} ms "
-            f"late or later, the last of them {worst} ms late. So the load was another than it "
-            "says, and the waiting before a request was sent is in no figure."
+            f"the load lagged behind its schedule: 1 % of the requests were sent at least {p99} ms "
+            f"late, the latest {worst} ms. So the load was another than it says, and the waiting "
+            "before a request was sent is in no figure."
         )
 
 

@@ -153,9 +153,9 @@ def check(arguments: argparse.Namespace) -> None:
     given = [o for o in ("cases", "prompts", "set") if getattr(arguments, o) is not None]
     if len(given) > 1:
         raise ConfigError(f"--{given[0]} and --{given[1]}: only one of them")
-    for option in ("classes", "limit"):
+    for option in ("classes", "limit", "keep_answers"):
         if getattr(arguments, option) and given[:1] not in (["prompts"], ["set"]):
-            raise ConfigError(f"--{option}: needs --prompts or --set")
+            raise ConfigError(f"--{option.replace('_', '-')}: needs --prompts or --set")
     if arguments.seconds is not None and not arguments.rate:
         raise ConfigError(f"--seconds = {arguments.seconds:g}: needs --rate")
     seconds = arguments.seconds or _SECONDS

@@ -110,7 +110,11 @@ def parse(text: str) -> Cost:
     kind, *values = text.split(":")
     if kind not in _KINDS:
         raise ValueError(f"{text}: allowed are {', '.join(_KINDS)}")
+    takes = len(dataclasses.fields(_KINDS[kind]))
     try:
-        return _KINDS[kind](*map(float, values))
-    except (TypeError, ValueError):
-        raise ValueError(f"{text}: {kind} takes one number") from None
+        numbers = [*map(float, values)]
+    except ValueError:
+        numbers = []
+    if len(numbers) != takes or not all(0 < number < math.inf for number in numbers):
+        raise ValueError(f"{text}: {kind} takes {takes or 'no'} number{' above 0' * takes}")
+    return _KINDS[kind](*numbers)

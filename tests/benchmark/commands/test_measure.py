@@ -290,6 +290,7 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
             ["a=http://h", "--rate", "0.01", "--seconds", "9"],
             "--seconds = 9: must be at least 100: at --rate 0.01 requests are so far apart",
         ),
+        (["a=http://h", "--keep-answers"], "--keep-answers: needs --prompts or --set"),
         (["a=http://h", "--limit", "5"], "--limit: needs --prompts or --set"),
         (["a=http://h", "--set", "gsm8k"], "--set: invalid choice: 'gsm8k'"),
         (

@@ -63,8 +63,9 @@ def test_a_model_survives_the_command_line(model: Cost) -> None:
     ("text", "problem"),
     [
         ("cubic:2", "allowed are constant, linear"),
-        ("linear", "takes one number"),
-        ("linear:x", "one number"),
+        ("linear", "takes 1 number above 0"),
+        ("linear:-1", "1 number above 0"),
+        ("linear:x", "1 number above 0"),
     ],
 )
 def test_a_model_that_is_not_known(text: str, problem: str) -> None:
