@@ -101,7 +101,7 @@ _KINDS: Final[Mapping[str, type[Constant | Linear | Roofline | Rounded]]] = {
 
 def argument(cost: Cost) -> str:
     """The model on a command line, such as ``linear:0.02``."""
-    values = dataclasses.astuple(cost)  # type: ignore[call-overload]
+    values = vars(cost).values()
     return ":".join([type(cost).__name__.lower(), *map(str, values)])
 
 

@@ -1259,7 +1259,7 @@ LOADS = [
     _load("empty", [], "benchmark.load = []: must have at least 1 item"),
     _load(
         "no-list",
-        {"concurrency": 4},  # type: ignore[arg-type]
+        {"concurrency": 4},  # type: ignore[arg-type]  # the mistake itself
         "benchmark.load = {'concurrency': 4}: must be a list",
     ),
     _load(

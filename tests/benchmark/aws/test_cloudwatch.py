@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,7 +46,7 @@ from benchmark.metrics import (
 )
 from benchmark.record import Record
 from tests.benchmark import samples
-from tests.benchmark.aws.test_bucket import Aws, Clock, Environment, hang_up, serving
+from tests.benchmark.aws.embedded import Aws, Clock, Environment, hang_up
 
 ACCOUNT = "123456789012"  # moto's own
 REGION = "us-east-2"
@@ -59,24 +59,6 @@ VARIANTS = ("Base", "SD")
 
 # Minute in Unix seconds, variant, metric, unit, value.
 Published = Counter[tuple[float, str, str, str, float]]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Aws]:
-    aws = Aws()
-    yield aws
-    aws.stop()
-
-
-@pytest.fixture
-def aws(server: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    with serving(server, monkeypatch):
-        yield server
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def record(**changes: Any) -> Record:
@@ -213,6 +195,21 @@ def test_a_failed_request_has_its_time_in_the_turn_s_and_no_values(tmp_path: Pat
     assert published() == values([record()]) + turn_totals([record(), failed])
     assert values_of(REQUEST_TIME) == [pytest.approx(record().end + failed.end)]
     assert values_of(SERVED_TOKENS) == [8]
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize("by_load", [False, True])
+def test_load_points_are_told_apart_where_that_is_asked_for(tmp_path: Path, by_load: bool) -> None:
+    """Both are of one round: their requests and their totals must not run into each other."""
+    loads = ("concurrency-1", "rate-0.5")
+    records = [record(request=load, load=load) for load in loads]
+    publisher(tmp_path, by_load=by_load).publish(records, {})
+
+    data: list[Any] = list(cloudwatch_backends[ACCOUNT][REGION].metric_data)
+    served = [datum for datum in data if datum.name == SERVED_TOKENS.name]
+    dimensions = [{one.name: one.value for one in datum.dimensions} for datum in served]
+    assert {one.get("Load") for one in dimensions} == ({*loads} if by_load else {None})
+    assert [datum.value for datum in served] == [8, 8]
 
 
 @pytest.mark.usefixtures("aws")

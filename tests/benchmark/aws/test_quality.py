@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,27 +13,10 @@ from pydantic import TypeAdapter
 from benchmark.answer import Evaluation
 from benchmark.aws.quality import Quality
 from benchmark.errors import BucketError
-from tests.benchmark.aws.test_bucket import BUCKET, REGION, Aws, Clock, failure, serving
+from tests.benchmark.aws.embedded import BUCKET, REGION, Aws, Clock, failure
 
 VARIANTS = ("Base", "SD")
 FILE = "Qwen__Qwen3-32B/samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Aws]:
-    aws = Aws()
-    yield aws
-    aws.stop()
-
-
-@pytest.fixture
-def aws(server: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    with serving(server, monkeypatch):
-        boto3.client("s3", region_name=REGION).create_bucket(
-            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
-        )
-        server.behave()
-        yield server
 
 
 @pytest.fixture
@@ -58,7 +40,7 @@ def on_disk(run_dir: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("store")
 def test_the_newest_evaluation_is_brought(tmp_path: Path, quality: Quality) -> None:
     put("z-old", *VARIANTS)
     time.sleep(1.1)  # S3 tells when in seconds
@@ -78,7 +60,7 @@ def test_the_newest_evaluation_is_brought(tmp_path: Path, quality: Quality) -> N
     }
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("store")
 def test_it_takes_the_place_of_what_was_brought_before(tmp_path: Path, quality: Quality) -> None:
     put("first", *VARIANTS)
     quality.fetch(tmp_path, VARIANTS)
@@ -88,7 +70,7 @@ def test_it_takes_the_place_of_what_was_brought_before(tmp_path: Path, quality: 
     assert on_disk(tmp_path).keys() == {f"quality/Base/{later}", f"quality/SD/{later}"}
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("store")
 def test_an_evaluation_of_one_variant_compares_nothing(tmp_path: Path, quality: Quality) -> None:
     put("whole", *VARIANTS)
     put("broken", "Base", "another")
@@ -97,7 +79,7 @@ def test_an_evaluation_of_one_variant_compares_nothing(tmp_path: Path, quality: 
     assert found.id == "whole"
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("store")
 def test_without_an_evaluation_nothing_changes(tmp_path: Path, quality: Quality) -> None:
     put("broken", "Base")
     (tmp_path / "quality").mkdir()
@@ -106,7 +88,7 @@ def test_without_an_evaluation_nothing_changes(tmp_path: Path, quality: Quality)
     assert on_disk(tmp_path) == {"quality/mine": "mine"}
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("folder", ["../../..", "a/../../../..", "/tmp", "."])
 def test_a_key_that_leads_elsewhere_is_none_of_an_evaluation(
     tmp_path: Path, quality: Quality, folder: str
@@ -119,15 +101,15 @@ def test_a_key_that_leads_elsewhere_is_none_of_an_evaluation(
     assert not [*tmp_path.rglob("samples_elsewhere.jsonl")]
 
 
-def test_s3_that_comes_back_is_waited_for(aws: Aws, tmp_path: Path, quality: Quality) -> None:
+def test_s3_that_comes_back_is_waited_for(store: Aws, tmp_path: Path, quality: Quality) -> None:
     put("run", *VARIANTS)
     troubles = [failure(503, "SlowDown"), failure(500, "InternalError")]
-    aws.before = lambda _: troubles.pop() if troubles else None
+    store.before = lambda _: troubles.pop() if troubles else None
     assert quality.fetch(tmp_path, VARIANTS) is not None
     assert troubles == []
 
 
-def test_a_refusal_is_one_line(aws: Aws, tmp_path: Path, quality: Quality) -> None:
-    aws.before = lambda _: failure(403, "AccessDenied")
+def test_a_refusal_is_one_line(store: Aws, tmp_path: Path, quality: Quality) -> None:
+    store.before = lambda _: failure(403, "AccessDenied")
     with pytest.raises(BucketError, match=f"s3://{BUCKET}: .*check that the pod's role may list"):
         quality.fetch(tmp_path, VARIANTS)

@@ -83,9 +83,8 @@ def test_the_mirror_image_of_a_ladder_has_the_mirror_image_of_its_bounds(
     ratios: list[float], error: float
 ) -> None:
     def mirrored(found: Crossover) -> tuple[float | None, float | None]:
-        return tuple(  # type: ignore[return-value]
-            None if one is None else 8 / one for one in (found.worse_from, found.better_up_to)
-        )
+        low, high = found.better_up_to, found.worse_from
+        return 8 / high if high else None, 8 / low if low else None
 
     one = crossover(rungs(ratios, error), ALPHA)
     other = crossover(rungs([1 / ratio for ratio in reversed(ratios)], error), ALPHA)
