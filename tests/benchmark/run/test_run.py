@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import signal
@@ -11,18 +10,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
 
 import aiohttp
 import pytest
 
 from benchmark import config as configuration
-from benchmark.analysis import crosscheck, stopping
-from benchmark.analysis.summarise import summarise
-from benchmark.analysis.summary import Finding
-from benchmark.config import Config, Variant
+from benchmark.analysis import crosscheck
 from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.errors import RunError
@@ -32,91 +27,15 @@ from benchmark.names import ANSWERS, LEDGER
 from benchmark.record import Record
 from benchmark.run.attempts import PROGRESS
 from benchmark.run.run import Patience, Run
-from benchmark.run.shipper import Shipper
 from experiment.runtimes import Engine
 from rehearsal.golden.faults import FAULT_HEADER, Fault
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden
 from tests.benchmark import samples
-from tests.benchmark.standins import QUICK, Bucket, InProcess, Publisher
+from tests.benchmark.run.runs import Setup, golden, of
+from tests.benchmark.standins import QUICK, InProcess, Publisher
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _imports_are_frozen() -> Iterator[None]:
-    """Collecting garbage before each load goes over what the run has made, as in the pod.
-
-    All that the tests have imported would make it ten times as long.
-    """
-    gc.freeze()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gc, "unfreeze", lambda: None)
-        yield
-
-
-def golden(gap: float = 0.001, engine: Engine = Engine.V1) -> Golden:
-    steps = [Step(gap * (index + 1), 1 + index % 4) for index in range(8)]
-    return Golden(lambda prompt, number, length: steps, engine=engine)
-
-
-def of(endpoints: dict[str, str], **changes: Any) -> Config:
-    """A configuration with these variants, the first a baseline for the others."""
-    baseline = next(iter(endpoints))
-    variants = tuple(
-        Variant(name=name, endpoint=url, baseline=None if name == baseline else baseline)
-        for name, url in endpoints.items()
-    )
-    return samples.config(**changes).model_copy(update={"variants": variants})
-
-
-class Setup:
-    """Endpoints and a run's folder. ``windows`` are those of the variants beside Base and SD."""
-
-    def __init__(self, folder: Path, windows: Sequence[int] = (), **changes: Any) -> None:
-        self.base, self.speculative = golden(), golden()
-        self.others = {f"k{window}": golden() for window in windows}
-        self.folder = folder / "run-1"
-        self.events: list[str] = []
-        self.bucket = Bucket(folder / "bucket", self.events)
-        self.publisher = Publisher(folder / "published.jsonl", self.events)
-        self.driver = InProcess(None, folder)
-        self._changes = changes
-
-    @property
-    def endpoints(self) -> dict[str, Golden]:
-        return {"Base": self.base, "SD": self.speculative, **self.others}
-
-    async def __aenter__(self) -> Setup:
-        for endpoint in self.endpoints.values():
-            await endpoint.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for endpoint in self.endpoints.values():
-            await endpoint.stop()
-
-    def config(self) -> Config:
-        urls = {name: endpoint.url for name, endpoint in self.endpoints.items()}
-        return of(urls, **self._changes)
-
-    def run(self, patience: Patience = QUICK, *, ships: bool = True) -> Run:
-        return Run(
-            self.config(),
-            self.folder,
-            driver=self.driver,
-            shipper=Shipper(self.folder, self.bucket, self.publisher) if ships else None,
-            patience=patience,
-        )
-
-    async def execute(self) -> list[str]:
-        return await self.run().execute()
-
-    def records(self) -> list[Record]:
-        return read_ledger(self.folder / LEDGER)
-
-    def published(self) -> list[str]:
-        return [event for event in self.events if event.startswith("publish")]
 
 
 @pytest.mark.parametrize("windows", [(), (3,)])
@@ -167,102 +86,6 @@ async def test_without_a_shipper_the_results_stay_in_the_folder(tmp_path: Path) 
         assert await setup.run(ships=False).execute() == []
         assert len(setup.records()) == 2 * 2 * 4 + 2 * 2
         assert setup.events == []
-
-
-RANGE: Final = samples.load(rounds={"at_least": 3, "at_most": 5, "half_width": 0.05})
-
-
-class Rule:
-    """Ends ``counting`` once all variants have answered in its third round; notes each question."""
-
-    def __init__(self) -> None:
-        self.asked: list[int] = []
-
-    def __call__(self, config: Config, records: Iterable[Record]) -> dict[tuple[str, str], int]:
-        records = list(records)
-        self.asked.append(max((r.round for r in records), default=0))
-        seen = {r.variant for r in records if (r.case, r.round) == ("counting", 3) and r.succeeded}
-        decided = seen == set(config.endpoints)
-        load = config.load.points[0].name
-        return {("counting", load): 3 if decided else 5, ("sonnets", load): 5}
-
-
-@pytest.fixture
-def rule(monkeypatch: pytest.MonkeyPatch) -> Rule:
-    """In place of the rule by statistics, for which a golden endpoint is too quick."""
-    rule = Rule()
-    monkeypatch.setattr(stopping, "last_rounds", rule)
-    return rule
-
-
-async def test_a_case_that_is_decided_is_measured_no_more(
-    tmp_path: Path, rule: Rule, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with Setup(tmp_path, load=RANGE) as setup:
-        assert await setup.execute() == []
-        measured = Counter(r.case for r in setup.records() if r.round > 0)
-        assert measured == {"counting": 3 * 2 * 2, "sonnets": 5 * 2 * 2}
-        assert rule.asked == [1, 2, 3, 4, 5]
-        assert len(setup.published()) == 8
-    said = capsys.readouterr().err.splitlines()
-    assert "[24/40] counting: has enough after 3 rounds" in said
-    assert "[24/32] round 4 of at most 5: sonnets" in said
-    assert said[-1] == "[32/32] comparing the answers"
-
-
-async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: Path) -> None:
-    """By the rule itself, to which the warm-up is no round."""
-    load = samples.load(rounds={"at_least": 3, "at_most": 6, "half_width": 0.3})
-    setup = Setup(tmp_path, load=load)
-    setup.base = golden(gap=0.02)
-    async with setup:
-        assert await setup.execute() == []
-        summary = summarise(setup.config(), setup.records())
-        assert summary.complete
-        assert {one.verdict.finding for case in summary.cases for _, one in case.compared} == {
-            Finding.FASTER
-        }
-        measured = Counter(r.case for r in setup.records() if r.round > 0)
-        assert measured == {case.name: 2 * (case.cells[0].expected or 0) for case in summary.cases}
-        ran = len(setup.driver.ran)
-        assert await setup.execute() == []
-        assert len(setup.driver.ran) == ran
-
-
-async def test_a_resumed_run_ends_the_same_cases(tmp_path: Path, rule: Rule) -> None:
-    async with Setup(tmp_path, load=RANGE) as setup:
-        setup.driver.fail.add(("sonnets", "SD"))
-        assert len(await setup.execute()) == 5
-        setup.driver.fail.clear()
-        ran = len(setup.driver.ran)
-        assert await setup.execute() == []
-        again = [one for one in setup.driver.ran[ran:] if not one[2].startswith("round-0")]
-        assert Counter(case for case, _, _ in again) == {"sonnets": 5 * 2}
-        ran = len(setup.driver.ran)
-        assert await setup.execute() == []
-        assert len(setup.driver.ran) == ran
-
-
-async def test_a_case_that_always_fails_does_not_keep_a_run_going(
-    tmp_path: Path, rule: Rule
-) -> None:
-    async with Setup(tmp_path, load=RANGE) as setup:
-        setup.driver.fail.add(("sonnets", "SD"))
-        for _ in range(4):
-            assert len(await setup.execute()) == 5
-        rounds = Counter(number for case, _, number in setup.driver.ran if case == "sonnets")
-        assert rounds == {
-            f"round-{number}{attempt}": 2
-            for number in range(1, 6)
-            for attempt in ("", "-attempt-2", "-attempt-3")
-        }
-
-
-async def test_turns_that_may_not_be_needed_are_not_run_either(tmp_path: Path, rule: Rule) -> None:
-    async with Setup(tmp_path, load=RANGE) as setup:
-        setup.speculative.healthy = False
-        (failed,) = await setup.run(Patience(start=0.1, poll=0.02)).execute()
-        assert failed.endswith("; 10 of at most 10 turns were not run")
 
 
 async def test_raw_results_are_stored_before_their_metrics(tmp_path: Path) -> None:
