@@ -56,6 +56,11 @@ class LoadPoint(_Model):
         return f"rate-{self.rate:g}"
 
     @property
+    def amount(self) -> float:
+        """Requests at once, or a second."""
+        return float(self.rate or self.concurrency or 0)
+
+    @property
     def open(self) -> bool:
         """Whether requests are sent at their times, however many are in flight."""
         return self.rate is not None

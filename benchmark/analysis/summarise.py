@@ -16,7 +16,7 @@ from benchmark.analysis.compared.comparison import comparison
 from benchmark.analysis.compared.correctness import correctness, sameness
 from benchmark.analysis.compared.crossover import Rung
 from benchmark.analysis.compared.drift import drifts
-from benchmark.analysis.compared.ladder import amount, ladder
+from benchmark.analysis.compared.ladder import ladder
 from benchmark.analysis.compared.overall import overall
 from benchmark.analysis.compared.spread import spread
 from benchmark.analysis.estimates.estimate import Estimate
@@ -217,7 +217,7 @@ def _rung(
     found = own.comparison if own else None
     claim = found and (found.speed if question is Question.SPEED else found.cost)
     estimate = contrast.answers.get(question) if contrast and claim else None
-    return Rung(amount(point), estimate, claim.answer if claim else None)
+    return Rung(point.amount, estimate, claim.answer if claim else None)
 
 
 def _overall(

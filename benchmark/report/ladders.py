@@ -70,7 +70,7 @@ def _amount(ladder: Ladder, load: float) -> str:
 
 def _at_all(ladder: Ladder, found: Crossover, says: Verb) -> str | None:
     """What is true at every load; None where nothing is."""
-    lowest, highest = (loads.value(end) for end in (ladder.loads[0], ladder.loads[-1]))
+    lowest, highest = (end.amount for end in (ladder.loads[0], ladder.loads[-1]))
     every = "at every load" if ladder.whole else "at every load that has a verdict"
     if found.better_up_to is not None and found.better_up_to >= highest:
         return f"{says.verb} {says.better} {every}"

@@ -9,15 +9,10 @@ from benchmark.analysis.summary import Cell
 from benchmark.load_points import Load, LoadPoint
 
 
-def value(point: LoadPoint) -> float:
-    """Its requests at once, or a second."""
-    return point.rate if point.rate is not None else float(point.concurrency or 0)
-
-
 def words(points: Sequence[LoadPoint | None]) -> str:
     """Load points to stand after "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""
     closed = [f"{point.concurrency}" for point in points if point and not point.open]
-    rates = [f"{value(point):g}" for point in points if point and point.open]
+    rates = [f"{point.amount:g}" for point in points if point and point.open]
     kinds = [f"concurrency {wording.listed(closed)}"] if closed else []
     if rates:
         kinds.append(f"{wording.listed(rates)} request{'' if rates == ['1'] else 's'} a second")
@@ -28,7 +23,7 @@ def short(point: LoadPoint | None) -> str:
     """A load point where there is little room: ``4`` at once, ``0.5/s``."""
     if point is None:
         return wording.MISSING
-    return f"{value(point):g}{'/s' if point.open else ''}"
+    return f"{point.amount:g}{'/s' if point.open else ''}"
 
 
 def unit(points: Sequence[LoadPoint]) -> str:
@@ -38,7 +33,8 @@ def unit(points: Sequence[LoadPoint]) -> str:
 
 def requests(load: Load) -> str:
     """How many requests one variant gets in a turn: ``4``, or ``4 to 40`` by the load point."""
-    fewest, *_, most = sorted(point.requests for point in load.points * 2)
+    requests = [point.requests for point in load.points]
+    fewest, most = min(requests), max(requests)
     return f"{fewest}" if fewest == most else f"{fewest} to {most}"
 
 

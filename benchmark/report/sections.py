@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmark.analysis.summary import Case
-from benchmark.report import checked, loads, prompt_sets, tables, verdicts
-from benchmark.report.checked import Checked
+from benchmark.report import crosschecks, loads, prompt_sets, tables, verdicts
+from benchmark.report.crosschecks import Checked
 from benchmark.report.figures import Drawing
 from benchmark.report.prompt_sets import ClassRow
 from benchmark.report.results import Results
@@ -85,5 +85,5 @@ def by_load(run: Results, drawings: Sequence[Drawing]) -> Iterator[OfLoad]:
             load=loads.words([point]),
             drawings=tuple(d for d in drawings if d.load == point.name and not d.case),
             tables=tables.tables(own),
-            checked=checked.checked(own),
+            checked=crosschecks.checked(own),
         )

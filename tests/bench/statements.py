@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Final
 
 from benchmark import metrics
-from benchmark.analysis.compared.ladder import amount
 from benchmark.analysis.compared.verdict import MARGIN
 from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.keys import Place
@@ -117,7 +116,7 @@ def _of_ladder(ladder: Ladder, truths: Sequence[Truth]) -> Iterator[Statement]:
     The load at which the variant turns is then between its bounds. One that is missing is 0 or
     infinite.
     """
-    loads = [amount(load) for load in ladder.loads]
+    loads = [load.amount for load in ladder.loads]
     for figure, found, ratios in (
         (CROSSOVERS[0], ladder.speed, [truth.speed for truth in truths]),
         (CROSSOVERS[1], ladder.cost, [truth.cost for truth in truths]),

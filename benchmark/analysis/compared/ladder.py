@@ -16,16 +16,11 @@ _NOWHERE: Final = Crossover(None, None, None)
 
 def ladder_points(points: Iterable[LoadPoint]) -> Iterator[tuple[LoadPoint, ...]]:
     """The load points of each kind that has several, lowest first."""
-    points = sorted(points, key=amount)
+    points = sorted(points, key=lambda point: point.amount)
     for is_open in (False, True):
         own = tuple(point for point in points if point.open == is_open)
         if len(own) > 1:
             yield own
-
-
-def amount(point: LoadPoint) -> float:
-    """Requests at once, or a second."""
-    return float(point.rate or point.concurrency or 0)
 
 
 def ladder(
@@ -51,7 +46,7 @@ def ladder(
     unknown = [rung.load for rung in rungs[Question.SPEED] if rung.estimate is None]
     if unknown:
         sentences.append(f"There is no verdict at {_requests(unknown, unit)}.")
-    if late := [amount(load) for load in lagging]:
+    if late := [load.amount for load in lagging]:
         sentences.append(f"The load lagged behind its schedule at {_requests(late, unit)}.")
     return Ladder(
         variant=variant,

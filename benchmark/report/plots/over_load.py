@@ -92,7 +92,9 @@ def paint(run: Results, case: Case) -> Figure:
 
 def _points(case: Case, open: bool) -> list[LoadPoint]:
     """The load points of one kind, lowest first."""
-    return sorted((one for one in case.loads if one and one.open is open), key=loads.value)
+    return sorted(
+        (one for one in case.loads if one and one.open is open), key=lambda point: point.amount
+    )
 
 
 def _curves(
@@ -123,7 +125,7 @@ def _paint_panel(axes: Axes, curves: Sequence[_Curve]) -> None:
 
 def _paint_curve(axes: Axes, curve: _Curve, shift: float) -> None:
     colour = curve.colour.light
-    at = [shift * loads.value(cell.load) for cell, _ in curve.points if cell.load]
+    at = [shift * cell.load.amount for cell, _ in curve.points if cell.load]
     axes.plot(at, [ratio.point for _, ratio in curve.points], color=colour, linewidth=1.6)
     axes.vlines(
         at,
@@ -157,7 +159,7 @@ def _paint_crossover(axes: Axes, found: Crossover, colour: Colour, *, below: boo
 
 
 def _scale_loads(axes: Axes, kind: Sequence[LoadPoint]) -> None:
-    values = [loads.value(point) for point in kind]
+    values = [point.amount for point in kind]
     axes.xaxis.set_major_locator(FixedLocator(values))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

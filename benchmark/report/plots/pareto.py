@@ -87,7 +87,7 @@ def _curves(run: Results, case: Case) -> Iterator[_Curve]:
 
 def _load(cell: Cell) -> float:
     assert cell.load is not None
-    return loads.value(cell.load)
+    return cell.load.amount
 
 
 def _points(cells: Sequence[Cell]) -> Iterator[_Point]:
