@@ -65,6 +65,11 @@ class Variant(_Model):
     window: Annotated[int, Field(ge=1)] | None = Field(
         None, description="num_speculative_tokens; None for a baseline."
     )
+    drafts_per_step: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Drafts that a step verifies; it yields at most one token more. With NxDI one "
+        "less than the window.",
+    )
     batch: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Sequences decoded together."
     )
@@ -194,6 +199,12 @@ class Config(_Model):
     objectives: Objectives | None = Field(None, description="None where there are none.")
     keep_answers: bool = Field(
         False, description="Whether the texts of answers are kept, and not only their digests."
+    )
+    apart: bool = Field(
+        False,
+        description="Whether each variant is measured by itself, at a time and on devices of its "
+        "own, as in a sweep.",
+        exclude_if=lambda apart: not apart,
     )
     cost: Cost | None = Field(None, description="None where no price is known.")
     settings: Mapping[str, str] = Field(

@@ -31,7 +31,10 @@ in no figure."""
 
 
 WARM_UP: Final = 0
-"""The round whose requests are left out of every figure."""
+"""The round whose requests are left out of every figure, as are those of lower ones."""
+CONTROL: Final = -1
+"""The round of control loads: what a variant that is measured alone does at its begin and end, so
+that what changed meanwhile can be seen."""
 
 # A run's folder.
 CONFIG: Final = "config.json"
@@ -45,6 +48,11 @@ QUALITY: Final = "quality"
 EVALUATION: Final = "evaluation.json"
 """In the folder above: which of lm-eval's runs that is."""
 
+COMPLETE: Final = "_COMPLETE"
+"""Written last: what lies beside it is whole."""
+VARIANTS: Final = "variants"
+"""In the folder of a run whose variants are measured apart: a run's folder for each of them."""
+
 RESULTS_PREFIX: Final = "results/"
 
 
@@ -56,7 +64,8 @@ def load_results(case: str, variant: str, round: int, attempt: int = 1, load: st
     """
     repeated = "" if attempt == 1 else f"-attempt-{attempt}"
     at = f"{load}/" if load else ""
-    return f"{LLMPERF}/{case}/{at}{variant}/round-{round}{repeated}"
+    turn = "control" if round == CONTROL else f"round-{round}"
+    return f"{LLMPERF}/{case}/{at}{variant}/{turn}{repeated}"
 
 
 def results_key(run_id: str, name: str) -> str:

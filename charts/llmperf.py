@@ -28,7 +28,8 @@ from charts.pods import (
     run_id,
 )
 from experiment.measurement import Benchmark, TestCase
-from experiment.schema import Experiment, Model
+from experiment.model import Model
+from experiment.schema import Experiment
 from experiment.variants import Variant, services
 
 CONFIG_PATH = "/etc/benchmark"

@@ -63,6 +63,7 @@ class QualityChart(Chart):
 
 
 def _pod(experiment: Experiment) -> k8s.PodSpec:
+    assert experiment.quality is not None  # a sweep, which may have none, has no such chart
     return k8s.PodSpec(
         service_account_name=ServiceAccount.QUALITY,
         automount_service_account_token=False,

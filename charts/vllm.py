@@ -35,8 +35,8 @@ from charts.pods import (
     quantities,
     scripts_volume,
 )
+from experiment.model import Model
 from experiment.runtimes import Paths
-from experiment.schema import Model
 from experiment.variants import Variant
 
 ARTIFACT_PATH: Final = "/artifact"

@@ -13,25 +13,22 @@ from pydantic_core import PydanticCustomError
 
 from benchmark.load import sets
 from experiment.hardware import INSTANCE_TYPES, InstanceType
-from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.measurement import Benchmark, TestCase
+from experiment.model import Model
 from experiment.prompt_files import PromptFile
-from experiment.runtimes import RUNTIMES, Mode, Runtime
+from experiment.runtimes import RUNTIMES, Runtime
+from experiment.speculation import Batch, Speculation
 from experiment.strict import Strict
+from experiment.sweep import Sweep
 from experiment.text_types import (
     Cidr,
-    Commit,
     Email,
-    ModelId,
     Name,
     Region,
     ReservationId,
     Text,
-    VariantName,
     Zone,
 )
-
-Batch = Annotated[int, Field(ge=1, le=256)]
 
 
 class Aws(Strict):
@@ -104,48 +101,12 @@ class Capacity(Strict):
         return INSTANCE_TYPES[self.instance_type]
 
 
-class Model(Strict):
-    """A checkpoint on the Hugging Face Hub, at one commit."""
-
-    id: ModelId = Field(description="organisation/name")
-    revision: Commit = Field(description="Commit. A branch name would move.")
-    architecture: Architecture | None = Field(
-        None, description="Required for a model this project does not know."
-    )
-
-    @property
-    def known(self) -> Architecture:
-        """The architecture, from the file or from the catalogue.
-
-        Raises KeyError for an unknown model without one; ``rules`` refuses such a file.
-        """
-        return self.architecture or KNOWN_MODELS[self.id]
-
-
 class Models(Strict):
     """The target and its draft. Both must share one vocabulary."""
 
     target: Model = Field(description="The model that is served.")
     draft: Model | None = Field(
         None, description="The model that proposes tokens for it; most modes need one."
-    )
-
-
-class Speculation(Strict):
-    """How one variant speculates."""
-
-    name: VariantName = Field(
-        "SD",
-        description="Names the variant, in CloudWatch's dimension Variant and in Kubernetes.",
-    )
-    mode: Mode = Field(description="Speculation mode; what a runtime can serve differs.")
-    num_speculative_tokens: Annotated[
-        int, Field(ge=1, le=15, description="Tokens in the speculation window.")
-    ]
-    draft: Model | None = Field(None, description="Another draft than models.draft.")
-    batch: Batch | None = Field(
-        None,
-        description="Another batch than serving.batch. Each batch has a baseline of its own.",
     )
 
 
@@ -225,12 +186,22 @@ class Experiment(Strict):
         json_schema_extra=lambda schema: schema.update(enum=[*RUNTIMES]),
     )
     models: Models
-    speculation: Speculations
+    speculation: Speculations | None = None
+    sweep: Sweep | None = Field(
+        None, description="In place of speculation: variants that are measured one by one."
+    )
     serving: Serving
     benchmark: Benchmark
-    quality: Quality
+    quality: Quality | None = Field(
+        None, description="Needed with speculation; a sweep has no services to ask."
+    )
     alerts: Alerts
     _prompt_files: Mapping[str, PromptFile] = PrivateAttr(default_factory=dict)
+
+    @property
+    def speculations(self) -> tuple[Speculation, ...]:
+        """The variants that speculate, whether listed or swept. ``rules`` refuses to have none."""
+        return self.sweep.speculations if self.sweep else self.speculation or ()
 
     @property
     def prompt_files(self) -> Mapping[str, PromptFile]:
@@ -296,12 +267,12 @@ class Experiment(Strict):
     @property
     def largest_window(self) -> int:
         """``num_speculative_tokens`` of the variant with most."""
-        return max(speculation.num_speculative_tokens for speculation in self.speculation)
+        return max(speculation.num_speculative_tokens for speculation in self.speculations)
 
     @property
     def concurrency_without_a_queue(self) -> int:
         """The largest concurrency of the load that every batch takes at once; else the batch."""
-        batch = min(speculation.batch or self.serving.batch for speculation in self.speculation)
+        batch = min(speculation.batch or self.serving.batch for speculation in self.speculations)
         measured = (point.concurrency for point in self.benchmark.points)
         return max((c for c in measured if c is not None and c <= batch), default=batch)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from experiment.artifacts import CompileInputs, artifact_key
+from experiment.model import Model
 from experiment.runtimes import Mode, ModeSupport, Runtime, Workload
-from experiment.schema import Experiment, Model, Speculation
+from experiment.schema import Experiment
+from experiment.speculation import Speculation
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,14 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     Each batch's baseline, then what is compared with it; the batch of ``serving`` first.
     """
     usual = experiment.serving.batch
-    batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculation)
+    batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculations)
     found: list[Variant] = []
     for batch in sorted(batches, key=lambda batch: batch != usual):
         baseline = "Base" if batch == usual else f"Base-batch-{batch}"
         found.append(Variant(baseline, service(baseline), experiment, None, None, batch))
         found += (
             Variant(s.name, service(s.name), experiment, s, baseline, batch)
-            for s in experiment.speculation
+            for s in experiment.speculations
             if (s.batch or usual) == batch
         )
     return tuple(found)

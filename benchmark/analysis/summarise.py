@@ -93,7 +93,7 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
 
 def _counted(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
     """Those that count, and those of turns that were measured again. The warm-up is neither."""
-    measured = [record for record in records if record.round != WARM_UP]
+    measured = [record for record in records if record.round > WARM_UP]
     counted = last_attempts(measured)
     last = {id(record) for record in counted}
     return counted, [record for record in measured if id(record) not in last]

@@ -92,7 +92,7 @@ def _part(used: UsedSet, records: Iterable[Record]) -> str:
     sent = {
         record.prompt
         for record in records
-        if record.case == used.case and record.round != WARM_UP and record.prompt
+        if record.case == used.case and record.round > WARM_UP and record.prompt
     }
     return f"; {len(sent):,} of {used.used:,} sent" if 0 < len(sent) < used.used else ""
 

@@ -184,7 +184,7 @@ def _published(folder: Path, config: Config, records: Sequence[Record]) -> Publi
     by_formula = defaultdict(list)
     for record in records:
         latency = metrics.llmperf_inter_token_latency(record)
-        if record.succeeded and record.round != WARM_UP and latency is not None:
+        if record.succeeded and record.round > WARM_UP and latency is not None:
             by_formula[record.case, record.load, record.variant].append(latency)
     own = {}
     for case, point, variant in product(config.test_cases, config.load.points, config.endpoints):

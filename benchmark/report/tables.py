@@ -156,7 +156,7 @@ def _table(
 def _requests(run: Results) -> Group:
     rounds = defaultdict(set)
     for record in run.records:
-        if record.round != WARM_UP:
+        if record.round > WARM_UP:
             rounds[record.case, record.variant].add(record.round)
 
     def texts(cell: Cell) -> list[str]:

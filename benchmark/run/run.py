@@ -275,7 +275,7 @@ class Run:
 
     def _on_record(self, record: Record) -> None:
         self._records.append(record)
-        if record.round != WARM_UP:
+        if record.round > WARM_UP:
             self._progress.advance()
 
     def _say(self, text: str) -> None:

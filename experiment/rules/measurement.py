@@ -133,7 +133,7 @@ def _concurrency(experiment: Experiment) -> Refusals:
     if not closed:
         return
     lowest, place = min(closed)
-    for speculation in experiment.speculation:
+    for speculation in experiment.speculations:
         whose = f"the batch of {speculation.name}" if speculation.batch else "serving.batch"
         batch = speculation.batch or experiment.serving.batch
         if lowest > batch:

@@ -8,9 +8,11 @@ from typing import Final
 
 from experiment.errors import Refusal, shown
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
+from experiment.model import Model
 from experiment.rules.rule import Refusals, Rule
 from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
-from experiment.schema import Experiment, Model, Speculation
+from experiment.schema import Experiment
+from experiment.speculation import Speculation
 from experiment.variants import variants
 
 
@@ -20,9 +22,9 @@ def _runtime(experiment: Experiment) -> Refusals:
 
 
 def _names(experiment: Experiment) -> Refusals:
-    names = Counter(speculation.name.lower() for speculation in experiment.speculation)
+    names = Counter(speculation.name.lower() for speculation in experiment.speculations)
     baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
-    for index, speculation in enumerate(experiment.speculation):
+    for index, speculation in enumerate(experiment.speculations):
         name, field = speculation.name, f"speculation[{index}].name"
         if name.lower() in baselines:
             yield Refusal(field, name, "is reserved for a baseline")
@@ -33,7 +35,7 @@ def _names(experiment: Experiment) -> Refusals:
 def mode_served(experiment: Experiment) -> Refusals:
     """The runtime serves each mode."""
     runtime = experiment.serving_runtime
-    for index, speculation in enumerate(experiment.speculation):
+    for index, speculation in enumerate(experiment.speculations):
         mode = speculation.mode
         if mode not in runtime.modes:
             able = serving_in_words(mode)
@@ -48,7 +50,7 @@ def mode_served(experiment: Experiment) -> Refusals:
 def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, str, ModeSupport]]:
     """Each speculation with its place in the file, and how the runtime serves its mode."""
     modes = experiment.serving_runtime.modes
-    for index, speculation in enumerate(experiment.speculation):
+    for index, speculation in enumerate(experiment.speculations):
         yield speculation, f"speculation[{index}]", modes[speculation.mode]
 
 
@@ -79,7 +81,7 @@ def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
     yield "models.target", "target", experiment.models.target
     if experiment.models.draft:
         yield "models.draft", "draft", experiment.models.draft
-    for index, speculation in enumerate(experiment.speculation):
+    for index, speculation in enumerate(experiment.speculations):
         if speculation.draft:
             yield f"speculation[{index}].draft", "draft", speculation.draft
 

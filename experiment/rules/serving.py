@@ -69,7 +69,7 @@ def _memory(experiment: Experiment) -> Refusals:
     serving, target = experiment.serving, experiment.models.target.known
     room = serving.devices * experiment.capacity.instance.hbm_gib_per_device
     # A baseline needs no more than the variants of its batch.
-    for index, speculation in enumerate(experiment.speculation):
+    for index, speculation in enumerate(experiment.speculations):
         variant = next(v for v in variants(experiment) if v.speculation is speculation)
         field = f"speculation[{index}]" if speculation.batch else "serving"
         models = (target, *([variant.draft.known] if variant.draft else []))

@@ -36,7 +36,7 @@ def test_the_pair_is_qwen3_32b_and_1_7b(article: Experiment) -> None:
 
 
 def test_speculation_is_fused_with_seven_tokens(article: Experiment) -> None:
-    (speculation,) = article.speculation
+    (speculation,) = article.speculations
     assert speculation.mode is Mode.FUSED
     assert speculation.num_speculative_tokens == 7
 
@@ -101,6 +101,7 @@ def test_the_other_cases_are_the_samples_eight(article: Experiment) -> None:
 
 
 def test_quality_asks_as_many_questions_as_the_sample(article: Experiment) -> None:
+    assert article.quality is not None
     assert article.quality.limit == 50
 
 

@@ -75,14 +75,14 @@ def test_what_it_measures_stands_in_no_curve_of_the_experiment() -> None:
 
 def test_a_head_is_tried_out_with_a_fused_draft() -> None:
     large, little = small(EAGLE)
-    assert [large.speculation[0].mode, little.speculation[0].mode] == ["eagle", "fused"]
+    assert [large.speculations[0].mode, little.speculations[0].mode] == ["eagle", "fused"]
     assert little.runtime == large.runtime
 
 
 def test_a_variant_s_own_draft_gives_way_to_the_small_one() -> None:
     own = {"id": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c"}
     _, little = small({"speculation.draft": own})
-    assert little.speculation[0].draft is None
+    assert little.speculations[0].draft is None
     assert little.models.draft
     assert little.models.draft.id == "Qwen/Qwen3-0.6B"
 

@@ -82,7 +82,7 @@ def test_a_variant_may_have_a_draft_of_its_own() -> None:
 def test_no_common_draft_is_needed_where_each_has_its_own() -> None:
     own = {"id": "Qwen/Qwen3-0.6B", "revision": "c1899de289a04d12100db370d81485cdf75e47ca"}
     experiment = listed(speculation("SD", draft=own), **{"models.draft": ABSENT})
-    assert variants(experiment)[1].draft == experiment.speculation[0].draft
+    assert variants(experiment)[1].draft == experiment.speculations[0].draft
 
 
 def test_all_take_the_same_requests_whatever_their_windows() -> None:

@@ -112,7 +112,7 @@ def _sameness(case: str, variant: str, baseline: str, answers: Sequence[CheckedA
 
 
 def _counted(answers: Iterable[CheckedAnswer]) -> list[CheckedAnswer]:
-    return last_attempts(answer for answer in answers if answer.round != WARM_UP)
+    return last_attempts(answer for answer in answers if answer.round > WARM_UP)
 
 
 def _of_answers(config: Config, answers: Sequence[CheckedAnswer]) -> Iterator[_Check]:

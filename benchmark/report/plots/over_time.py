@@ -108,7 +108,7 @@ def _curves(run: Results, metric: Metric) -> Iterator[_Curve]:
 
 
 def _requests(run: Results, case: Case, variant: str) -> list[Record]:
-    counted = (record for record in run.records if record.round != WARM_UP and record.succeeded)
+    counted = (record for record in run.records if record.round > WARM_UP and record.succeeded)
     own = [record for record in counted if (record.case, record.variant) == (case.name, variant)]
     return sorted(own, key=lambda record: record.sent)
 

@@ -60,7 +60,7 @@ def test_each_experiment_is_deployed(each: Synthesised, deployed: Aws, tmp_path:
     aws = replace(deployed, region=experiment.aws.region)
     assert Cdk(ROOT, each.directory, tmp_path).left_out(aws, stacks(experiment)) == {
         # Two of the nodes, and one for each variant that speculates.
-        "AWS::CloudWatch::Alarm": 2 + len(experiment.speculation),
+        "AWS::CloudWatch::Alarm": 2 + len(experiment.speculations),
         "AWS::S3::BucketPolicy": 1,
         "AWS::SNS::TopicPolicy": 1,
     }

@@ -1,0 +1,1 @@
+"""From what was measured to what to serve: acceptance, cost of a step, prospects, advice."""
