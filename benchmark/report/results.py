@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from benchmark import config as configuration
 from benchmark import metrics
 from benchmark.analysis import crosscheck, keys
+from benchmark.analysis.advice.advice import Advice
 from benchmark.analysis.crosscheck import Check
 from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Cell, Summary
@@ -85,6 +87,26 @@ class Results:
     published: Published
     checks: tuple[Check, ...]
     divergences: tuple[Divergence, ...]
+    ledger: tuple[Record, ...]
+    """Every request there is: control loads and repeated attempts, too."""
+
+    @cached_property
+    def advice(self) -> Advice | None:
+        """What to serve, for the mix of the run; None where no variant shows that it speculates."""
+        return self.advise(None)
+
+    def advise(self, mix: Mapping[str, float] | None) -> Advice | None:
+        """The same for another mix of classes. Raises ConfigError where the mix cannot be."""
+        if all(variant.baseline is None for variant in self.config.variants):
+            return None
+        # Imported here: only a run with something to advise on waits for it.
+        from benchmark.analysis.advice.advise import advise
+
+        try:
+            found = advise(self.config, self.ledger, mix=mix)
+        except NotImplementedError:
+            return None
+        return found if found.prospects else None
 
     @property
     def driver(self) -> str:
@@ -158,6 +180,7 @@ def read(folder: Path) -> Results:
         published=_published(folder, config, records),
         checks=checks,
         divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
+        ledger=tuple(ledger),
     )
 
 
