@@ -14,17 +14,13 @@ from typing import Final, NoReturn
 
 from typing_extensions import override
 
-from benchmark.commands import index, measure, merge, read, report, run, tap
+from benchmark.commands import advise, index, measure, merge, read, report, run, tap
 from benchmark.errors import BenchmarkError
 
 _COMMANDS: Final = {
-    "run": run,
-    "index": index,
-    "merge": merge,
-    "report": report,
-    "measure": measure,
-    "tap": tap,
-    "read": read,
+    **{"run": run, "index": index, "merge": merge},
+    **{"report": report, "advise": advise},
+    **{"measure": measure, "tap": tap, "read": read},
 }
 
 
