@@ -23,6 +23,7 @@ from benchmark.prompt import Form, LeftOut, UsedSet
 from benchmark.report import results
 from benchmark.sweep.merge import merge
 from benchmark.sweep.merged import read
+from tests.benchmark.generated_runs import Line
 from tests.benchmark.sweep import parts
 from tests.benchmark.sweep.parts import NAMES
 
@@ -131,7 +132,7 @@ def test_an_unfinished_control_is_none(folder: Path) -> None:
     ],
 )
 def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
-    folder: Path, field: str, change: Callable[[parts.Line], object]
+    folder: Path, field: str, change: Callable[[Line], object]
 ) -> None:
     path = folder / "variants" / "k7" / "config.json"
     config = json.loads(path.read_text())
@@ -242,3 +243,14 @@ def test_answers_are_compared_with_those_of_the_baseline(folder: Path, kept: boo
     )
     (correct,) = correctness(config, found, ())
     assert (correct.variant, correct.prompts, correct.worse) == ("k7", 1, False)
+
+
+def test_answers_that_are_drawn_are_not_compared(folder: Path) -> None:
+    for path in [folder / "sweep.json", *folder.glob("variants/*/config.json")]:
+        config = json.loads(path.read_text())
+        config["load"]["sampling"]["temperature"] = 0.7
+        path.write_text(json.dumps(config))
+    for name in ("Base", "k7"):
+        answered(folder, name, ["one two"], kept=True)
+    merge(folder)
+    assert [one.same for one in read_checked(folder / "answers.jsonl")] == [None, None]
