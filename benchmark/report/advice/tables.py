@@ -76,8 +76,8 @@ def recommended(advice: Advice, *, rivals: bool = True) -> Table:
             )
 
     return Table(
-        "The fastest, had it been Trainium" if advice.rehearsal else "What to serve",
-        ("load", "class", "serve") if several else ("class", "serve"),
+        "The fastest of what stood in" if advice.rehearsal else "What to serve",
+        (*(("load",) if several else ()), "class", "fastest" if advice.rehearsal else "serve"),
         (
             ("speed-up, 95 %", ("", "", "")),
             ("how", ("sure",)),

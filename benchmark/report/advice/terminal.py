@@ -47,7 +47,7 @@ def in_short(advice: Advice, stand_in: str | None) -> Iterator[str]:
         return
     every = [*words.said(advice)]
     for said in every if len(every) < 2 else (every[0], every[-1]):
-        yield f"Advice: {f'{said.at}: ' if said.at else ''}{said.sentence}"
+        yield f"Advice: {said.sentence}"
 
 
 def _few(advice: Advice) -> bool:
@@ -61,7 +61,7 @@ def _serve(advice: Advice, stand_in: str | None, width: int) -> Iterator[str]:
     if advice.rehearsal:
         yield from wrapped(words.stood_in(stand_in), width)
     for said in words.said(advice):
-        yield from wrapped(f"{said.at}: {said.sentence}" if said.at else said.sentence, width)
+        yield from wrapped(said.sentence, width)
     following = dict.fromkeys(said.measure_next for said in words.said(advice))
     for text in filter(None, following):
         yield from wrapped(f"Next: {text}", width, indent=6)

@@ -94,23 +94,17 @@ def stood_in(stand_in: str | None) -> str:
 class Said:
     """What is said of one load."""
 
-    at: str
-    """``At concurrency 4``; empty where there is one load only."""
     sentence: str
+    """Which it names."""
     measure_next: str
+    """Empty where it is clear, and where something stood in for the services."""
 
 
 def said(advice: Advice) -> Iterator[Said]:
-    """What to serve at each load: of the mix, or of the class where there is only one.
-
-    Nothing where something stood in for the services.
-    """
-    if advice.rehearsal:
-        return
+    """What is best at each load: for the mix, or for the class where there is only one."""
     last = {one.load: one for one in advice.recommendations}
-    for load, found in last.items():
-        where = at(load) if len(last) > 1 else ""
-        yield Said(where[:1].upper() + where[1:], found.sentence, _next(advice, found))
+    for found in last.values():
+        yield Said(found.sentence, _next(advice, found))
 
 
 def _next(advice: Advice, of: Recommendation) -> str:
