@@ -158,7 +158,7 @@ def read(folder: Path) -> Results:
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
     ledger = keys.at_load_points(config.load, read_ledger(path))
-    records = tuple(last_attempts(ledger))
+    records = tuple(last_attempts(ledger, apart=config.apart))
     summary = summarise(
         config,
         ledger,
@@ -202,7 +202,12 @@ def _file_notes(path: Path) -> Iterator[str]:
 
 
 def _published(folder: Path, config: Config, records: Sequence[Record]) -> Published:
-    attempts = {(record.case, record.load, record.round): record.attempt for record in records}
+    attempts = {
+        (record.case, record.load, record.round, record.variant if config.apart else ""): (
+            record.attempt
+        )
+        for record in records
+    }
     rounds = range(1, config.load.rounds.at_most + 1)
     by_formula = defaultdict(list)
     for record in records:
@@ -214,7 +219,8 @@ def _published(folder: Path, config: Config, records: Sequence[Record]) -> Publi
         folders = (
             folder / load_results(case.name, variant, number, attempt, load)
             for number in rounds
-            for attempt in (attempts.get((case.name, point.name, number), 1),)
+            for of in (variant if config.apart else "",)
+            for attempt in (attempts.get((case.name, point.name, number, of), 1),)
             # Earlier runs had one load point, whose name is in no path.
             for load in (("", point.name) if point is config.load.points[0] else (point.name,))
         )
