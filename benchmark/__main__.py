@@ -14,11 +14,12 @@ from typing import Final, NoReturn
 
 from typing_extensions import override
 
-from benchmark.commands import advise, measure, read, report, run, tap
+from benchmark.commands import advise, index, measure, merge, read, report, run, tap
 from benchmark.errors import BenchmarkError
 
 _COMMANDS: Final = {
-    **{"run": run, "report": report, "advise": advise},
+    **{"run": run, "index": index, "merge": merge},
+    **{"report": report, "advise": advise},
     **{"measure": measure, "tap": tap, "read": read},
 }
 

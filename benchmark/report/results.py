@@ -33,6 +33,7 @@ from benchmark.load_points import LoadPoint
 from benchmark.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
 from benchmark.prompt import UsedSet
 from benchmark.record import Record
+from benchmark.sweep import merged
 
 _RESPONSES: Final = "**/*_individual_responses.json"
 _SETS: Final = TypeAdapter(tuple[UsedSet, ...])
@@ -168,7 +169,7 @@ def read(folder: Path) -> Results:
     counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))
     checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (*summary.notes, *_file_notes(path), *disagreements)
+    notes = (*_sweep_notes(folder), *summary.notes, *_file_notes(path), *disagreements)
     return Results(
         folder=folder,
         config=config,
@@ -189,6 +190,12 @@ def _sets(folder: Path) -> tuple[UsedSet, ...]:
         return _SETS.validate_json(path.read_bytes())
     except ValidationError as error:
         raise JournalError(f"{path}: {next(configuration.lines(error))}") from None
+
+
+def _sweep_notes(folder: Path) -> Iterator[str]:
+    found = merged.read(folder)
+    if found is not None:
+        yield from found.sentences
 
 
 def _file_notes(path: Path) -> Iterator[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmark import wording
+from benchmark.analysis import controls
 from benchmark.analysis.advice.acceptance import acceptances
 from benchmark.analysis.advice.advice import Acceptance, Advice, Line
 from benchmark.analysis.advice.costs import step_costs
@@ -26,14 +27,11 @@ def advise(
     records: Sequence[Record],
     *,
     mix: Mapping[str, float] | None = None,
-    unsteadiness: float = 0.0,
 ) -> Advice:
     """What to serve, from the ``records`` of a run.
 
     ``mix`` has the share of the output tokens that each class has; they are scaled to add up to 1,
     and a class that is not named has none. Without one it is what the baseline answered in the run.
-    ``unsteadiness`` is what the ratio of two variants that were measured apart scatters beyond
-    their rounds: the standard deviation of its logarithm.
     Raises ConfigError where ``mix`` names a class that was not measured.
     """
     observed = observe(config, records)
@@ -41,9 +39,8 @@ def advise(
     shares = _mix(observed, found, mix)
     if not found:
         return _nothing(config, observed, shares)
-    replicates = draws(
-        observed.sides, observed.rounds, apart=config.apart, unsteadiness=unsteadiness
-    )
+    unsteady = controls.unsteadiness(records) if config.apart else None
+    replicates = draws(observed.sides, observed.rounds, apart=config.apart, unsteadiness=unsteady)
     all_of_it = outlook(observed, found, replicates)
     accepted = acceptances(observed, found)
     expected = tuple(prospects(observed, found, all_of_it, config.cost))
@@ -65,7 +62,10 @@ def advise(
             )
         ),
         rehearsal=config.stand_in is not None,
-        notes=(*observed.notes, *_notes(config, observed, found, accepted)),
+        notes=(
+            *observed.notes,
+            *_notes(observed, found, accepted, unknown=config.apart and unsteady is None),
+        ),
     )
 
 
@@ -98,8 +98,14 @@ def _mix(
 
 
 def _notes(
-    config: Config, observed: Observed, lines: Sequence[Line], accepted: Sequence[Acceptance]
+    observed: Observed, lines: Sequence[Line], accepted: Sequence[Acceptance], *, unknown: bool
 ) -> Iterator[str]:
+    """``unknown``: whether nobody knows what changed from one variant's time to another's."""
+    if unknown:
+        yield (
+            "The variants were measured one after another, and no control loads tell what changed "
+            "meanwhile: intervals and probabilities leave it out."
+        )
     if observed.rounds < FEWEST_ROUNDS:
         yield (
             f"There {'is' if observed.rounds == 1 else 'are'} "

@@ -90,13 +90,12 @@ def observe(config: Config, records: Iterable[Record]) -> Observed:
     """What the ``records`` of a run show of its steps."""
     points = [point.name for point in config.load.points]
     kinds = {case.name: str(case.structure or case.name) for case in config.test_cases}
-    counted = [
+    measured = [
         record
-        for record in last_attempts(
-            record for record in keys.at_load_points(config.load, records) if record.round > WARM_UP
-        )
-        if record.case in kinds and record.load in points
+        for record in keys.at_load_points(config.load, records)
+        if record.round > WARM_UP and record.case in kinds and record.load in points
     ]
+    counted = last_attempts(measured, apart=config.apart)
     classes = list(dict.fromkeys(_class(kinds, record) for record in counted))
     prompts = {
         prompt: number

@@ -6,7 +6,7 @@ it is with few rounds, too (Rao and Wu, Journal of the American Statistical Asso
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from benchmark.analysis.advice.observed import Array
+from benchmark.analysis.controls import Unsteadiness
 from benchmark.analysis.estimates.estimate import ALPHA
 from benchmark.analysis.estimates.intervals import Interval
 from benchmark.rounds import FEWEST_ROUNDS
@@ -52,12 +53,13 @@ def once(variants: Iterable[str], rounds: int) -> Draws:
     return Draws(dict.fromkeys(names, weights), dict.fromkeys(names, shifts), np.full(1, np.nan))
 
 
-def draws(variants: Iterable[str], rounds: int, *, apart: bool, unsteadiness: float) -> Draws:
+def draws(
+    variants: Iterable[str], rounds: int, *, apart: bool, unsteadiness: Unsteadiness | None
+) -> Draws:
     """Replicates of it, none where there are too few rounds.
 
-    Variants that were measured at the same time share their rounds. Others are drawn ``apart``,
-    and ``unsteadiness`` is the standard deviation of the logarithm of a ratio of two of them that
-    is not within their rounds.
+    Variants that were measured at the same time share their rounds. Others are drawn ``apart``, and
+    ``unsteadiness`` is what changed from the time of one to that of another.
     """
     names = list(variants)
     generator = np.random.default_rng(_SEED)
@@ -72,12 +74,37 @@ def draws(variants: Iterable[str], rounds: int, *, apart: bool, unsteadiness: fl
         nothing = np.ones((0, rounds)), np.zeros(0)
         return Draws(dict.fromkeys(names, nothing[0]), dict.fromkeys(names, nothing[1]), np.ones(0))
     shared = drawn()
-    scale = unsteadiness / np.sqrt(2)
     return Draws(
         {name: drawn() if apart else shared for name in names},
-        {name: scale * generator.standard_normal(count) for name in names},
+        dict(zip(names, _shifts(names, unsteadiness, generator, count), strict=True)),
         generator.random(count),
     )
+
+
+def _shifts(
+    names: Sequence[str],
+    unsteadiness: Unsteadiness | None,
+    generator: np.random.Generator,
+    count: int,
+) -> Array:
+    """Over variant and replicate: such that two differ by as much as is likely between them.
+
+    By classical scaling: points whose distances are the standard errors between pairs (Torgerson,
+    Psychometrika 17, 1952). Where no points have these distances, they have nearly these.
+    """
+    if unsteadiness is None:
+        return np.zeros((len(names), count))
+    squares = np.array(
+        [
+            [unsteadiness.between(one, other) ** 2 if one != other else 0.0 for other in names]
+            for one in names
+        ]
+    )
+    centre = np.eye(len(names)) - 1 / len(names)
+    values, vectors = np.linalg.eigh(-centre @ squares @ centre / 2)
+    places = vectors * np.sqrt(np.maximum(values, 0))
+    found: Array = places @ generator.standard_normal((len(names), count))
+    return found
 
 
 def interval(log: float, logs: Array, rounds: int) -> Interval:
