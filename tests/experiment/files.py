@@ -115,6 +115,12 @@ def edited(changes: Mapping[str, Any]) -> str:
     return json.dumps(edited_data(changes), indent=2, allow_nan=False)
 
 
+def swept(**sweep: Any) -> dict[str, Any]:
+    """The changes that sweep windows of the article's pair, or what ``sweep`` says."""
+    usual = {"mode": "fused", "windows": [3, 7, 15], "at_most_usd": 1000}
+    return {"speculation": ABSENT, "quality": ABSENT, "sweep": usual | sweep}
+
+
 def lines_of(data: Any, field: str = "", line: int = 1) -> dict[str, int]:
     """The line of each field, such as ``test_cases[0].name``, in the text of ``edited``.
 
