@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,7 +68,7 @@ class Pods:
         with running(server.command, server.environment, log) as process:
             yield
             if process.poll() is not None:
-                self._ended[attempt] = f"its server ended: {reason(text(log))}; see {log}"
+                self._ended[attempt] = f"its server ended: {_said(log)}"
 
     def name(self, index: int) -> str:
         """An index and its variant."""
@@ -82,5 +83,8 @@ class Pods:
 
     def why(self, attempt: Attempt) -> str:
         """Why an attempt that is over has failed."""
-        log = self.log(attempt)
-        return self._ended.get(attempt) or f"{reason(text(log))}; see {log}"
+        return self._ended.get(attempt) or _said(self.log(attempt))
+
+
+def _said(log: Path) -> str:
+    return f"{reason(text(log)).removeprefix('benchmark: ')}; see {os.path.relpath(log)}"

@@ -30,6 +30,8 @@ def sweep(setting: Setting, faults: Faults) -> Measured:
     pods = Pods(job, setting.entry_point, place, servers, faults.broken, layout)
     bucket = pods.benchmark(Attempt(0)).bucket
     given_up = _run(setting, pods, faults, bucket)
+    if len(given_up) == job.indexes:
+        raise RehearsalError(f"no index is complete; {pods.name(0)}: {given_up[0]}")
     run_dir = layout.mounts["/results"] / setting.run_id
     with console.stage("bring the merged run from the bucket") as stage:
         stage.found = merged.bring(aws, bucket, run_dir)
