@@ -14,10 +14,14 @@ from typing import Final, NoReturn
 
 from typing_extensions import override
 
-from benchmark.commands import measure, read, report, run, tap
+from benchmark.commands import advise, index, measure, merge, read, report, run, tap
 from benchmark.errors import BenchmarkError
 
-_COMMANDS: Final = {"run": run, "report": report, "measure": measure, "tap": tap, "read": read}
+_COMMANDS: Final = {
+    **{"run": run, "index": index, "merge": merge},
+    **{"report": report, "advise": advise},
+    **{"measure": measure, "tap": tap, "read": read},
+}
 
 
 class _Parser(argparse.ArgumentParser):

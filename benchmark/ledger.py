@@ -22,19 +22,20 @@ def read_ledger(path: Path) -> list[Record]:
     return list(journal.read(path, _RECORD))
 
 
-def last_attempts(records: Iterable[Record]) -> list[Record]:
+def last_attempts(records: Iterable[Record], *, apart: bool = False) -> list[Record]:
     """The records of the last attempt at each turn of each run.
 
     A turn is a test case at a load point in a round. An attempt measures all variants at once. So a
-    repeated attempt takes the place of what the one before it measured of any variant.
+    repeated attempt takes the place of what the one before it measured of any variant. Where
+    variants are measured ``apart``, each has attempts of its own.
     """
     records = list(records)
-    last: dict[tuple[str, int, str, str], int] = {}
+    last: dict[tuple[str, int, str, str, str], int] = {}
     for record in records:
-        key = _turn(record)
+        key = _turn(record, apart)
         last[key] = max(record.attempt, last.get(key, 0))
-    return [record for record in records if record.attempt == last[_turn(record)]]
+    return [record for record in records if record.attempt == last[_turn(record, apart)]]
 
 
-def _turn(record: Record) -> tuple[str, int, str, str]:
-    return record.run, record.round, record.case, record.load
+def _turn(record: Record, apart: bool) -> tuple[str, int, str, str, str]:
+    return record.run, record.round, record.case, record.load, record.variant if apart else ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from benchmark import metrics, wording
+from benchmark.analysis.controls import Unsteadiness
 from benchmark.analysis.estimates import intervals
+from benchmark.analysis.evidence import Evidence
 from benchmark.analysis.keys import Place
 from benchmark.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
 from benchmark.config import Config
@@ -71,14 +74,8 @@ def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
     yield from _on_units(cell)
 
 
-def of_run(
-    config: Config, summary: Summary, rounds: Mapping[Place, int], strangers: Sequence[Place]
-) -> Iterator[str]:
-    """The notes on a whole run.
-
-    ``rounds``: the last one of each test case at each load point. ``strangers`` are those that only
-    the ledger names.
-    """
+def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str]:
+    """The notes on a whole run."""
     if config.stand_in is not None:
         yield (
             f"A rehearsal: {config.stand_in} stood in for the services. "
@@ -96,9 +93,11 @@ def of_run(
         names = ", ".join(unfinished)
         yield f"The run is not complete: requests are missing in {amount} ({names})."
     elif not config.load.rounds.fixed:
-        yield from _on_stopping(config.load.rounds, summary.cases, rounds)
-    yield from _on_drift(summary.drifts)
-    yield from _on_strangers({case.name for case in config.test_cases}, strangers)
+        yield from _on_stopping(config.load.rounds, summary.cases, evidence.plan.rounds)
+    if config.apart and summary.compares:
+        yield from _on_times(evidence.unsteadiness)
+    yield from _on_drift(summary.drifts, apart=config.apart)
+    yield from _on_strangers({case.name for case in config.test_cases}, evidence.strangers)
 
 
 def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
@@ -163,7 +162,21 @@ def _vague(claim: Claim, half_width: float) -> bool:
     return far and claim.answer is Answer.UNDECIDED
 
 
-def _on_drift(drifts: Sequence[Drift]) -> Iterator[str]:
+def _on_times(found: Unsteadiness | None) -> Iterator[str]:
+    """On variants that were measured at different times."""
+    said = "The variants were measured one after another"
+    if found is None:
+        yield f"{said}, and no control loads show what changed meanwhile: nothing is compared."
+        return
+    drifted = wording.percent(math.expm1(found.change))
+    yield (
+        f"{said}: intervals include what the controls drifted, {drifted} % from begin to end of a "
+        "variant, and more between variants whose times are further apart. What differs between "
+        "two nodes all the time is not in it: no control shows that."
+    )
+
+
+def _on_drift(drifts: Sequence[Drift], *, apart: bool) -> Iterator[str]:
     for drift in (drift for drift in drifts if drift.found):
         size, *ends = intervals.percents(drift.change)
         low, high = sorted(ends, key=float)
@@ -178,7 +191,8 @@ def _on_drift(drifts: Sequence[Drift]) -> Iterator[str]:
             way = "slower" if drift.change.point > 1 else "faster"
             yield (
                 f"Drift: {drift.variant} became {size} % {way} from the first round to the last "
-                f"({bounds}). What all variants share of that is in no speed-up."
+                f"({bounds})."
+                + ("" if apart else " What all variants share of that is in no speed-up.")
             )
 
 

@@ -44,6 +44,8 @@ class Plan:
     """Whether there is a configuration."""
     fixed: bool = True
     """Whether the number of rounds is."""
+    apart: bool = False
+    """Whether each variant was measured at a time of its own."""
     rehearsal: bool = False
     repeated: Sequence[Record] = ()
     """Requests of turns that were measured again."""
@@ -65,6 +67,7 @@ class Plan:
             cost=config.cost,
             known=True,
             fixed=config.load.rounds.fixed,
+            apart=config.apart,
             rehearsal=config.stand_in is not None,
             repeated=repeated,
         )

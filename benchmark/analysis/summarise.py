@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
-from benchmark.analysis import caveats, keys, stopping
-from benchmark.analysis.cells import cell
-from benchmark.analysis.compared import claims, verdict
+from benchmark.analysis import caveats
+from benchmark.analysis.compared import claims
 from benchmark.analysis.compared.claims import Contrast, Question
 from benchmark.analysis.compared.comparison import comparison
 from benchmark.analysis.compared.correctness import correctness, sameness
@@ -19,9 +19,8 @@ from benchmark.analysis.compared.drift import drifts
 from benchmark.analysis.compared.ladder import ladder
 from benchmark.analysis.compared.overall import overall
 from benchmark.analysis.compared.spread import spread
-from benchmark.analysis.estimates.estimate import Estimate
-from benchmark.analysis.estimates.intervals import Interval
-from benchmark.analysis.keys import CellKey, Cells
+from benchmark.analysis.evidence import Evidence, of_ledgers, of_run
+from benchmark.analysis.keys import CellKey
 from benchmark.analysis.plan import Plan
 from benchmark.analysis.summary import (
     Case,
@@ -30,12 +29,11 @@ from benchmark.analysis.summary import (
     Overall,
     Spread,
     Summary,
+    Verdict,
 )
 from benchmark.answer import CheckedAnswer, Score
 from benchmark.config import Config
-from benchmark.ledger import last_attempts
 from benchmark.load_points import LoadPoint
-from benchmark.names import WARM_UP
 from benchmark.prompt import UsedSet
 from benchmark.record import Record
 
@@ -56,14 +54,8 @@ def summarise(
     ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``scores`` those of
     an evaluation.
     """
-    counted, repeated = _counted(keys.at_load_points(config.load, records))
-    rounds = stopping.measured_rounds(config, counted)
-    strangers = sorted({place for r in counted if (place := (r.case, r.load)) not in rounds})
-    own = [record for record in counted if (record.case, record.load) in rounds]
-    if not config.load.rounds.fixed:
-        own = [record for record in own if record.round <= rounds[record.case, record.load]]
-    plan = Plan.of_config(config, rounds, repeated)
-    summary = _summary(plan, own)
+    evidence = of_run(config, records)
+    summary = _summary(evidence)
     return dataclasses.replace(
         summary,
         experiment=config.experiment,
@@ -72,8 +64,8 @@ def summarise(
         sameness=sameness(config, answers),
         sets=tuple(sets),
         notes=(
-            *caveats.of_run(config, summary, plan.rounds, strangers),
-            *caveats.of_repetitions(repeated),
+            *caveats.of_run(config, summary, evidence),
+            *caveats.of_repetitions(evidence.plan.repeated),
         ),
     )
 
@@ -85,50 +77,23 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
     first request. The first variant is the baseline of all others. Costs are None: the price is not
     known.
     """
-    counted, repeated = _counted(records)
-    plan = Plan.of_ledgers(counted, repeated)
-    notes = tuple(caveats.of_repetitions(repeated))
-    return dataclasses.replace(_summary(plan, counted), notes=notes)
+    evidence = of_ledgers(records)
+    notes = tuple(caveats.of_repetitions(evidence.plan.repeated))
+    return dataclasses.replace(_summary(evidence), notes=notes)
 
 
-def _counted(records: Iterable[Record]) -> tuple[list[Record], list[Record]]:
-    """Those that count, and those of turns that were measured again. The warm-up is neither."""
-    measured = [record for record in records if record.round > WARM_UP]
-    counted = last_attempts(measured)
-    last = {id(record) for record in counted}
-    return counted, [record for record in measured if id(record) not in last]
-
-
-def _summary(plan: Plan, records: Sequence[Record]) -> Summary:
-    by_cell = keys.by_cell(records)
-    failed = keys.by_cell(record for record in plan.repeated if record.failed)
+def _summary(evidence: Evidence) -> Summary:
+    plan, records = evidence.plan, evidence.records
+    family = claims.decide(evidence.contrasts, plan.alpha, plan.claims)
+    found: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
     cells = {
-        key: cell(
-            key,
-            by_cell.get(key, ()),
-            alpha=plan.alpha,
-            point=plan.points[key.load],
-            batch=plan.batches.get(key.variant),
-            objectives=plan.objectives,
-            cost=plan.cost,
-            rounds=plan.rounds[key.place],
-            repeated_errors=len(failed.get(key, ())),
+        key: dataclasses.replace(
+            one,
+            comparison=comparison(plan, key, evidence.cells, found[key], family)
+            if key in found
+            else None,
         )
-        for key in plan.keys
-    }
-    contrasts = {
-        key: claims.contrast(
-            by_cell[key], by_cell[baseline], point=plan.points[key.load], planned=plan.known
-        )
-        for key, baseline in plan.pairs
-        if verdict.obstacle(cells[key], cells[baseline], fixed=plan.fixed) is None
-    }
-    family = claims.decide(contrasts, plan.alpha, plan.claims)
-    compared = {
-        key: comparison(plan, key, cells, contrasts.get(key), family) for key, _ in plan.pairs
-    }
-    cells = {
-        key: dataclasses.replace(one, comparison=compared.get(key)) for key, one in cells.items()
+        for key, one in evidence.cells.items()
     }
     return Summary(
         run=records[0].run if records else None,
@@ -140,9 +105,9 @@ def _summary(plan: Plan, records: Sequence[Record]) -> Summary:
         ended=max((record.sent + record.end for record in records), default=None),
         cost_denominator=plan.cost.denominator if plan.cost else None,
         variants=tuple(plan.baselines),
-        cases=tuple(_case(plan, case, cells, contrasts, by_cell) for case in plan.cases),
-        overall=tuple(_overall(plan, by_cell, contrasts)),
-        drifts=drifts(by_cell, plan.baselines),
+        cases=tuple(_case(evidence, case, cells) for case in plan.cases),
+        overall=tuple(_overall(evidence)),
+        drifts=drifts(evidence.by_cell, plan.baselines, apart=plan.apart),
         correctness=(),
         sameness=(),
         sets=(),
@@ -151,13 +116,8 @@ def _summary(plan: Plan, records: Sequence[Record]) -> Summary:
     )
 
 
-def _case(
-    plan: Plan,
-    name: str,
-    cells: Mapping[CellKey, Cell],
-    contrasts: Mapping[CellKey, Contrast],
-    records: Cells,
-) -> Case:
+def _case(evidence: Evidence, name: str, cells: Mapping[CellKey, Cell]) -> Case:
+    plan = evidence.plan
     own = tuple(one for key, one in cells.items() if key.case == name)
     kind = plan.cases[name]
     return Case(
@@ -166,23 +126,23 @@ def _case(
         headline=kind.headline,
         cells=own,
         notes=tuple(caveats.of_case(own, known=plan.known)),
-        ladders=tuple(_ladders(plan, name, cells, contrasts)),
-        spreads=tuple(_spreads(plan, name, contrasts, records)) if kind.named else (),
+        ladders=tuple(_ladders(plan, name, cells, evidence.contrasts)),
+        spreads=tuple(_spreads(evidence, name)) if kind.named else (),
     )
 
 
-def _spreads(
-    plan: Plan, case: str, contrasts: Mapping[CellKey, Contrast], records: Cells
-) -> Iterable[Spread]:
+def _spreads(evidence: Evidence, case: str) -> Iterable[Spread]:
+    plan, records = evidence.plan, evidence.by_cell
     for key, baseline in plan.pairs:
-        if key.case == case and key in contrasts:
+        if key.case == case and key in evidence.contrasts:
             found = spread(
                 records[key],
                 records[baseline],
                 load=plan.points[key.load],
                 alpha=plan.alpha,
-                streamed=contrasts[key].time_per_output_token is not None,
+                streamed=evidence.contrasts[key].time_per_output_token is not None,
                 planned=plan.known,
+                widened=partial(evidence.widened, key.variant, baseline.variant),
             )
             if found is not None:
                 yield found
@@ -220,9 +180,8 @@ def _rung(
     return Rung(point.amount, estimate, claim.answer if claim else None)
 
 
-def _overall(
-    plan: Plan, records: Cells, contrasts: Mapping[CellKey, Contrast]
-) -> Iterable[Overall]:
+def _overall(evidence: Evidence) -> Iterable[Overall]:
+    plan, records, contrasts = evidence.plan, evidence.by_cell, evidence.contrasts
     # Sets of prompts have classes of their own.
     kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
     for structure in dict.fromkeys(kinds.values()):
@@ -240,16 +199,18 @@ def _overall(
                     point=point,
                     streamed=all(contrasts[key].time_per_output_token for key in found),
                 )
+                speed, cost = (
+                    evidence.widened(variant, baseline, answer).interval(plan.alpha)
+                    if (answer := answers.get(question))
+                    else None
+                    for question in Question
+                )
                 yield Overall(
                     structure=structure,
                     load=point,
                     variant=variant,
                     baseline=baseline,
                     cases=len(found),
-                    speed=_interval(answers.get(Question.SPEED), plan.alpha),
-                    cost=_interval(answers.get(Question.COST), plan.alpha),
+                    speed=speed,
+                    cost=cost,
                 )
-
-
-def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:
-    return estimate.interval(alpha) if estimate else None

@@ -80,6 +80,7 @@ class Finding(Enum):
     TOO_FEW = "too few rounds"
     FAILED = "failed"
     NOT_MEASURED = "not measured"
+    UNCONTROLLED = "no controls"
 
     @property
     def decided(self) -> bool:
@@ -400,6 +401,11 @@ class Summary:
     def complete(self) -> bool:
         """Whether every request that was asked for is in the ledger."""
         return all(cell.complete for case in self.cases for cell in case.cells)
+
+    @property
+    def compares(self) -> bool:
+        """Whether any variant is compared with another."""
+        return any(case.compared for case in self.cases)
 
     @property
     def subject(self) -> str:

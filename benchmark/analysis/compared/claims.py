@@ -60,6 +60,19 @@ class Contrast:
     rounds: int
     """That both sides have; too few for an interval where units are blocks of time."""
 
+    def each(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
+        """The same with each ratio ``changed``."""
+        by_time, end_to_end, throughput, together = (
+            changed(one) if one else None
+            for one in (
+                self.time_per_output_token,
+                self.end_to_end,
+                self.throughput,
+                self.together,
+            )
+        )
+        return Contrast(by_time, end_to_end, throughput, together, self.rounds)
+
     @property
     def speed(self) -> Estimate | None:
         """By time per output token, or by throughput where answers are not streamed."""

@@ -17,15 +17,13 @@ def comparison(
     plan: Plan,
     key: CellKey,
     cells: Mapping[CellKey, Cell],
-    contrast: Contrast | None,
+    contrast: Contrast | Verdict,
     family: Family[tuple[CellKey, Question]],
 ) -> Comparison:
-    """The cell ``key`` against its baseline's; without a ``contrast`` nothing can be said."""
+    """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none."""
     own, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
-    if contrast is None:
-        found = verdict.obstacle(own, baseline, fixed=plan.fixed)
-        assert found is not None
-        return Comparison(baseline.variant, None, None, None, None, None, found)
+    if isinstance(contrast, Verdict):
+        return Comparison(baseline.variant, None, None, None, None, None, contrast)
     answers = contrast.answers if contrast.speed else {}
     said = {
         question: verdict.claim(

@@ -87,7 +87,7 @@ def sameness(config: Config, answers: Sequence[CheckedAnswer]) -> tuple[Sameness
 
     Empty where answers are drawn, not greedy: then there is no such answer.
     """
-    counted = [answer for answer in _counted(answers) if answer.same is not None]
+    counted = [answer for answer in _counted(config, answers) if answer.same is not None]
     found = []
     for case in config.test_cases:
         for variant in config.variants:
@@ -99,25 +99,27 @@ def sameness(config: Config, answers: Sequence[CheckedAnswer]) -> tuple[Sameness
 
 def _sameness(case: str, variant: str, baseline: str, answers: Sequence[CheckedAnswer]) -> Sameness:
     parts = [answer.parts_at for answer in answers if answer.parts_at is not None]
-    same, count = len(answers) - len(parts), len(answers)
+    same, count = sum(bool(answer.same) for answer in answers), len(answers)
     median = statistics.median(parts) if parts else None
     said = f"{variant} gives {baseline}'s answer {same:,} times in {count:,}"
     if median is not None:
         said += (
             f"; {'the other parts' if len(parts) == 1 else 'the others part'} from it at word "
-            f"{median:,.0f}{' in the median' if len(parts) > 1 else ''}. Equal text is not "
-            "promised (vllm-project/vllm #7627)"
+            f"{median:,.0f}{' in the median' if len(parts) > 1 else ''}"
         )
+    if same < count:
+        said += ". Equal text is not promised (vllm-project/vllm #7627)"
     return Sameness(case, variant, baseline, count, same, median, f"{said}.")
 
 
-def _counted(answers: Iterable[CheckedAnswer]) -> list[CheckedAnswer]:
-    return last_attempts(answer for answer in answers if answer.round > WARM_UP)
+def _counted(config: Config, answers: Iterable[CheckedAnswer]) -> list[CheckedAnswer]:
+    measured = (answer for answer in answers if answer.round > WARM_UP)
+    return last_attempts(measured, apart=config.apart)
 
 
 def _of_answers(config: Config, answers: Sequence[CheckedAnswer]) -> Iterator[_Check]:
     by_side = defaultdict(list)
-    for answer in _counted(answers):
+    for answer in _counted(config, answers):
         if answer.form is not None:
             by_side[answer.case, answer.variant, answer.form].append(answer)
     for case in config.test_cases:

@@ -19,13 +19,16 @@ FEWEST: Final = 5
 """The fewest rounds that a line is fitted to: it fits nearly everything else."""
 
 
-def drifts(cells: Cells, baselines: Mapping[str, str | None]) -> tuple[Drift, ...]:
+def drifts(
+    cells: Cells, baselines: Mapping[str, str | None], *, apart: bool = False
+) -> tuple[Drift, ...]:
     """For each variant, and for each one against its baseline, how its time per token drifted.
 
     A straight line is fitted to all rounds of the run, over the mean of the logarithms of the
     medians of those test cases that were measured in every one of them, at each of their load
     points. Holm's correction holds the chance that any drift is claimed where there is none to 5 %.
-    Empty where there are too few rounds.
+    Empty where there are too few rounds. Where variants were measured ``apart``, a round of one has
+    nothing to do with that of another, and a speed-up has no drift.
     """
     series = {
         variant: times
@@ -36,7 +39,7 @@ def drifts(cells: Cells, baselines: Mapping[str, str | None]) -> tuple[Drift, ..
     for variant, times in series.items():
         found[variant, None] = times
         baseline = baselines[variant]
-        if baseline in series and series[baseline].keys() == times.keys():
+        if not apart and baseline in series and series[baseline].keys() == times.keys():
             found[variant, baseline] = {
                 number: series[baseline][number] - time for number, time in times.items()
             }

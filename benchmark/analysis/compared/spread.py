@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean, median, quantiles, variance
 from typing import Final
 
 from benchmark.analysis.compared import claims, prompts
 from benchmark.analysis.compared.prompts import Sending
+from benchmark.analysis.estimates.estimate import Estimate
 from benchmark.analysis.summary import OfClass, Spread
 from benchmark.load_points import LoadPoint
 from benchmark.record import Record
@@ -30,11 +31,13 @@ def spread(
     alpha: float,
     streamed: bool,
     planned: bool = True,
+    widened: Callable[[Estimate], Estimate] = lambda estimate: estimate,
 ) -> Spread | None:
     """Over the prompts that both sides answered; None where there are none with names.
 
     ``alpha`` is the level of the classes' intervals. ``streamed``: whether the speed-up is that of
     the time per output token. ``planned``: whether there were to be rounds.
+    ``widened`` adds to a class's estimate what the rounds do not show.
     """
     if not prompts.named(own, baseline):
         return None
@@ -50,13 +53,17 @@ def spread(
         baseline=baseline[0].variant,
         load=load,
         prompts=tuple((prompt, classes[prompt], math.exp(log)) for log, prompt in means),
-        classes=tuple(_classes(ratios, classes, alpha, planned=planned)),
+        classes=tuple(_classes(ratios, classes, alpha, planned, widened)),
         sentence=_sentence(logs),
     )
 
 
 def _classes(
-    ratios: Mapping[Sending, float], classes: Mapping[str, str], alpha: float, *, planned: bool
+    ratios: Mapping[Sending, float],
+    classes: Mapping[str, str],
+    alpha: float,
+    planned: bool,
+    widened: Callable[[Estimate], Estimate],
 ) -> list[OfClass]:
     of_class: dict[str, dict[Sending, float]] = defaultdict(dict)
     for sending, ratio in ratios.items():
@@ -64,7 +71,7 @@ def _classes(
     found = []
     for name, own in sorted(of_class.items()):
         estimate = prompts.mean(own, planned=planned)
-        interval = estimate.interval(alpha) if estimate else None
+        interval = widened(estimate).interval(alpha) if estimate else None
         found.append(OfClass(name, len({prompt for prompt, _ in own}), interval))
     return found
 

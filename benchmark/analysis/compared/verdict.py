@@ -40,7 +40,8 @@ def claim(
         answer = Answer.BETTER if estimate.log > 0 else Answer.WORSE
         answer = Answer.NEGLIGIBLE if slight else answer
     settles = max(MARGIN, math.expm1(abs(estimate.log)))
-    more = estimate.units_for(settles, level) - estimate.units
+    enough = estimate.units_for(settles, level)
+    more = enough - estimate.units if enough else 0
     return Claim(
         interval=estimate.interval(alpha),
         answer=answer,
@@ -68,6 +69,15 @@ def obstacle(cell: Cell, baseline: Cell, *, fixed: bool = True) -> Verdict | Non
     if broken := [one for one in both if one.unreliable]:
         return Verdict(Finding.FAILED, f"No verdict: {' and '.join(map(_failures, broken))}.")
     return None
+
+
+def uncontrolled() -> Verdict:
+    """No verdict: an interval would leave out what changed from one variant's time to another's."""
+    return Verdict(
+        Finding.UNCONTROLLED,
+        "No verdict: the variants were measured one after another, and no control load shows what "
+        "changed meanwhile.",
+    )
 
 
 def too_few(rounds: int, *, planned: bool = True) -> Verdict:

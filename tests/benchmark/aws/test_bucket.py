@@ -186,7 +186,7 @@ def test_access_denied_is_not_tried_again(store: Aws, run_dir: Path, clock: Cloc
 
     assert str(caught.value).startswith("s3://results-bucket: An error occurred (AccessDenied)")
     assert str(caught.value).endswith(
-        "check that the pod's role may list and put objects below results/ in it"
+        "check that the pod's role may list, get and put objects below results/ in it"
     )
     assert "\n" not in str(caught.value)
     assert len(store.asked) == 1

@@ -10,7 +10,8 @@ from benchmark.config import Config, Variant
 from benchmark.ledger import read_ledger
 from benchmark.names import LEDGER
 from benchmark.record import Record
-from benchmark.run.run import Patience, Run
+from benchmark.run.patience import Patience
+from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper
 from experiment.runtimes import Engine
 from rehearsal.golden.schedule import Step
