@@ -9,7 +9,6 @@ from benchmark import wording
 from benchmark.analysis.changes.change import CellChange, Change, Changes, Figure
 from benchmark.report import layout, loads
 from benchmark.report.layout import WIDTH, Column, wrapped
-from benchmark.report.terminal_tables import NARROW
 
 _GAP: Final = "  "
 _HEADS: Final = {
