@@ -95,9 +95,14 @@ rehearse-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM on t
 	@python -m rehearsal --vllm "$(EXPERIMENT)"
 
 .PHONY: report
-report: $(READY_DEV) ## Redraw the report of RUN, a folder in results/
+report: $(READY_DEV) ## Redraw the report of RUN, a folder or its name in results/
 	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
 	@python -m benchmark report "$(RUN)"
+
+.PHONY: advise
+advise: $(READY_DEV) ## Say which draft and window RUN speaks for; MIX="structured=0.7,..." weighs its classes
+	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
+	@python -m benchmark advise $(RUN) $(if $(MIX),--mix "$(MIX)")
 
 .PHONY: tap
 tap: LEDGER ?= results/tap-$(shell date +%Y%m%d-%H%M%S).jsonl

@@ -14,16 +14,13 @@ from typing import Final, NoReturn
 
 from typing_extensions import override
 
-from benchmark.commands import compare, measure, read, report, run, tap
+from benchmark.commands import advise, compare, index, measure, merge, read, report, run, tap
 from benchmark.errors import BenchmarkError
 
 _COMMANDS: Final = {
-    "run": run,
-    "report": report,
-    "measure": measure,
-    "tap": tap,
-    "read": read,
-    "compare": compare,
+    **{"run": run, "index": index, "merge": merge},
+    **{"report": report, "advise": advise, "compare": compare},
+    **{"measure": measure, "tap": tap, "read": read},
 }
 
 

@@ -1,7 +1,8 @@
-"""One way of speculating."""
+"""One way of speculating, and where the file says it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -29,3 +30,15 @@ class Speculation(Strict):
         None,
         description="Another batch than serving.batch. Each batch has a baseline of its own.",
     )
+
+
+@dataclass(frozen=True)
+class Place:
+    """The fields of the file that make one variant what it is, e.g. ``sweep.windows[2]``."""
+
+    mode: str
+    window: str
+    draft: str | None
+    """None where the variant has no draft of its own."""
+    batch: str | None
+    """None where the variant has no batch of its own."""

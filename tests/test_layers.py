@@ -66,6 +66,7 @@ ROOMS: Final = (
     },
     {"tap", "load", "endpoint", "aws", "answers"},
     {"analysis"},
+    {"sweep"},
     {"run", "report"},
     {"commands"},
     {"__main__"},

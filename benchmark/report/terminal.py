@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from benchmark import wording
 from benchmark.analysis.crosscheck import TOLERANCE
@@ -27,10 +25,9 @@ from benchmark.report import (
     results,
     terminal_tables,
 )
+from benchmark.report.advice import words
+from benchmark.report.layout import NARROW, WIDTH, wrapped
 from benchmark.report.results import Results
-from benchmark.report.terminal_tables import NARROW
-
-WIDTH: Final = 120
 
 
 def terminal_width() -> int:
@@ -172,6 +169,9 @@ def _verdicts(summary: Summary, width: int) -> Iterator[str]:
 
 
 def _notes(run: Results) -> Iterator[str]:
+    if run.advice:
+        short = words.in_short(run.advice, run.config.stand_in)
+        yield from short if run.advice.rehearsal else (f"Advice: {one}" for one in short)
     yield from run.summary.notes
     yield from _case_notes(run.summary)
     yield from _on_answers(run.summary)
@@ -252,11 +252,3 @@ def _checks(run: Results) -> Iterator[str]:
         )
         amount = f"{len(apart)} of {wording.count(len(run.divergences), 'comparison')}"
         yield f"Greedy answers differ in {amount}" + (f" ({where})." if where else ".")
-
-
-def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    """The lines of a text; those after the first are indented."""
-    lines = textwrap.wrap(
-        wording.unbroken(text), width, subsequent_indent=" " * indent, break_on_hyphens=False
-    )
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

@@ -8,9 +8,7 @@ from typing import Final
 from benchmark import wording
 from benchmark.analysis.changes.change import CellChange, Change, Changes, Figure
 from benchmark.report import layout, loads
-from benchmark.report.layout import Column
-from benchmark.report.terminal import WIDTH, wrapped
-from benchmark.report.terminal_tables import NARROW
+from benchmark.report.layout import NARROW, WIDTH, Column, wrapped
 
 _GAP: Final = "  "
 _HEADS: Final = {

@@ -57,6 +57,15 @@ class Nxdi(Runtime):
     """Flags that this generation needs for any model."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    def drafts_per_step(self, window: int) -> int:
+        """One less than the window, which also holds the token that the drafts follow.
+
+        ``speculation_length`` = k verifies k positions with k - 1 drafts, and a step yields at most
+        k tokens (neuronx-distributed-inference v0.6.10598, ``models/config.py``; aws-neuron-sdk,
+        ``libraries/nxd-inference``, feature guide).
+        """
+        return window - 1
+
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
         """Flags that decide what is compiled; NxDI writes them into ``neuron_config.json``.
 

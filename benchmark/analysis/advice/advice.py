@@ -130,8 +130,9 @@ class Recommendation:
     speedup: Interval
     """Over the baseline; 1 without speculation."""
     usd_per_million_output_tokens: float | None
-    probability: float
-    """That it is the best of those considered, 0 to 1."""
+    probability: float | None
+    """That it is the best of those considered, 0 to 1; None where there are too few rounds to know
+    how sure it is."""
     rivals: tuple[tuple[Choice, float], ...]
     """Those that are also likely to be the best, and how likely; most likely first."""
     sentence: str

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
-from benchmark.analysis.advice.advice import Advice
+from benchmark import wording
+from benchmark.analysis import controls
+from benchmark.analysis.advice.acceptance import acceptances
+from benchmark.analysis.advice.advice import Acceptance, Advice, Line
+from benchmark.analysis.advice.costs import step_costs
+from benchmark.analysis.advice.lines import lines
+from benchmark.analysis.advice.observed import Observed, observe
+from benchmark.analysis.advice.outlook import outlook
+from benchmark.analysis.advice.prospects import prospects
+from benchmark.analysis.advice.recommendation import recommendations
+from benchmark.analysis.advice.resampling import draws
 from benchmark.config import Config
+from benchmark.errors import ConfigError
 from benchmark.record import Record
+from benchmark.rounds import FEWEST_ROUNDS
 
 
 def advise(
-    config: Config, records: Sequence[Record], *, mix: Mapping[str, float] | None = None
+    config: Config,
+    records: Sequence[Record],
+    *,
+    mix: Mapping[str, float] | None = None,
 ) -> Advice:
     """What to serve, from the ``records`` of a run.
 
@@ -18,4 +34,100 @@ def advise(
     and a class that is not named has none. Without one it is what the baseline answered in the run.
     Raises ConfigError where ``mix`` names a class that was not measured.
     """
-    raise NotImplementedError
+    observed = observe(config, records)
+    found = lines(config, observed.drafts)
+    shares = _mix(observed, found, mix)
+    if not found:
+        return _nothing(config, observed, shares)
+    unsteady = controls.unsteadiness(records) if config.apart else None
+    replicates = draws(observed.sides, observed.rounds, apart=config.apart, unsteadiness=unsteady)
+    all_of_it = outlook(observed, found, replicates)
+    accepted = acceptances(observed, found)
+    expected = tuple(prospects(observed, found, all_of_it, config.cost))
+    return Advice(
+        lines=found,
+        mix=tuple(shares.items()),
+        acceptances=accepted,
+        costs=tuple(step_costs(observed, found)),
+        prospects=expected,
+        recommendations=tuple(
+            recommendations(
+                observed,
+                found,
+                all_of_it,
+                expected,
+                shares,
+                cost=config.cost,
+                advises=config.stand_in is None,
+            )
+        ),
+        rehearsal=config.stand_in is not None,
+        notes=(
+            *observed.notes,
+            *_notes(observed, found, accepted, unknown=config.apart and unsteady is None),
+        ),
+    )
+
+
+def _nothing(config: Config, observed: Observed, shares: Mapping[str, float]) -> Advice:
+    return Advice(
+        *((), tuple(shares.items()), (), (), (), ()),
+        rehearsal=config.stand_in is not None,
+        notes=observed.notes,
+    )
+
+
+def _mix(
+    observed: Observed, lines: Sequence[Line], asked: Mapping[str, float] | None
+) -> dict[str, float]:
+    """The share of each class."""
+    if asked is None:
+        side = observed.sides.get(lines[0].baseline if lines else "")
+        asked = {
+            name: 1.0 if side is None else float(side.outputs[:, :, observed.members(number)].sum())
+            for number, name in enumerate(observed.classes)
+        }
+    elif unknown := [name for name in asked if name not in observed.classes]:
+        raise ConfigError(
+            f"mix: {', '.join(unknown)} was not measured; allowed are {', '.join(observed.classes)}"
+        )
+    total = math.fsum(asked.values())
+    if observed.classes and not (0 < total < math.inf and min(asked.values()) >= 0):
+        raise ConfigError("mix: shares must be 0 or more, and not all of them 0")
+    return {name: asked.get(name, 0.0) / total for name in observed.classes}
+
+
+def _notes(
+    observed: Observed, lines: Sequence[Line], accepted: Sequence[Acceptance], *, unknown: bool
+) -> Iterator[str]:
+    """``unknown``: whether nobody knows what changed from one variant's time to another's."""
+    if unknown:
+        yield (
+            "The variants were measured one after another, and no control loads tell what changed "
+            "meanwhile: intervals and probabilities leave it out."
+        )
+    if observed.rounds < FEWEST_ROUNDS:
+        yield (
+            f"There {'is' if observed.rounds == 1 else 'are'} "
+            f"{wording.count(observed.rounds, 'round')}: without {FEWEST_ROUNDS}, nobody knows how "
+            "sure this is."
+        )
+    for line in lines:
+        if len(line.variants) == 1:
+            yield (
+                f"Of {line.name} one window was measured. Below it, each draft is taken to cost as "
+                "much as any other, and nothing checks that."
+            )
+    if len({line.baseline for line in lines}) > 1:
+        yield (
+            "Each batch has a baseline of its own: speed-ups are over that. Where a batch takes "
+            "fewer requests than are in flight, it is not recommended if another takes more."
+        )
+    for one in accepted:
+        line = next(line for line in lines if line.name == one.line)
+        last = one.positions[-1].number
+        if last < max(line.windows) - line.offset:
+            yield (
+                f"No step of {line.name} on {one.prompt_class} prompts reached a draft beyond the "
+                f"{last}. one: further ones are taken to be accepted as often as that."
+            )

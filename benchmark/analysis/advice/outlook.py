@@ -1,0 +1,143 @@
+"""The time per output token of all that could be served, and what else it could have been."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from benchmark.analysis.advice.advice import Line
+from benchmark.analysis.advice.observed import Array, Observed
+from benchmark.analysis.advice.prediction import Figures, Model, Sums
+from benchmark.analysis.advice.resampling import Draws, once
+
+_BLOCK: Final = 50
+"""Replicates at a time: more take more memory, and no less time."""
+
+
+class Window(NamedTuple):
+    """A window of a line."""
+
+    line: str
+    window: int
+
+
+Of = Mapping[Window, Figures]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Of some replicates; figures are over replicate, load and class."""
+
+    measured: Mapping[str, Figures]
+    """Of each variant."""
+    predicted: Of
+    """Of each window, from all variants of its line."""
+    others: Of
+    """Of each measured window, from the other variants of its line, where there are any."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Of a run: as it was, and as it could have been."""
+
+    run: Snapshot
+    """A single replicate."""
+    replicates: Snapshot
+
+
+def outlook(observed: Observed, lines: Sequence[Line], draws: Draws) -> Outlook:
+    """That of all lines, at every window up to the largest that was measured."""
+    run = once(observed.sides, observed.rounds)
+    models = [*_models(observed, lines)]
+    blocks = [
+        _snapshot(observed, lines, models, draws.part(start, start + _BLOCK))
+        for start in range(0, len(draws), _BLOCK)
+    ]
+    found = _snapshot(observed, lines, models, run)
+    return Outlook(found, _joined(blocks) if blocks else _none_of(found))
+
+
+def windows(line: Line) -> range:
+    """Those that are considered."""
+    return range(line.offset + 1, max(line.windows) + 1)
+
+
+def pooled_steps(observed: Observed) -> Mapping[str, Array]:
+    """The mean step of each variant over all classes, in seconds, by load; NaN: not measured."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return {
+            name: side.seconds.sum(axis=(1, 2)) / side.steps.sum(axis=(1, 2))
+            for name, side in observed.sides.items()
+        }
+
+
+class _Told(NamedTuple):
+    """A model, and the measured window that it leaves out; None for the model of all."""
+
+    line: Line
+    without: int | None
+    model: Model
+
+
+def _models(observed: Observed, lines: Sequence[Line]) -> Iterator[_Told]:
+    pooled = pooled_steps(observed)
+    for line in lines:
+        yield _Told(line, None, Model.of(observed, line, pooled=pooled))
+        for window, name in line.variants if len(line.variants) > 1 else ():
+            yield _Told(line, window, Model.of(observed, line, pooled=pooled, without=name))
+
+
+def _snapshot(
+    observed: Observed, lines: Sequence[Line], models: Sequence[_Told], draws: Draws
+) -> Snapshot:
+    sums = Sums(observed, draws)
+    predicted, others = dict[Window, Figures](), dict[Window, Figures]()
+    for line, without, model in models:
+        found = model.predict(sums)
+        for window in windows(line) if without is None else [without]:
+            drafts = window - line.offset
+            figures = Figures(
+                found.step_seconds[..., drafts - 1], found.step_tokens[..., drafts - 1]
+            )
+            (predicted if without is None else others)[Window(line.name, window)] = figures
+    return Snapshot(sums.figures, predicted, others)
+
+
+def _joined(blocks: Sequence[Snapshot]) -> Snapshot:
+    first = blocks[0]
+    return Snapshot(
+        {key: _concatenated([one.measured[key] for one in blocks]) for key in first.measured},
+        {key: _concatenated([one.predicted[key] for one in blocks]) for key in first.predicted},
+        {key: _concatenated([one.others[key] for one in blocks]) for key in first.others},
+    )
+
+
+def _none_of(run: Snapshot) -> Snapshot:
+    return Snapshot(
+        {key: _empty(one) for key, one in run.measured.items()},
+        {key: _empty(one) for key, one in run.predicted.items()},
+        {key: _empty(one) for key, one in run.others.items()},
+    )
+
+
+def _concatenated(parts: Sequence[Figures]) -> Figures:
+    return Figures(
+        _known(np.concatenate([part.step_seconds for part in parts])),
+        _known(np.concatenate([part.step_tokens for part in parts])),
+    )
+
+
+def _known(logs: Array) -> Array:
+    """With the mean in replicates that drew no round in which there was anything."""
+    known = np.isfinite(logs)
+    if known.all():
+        return logs
+    mean = np.where(known, logs, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
+    return np.where(known, logs, np.where(known.any(axis=0), mean, np.nan))
+
+
+def _empty(figures: Figures) -> Figures:
+    return Figures(figures.step_seconds[:0], figures.step_tokens[:0])

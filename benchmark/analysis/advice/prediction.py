@@ -1,0 +1,183 @@
+"""Time per output token at every window of a line: measured where it was, and predicted.
+
+A prediction is a step's time by the tokens that it yields. Prompts differ, and a hard one takes
+more steps: so each prompt has its own yield, and the steps of all prompts are added up. Both the
+time and the yield are then drawn to what was measured (``step_cost.through``), so that predictions
+join the measurements beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.analysis.advice import step_cost
+from benchmark.analysis.advice.acceptance import chain, step_yield
+from benchmark.analysis.advice.advice import Line
+from benchmark.analysis.advice.observed import Array, Observed, Side
+from benchmark.analysis.advice.resampling import Draws
+from benchmark.analysis.advice.step_cost import Shapes
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Logarithms of times and tokens, over replicate, load, class and, last, drafts or variant."""
+
+    step_seconds: Array
+    step_tokens: Array
+
+    @property
+    def token_seconds(self) -> Array:
+        """Time per output token."""
+        return self.step_seconds - self.step_tokens
+
+
+class Sums:
+    """What each variant did in the rounds of each replicate, over replicate, load and class."""
+
+    def __init__(self, observed: Observed, draws: Draws) -> None:
+        self.observed, self.draws = observed, draws
+
+    @cached_property
+    def figures(self) -> Mapping[str, Figures]:
+        """As measured, of each variant; NaN where it was not."""
+        return {name: self._measured(name) for name in self.observed.sides}
+
+    def _measured(self, name: str) -> Figures:
+        side, observed = self.observed.sides[name], self.observed
+        steps, seconds, tokens = (
+            np.stack(
+                [
+                    np.einsum(
+                        "br,lr->bl",
+                        self.draws.weights[name],
+                        array[:, :, observed.members(number)].sum(axis=-1),
+                    )
+                    for number in range(len(observed.classes))
+                ],
+                axis=-1,
+            )
+            for array in (side.steps, side.seconds, side.tokens)
+        )
+        shifts = self.draws.shifts[name][:, np.newaxis, np.newaxis]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Figures(np.log(seconds / steps) + shifts, np.log(tokens / steps))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A line, as far as some of its variants tell."""
+
+    observed: Observed
+    baseline: str
+    variants: Sequence[str]
+    most: int
+    """The drafts up to which it says something."""
+    shapes: Sequence[Shapes]
+    """Of each load; how a step's time grows over all classes."""
+
+    @staticmethod
+    def of(
+        observed: Observed,
+        line: Line,
+        *,
+        pooled: Mapping[str, Array],
+        without: str | None = None,
+    ) -> Model:
+        """From all variants of a line but one.
+
+        ``pooled`` has the mean step of each variant, over loads, in seconds.
+        """
+        variants = [name for _, name in line.variants if name != without]
+        most = max(observed.drafts[name] for _, name in line.variants)
+        drafts = [observed.drafts[name] for name in variants]
+        return Model(
+            observed,
+            line.baseline,
+            variants,
+            most,
+            [
+                step_cost.shapes(
+                    pooled[line.baseline][load],
+                    drafts,
+                    [pooled[name][load] for name in variants],
+                    most,
+                )
+                for load in range(len(observed.loads))
+            ],
+        )
+
+    def predict(self, sums: Sums) -> Figures:
+        """At 1 to ``most`` drafts, in the last axis."""
+        drafts = [self.observed.drafts[name] for name in self.variants]
+        draw_to = step_cost.through([0, *drafts], self.most)
+        measured = [sums.figures[name] for name in (self.baseline, *self.variants)]
+        curves = self._curves(sums.draws)
+        yields = self._yields(sums.draws)
+        return Figures(
+            _drawn(curves, [one.step_seconds for one in measured], [0, *drafts], draw_to),
+            _drawn(yields, [one.step_tokens for one in measured], [0, *drafts], draw_to),
+        )
+
+    def _curves(self, draws: Draws) -> Array:
+        """Logarithms of a step's time by its shape, over replicate, load, class and drafts."""
+        rows = []
+        for shapes in self.shapes:
+            if np.isnan(draws.shapes).all():
+                rows.append(shapes.mean)
+            else:
+                chosen = np.searchsorted(np.cumsum(shapes.weights)[:-1], draws.shapes)
+                rows.append(shapes.logs[chosen])
+        return np.stack(rows, axis=1)[:, :, np.newaxis]
+
+    def _yields(self, draws: Draws) -> Array:
+        """Logarithms of the tokens of a step by the chain, over the same."""
+        found = np.zeros(
+            (len(draws), len(self.observed.loads), len(self.observed.classes), self.most + 1)
+        )
+        for number in range(len(self.observed.classes)):
+            members = self.observed.members(number)
+            chances = self._chances(draws, members)
+            of_step = step_yield(chances)
+            side = self.observed.sides[self.baseline]
+            tokens, answers = (
+                np.einsum("br,lrp->blp", draws.weights[self.baseline], array[:, :, members])
+                for array in (side.tokens, side.answers)
+            )
+            steps = np.einsum("blp,bpg->blg", tokens, 1 / of_step.tokens)
+            steps += np.einsum("blp,bpg->blg", answers, of_step.cut / of_step.tokens)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found[:, :, number, 1:] = np.log(tokens.sum(axis=-1)[..., np.newaxis] / steps)
+        return found
+
+    def _chances(self, draws: Draws, members: NDArray[np.int64]) -> Array:
+        """Of each draft, over replicate, prompt and position."""
+        sides: list[tuple[str, Side]] = [(n, self.observed.sides[n]) for n in self.variants]
+        reached, accepted = (
+            sum(
+                np.tensordot(draws.weights[name], array[:, members, : self.most], axes=1)
+                for name, array in arrays
+            )
+            for arrays in (
+                [(name, side.reached) for name, side in sides],
+                [(name, side.accepted) for name, side in sides],
+            )
+        )
+        return chain(np.asarray(reached), np.asarray(accepted))
+
+
+def _drawn(model: Array, measured: Sequence[Array], places: Sequence[int], draw_to: Array) -> Array:
+    """The model, drawn to the measured points; without the one at 0 drafts.
+
+    A point that was not measured at a load, or in no round of a replicate, draws like the others.
+    """
+    off = np.stack(measured, axis=-1) - model[..., places]
+    known = np.isfinite(off)
+    mean = np.where(known, off, 0).sum(axis=-1) / np.maximum(1, known.sum(axis=-1))
+    off = np.where(known, off, mean[..., np.newaxis])
+    found: Array = (model + off @ draw_to.T)[..., 1:]
+    return found

@@ -1,0 +1,120 @@
+"""What every window of every line gives: speed, tokens a second and money."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from benchmark.analysis.advice.advice import Line, Prospect
+from benchmark.analysis.advice.observed import Observed, Side
+from benchmark.analysis.advice.outlook import Outlook, Window, windows
+from benchmark.analysis.advice.prediction import Figures
+from benchmark.analysis.advice.resampling import interval
+from benchmark.analysis.estimates.intervals import Interval
+from benchmark.config import Cost
+from benchmark.load_points import LoadPoint
+
+
+def prospects(
+    observed: Observed, lines: Sequence[Line], outlook: Outlook, cost: Cost | None
+) -> Iterator[Prospect]:
+    """Of each load, class, line and window, in this order."""
+    for load, point in enumerate(observed.loads):
+        for number in range(len(observed.classes)):
+            for line in lines:
+                if np.isfinite(outlook.run.measured[line.baseline].step_seconds[0, load, number]):
+                    yield from _of_line(observed, line, outlook, load, number, cost, point)
+
+
+def tokens_per_second(
+    observed: Observed, variant: str, load: int, number: int | None = None
+) -> float | None:
+    """Of all requests together at a load, on one class or on all, as measured.
+
+    As ``analysis.cells`` has it: served tokens by request time and concurrency. In an open loop it
+    is what is asked for, as long as the variant keeps up.
+    """
+    side, point = observed.sides[variant], observed.loads[load]
+    members = slice(None) if number is None else observed.members(number)
+    if point.rate is not None:
+        answers = side.answers[load, :, members].sum()
+        return (
+            float(point.rate * side.outputs[load, :, members].sum() / answers) if answers else None
+        )
+    time = side.time[load, :, members].sum()
+    served = side.served[load, :, members].sum()
+    return float((point.concurrency or 1) * served / time) if served else None
+
+
+def usd_per_million(cost: Cost | None, point: LoadPoint, speed: float) -> float | None:
+    """In a closed loop; in an open one the rate says how much a node does for its price."""
+    return None if cost is None or point.open else cost.usd_per_million_seconds / speed
+
+
+def _of_line(
+    observed: Observed,
+    line: Line,
+    outlook: Outlook,
+    load: int,
+    number: int,
+    cost: Cost | None,
+    point: LoadPoint,
+) -> Iterator[Prospect]:
+    names = dict(line.variants)
+    run, replicates, rounds = outlook.run, outlook.replicates, observed.rounds
+    baseline = run.measured[line.baseline], replicates.measured[line.baseline]
+
+    def faster(own: Figures, other: Figures) -> Interval:
+        logs = [
+            base.token_seconds[:, load, number] - one.token_seconds[:, load, number]
+            for base, one in zip(baseline, (own, other), strict=True)
+        ]
+        return interval(float(logs[0][0]), logs[1], rounds)
+
+    for window in windows(line):
+        key = Window(line.name, window)
+        figures, measured = run.predicted[key], None
+        predicted: Interval | None = faster(figures, replicates.predicted[key])
+        speed = _predicted_speed(observed, line, load, number, figures)
+        name = names.get(window)
+        if name is not None:
+            if not np.isfinite(run.measured[name].token_seconds[0, load, number]):
+                continue  # it did not come so far; its neighbours tell what it would be
+            figures = run.measured[name]
+            measured = faster(figures, replicates.measured[name])
+            predicted = (
+                faster(run.others[key], replicates.others[key]) if key in run.others else None
+            )
+            speed = tokens_per_second(observed, name, load, number) or speed
+        yield Prospect(
+            line=line.name,
+            window=window,
+            prompt_class=observed.classes[number],
+            load=point,
+            tokens_per_step=float(np.exp(figures.step_tokens[0, load, number])),
+            step_seconds=float(np.exp(figures.step_seconds[0, load, number])),
+            predicted=predicted,
+            measured=measured,
+            tokens_per_second=speed,
+            usd_per_million_output_tokens=usd_per_million(cost, point, speed),
+        )
+
+
+def _predicted_speed(
+    observed: Observed, line: Line, load: int, number: int, figures: Figures
+) -> float:
+    """Tokens a second of all requests: an answer has its steps, and the line's mean time beside."""
+    members, point = observed.members(number), observed.loads[load]
+
+    def total(name: str) -> float:
+        sides: list[Side] = [observed.sides[variant] for _, variant in line.variants]
+        return float(sum(getattr(side, name)[load, :, members].sum() for side in sides))
+
+    if not total("answers"):
+        return float("nan")
+    if point.rate is not None:
+        return point.rate * total("outputs") / total("answers")
+    token_seconds = float(np.exp(figures.token_seconds[0, load, number]))
+    seconds = total("waits") + token_seconds * total("tokens")
+    return (point.concurrency or 1) * total("outputs") / seconds

@@ -1,0 +1,221 @@
+"""What to serve: the best of all windows of all lines, or no speculation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from benchmark.analysis.advice import sentences
+from benchmark.analysis.advice.advice import Choice, Line, Prospect, Recommendation
+from benchmark.analysis.advice.observed import Array, Observed
+from benchmark.analysis.advice.outlook import Outlook, Snapshot, Window, windows
+from benchmark.analysis.advice.prospects import tokens_per_second, usd_per_million
+from benchmark.analysis.advice.resampling import interval, posterior
+from benchmark.analysis.estimates.intervals import Interval
+from benchmark.config import Cost
+from benchmark.load_points import LoadPoint
+
+OFF: Final = Choice(None, None)
+_RIVAL: Final = 0.05
+"""A choice less likely to be the best is no rival."""
+_MOST_RIVALS: Final = 3
+
+
+def recommendations(
+    observed: Observed,
+    lines: Sequence[Line],
+    outlook: Outlook,
+    prospects: Sequence[Prospect],
+    mix: Mapping[str, float],
+    *,
+    cost: Cost | None,
+    advises: bool,
+) -> Iterator[Recommendation]:
+    """For each load: for each class, then for the mix where it has several.
+
+    ``advises``: whether sentences say what to do.
+    """
+    for load, point in enumerate(observed.loads):
+        served = _that_take(lines, point)
+        here = [
+            name
+            for name in observed.classes
+            if any((one.prompt_class, one.load) == (name, point) for one in prospects)
+        ]
+        places = [_Place(observed, served, outlook, load, {name: 1.0}) for name in here]
+        asked = {name: share for name, share in mix.items() if share > 0}
+        if len(observed.classes) > 1 and set(asked) <= set(here):
+            places.append(_Place(observed, served, outlook, load, asked, mixed=True))
+        for place in places:
+            if place.choices[1:]:
+                yield _recommended(place, prospects, cost, advises=advises)
+
+
+def _that_take(lines: Sequence[Line], point: LoadPoint) -> list[Line]:
+    """The lines whose batch takes the load, or the largest: others would have a queue."""
+    if point.concurrency is None:
+        return [*lines]
+    largest = max((line.batch or point.concurrency for line in lines), default=1)
+    enough = min(point.concurrency, largest)
+    return [line for line in lines if (line.batch or enough) >= enough]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A load, and a class or the mix of several."""
+
+    observed: Observed
+    lines: Sequence[Line]
+    outlook: Outlook
+    load: int
+    shares: Mapping[str, float]
+    """Of the output tokens, by class."""
+    mixed: bool = False
+
+    @cached_property
+    def choices(self) -> list[Choice]:
+        """Off first, then all windows about which something is known."""
+        return [
+            OFF,
+            *(
+                Choice(line.name, window)
+                for line in self.lines
+                for window in windows(line)
+                if np.isfinite(self._logs(self.outlook.run, Choice(line.name, window))).all()
+            ),
+        ]
+
+    @cached_property
+    def baseline(self) -> str:
+        """The fastest one."""
+        names = dict.fromkeys(line.baseline for line in self.lines)
+        return min(names, key=lambda name: self._of_variant(self.outlook.run, name)[0])
+
+    @cached_property
+    def logs(self) -> Array:
+        """Logarithms of the seconds per output token, over choice."""
+        return np.array([self._logs(self.outlook.run, choice)[0] for choice in self.choices])
+
+    @cached_property
+    def replicates(self) -> Array:
+        """The same over replicate and choice."""
+        found = [self._logs(self.outlook.replicates, choice) for choice in self.choices]
+        return np.stack(found, axis=-1)
+
+    def measured(self, choice: Choice) -> str | None:
+        """The name of its variant; None where it was not measured."""
+        if choice.line is None:
+            return self.baseline
+        return next(
+            (
+                name
+                for line in self.lines
+                for window, name in line.variants
+                if Choice(line.name, window) == choice
+            ),
+            None,
+        )
+
+    def speedup(self, choice: Choice) -> Interval:
+        """Over its own baseline."""
+        if choice.line is None:
+            return Interval(1.0, 1.0, 1.0)
+        baseline = next(line.baseline for line in self.lines if line.name == choice.line)
+        run, replicates = (
+            self._of_variant(one, baseline) - self._logs(one, choice)
+            for one in (self.outlook.run, self.outlook.replicates)
+        )
+        return interval(float(run[0]), replicates, self.observed.rounds)
+
+    def _logs(self, snapshot: Snapshot, choice: Choice) -> Array:
+        name = self.measured(choice)
+        if name is not None:
+            return self._of_variant(snapshot, name)
+        assert choice.line is not None
+        assert choice.window is not None
+        figures = snapshot.predicted[Window(choice.line, choice.window)]
+        return self._over_classes(figures.token_seconds)
+
+    def _of_variant(self, snapshot: Snapshot, name: str) -> Array:
+        return self._over_classes(snapshot.measured[name].token_seconds)
+
+    def _over_classes(self, logs: Array) -> Array:
+        """Each class has its share of the tokens, so their times add up."""
+        seconds = sum(
+            share * np.exp(logs[:, self.load, self.observed.classes.index(name)])
+            for name, share in self.shares.items()
+        )
+        found: Array = np.log(seconds)
+        return found
+
+
+def _recommended(
+    place: _Place, prospects: Sequence[Prospect], cost: Cost | None, *, advises: bool
+) -> Recommendation:
+    point = place.observed.loads[place.load]
+    best = int(place.logs.argmin())
+    choice = place.choices[best]
+    chances = _chances(place)
+    rivals: tuple[tuple[Choice, float], ...] = ()
+    if chances is not None:
+        order = [number for number in np.argsort(-chances, kind="stable") if number != best]
+        rivals = tuple(
+            (place.choices[number], float(chances[number]))
+            for number in order[:_MOST_RIVALS]
+            if chances[number] >= _RIVAL
+        )
+    found = Recommendation(
+        prompt_class=None if place.mixed else next(iter(place.shares)),
+        load=point,
+        choice=choice,
+        measured=place.measured(choice) is not None,
+        speedup=place.speedup(choice),
+        usd_per_million_output_tokens=_usd(place, choice, prospects, cost),
+        probability=None if chances is None else float(chances[best]),
+        rivals=rivals,
+        sentence="",
+        measure_next="",
+    )
+    return sentences.said(
+        found,
+        measured={one: place.measured(one) is not None for one in place.choices},
+        largest={line.name: max(line.windows) for line in place.lines},
+        advises=advises,
+    )
+
+
+def _chances(place: _Place) -> Array | None:
+    """How likely each choice is the best; None where there are no replicates."""
+    values = posterior(place.logs, place.replicates, place.observed.rounds)
+    if not len(values):
+        return None
+    wins = np.bincount(values.argmin(axis=1), minlength=len(place.choices))
+    chances: Array = wins / len(values)
+    return chances
+
+
+def _usd(
+    place: _Place, choice: Choice, prospects: Sequence[Prospect], cost: Cost | None
+) -> float | None:
+    """Of a million output tokens, which have their shares of the time."""
+    point = place.observed.loads[place.load]
+    seconds = 0.0
+    for name, share in place.shares.items():
+        if choice.line is None:
+            number = place.observed.classes.index(name)
+            speed = tokens_per_second(place.observed, place.baseline, place.load, number)
+        else:
+            key = choice.line, choice.window, name, point
+            speed = next(
+                one.tokens_per_second
+                for one in prospects
+                if (one.line, one.window, one.prompt_class, one.load) == key
+            )
+        if not speed:
+            return None
+        seconds += share / speed
+    return usd_per_million(cost, point, 1 / seconds)

@@ -1,0 +1,202 @@
+"""Runs of sweeps whose truth is known: made of golden schedules, without servers.
+
+Each variant decodes by ``rehearsal.golden.schedule.Decoding``, at each load and on prompts of each
+class. What else happens to a variant in a round makes all its times longer or shorter.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from benchmark.config import Config
+from benchmark.record import Record
+from rehearsal.golden.cost import Constant, Cost
+from rehearsal.golden.schedule import Decoding
+
+BASELINE: Final = "Base"
+DRAFTS: Final = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B")
+WIDEST: Final = 15
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep and what is true of it."""
+
+    name: str
+    cost: Cost = field(default_factory=Constant)
+    draft_costs: tuple[float, ...] = (0.05,)
+    """Length of a draft pass, in target passes: one for each draft model."""
+    acceptances: Mapping[str, tuple[float, ...]] = field(
+        default_factory=lambda: {"structured": (0.9,)}
+    )
+    """Of each class, by each draft model."""
+    windows: tuple[int, ...] = (3, 7, 15)
+    loads: tuple[int, ...] = (4,)
+    rounds: int = 6
+    requests: int = 4
+    """For each load, or the load where that is more."""
+    tokens: int = 600
+    prompts: int = 0
+    """Of each class, as a set has them; 0 for a line that is repeated."""
+    spread: float = 0.0
+    """Standard deviation of the acceptance between the prompts of a class."""
+    round: float = 0.003
+    """Of the logarithm of a variant's times, from round to round."""
+    own: float = 0.0
+    """The same, from variant to variant: what a time or a node of its own does to it."""
+    apart: bool = False
+
+    def decoding(self, window: int, draft: int = 0) -> Decoding:
+        """A window of 1 is the baseline."""
+        return Decoding(window=window, draft_cost=self.draft_costs[draft], cost=self.cost)
+
+    def speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
+        """Expected, by golden arithmetic: of a class whose prompts are alike."""
+        acceptance = self.acceptances[prompt_class][draft]
+        baseline = self.decoding(1).step_seconds(load)
+        return baseline / self.decoding(window, draft).time_per_token(acceptance, load)
+
+    def best(self, prompt_class: str, load: int) -> float:
+        """The best speed-up of all windows from 2 to the widest measured, and of none."""
+        return max(
+            1.0,
+            *(
+                self.speedup(prompt_class, window, load, draft)
+                for window in range(2, max(self.windows) + 1)
+                for draft in range(len(self.draft_costs))
+            ),
+        )
+
+    @property
+    def variants(self) -> dict[str, tuple[int, int]]:
+        """Window and draft of each variant that speculates."""
+        return {
+            f"d{draft}-k{window}": (window, draft)
+            for draft in range(len(self.draft_costs))
+            for window in self.windows
+        }
+
+    def config(self) -> Config:
+        """What its benchmark was told to do."""
+        return Config.model_validate(
+            {
+                "experiment": "sweep",
+                "model": "Qwen/Qwen3-32B",
+                "variants": [{"name": BASELINE, **_ENDPOINT}, *self._speculating()],
+                "load": {
+                    "mean_input_tokens": 64,
+                    "mean_output_tokens": self.tokens,
+                    "points": [
+                        {"concurrency": load, "requests": max(load, self.requests)}
+                        for load in self.loads
+                    ],
+                    "rounds": self.rounds,
+                    "timeout_seconds": 1200,
+                },
+                "test_cases": [self._case(name) for name in self.acceptances],
+                "apart": self.apart,
+                "cost": {
+                    "usd_per_hour": 36,
+                    "as_of": "2026-05-21",
+                    "share": 0.5,
+                    "denominator": "half",
+                },
+            }
+        )
+
+    def records(self, seed: int = 0) -> list[Record]:
+        """Of one run; another ``seed``, another run."""
+        chance = random.Random(f"{self.name} {seed}")
+        variants: list[tuple[str, int, int]] = [(BASELINE, 1, 0)]
+        variants += [(name, *one) for name, one in self.variants.items()]
+        return [
+            record
+            for name, window, draft in variants
+            for record in self._of_variant(name, self.decoding(window, draft), draft, chance, seed)
+        ]
+
+    def _speculating(self) -> Iterator[dict[str, Any]]:
+        for name, (window, draft) in self.variants.items():
+            yield {
+                "name": name,
+                **_ENDPOINT,
+                "baseline": BASELINE,
+                "mode": "fused",
+                "draft": f"{DRAFTS[draft]} @ 12345678",
+                "window": window,
+                "drafts_per_step": window - 1,
+                "batch": max(self.loads),
+            }
+
+    def _case(self, name: str) -> dict[str, Any]:
+        if self.prompts:
+            return {"name": name, "prompts": {"known": "simulated"}}
+        return {"name": name, "structure": name}
+
+    def _of_variant(
+        self, name: str, decoding: Decoding, draft: int, chance: random.Random, seed: int
+    ) -> Iterator[Record]:
+        own = math.exp(chance.gauss(0, self.own))
+        for number in range(1, self.rounds + 1):
+            pace = own * math.exp(chance.gauss(0, self.round))
+            for load in self.loads:
+                slow = pace * decoding.slowdown(load)
+                for prompt_class, acceptances in self.acceptances.items():
+                    for request in range(max(load, self.requests)):
+                        prompt = self._prompt(number, load, request)
+                        acceptance = self._acceptance(
+                            prompt_class, prompt, acceptances[draft], seed
+                        )
+                        key = (seed, name, number, load, prompt_class, request)
+                        steps = list(decoding.steps(self.tokens, acceptance, key))
+                        first = steps[0].at
+                        chunks = tuple(
+                            (first + slow * (step.at - first), step.tokens) for step in steps
+                        )
+                        yield replace(
+                            _RECORD,
+                            variant=name,
+                            case=prompt_class,
+                            round=number,
+                            request=repr(key),
+                            output_tokens=self.tokens,
+                            chunks=chunks,
+                            end=chunks[-1][0] + 0.001,
+                            load=f"concurrency-{load}",
+                            prompt=prompt,
+                            prompt_class=prompt_class if prompt else "",
+                        )
+
+    def _prompt(self, number: int, load: int, request: int) -> str:
+        if not self.prompts:
+            return ""
+        return f"prompt-{(number * max(load, self.requests) + request) % self.prompts}"
+
+    def _acceptance(self, prompt_class: str, prompt: str, mean: float, seed: int) -> float:
+        if not prompt:
+            return mean
+        chance = random.Random(f"{seed} {prompt_class} {prompt}")
+        return min(0.99, max(0.02, chance.gauss(mean, self.spread)))
+
+
+_ENDPOINT: Final = {"endpoint": "http://127.0.0.1:8000/v1"}
+_RECORD: Final = Record(
+    run="sweep",
+    variant="",
+    case="",
+    round=0,
+    request="",
+    sent=1_800_000_000.0,
+    status=200,
+    error=None,
+    prompt_tokens=64,
+    output_tokens=0,
+    stream=True,
+    per_chunk=True,
+    chunks=(),
+    end=0.0,
+)
