@@ -118,7 +118,7 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
 
 def _advised(advice: Advice) -> Iterator[_Figure]:
     """What shows which draft and which window to take."""
-    if any(len(line.windows) > 1 for line in advice.lines):
+    if len({one.window for one in advice.prospects}) > 1:
         for load in words.some_loads(advice):
             yield _Figure(
                 f"windows-{load.name}" if load else "windows",
@@ -131,7 +131,8 @@ def _advised(advice: Advice) -> Iterator[_Figure]:
         "acceptance",
         "Drafts accepted, by position",
         "Of the steps in which all drafts before it were accepted, over all windows and loads, "
-        "with 95 % intervals. Hollow: too few for an interval.",
+        "with 95 % intervals. Left out: what too few steps reached. Hollow: too few rounds for "
+        "an interval.",
         lambda: over_positions.paint(advice),
     )
     if errors := words.errors(advice):

@@ -103,10 +103,7 @@ class Results:
         # Imported here: only a run with something to advise on waits for it.
         from benchmark.analysis.advice.advise import advise
 
-        try:
-            found = advise(self.config, self.ledger, mix=mix)
-        except NotImplementedError:
-            return None
+        found = advise(self.config, self.ledger, mix=mix)
         return found if found.prospects else None
 
     @property

@@ -25,7 +25,7 @@ from benchmark.report import (
     results,
     terminal_tables,
 )
-from benchmark.report.advice import terminal as advised
+from benchmark.report.advice import words
 from benchmark.report.layout import NARROW, WIDTH, wrapped
 from benchmark.report.results import Results
 
@@ -170,7 +170,8 @@ def _verdicts(summary: Summary, width: int) -> Iterator[str]:
 
 def _notes(run: Results) -> Iterator[str]:
     if run.advice:
-        yield from advised.in_short(run.advice, run.config.stand_in)
+        short = words.in_short(run.advice, run.config.stand_in)
+        yield from short if run.advice.rehearsal else (f"Advice: {one}" for one in short)
     yield from run.summary.notes
     yield from _case_notes(run.summary)
     yield from _on_answers(run.summary)

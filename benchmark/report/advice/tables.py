@@ -44,10 +44,11 @@ class Table:
     bodies: tuple[tuple[Row, ...], ...]
 
 
-def recommended(advice: Advice, *, rivals: bool = True) -> Table:
+def recommended(advice: Advice, *, rivals: bool = True, only_mix: bool = False) -> Table:
     """What to serve each class with, and the mix, at each load.
 
-    ``rivals``: with what may be as good, for which a terminal has no room.
+    ``rivals``: with what may be better, for which a terminal has no room. ``only_mix``: without the
+    classes, where there are several.
     """
     points = _loads(advice)
     several = len(points) > 1
@@ -56,7 +57,7 @@ def recommended(advice: Advice, *, rivals: bool = True) -> Table:
 
     def rows(load: LoadPoint | None) -> Iterator[Row]:
         for one in advice.recommendations:
-            if one.load != load:
+            if one.load != load or (only_mix and len(advice.mix) > 1 and one.prompt_class):
                 continue
             speculates = one.choice.line is not None
             ratio = words.ratio(one.speedup) if speculates else (wording.MISSING, "")
@@ -76,8 +77,8 @@ def recommended(advice: Advice, *, rivals: bool = True) -> Table:
             )
 
     return Table(
-        "The fastest, had it been Trainium" if advice.rehearsal else "What to serve",
-        ("load", "class", "serve") if several else ("class", "serve"),
+        "The fastest of what stood in" if advice.rehearsal else "What to serve",
+        (*(("load",) if several else ()), "class", "fastest" if advice.rehearsal else "serve"),
         (
             ("speed-up, 95 %", ("", "", "")),
             ("how", ("sure",)),

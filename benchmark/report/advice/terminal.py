@@ -13,6 +13,10 @@ from benchmark.report.layout import NARROW, WIDTH, Column, wrapped
 from benchmark.report.results import Results
 
 _GAP: Final = 2
+_COLUMNS: Final = (
+    "Tokens are those of a step. A window that was measured is predicted, too: from the others of "
+    "its draft alone. How sure: the probability that nothing considered is better."
+)
 
 
 def render(advice: Advice, heading: str, stand_in: str | None, columns: int) -> str:
@@ -25,8 +29,7 @@ def render(advice: Advice, heading: str, stand_in: str | None, columns: int) -> 
         lines += wrapped(text, width)
     for table in tables.of(advice, every=_few(advice)):
         lines += ["", *_table(table, width)]
-    sentences = dict.fromkeys(cost.sentence for cost in advice.costs if cost.sentence)
-    for note in (*sentences, *advice.notes):
+    for note in (_COLUMNS, *words.caveats(advice)):
         lines += wrapped(f"* {note}", width, indent=2)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -40,16 +43,6 @@ def heading(run: Results) -> str:
     )
 
 
-def in_short(advice: Advice, stand_in: str | None) -> Iterator[str]:
-    """A line or two: what to serve at the lowest load, and at the highest."""
-    if advice.rehearsal:
-        yield words.stood_in(stand_in)
-        return
-    every = [*words.said(advice)]
-    for said in every if len(every) < 2 else (every[0], every[-1]):
-        yield f"Advice: {f'{said.at}: ' if said.at else ''}{said.sentence}"
-
-
 def _few(advice: Advice) -> bool:
     """Whether there is room for every window: not where several loads have a table each."""
     return len({one.load for one in advice.prospects}) == 1
@@ -60,11 +53,10 @@ def _serve(advice: Advice, stand_in: str | None, width: int) -> Iterator[str]:
     yield ""
     if advice.rehearsal:
         yield from wrapped(words.stood_in(stand_in), width)
-    for said in words.said(advice):
-        yield from wrapped(f"{said.at}: {said.sentence}" if said.at else said.sentence, width)
-    following = dict.fromkeys(said.measure_next for said in words.said(advice))
-    for text in filter(None, following):
-        yield from wrapped(f"Next: {text}", width, indent=6)
+    for sentence in words.said(advice):
+        yield from wrapped(sentence, width)
+    for sentence in words.measure_next(advice):
+        yield from wrapped(f"Next: {sentence}", width, indent=6)
     yield ""
 
 

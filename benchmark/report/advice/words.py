@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from benchmark import wording
@@ -90,30 +89,46 @@ def stood_in(stand_in: str | None) -> str:
     return f"No advice: {stand_in or 'something'} stood in for the services."
 
 
-@dataclass(frozen=True)
-class Said:
-    """What is said of one load."""
-
-    at: str
-    """``At concurrency 4``; empty where there is one load only."""
-    sentence: str
-    measure_next: str
+def said(advice: Advice) -> tuple[str, ...]:
+    """What is best at each load: for the mix, or for the class where there is only one."""
+    return tuple(one.sentence for one in _last(advice))
 
 
-def said(advice: Advice) -> Iterator[Said]:
-    """What to serve at each load: of the mix, or of the class where there is only one.
-
-    Nothing where something stood in for the services.
-    """
+def measure_next(advice: Advice) -> Iterator[str]:
+    """What to measure next for the mix, then which windows else are only predicted to be best."""
     if advice.rehearsal:
         return
-    last = {one.load: one for one in advice.recommendations}
-    for load, found in last.items():
-        where = at(load) if len(last) > 1 else ""
-        yield Said(where[:1].upper() + where[1:], found.sentence, _next(advice, found))
+    yield from dict.fromkeys(one.measure_next for one in _last(advice) if one.measure_next)
+    last = {one.choice for one in _last(advice)}
+    others: dict[str, set[int]] = {}
+    for one in advice.recommendations:
+        if not one.measured and one.choice not in last and one.choice.line and one.choice.window:
+            others.setdefault(one.choice.line, set()).add(one.choice.window)
+    if others:
+        listed = wording.listed([f"{line} {_windows(windows)}" for line, windows in others.items()])
+        yield f"The best of some class at some load, but only predicted: {listed}."
 
 
-def _next(advice: Advice, of: Recommendation) -> str:
-    """What to measure next at that load, for the mix and each class, each said once."""
-    own = [of, *(one for one in advice.recommendations if one.load == of.load)]
-    return " ".join(dict.fromkeys(one.measure_next for one in own if one.measure_next))
+def _last(advice: Advice) -> list[Recommendation]:
+    """The last one of each load: that of the mix, if there are several classes."""
+    return list({one.load: one for one in advice.recommendations}.values())
+
+
+def _windows(windows: Iterable[int]) -> str:
+    listed = wording.listed([str(window) for window in sorted(windows)])
+    return f"with {'windows' if ' ' in listed else 'a window'} of {listed}"
+
+
+def in_short(advice: Advice, stand_in: str | None) -> Iterator[str]:
+    """A line or two: what to serve at the first load, and at the last."""
+    every = said(advice)
+    if advice.rehearsal:
+        yield stood_in(stand_in)
+    else:
+        yield from every if len(every) < 2 else (every[0], every[-1])
+
+
+def caveats(advice: Advice) -> tuple[str, ...]:
+    """How the cost of steps was split, and what to know before believing it: each said once."""
+    splits = [cost.sentence for cost in advice.costs if cost.sentence]
+    return tuple(dict.fromkeys((*splits, *advice.notes)))

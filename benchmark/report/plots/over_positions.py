@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from matplotlib.axes import Axes
@@ -35,10 +34,12 @@ def paint(advice: Advice) -> Figure:
 
 
 def _paint_line(axes: Axes, found: Acceptance, colour: Colour, shift: float) -> None:
-    positions: Sequence[float] = [one.number + shift for one in found.positions]
-    accepted = [100 * one.accepted for one in found.positions]
+    # What too few steps reached says nothing, unless there is nothing else.
+    shown = [one for one in found.positions if one.interval] or found.positions
+    positions = [one.number + shift for one in shown]
+    accepted = [100 * one.accepted for one in shown]
     axes.plot(positions, accepted, color=colour.light, linewidth=1.4)
-    for at, one in zip(positions, found.positions, strict=True):
+    for at, one in zip(positions, shown, strict=True):
         face = colour.light if one.interval else canvas.PAPER
         height = 100 * one.accepted
         axes.plot(at, height, colour.marker, color=colour.light, mfc=face, markersize=5)

@@ -54,7 +54,7 @@ def advice(loads: Sequence[LoadPoint | None] = (FOUR,), *, rehearsal: bool = Fal
         acceptances=tuple(_acceptances()),
         costs=tuple(_cost(name, load) for name in PER_DRAFT for load in loads),
         prospects=tuple(prospects),
-        recommendations=tuple(_recommendations(prospects, loads)),
+        recommendations=tuple(_recommendations(prospects, loads, rehearsal=rehearsal)),
         rehearsal=rehearsal,
         notes=("Position 14 was reached 38 times: beyond it the last rate is taken.",),
     )
@@ -156,8 +156,16 @@ def _cost(line: str, load: LoadPoint | None) -> StepCost:
     )
 
 
+def _sentence(of: str, best: Prospect, *, rehearsal: bool) -> str:
+    what = f"{best.line} and a window of {best.window}"
+    at = f" at {best.load}" if best.load else ""
+    if rehearsal:
+        return f"For {of}{at}, {what} is the fastest."
+    return f"Serve {of}{at} with {what}: {best.speedup.point:.1f}x the baseline's speed."
+
+
 def _recommendations(
-    prospects: Sequence[Prospect], loads: Sequence[LoadPoint | None]
+    prospects: Sequence[Prospect], loads: Sequence[LoadPoint | None], *, rehearsal: bool = False
 ) -> Iterator[Recommendation]:
     for load in loads:
         for name in ("structured", "open-ended", None):
@@ -173,9 +181,8 @@ def _recommendations(
                 usd_per_million_output_tokens=first.usd_per_million_output_tokens,
                 probability=0.71,
                 rivals=tuple((Choice(one.line, one.window), 0.1) for one in others[:2]),
-                sentence=f"Serve {name or 'the mix'} with {first.line} and a window of "
-                f"{first.window}: {first.speedup.point:.1f} times as fast, the best with 71 %.",
-                measure_next=f"Measure {first.line} with a window of {first.window}."
-                if first.measured is None
+                sentence=_sentence(name or "the mix", first, rehearsal=rehearsal),
+                measure_next=f"Measure {first.line} and a window of {first.window}."
+                if first.measured is None and not rehearsal
                 else "",
             )
