@@ -1,7 +1,7 @@
 """What a sweep takes, before anything is deployed: hours, and dollars.
 
-No constant here was measured on Trainium by this project. A sweep's own notes and its refusal are
-estimates, and its Job's deadline is what holds the limit (``deadline_seconds``).
+This project has measured none of these constants on Trainium. So notes and refusals are estimates,
+and what holds the limit is the deadline of the sweep's Job (``deadline_seconds``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ COMPILE_SECONDS: Final = 45 * 60
 """One graph. Field reports of compiles on Trainium say 25 to 45 minutes; none is of Qwen3-32B
 (docs/runbook.md)."""
 
-START_SECONDS: Final = 10 * 60
-"""One server: its artifact, about the size of the checkpoints, is copied to local disk and loaded.
-An assumption: nobody has published a time for 65 GiB of shards."""
+START_SECONDS: Final = 15 * 60
+"""One server, from a graph that is there to the first request. An index that waits looks for its
+graph every few minutes, then copies the artifact, about the size of the checkpoints, to local disk,
+and loads it. An assumption: nobody has published a time for 65 GiB of shards."""
 
 TOKEN_SECONDS: Final = 0.045
 """One output token of one request, in a full batch. The article's inter-token latency of

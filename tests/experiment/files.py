@@ -21,6 +21,10 @@ ABSENT: Final = object()
 
 _DATA: Final = json.loads(json.dumps(YAML(typ="safe", pure=True).load(ARTICLE_TEXT), default=str))
 
+SMALL_DRAFT: Final[dict[str, Any]] = {
+    "id": "Qwen/Qwen3-0.6B",
+    "revision": "c1899de289a04d12100db370d81485cdf75e47ca",
+}
 QWEN3_HEAD: Final[dict[str, Any]] = {
     "id": "example/qwen3-32b-eagle3",
     "revision": "5" * 40,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from benchmark.config import Config, Variant
 from benchmark.ledger import read_ledger
@@ -52,7 +52,7 @@ class Setup:
     def endpoints(self) -> dict[str, Golden]:
         return {"Base": self.base, "SD": self.speculative, **self.others}
 
-    async def __aenter__(self) -> Setup:
+    async def __aenter__(self) -> Self:
         for endpoint in self.endpoints.values():
             await endpoint.start()
         return self
