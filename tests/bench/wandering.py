@@ -32,6 +32,7 @@ from tests.bench.worlds import World
 PLAIN: Final = World("steps scatter by 2 %", request=0.02, wave=0.02, speedups=(1.0,) * 3)
 CALM: Final = World("by 0.5 %", request=0.005, wave=0.005, speedups=(1.0,) * 3)
 FASTER: Final = World("1.3x", request=0.02, wave=0.02, speedups=(1.3,) * 3)
+CALM_FASTER: Final = World("1.3x, calm", request=0.005, wave=0.005, speedups=(1.3,) * 3)
 
 WORLDS: Final = (
     Apart("steady", PLAIN),
@@ -44,6 +45,8 @@ WORLDS: Final = (
     Apart("wave of 3 spans", CALM, wave=0.03, period=3),
     Apart("wave of 10 spans", CALM, wave=0.03, period=10),
     Apart("wave of a third of a span", CALM, wave=0.03, period=0.3),
+    Apart("steady, calm, 1.3x", CALM_FASTER),
+    Apart("walk of 1 %, calm, 1.3x", CALM_FASTER, walk=0.01),
     Apart("steady, 1.3x", FASTER),
     Apart("walk of 3 %, 1.3x", FASTER, walk=0.03),
 )

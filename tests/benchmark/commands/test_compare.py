@@ -55,7 +55,7 @@ def test_a_better_run_passes_the_gate(benchmark: Benchmark, results: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["old", "none"], "benchmark: none: there is no such folder, here or in "),
+        (["old", "none"], "'none': there is no such file or folder, nor one in "),
         (["old", "."], "benchmark: .: is not the folder of a run: it has no config.json"),
         (["old", "old"], ": is compared with itself"),
         (["old", "same", "--fail-below", "1.5"], "must be a number of more than 0 and at most 1"),
