@@ -179,6 +179,30 @@ def test_a_variant_that_did_not_come_to_a_load_is_not_said_to_be_measured_there(
     assert len(found.recommendations) == len(small().recommendations)
 
 
+def test_a_line_that_did_not_come_to_a_load_is_left_out_there() -> None:
+    records = [
+        one
+        for one in SMALL.records()
+        if not (one.variant.startswith("d0") and one.load == "concurrency-4")
+    ]
+    found = advise(SMALL.config(), records)
+    lines = {one.line for one in found.prospects if one.load and one.load.concurrency == 4}
+    assert lines == {"Qwen3-1.7B"}
+    assert len(found.recommendations) == len(small().recommendations)
+    assert "NaN" not in found.to_json()
+
+
+def test_lines_with_equal_names_are_told_apart() -> None:
+    config = SMALL.config()
+    owners = {config.variants[1].draft: "one", config.variants[3].draft: "other"}
+    variants = [
+        one.model_copy(update={"draft": f"{owners[one.draft]}/same"}) if one.draft else one
+        for one in config.variants
+    ]
+    found = advise(config.model_copy(update={"variants": tuple(variants)}), SMALL.records())
+    assert [line.name for line in found.lines] == ["same (d0-k3)", "same (d1-k3)"]
+
+
 def test_the_mix_is_what_the_baseline_answered() -> None:
     assert dict(small().mix) == {"structured": 0.5, "open-ended": 0.5}
 
