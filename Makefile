@@ -95,9 +95,14 @@ rehearse-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM on t
 	@python -m rehearsal --vllm "$(EXPERIMENT)"
 
 .PHONY: report
-report: $(READY_DEV) ## Redraw the report of RUN, a folder in results/
+report: $(READY_DEV) ## Redraw the report of RUN, a folder or its name in results/
 	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
 	@python -m benchmark report "$(RUN)"
+
+.PHONY: advise
+advise: $(READY_DEV) ## Say which draft and window RUN speaks for; MIX="structured=0.7,..." weighs its classes
+	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
+	@python -m benchmark advise $(RUN) $(if $(MIX),--mix "$(MIX)")
 
 .PHONY: tap
 tap: LEDGER ?= results/tap-$(shell date +%Y%m%d-%H%M%S).jsonl
@@ -109,6 +114,11 @@ tap: $(READY_DEV) ## Record what passes to UPSTREAM, any OpenAI-compatible serve
 read: $(READY_DEV) ## Print the table of FILES, any ledgers or folders of runs
 	@test -n "$(FILES)" || { echo "FILES is needed: make read FILES=results/..." >&2; exit 2; }
 	@python -m benchmark read $(FILES)
+
+.PHONY: compare
+compare: $(READY_DEV) ## Say what changed between two RUNS; FAIL_BELOW=0.95 fails where too much is lost
+	@test $(words $(RUNS)) -eq 2 || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
+	@python -m benchmark compare $(RUNS) $(if $(FAIL_BELOW),--fail-below "$(FAIL_BELOW)")
 
 # A plain `make` assigns BASE for `diff`: an endpoint is one that was given on the command line.
 ENDPOINTS = $(if $(filter command line environment,$(origin BASE)),Base=$(BASE)) $(if $(SD),SD=$(SD)) $(VARIANTS)
@@ -200,6 +210,8 @@ bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule
 	@python -m tests.bench.statistics
 	@python -m tests.bench.power
 	@python -m tests.bench.advice
+	@python -m tests.bench.wandering
+	@python -m tests.bench.comparing
 
 .PHONY: clean
 clean: ## Remove the output of synthesis and tests; keep results

@@ -1,7 +1,7 @@
 """``python -m benchmark COMMAND``: each command is a module of ``benchmark.commands``.
 
 Exit status: 0 all is well; 1 something failed, which the last lines name, and the rest is kept;
-2 it cannot do what was asked; 128 + n ended by signal n.
+2 it cannot do what was asked; 3 a comparison's gate failed; 128 + n ended by signal n.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from typing import Final, NoReturn
 
 from typing_extensions import override
 
-from benchmark.commands import measure, read, report, run, tap
+from benchmark.commands import advise, compare, index, measure, merge, read, report, run, tap
 from benchmark.errors import BenchmarkError
 
-_COMMANDS: Final = {"run": run, "report": report, "measure": measure, "tap": tap, "read": read}
+_COMMANDS: Final = {
+    **{"run": run, "index": index, "merge": merge},
+    **{"report": report, "advise": advise, "compare": compare},
+    **{"measure": measure, "tap": tap, "read": read},
+}
 
 
 class _Parser(argparse.ArgumentParser):

@@ -243,6 +243,18 @@ class Config(_Model):
             raise ValueError("bucket and region: both or neither")
         return self
 
+    @property
+    def wave(self) -> LoadPoint:
+        """As many requests as are in flight at once, at most: what warms up, and what controls.
+
+        Where there is no closed loop, a full batch.
+        """
+        widest = max(
+            (point.concurrency for point in self.load.points if point.concurrency),
+            default=max(variant.batch or 1 for variant in self.variants),
+        )
+        return LoadPoint(concurrency=widest, requests=widest)
+
     def overloads(self, point: LoadPoint) -> bool:
         """Whether a variant may fall behind at this load: failed requests are then its result."""
         batches = (variant.batch for variant in self.variants if variant.batch)

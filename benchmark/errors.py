@@ -33,6 +33,10 @@ class RunError(BenchmarkError):
     """The run cannot start or continue."""
 
 
+class MergeError(BenchmarkError):
+    """The variants of a sweep cannot be put into one run. It names the file and the reason."""
+
+
 class LoadError(BenchmarkError):
     """The load generator could not be run to its end, or left no results."""
 

@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from benchmark import journal
+from benchmark.names import CONTROL
 from benchmark.record import Record
 
 _RECORD: Final = TypeAdapter(Record)
@@ -27,14 +28,18 @@ def last_attempts(records: Iterable[Record], *, apart: bool = False) -> list[Rec
 
     A turn is a test case at a load point in a round. An attempt measures all variants at once. So a
     repeated attempt takes the place of what the one before it measured of any variant. Where
-    variants are measured ``apart``, each has attempts of its own.
+    variants are measured ``apart``, each has attempts of its own. Of controls each attempt counts.
     """
     records = list(records)
     last: dict[tuple[str, int, str, str, str], int] = {}
     for record in records:
         key = _turn(record, apart)
         last[key] = max(record.attempt, last.get(key, 0))
-    return [record for record in records if record.attempt == last[_turn(record, apart)]]
+    return [
+        record
+        for record in records
+        if record.round == CONTROL or record.attempt == last[_turn(record, apart)]
+    ]
 
 
 def _turn(record: Record, apart: bool) -> tuple[str, int, str, str, str]:

@@ -43,6 +43,7 @@ LLMPERF: Final = "llmperf"
 PROMPTS: Final = "prompts.json"
 ANSWERS: Final = "answers.jsonl"
 SUMMARY: Final = "summary.json"
+ADVICE: Final = "advice.json"
 QUALITY: Final = "quality"
 """What lm-eval found of each variant; in the bucket, the folder of all its runs."""
 EVALUATION: Final = "evaluation.json"
@@ -52,6 +53,10 @@ COMPLETE: Final = "_COMPLETE"
 """Written last: what lies beside it is whole."""
 VARIANTS: Final = "variants"
 """In the folder of a run whose variants are measured apart: a run's folder for each of them."""
+SWEEP: Final = "sweep.json"
+"""Beside that folder: the configuration with all variants, of which each folder has its own."""
+MERGED: Final = "merged.json"
+"""Beside that folder: which variants are in the run, and which are missing."""
 
 RESULTS_PREFIX: Final = "results/"
 
@@ -66,6 +71,11 @@ def load_results(case: str, variant: str, round: int, attempt: int = 1, load: st
     at = f"{load}/" if load else ""
     turn = "control" if round == CONTROL else f"round-{round}"
     return f"{LLMPERF}/{case}/{at}{variant}/{turn}{repeated}"
+
+
+def variant_run(run_id: str, variant: str) -> str:
+    """The run id of one variant that is measured apart: the path of its folder."""
+    return f"{run_id}/{VARIANTS}/{variant}"
 
 
 def results_key(run_id: str, name: str) -> str:

@@ -30,7 +30,7 @@ from charts.pods import (
     quantities,
     scripts_volume,
 )
-from charts.vllm import paths
+from charts.server import paths
 from experiment.runtimes import Paths
 from experiment.variants import Variant
 

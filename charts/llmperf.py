@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
@@ -19,6 +20,7 @@ from charts.names import (
     ServiceAccount,
 )
 from charts.pods import (
+    Room,
     container_security,
     empty_dir,
     environment,
@@ -34,6 +36,8 @@ from experiment.variants import Variant, services
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
+BENCHMARK_ROOM: Final = Room(cpu=2, memory=8)
+"""What the benchmark asks for of CPUs, and may take of memory."""
 
 
 class LlmperfChart(Chart):
@@ -60,7 +64,7 @@ class LlmperfChart(Chart):
             metadata=k8s.ObjectMeta(name=BENCHMARK_POD),
             data={"config.json": config.dump(benchmark_config(experiment, bucket))},
             # None where there are none: an empty mapping would be written out.
-            binary_data=_files(experiment) or None,
+            binary_data=prompt_files(experiment) or None,
         )
         k8s.KubePod(
             self,
@@ -73,22 +77,14 @@ class LlmperfChart(Chart):
                 # A restarted container resumes the run that it finds in the results volume.
                 restart_policy="OnFailure",
                 security_context=pod_security(),
-                containers=[_container(image)],
-                volumes=[
-                    k8s.Volume(
-                        name="config", config_map=k8s.ConfigMapVolumeSource(name=BENCHMARK_POD)
-                    ),
-                    empty_dir("results", "10Gi"),
-                    empty_dir("tmp", "10Gi"),
-                    # llmperf runs its clients on Ray, which keeps its object store there.
-                    empty_dir("shared-memory", "4Gi", medium="Memory"),
-                ],
+                containers=[benchmark_container(image, "llmperf", "run", variables=[run_id()])],
+                volumes=benchmark_volumes(BENCHMARK_POD),
             ),
         )
 
 
 def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
-    """The pod's only input."""
+    """The benchmark's only input: all variants, also where a pod measures one of them."""
     load = experiment.benchmark
     return config.Config(
         experiment=experiment.name,
@@ -100,6 +96,7 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
         test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
         objectives=_objectives(load),
         keep_answers=load.keep_answers,
+        apart=experiment.sweep is not None,
         cost=cost(experiment),
         settings=_settings(experiment),
     )
@@ -111,7 +108,7 @@ def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
     return config.TestCase(**fields, prompts=None if case.is_line else _prompts(experiment, case))
 
 
-def _files(experiment: Experiment) -> dict[str, str]:
+def prompt_files(experiment: Experiment) -> dict[str, str]:
     """The user's files of prompts, compressed, in base64."""
     return {
         compressed_name(name): base64.b64encode(file.compressed).decode()
@@ -140,7 +137,9 @@ def _objectives(load: Benchmark) -> config.Objectives | None:
 
 
 def endpoint(variant: Variant) -> str:
-    """Base URL of a variant inside the cluster."""
+    """Base URL of a variant for its benchmark, which in a sweep runs in the same pod."""
+    if variant.experiment.sweep:
+        return f"http://127.0.0.1:{VLLM_PORT}/v1"
     return f"http://{variant.service}.{NAMESPACE}.svc.cluster.local:{VLLM_PORT}/v1"
 
 
@@ -166,6 +165,7 @@ def _variant(variant: Variant) -> config.Variant:
         mode=variant.mode,
         draft=_checkpoint(variant.draft) if variant.draft else None,
         window=variant.window,
+        drafts_per_step=variant.drafts_per_step,
         batch=variant.batch,
         artifact=variant.artifact,
     )
@@ -225,11 +225,17 @@ def _template(experiment: Experiment) -> dict[str, str]:
     return said | ({"Chat template": json.dumps(told)} if told else {})
 
 
-def _container(image: str) -> k8s.Container:
+def benchmark_container(
+    image: str, name: str, command: str, *, variables: Sequence[k8s.EnvVar], own: str = ""
+) -> k8s.Container:
+    """The benchmark, with one of its commands.
+
+    ``own`` begins the names of the volumes that another container of the pod has, too.
+    """
     return k8s.Container(
-        name="llmperf",
+        name=name,
         image=image,
-        args=["run"],
+        args=[command],
         env=[
             *environment(
                 {
@@ -237,16 +243,28 @@ def _container(image: str) -> k8s.Container:
                     "RESULTS_DIR": RESULTS_PATH,
                 }
             ),
-            run_id(),
+            *variables,
         ],
         security_context=container_security(read_only_root=True),
         resources=k8s.ResourceRequirements(
-            requests=quantities(cpu="2", memory="4Gi"), limits=quantities(memory="8Gi")
+            requests=quantities(cpu=str(BENCHMARK_ROOM.cpu), memory="4Gi"),
+            limits=quantities(memory=f"{BENCHMARK_ROOM.memory}Gi"),
         ),
         volume_mounts=[
             mount("config", CONFIG_PATH, read_only=True),
             mount("results", RESULTS_PATH),
-            mount("tmp", "/tmp"),
-            mount("shared-memory", "/dev/shm"),
+            mount(f"{own}tmp", "/tmp"),
+            mount(f"{own}shared-memory", "/dev/shm"),
         ],
     )
+
+
+def benchmark_volumes(config_map: str, *, own: str = "") -> list[k8s.Volume]:
+    """What ``benchmark_container`` mounts."""
+    return [
+        k8s.Volume(name="config", config_map=k8s.ConfigMapVolumeSource(name=config_map)),
+        empty_dir("results", "10Gi"),
+        empty_dir(f"{own}tmp", "10Gi"),
+        # llmperf runs its clients on Ray, which keeps its object store there.
+        empty_dir(f"{own}shared-memory", "4Gi", medium="Memory"),
+    ]

@@ -23,6 +23,7 @@ MODEL_STORE_CONFIG: Final = "model-store"
 SCRIPTS_CONFIG: Final = "scripts"
 BENCHMARK_POD: Final = "qwen-llmperf"
 QUALITY_JOB: Final = "qwen-lmeval"
+SWEEP_JOB: Final = "qwen-sweep"
 
 
 class Component(StrEnum):
@@ -32,6 +33,7 @@ class Component(StrEnum):
     VLLM = "vllm"
     BENCHMARK = "benchmark"
     QUALITY = "quality"
+    SWEEP = "sweep"
 
 
 class ServiceAccount(StrEnum):
@@ -41,6 +43,19 @@ class ServiceAccount(StrEnum):
     SERVE = "serve"
     BENCHMARK = "benchmark"
     QUALITY = "quality"
+    SWEEP = "sweep"
+
+
+def service_accounts(experiment: Experiment) -> tuple[ServiceAccount, ...]:
+    """Those that ``experiment`` has pods of: a sweep serves, measures and judges by one."""
+    if experiment.sweep:
+        return ServiceAccount.PREPARE, ServiceAccount.SWEEP
+    return (
+        ServiceAccount.PREPARE,
+        ServiceAccount.SERVE,
+        ServiceAccount.BENCHMARK,
+        ServiceAccount.QUALITY,
+    )
 
 
 def claim_template(experiment: Experiment) -> str:

@@ -6,8 +6,9 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from charts.names import NAMESPACE, VLLM_PORT, Component, ServiceAccount
+from charts.names import NAMESPACE, VLLM_PORT, Component, service_accounts
 from charts.scope import cluster_scoped
+from experiment.schema import Experiment
 
 POD_SECURITY = {
     f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")
@@ -20,14 +21,14 @@ POD_IDENTITY_AGENT = "169.254.170.23/32"
 class NamespaceChart(Chart):
     """A namespace with a list of allowed connections. All others are denied."""
 
-    def __init__(self, scope: Construct, construct_id: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, experiment: Experiment) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
         cluster_scoped(
             k8s.KubeNamespace(
                 self, "Namespace", metadata=k8s.ObjectMeta(name=NAMESPACE, labels=POD_SECURITY)
             )
         )
-        for account in ServiceAccount:
+        for account in service_accounts(experiment):
             k8s.KubeServiceAccount(
                 self,
                 account,
@@ -38,6 +39,11 @@ class NamespaceChart(Chart):
         self._policy("default-deny", {}, types=["Ingress", "Egress"])
         self._policy("allow-dns", {}, types=["Egress"], egress=[_dns()])
         self._policy("allow-aws", {}, types=["Egress"], egress=[_https(), _pod_identity()])
+        # An index of a sweep asks its own vLLM, on loopback, which no policy touches.
+        if experiment.sweep is None:
+            self._between_clients_and_services()
+
+    def _between_clients_and_services(self) -> None:
         self._policy(
             "allow-clients-to-vllm",
             {"component": Component.VLLM},

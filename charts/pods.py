@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cdk8s_plus_35 import k8s
 
@@ -24,6 +24,14 @@ SCRATCH_PATH: Final = "/scratch"
 
 AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.36.15"
 PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.12-slim-bookworm"
+
+
+class Room(NamedTuple):
+    """What a container may take of its node."""
+
+    cpu: int
+    memory: int
+    """GiB."""
 
 
 def pod_security() -> k8s.PodSecurityContext:

@@ -17,7 +17,7 @@ from experiment.text_types import Image, PromptFileName, PromptLine, TestCaseNam
 MOST_ROUNDS: Final = 100
 
 
-def _one_of(*keys: str) -> Callable[[dict[str, Any]], None]:
+def one_of(*keys: str) -> Callable[[dict[str, Any]], None]:
     """Has the JSON Schema say what a rule refuses: none of these keys, or several."""
     return lambda schema: schema.update(oneOf=[{"required": [key]} for key in keys])
 
@@ -30,7 +30,7 @@ class TestCase(Strict):
     """Prompts of one kind to compare the services on: a line, a known set, or your own file."""
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
-    model_config = ConfigDict(json_schema_extra=_one_of("line", "set", "file"))
+    model_config = ConfigDict(json_schema_extra=one_of("line", "set", "file"))
 
     name: TestCaseName = Field(description="Value of the CloudWatch dimension TestCase.")
     line: PromptLine | None = Field(
@@ -74,7 +74,7 @@ class TestCase(Strict):
 class LoadPoint(Strict):
     """How hard the services are driven: requests at once (closed loop), or a second (open loop)."""
 
-    model_config = ConfigDict(json_schema_extra=_one_of("concurrency", "rate"))
+    model_config = ConfigDict(json_schema_extra=one_of("concurrency", "rate"))
 
     concurrency: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="Requests in flight per service: a closed loop."
@@ -118,7 +118,7 @@ def _or_a_number(schema: dict[str, Any]) -> None:
 class Benchmark(Strict):
     """What is asked of the services, and how hard. Token counts are in llmperf's terms."""
 
-    model_config = ConfigDict(json_schema_extra=_one_of("concurrency", "load"))
+    model_config = ConfigDict(json_schema_extra=one_of("concurrency", "load"))
 
     image: Image | None = Field(
         None, description="A ready image, with tag or digest; null builds one from benchmark/."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from benchmark.rounds import FEWEST_ROUNDS
+from experiment.estimate import deadline_seconds, estimate
 from experiment.schema import Experiment, Purchase
 
 
@@ -23,7 +25,21 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"benchmark.rounds = {rounds.at_most}: there will be no verdict, which needs at least "
             f"{FEWEST_ROUNDS} rounds"
         )
+    yield from _swept(experiment)
     yield from _unsent(experiment)
+
+
+def _swept(experiment: Experiment) -> Iterator[str]:
+    """What a sweep takes, by estimate."""
+    if experiment.sweep is None:
+        return
+    found, most = estimate(experiment), experiment.sweep.at_most_usd
+    yield (
+        f"sweep: {found.variants} variants, {found.at_once} at a time: by estimate "
+        f"{found.variants} compiles, {found.node_hours:.1f} node hours and "
+        f"{math.ceil(found.usd)} USD, mostly for {found.driver}; it is ended after "
+        f"{deadline_seconds(experiment) / 3600:.1f} hours, which {most:g} USD pay for"
+    )
 
 
 def _unsent(experiment: Experiment) -> Iterator[str]:

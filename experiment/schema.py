@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from benchmark.load import sets
 from experiment.hardware import INSTANCE_TYPES, InstanceType
-from experiment.measurement import Benchmark, TestCase
+from experiment.measurement import Benchmark, TestCase, one_of
 from experiment.model import Model
 from experiment.prompt_files import PromptFile
 from experiment.runtimes import RUNTIMES, Runtime
-from experiment.speculation import Batch, Speculation
+from experiment.speculation import Batch, Place, Speculation, Speculations, placed
 from experiment.strict import Strict
 from experiment.sweep import Sweep
 from experiment.text_types import (
@@ -110,23 +109,6 @@ class Models(Strict):
     )
 
 
-def _listed(value: Any) -> Any:
-    """A tuple: of one for a mapping, of the items of a list. ``Document.locate`` undoes this."""
-    if isinstance(value, Mapping):
-        return (value,)
-    if isinstance(value, list):
-        return tuple(value)
-    raise PydanticCustomError("mapping_or_list", "must be a mapping, or a list of mappings")
-
-
-_Several = Annotated[tuple[Speculation, ...], Field(min_length=1)]
-Speculations = Annotated[
-    _Several,
-    BeforeValidator(_listed, json_schema_input_type=Speculation | _Several),
-    Field(description="One variant, or a list of them, each with a name."),
-]
-
-
 class Serving(Strict):
     """What each service gets. All get the same."""
 
@@ -175,8 +157,16 @@ class Alerts(Strict):
     budget_usd_per_month: Annotated[float, Field(gt=0)]
 
 
+def _listed_or_swept(schema: dict[str, Any]) -> None:
+    """Has the JSON Schema say what rules refuse: neither of both, both, and where quality is."""
+    one_of("speculation", "sweep")(schema)
+    schema["dependentRequired"] = {"speculation": ["quality"], "quality": ["speculation"]}
+
+
 class Experiment(Strict):
-    """One comparison of vLLM services on Trainium: baselines, and variants that speculate."""
+    """One comparison of vLLM servers on Trainium: baselines, and variants that speculate."""
+
+    model_config = ConfigDict(json_schema_extra=_listed_or_swept)
 
     name: Name = Field(description="Names and tags everything the experiment creates.")
     aws: Aws
@@ -188,7 +178,9 @@ class Experiment(Strict):
     models: Models
     speculation: Speculations | None = None
     sweep: Sweep | None = Field(
-        None, description="In place of speculation: variants that are measured one by one."
+        None,
+        description="In place of speculation: drafts, windows and batches, of which each "
+        "combination is a variant that is measured by itself.",
     )
     serving: Serving
     benchmark: Benchmark
@@ -201,7 +193,14 @@ class Experiment(Strict):
     @property
     def speculations(self) -> tuple[Speculation, ...]:
         """The variants that speculate, whether listed or swept. ``rules`` refuses to have none."""
-        return self.sweep.speculations if self.sweep else self.speculation or ()
+        return tuple(speculation for speculation, _ in self.placed)
+
+    @property
+    def placed(self) -> tuple[tuple[Speculation, Place], ...]:
+        """The same, and where the file says what each is made of."""
+        if self.sweep:
+            return self.sweep.placed
+        return placed(self.speculation or ())
 
     @property
     def prompt_files(self) -> Mapping[str, PromptFile]:

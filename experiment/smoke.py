@@ -39,14 +39,18 @@ def smoke(experiment: Experiment, file: str) -> str:
     """YAML of ``experiment``, read from ``file``, with small models, few tokens and few requests.
 
     It has the same name, and so the same stacks and nodes. No small heads are known, so its
-    variants use a fused draft model. Raises ExperimentError for a runtime without that mode.
+    variants use a fused draft model. Of a sweep it has one window.
+
+    Raises ExperimentError for a runtime without that mode.
     """
     if Mode.FUSED not in experiment.serving_runtime.modes:
         allowed = f"serves no {Mode.FUSED}, the one mode that a small pair is known for"
         raise ExperimentError(file, Refusal("runtime", experiment.runtime, allowed))
     data: dict[str, Any] = experiment.model_dump(mode="json")
-    for speculation in data["speculation"]:
+    for speculation in data["speculation"] or ():
         speculation |= {"mode": str(Mode.FUSED), "draft": None}
+    if experiment.sweep:
+        _shorten(data, experiment)
     data["models"] = {
         role: {"id": name, "revision": revision}
         for role, (name, revision) in (("target", TARGET), ("draft", DRAFT))
@@ -63,7 +67,8 @@ def smoke(experiment: Experiment, file: str) -> str:
         "stddev_output_tokens": 0,
         "test_cases": list(CASES),
     }
-    data["quality"]["limit"] = 1
+    if experiment.quality:
+        data["quality"]["limit"] = 1
     text = io.StringIO()
     yaml = YAML()
     yaml.default_flow_style = False
@@ -73,3 +78,14 @@ def smoke(experiment: Experiment, file: str) -> str:
         f"# Deploy it before {file}. Its results say nothing about speculation.\n\n"
         + text.getvalue()
     )
+
+
+def _shorten(data: dict[str, Any], experiment: Experiment) -> None:
+    """Leaves each batch of a sweep one variant and its baseline, and no more nodes than those."""
+    batches = data["sweep"]["batches"] or (None,)
+    data["sweep"] |= {
+        "mode": str(Mode.FUSED),
+        "drafts": None,
+        "windows": [experiment.largest_window],
+    }
+    data["capacity"]["nodes"] = min(experiment.capacity.nodes, 2 * len(batches))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Annotated
+from typing import Annotated, Final, TypeVar
 
 from pydantic import Field
 
 from experiment.model import Model
 from experiment.runtimes import Mode
-from experiment.speculation import Batch, Speculation, Window
+from experiment.speculation import Batch, Place, Speculation, Window
 from experiment.strict import Strict
+
+LONGEST_DRAFT: Final = 20 - len("-k15-b256")
+"""Characters of a variant's name that are left for its draft's."""
+
+_Item = TypeVar("_Item")
 
 
 class Sweep(Strict):
@@ -38,28 +43,54 @@ class Sweep(Strict):
     )
 
     @property
-    def speculations(self) -> tuple[Speculation, ...]:
-        """The variants but for the baselines, named by what they differ in: ``Qwen3-1-7B-k7``."""
-        return tuple(self._speculations())
+    def placed(self) -> tuple[tuple[Speculation, Place], ...]:
+        """The variants but for the baselines, and where the file says what each is made of.
 
-    def _speculations(self) -> Iterator[Speculation]:
-        drafts, batches = self.drafts or (None,), self.batches or (None,)
-        for draft, batch, window in product(drafts, batches, self.windows):
-            yield Speculation(
-                name="-".join(
-                    [
-                        *([_short(draft.id)] if draft and len(drafts) > 1 else []),
-                        f"k{window}",
-                        *([f"b{batch}"] if len(batches) > 1 else []),
-                    ]
-                ),
+        They are named by what they differ in: ``Qwen3-1-7B-k7``, ``k7-b16``. No two names are the
+        same, whatever the case, if nothing is listed twice.
+        """
+        return tuple(self._placed())
+
+    def _placed(self) -> Iterator[tuple[Speculation, Place]]:
+        drafts, batches = _indexed(self.drafts), _indexed(self.batches)
+        names = _names(self.drafts or ())
+        windows = enumerate(self.windows)
+        for (d, draft), (b, batch), (w, window) in product(drafts, batches, windows):
+            parts = [
+                *([names[d]] if len(names) > 1 else []),
+                f"k{window}",
+                *([f"b{batch}"] if len(batches) > 1 else []),
+            ]
+            speculation = Speculation(
+                name="-".join(parts),
                 mode=self.mode,
                 num_speculative_tokens=window,
                 draft=draft,
                 batch=batch,
             )
+            yield (
+                speculation,
+                Place(
+                    mode="sweep.mode",
+                    window=f"sweep.windows[{w}]",
+                    draft=f"sweep.drafts[{d}]" if draft else None,
+                    batch=f"sweep.batches[{b}]" if batch else None,
+                ),
+            )
 
 
-def _short(model: str) -> str:
-    """A model's name as it may stand in a variant's: ``Qwen3-1-7B`` for ``Qwen/Qwen3-1.7B``."""
-    return model.rpartition("/")[2].replace(".", "-").replace("_", "-")
+def _indexed(listed: Sequence[_Item] | None) -> list[tuple[int, _Item | None]]:
+    """What is listed, with its positions; the usual alone, as None, where nothing is."""
+    return list(enumerate(listed or (None,)))
+
+
+def _names(drafts: Sequence[Model]) -> list[str]:
+    """Each draft's name as a variant's has it: ``Qwen3-1-7B`` for ``Qwen/Qwen3-1.7B``.
+
+    Where these are too long, or not distinct, the drafts are numbered: ``draft-1``.
+    """
+    short = [draft.id.rpartition("/")[2].replace(".", "-").replace("_", "-") for draft in drafts]
+    distinct = len({name.lower() for name in short}) == len(short)
+    if distinct and all(len(name) <= LONGEST_DRAFT for name in short):
+        return short
+    return [f"draft-{number}" for number in range(1, len(drafts) + 1)]

@@ -53,6 +53,11 @@ class Variant:
         return self.speculation.num_speculative_tokens if self.speculation else None
 
     @property
+    def drafts_per_step(self) -> int | None:
+        """Drafts that a step verifies; it yields at most one token more. None for a baseline."""
+        return self.runtime.drafts_per_step(self.window) if self.window else None
+
+    @property
     def draft(self) -> Model | None:
         """The draft model; None for a baseline and for a mode that needs none."""
         if self.speculation is None or self.support is None or self.support.draft is None:

@@ -1,6 +1,7 @@
 """``python -m rehearsal [--vllm] [EXPERIMENT]``: the whole experiment on this machine.
 
-Exit status: 0 on success; 1 on a failure, which the last lines explain; 128 + n if signal n ended
+Exit status: 0 on success; 1 on a failure, which the last lines explain (if it is that of a sweep's
+index, after the report of the others); 128 + n if signal n ended
 it. No process is left behind.
 """
 
@@ -22,6 +23,7 @@ from rehearsal.layout import Layout
 from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import Interrupted, interruptible
 from rehearsal.rehearse import STAGES, rehearse
+from rehearsal.sweep.faults import Faults
 from rehearsal.vllm.endpoints import VllmEndpoints
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -34,13 +36,21 @@ def main() -> int:
     parser.add_argument(
         "--vllm", action="store_true", help="real vLLM on the CPU in place of golden endpoints"
     )
+    for option, effect in (
+        ("--kill", "kill the first attempt at this index of a sweep in the middle"),
+        ("--break", "start no server for this index of a sweep"),
+    ):
+        parser.add_argument(
+            option, type=int, action="append", default=[], metavar="INDEX", help=effect
+        )
     arguments = parser.parse_args()
+    faults = Faults(frozenset(arguments.kill), frozenset(getattr(arguments, "break")))
     endpoints: Endpoints = VllmEndpoints() if arguments.vllm else GoldenEndpoints()
     console = Console(STAGES + endpoints.stages)
     try:
         with interruptible():
-            outcome = rehearse(arguments.experiment, Layout(ROOT), endpoints, console)
-            print(outcome.summary(console))
+            outcome = rehearse(arguments.experiment, Layout(ROOT), endpoints, console, faults)
+            print(outcome.summary(console), flush=True)
     except ExperimentError as error:
         for line in str(error).splitlines():
             print(f"rehearsal: {line}", file=sys.stderr)
@@ -52,7 +62,9 @@ def main() -> int:
     except Interrupted as interruption:
         print(f"rehearsal: ended by {interruption}", file=sys.stderr)
         return 128 + interruption.by
-    return 0
+    if failed := outcome.measured.failed:
+        print(f"rehearsal: {len(failed)} failed for good: {'; '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import shutil
 import sys
 import threading
 import time
@@ -18,10 +19,11 @@ _CLEAR_LINE: Final = "\r\x1b[2K"
 
 @dataclass
 class Stage:
-    """One stage. ``found`` is what is printed when it is over."""
+    """One stage. ``found`` is what is printed when it is over, ``now`` meanwhile on a terminal."""
 
     title: str
     found: str = ""
+    now: str = ""
     seconds: float = 0.0
 
 
@@ -32,6 +34,8 @@ class Console:
         self._stream = stream or sys.stderr
         self._total = total
         self._start = time.monotonic()
+        # Whoever writes holds it: the spinner has a thread of its own.
+        self._writing = threading.Lock()
         self.current: Stage | None = None
         self.done: list[Stage] = []
 
@@ -48,11 +52,16 @@ class Console:
         spinning = self._stream.isatty() and not shows_itself
         if not spinning:
             print(f"{self._number} {title}", file=self._stream, flush=True)
-        with self._spinning(title) if spinning else contextlib.nullcontext():
+        with self._spinning(stage) if spinning else contextlib.nullcontext():
             yield stage
         stage.seconds = time.monotonic() - start
         self.done.append(stage)
         self._conclude(stage, repeat_title=spinning)
+
+    def say(self, line: str) -> None:
+        """Prints a line below the current stage's title, above what a terminal shows of it."""
+        clear = _CLEAR_LINE if self._stream.isatty() else ""
+        self._write(f"{clear}{' ' * len(self._number)} {line}\n")
 
     @property
     def _number(self) -> str:
@@ -66,16 +75,18 @@ class Console:
         print(f"{begin}{separator}{found}{stage.seconds:.1f} s", file=self._stream, flush=True)
 
     @contextlib.contextmanager
-    def _spinning(self, title: str) -> Iterator[None]:
+    def _spinning(self, stage: Stage) -> Iterator[None]:
         over = threading.Event()
-        line = f"{self._number} {title}"
+        line = f"{self._number} {stage.title}"
 
         def spin() -> None:
             start = time.monotonic()
             for frame in itertools.cycle(_FRAMES):
                 elapsed = time.monotonic() - start
-                self._stream.write(f"{_CLEAR_LINE}{line} {frame} {elapsed:.0f} s")
-                self._stream.flush()
+                now = f"  {stage.now}" if stage.now else ""
+                # What wraps would stay.
+                shown = f"{line} {frame} {elapsed:.0f} s{now}"[: shutil.get_terminal_size()[0] - 1]
+                self._write(f"{_CLEAR_LINE}{shown}")
                 if over.wait(_FRAME_SECONDS):
                     return
 
@@ -86,5 +97,9 @@ class Console:
         finally:
             over.set()
             thread.join()
-            self._stream.write(_CLEAR_LINE)
+            self._write(_CLEAR_LINE)
+
+    def _write(self, text: str) -> None:
+        with self._writing:
+            self._stream.write(text)
             self._stream.flush()

@@ -11,6 +11,7 @@ from experiment import Experiment
 from rehearsal.console import Console
 from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
+from rehearsal.pod.manifest import IndexedJob
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,31 @@ class RunningEndpoints:
     """Base URL, ``/v1`` included, by the name of the variant."""
     said: tuple[str, ...]
     """What the summary says of them."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that is not started yet."""
+
+    url: str
+    """Where it will serve, ``/v1`` included."""
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The servers of a sweep, each of which its index starts."""
+
+    by_variant: Mapping[str, Server]
+    """By the name of the variant, in the order of the indexes."""
+    said: tuple[str, ...]
+    """What the summary says of them."""
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Base URLs by the name of the variant."""
+        return {name: server.url for name, server in self.by_variant.items()}
 
 
 class Endpoints(Protocol):
@@ -38,6 +64,18 @@ class Endpoints(Protocol):
     def caps(self) -> Caps:
         """What they are asked for at most."""
 
+    @property
+    def drafts_whole_window(self) -> bool:
+        """Whether a step drafts as many tokens as its window has, as upstream vLLM does."""
+
+    @property
+    def at_once(self) -> int | None:
+        """How many of a sweep's can serve at the same time; None: as many as there are cores."""
+
+    @property
+    def start_seconds(self) -> int:
+        """How long the benchmark of a sweep's index waits for one."""
+
     def serving(
         self,
         experiment: Experiment,
@@ -46,6 +84,19 @@ class Endpoints(Protocol):
         console: Console,
     ) -> AbstractContextManager[RunningEndpoints]:
         """Starts one for each service, shows that on ``console``, and ends them.
+
+        Raises RehearsalError or ProcessError.
+        """
+
+    def servers(
+        self,
+        experiment: Experiment,
+        job: IndexedJob,
+        layout: Layout,
+        environment: Mapping[str, str],
+        console: Console,
+    ) -> Servers:
+        """Those of a sweep, which takes one stage less than ``stages``: none is started.
 
         Raises RehearsalError or ProcessError.
         """

@@ -38,6 +38,11 @@ class Layout:
         return self.work / "logs"
 
     @property
+    def pods(self) -> Path:
+        """A sweep's: a folder for each, with one for each path that its benchmark mounts."""
+        return self.work / "pods"
+
+    @property
     def mounts(self) -> dict[str, Path]:
         """The folder here for each path that the benchmark pod mounts."""
         return {

@@ -14,16 +14,32 @@ from rehearsal.console import Console
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A rehearsal that succeeded."""
+class Measured:
+    """What the benchmark left, and how it ran."""
 
     run_dir: Path
     differences: tuple[str, ...]
     """Everything in which the benchmark ran differently from its pod."""
     endpoints: tuple[str, ...]
     """What the endpoints say of themselves."""
+    absent: frozenset[tuple[str, str]] = frozenset()
+    """What dashboards show and this run has not measured: dimensions with their values."""
+    failed: tuple[str, ...] = ()
+    """A line for each index of a sweep that failed for good."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A rehearsal that has a report."""
+
+    measured: Measured
     left_out: Counter[str]
     """Types of resources that the embedded CloudFormation did not make."""
+
+    @property
+    def run_dir(self) -> Path:
+        """The run's folder."""
+        return self.measured.run_dir
 
     def summary(self, console: Console) -> str:
         """The text that is printed at the end."""
@@ -33,14 +49,17 @@ class Outcome:
     def _circumstances(self) -> Iterator[str]:
         left_out = ", ".join(f"{count} {kind}" for kind, count in sorted(self.left_out.items()))
         yield "Not as in the pod:"
-        yield from (f"  {difference}" for difference in self.differences)
-        first, *more = self.endpoints
+        yield from (f"  {difference}" for difference in self.measured.differences)
+        first, *more = self.measured.endpoints
         yield f"Endpoints: {first}"
         yield from (f"  {line}" for line in more)
         yield f"AWS: moto, whose CloudFormation left out {left_out or 'nothing'}"
         yield f"Load: made by {load_maker(self.run_dir)}"
 
     def _ends(self, console: Console) -> Iterator[str]:
+        if self.measured.failed:
+            yield "Failed for good, and so in no figure:"
+            yield from (f"  {line}" for line in self.measured.failed)
         times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
         yield f"Time: {console.seconds:.0f} s ({times})"
         yield f"Report: {os.path.relpath(self.run_dir / 'report.html')}"

@@ -130,7 +130,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
             axis="times",
             width=_FULL,
             break_even=1,
-            bars=len(experiment.benchmark.points) > 1,
+            bars=_over_range(experiment),
         )
     ]
 
@@ -149,17 +149,24 @@ def _figure(
         ],
         axis=metric.axis,
         width=_THIRD,
+        bars=experiment.sweep is not None,
     )
+
+
+def _over_range(experiment: Experiment) -> bool:
+    """Whether graphs are bars over the time range: what they compare is not of the same time."""
+    return len(experiment.benchmark.points) > 1 or experiment.sweep is not None
 
 
 def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch.IWidget]]:
     """One test case: each metric of the catalogue, the speed-up, and the cost.
 
-    Over time at a single load point. At several, whose turns take turns, a bar for each.
+    Over time at a single load point. At several, whose turns take turns, and in a sweep, whose
+    variants do, a bar for each.
     """
     points = experiment.benchmark.points
     cells = [(variant, point) for point in points for variant in services(experiment)]
-    ladder = len(points) > 1
+    bars = _over_range(experiment)
     graphs: list[cloudwatch.IWidget] = [
         *(
             _graph(
@@ -167,7 +174,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
                 [curves.measured(metric, variant, case, point) for variant, point in cells],
                 axis=metric.axis,
                 width=_QUARTER,
-                bars=ladder,
+                bars=bars,
             )
             for metric in metrics.METRICS
             if metric is not metrics.TOKENS_PER_STEP or experiment.shows_steps(case)
@@ -182,7 +189,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             axis="times",
             width=_QUARTER,
             break_even=1,
-            bars=ladder,
+            bars=bars,
         ),
     ]
     if closed(points):

@@ -17,10 +17,15 @@ def introduction(experiment: Experiment) -> str:
     at = f"{', '.join(others)} and {last}" if others else last
     sums = "cost" if closed(points) else "tokens per second in flight"
     over = ", of those in the time range at that load" if others else ""
+    apart = (
+        "\n\nEach variant was measured by itself. Choose a time range that holds the whole sweep."
+        if experiment.sweep
+        else ""
+    )
     listed = "\n".join(f"- {_described(variant)}" for variant in services(experiment))
     return f"""# {experiment.name}: does speculative decoding pay?
 **{experiment.models.target.id}** at {at}. Every figure but the {sums} is the median of \
-single requests{over}.
+single requests{over}.{apart}
 
 {listed}
 

@@ -11,7 +11,13 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from benchmark.names import NAMESPACE, RESULTS_PREFIX
-from charts.names import COMPILED_PREFIX, MODELS_PREFIX, ServiceAccount, bucket_name
+from charts.names import (
+    COMPILED_PREFIX,
+    MODELS_PREFIX,
+    ServiceAccount,
+    bucket_name,
+    service_accounts,
+)
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
 from stacks.roles import pod_identity_principal
@@ -38,7 +44,7 @@ class ModelStoreStack(Stack):
                 assumed_by=pod_identity_principal(),
                 description=f"Pods of service account {account}",
             )
-            for account in ServiceAccount
+            for account in service_accounts(experiment)
         }
         self._grants()
 
@@ -73,20 +79,33 @@ class ModelStoreStack(Stack):
         acknowledge(
             bucket,
             {
-                "AwsSolutions-S1": "It holds public weights and benchmark results, for four roles. "
+                "AwsSolutions-S1": "It holds public weights and benchmark results, for few roles. "
                 "CloudTrail data events can log access to all buckets of the account at once."
             },
         )
         return bucket
 
     def _grants(self) -> None:
-        self._may_write(ServiceAccount.PREPARE, MODELS_PREFIX, COMPILED_PREFIX)
-        self._may_read(ServiceAccount.PREPARE, MODELS_PREFIX, COMPILED_PREFIX)
-        self._may_read(ServiceAccount.SERVE, MODELS_PREFIX, COMPILED_PREFIX)
-        self._may_write(ServiceAccount.BENCHMARK, RESULTS_PREFIX)
-        self._may_read(ServiceAccount.BENCHMARK, RESULTS_PREFIX)
-        self._may_write(ServiceAccount.QUALITY, RESULTS_PREFIX)
-        self.roles[ServiceAccount.BENCHMARK].add_to_policy(
+        for account in self.roles:
+            match account:
+                case ServiceAccount.PREPARE:
+                    self._may_write(account, MODELS_PREFIX, COMPILED_PREFIX)
+                    self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX)
+                case ServiceAccount.SERVE:
+                    self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX)
+                case ServiceAccount.BENCHMARK:
+                    self._may_write(account, RESULTS_PREFIX)
+                    self._may_read(account, RESULTS_PREFIX)
+                    self._may_publish(account)
+                case ServiceAccount.QUALITY:
+                    self._may_write(account, RESULTS_PREFIX)
+                case ServiceAccount.SWEEP:
+                    self._may_write(account, RESULTS_PREFIX)
+                    self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
+                    self._may_publish(account)
+
+    def _may_publish(self, account: ServiceAccount) -> None:
+        self.roles[account].add_to_policy(
             iam.PolicyStatement(
                 sid="PublishMetrics",
                 actions=["cloudwatch:PutMetricData"],
@@ -96,7 +115,7 @@ class ModelStoreStack(Stack):
             )
         )
         acknowledge(
-            self.roles[ServiceAccount.BENCHMARK],
+            self.roles[account],
             {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined to one namespace."},
         )
 

@@ -46,7 +46,9 @@ class ObservabilityStack(Stack):
         self._topic = self._alarm_topic(experiment)
         self._alarm_if_idle(experiment)
         self._alarm_on_memory_errors(experiment)
-        self._alarm_on_lost_benefit(experiment)
+        # The variants of a sweep are measured once; nothing of them stands that could lose it.
+        if experiment.sweep is None:
+            self._alarm_on_lost_benefit(experiment)
         for dashboard in dashboards:
             acknowledge(dashboard, HOLDS_PROMPTS)
             CfnOutput(

@@ -14,8 +14,10 @@ from cdk8s import Chart
 from constructs import Construct, IDependable
 
 from charts import Deployed, charts
-from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB, ServiceAccount, bucket_name
+from charts.names import NAMESPACE, ServiceAccount, bucket_name
+from charts.sweep import run_id
 from experiment.schema import Experiment
+from stacks import commands
 from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
 
 PRUNED: Final = frozenset(
@@ -133,36 +135,22 @@ class ServingStack(Stack):
                 earlier = [manifest]
 
     def _outputs(self, administrator: iam.Role) -> None:
-        kubectl = f"kubectl --namespace {NAMESPACE}"
-        for name, command, description in (
-            (
-                "1Kubeconfig",
-                f"aws eks update-kubeconfig --name {self._experiment.name} "
-                f"--region {self.region} --role-arn {administrator.role_arn}",
-                "First: kubectl for this cluster",
+        experiment, bucket = self._experiment, self.deployed(self.account).bucket
+        listed = [
+            *commands.first(experiment, self.region, administrator.role_arn),
+            *(
+                commands.of_a_sweep(run_id(experiment), bucket)
+                if experiment.sweep
+                else commands.of_services()
             ),
-            ("2Watch", f"{kubectl} get pods --watch", "Watch the pods"),
-            (
-                "3Preparation",
-                f"{kubectl} logs --selector component=prepare --all-containers --prefix "
-                "--follow --max-log-requests 10 --ignore-errors",
-                "Downloads and compiles",
-            ),
-            ("4Results", f"{kubectl} logs --follow {BENCHMARK_POD}", "The benchmark and its table"),
-            (
-                "5Again",
-                f"{kubectl} apply view-last-applied pod {BENCHMARK_POD} --output yaml "
-                "| kubectl replace --force --save-config -f -",
-                "Another run",
-            ),
-            (
-                "6Quality",
-                f"{kubectl} patch $({kubectl} get job --selector app={QUALITY_JOB} --output name) "
-                """--type merge --patch '{"spec":{"suspend":false}}'""",
-                "GSM8K against the services",
-            ),
-        ):
-            CfnOutput(self, f"Command{name}", value=command, description=description)
+        ]
+        for number, command in enumerate(listed, start=1):
+            CfnOutput(
+                self,
+                f"Command{number}{command.name}",
+                value=command.text,
+                description=command.description,
+            )
 
 
 def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:

@@ -14,7 +14,8 @@ from ruamel.yaml import YAML
 from xdist.scheduler import LoadFileScheduling
 
 from experiment import Experiment, load
-from tests.matrix import MATRIX
+from tests.experiment.files import ABSENT
+from tests.matrix import MATRIX, STANDING
 
 if TYPE_CHECKING:
     from tests.synthesis import Synthesised
@@ -119,6 +120,14 @@ def each(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
     return of_matrix(request.param)
 
 
+@pytest.fixture(scope="session", params=STANDING)
+def standing(
+    request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
+) -> Synthesised:
+    """Each experiment of the matrix whose variants are services."""
+    return of_matrix(request.param)
+
+
 def edited(directory: Path, changes: dict[str, Any]) -> Path:
     """A copy of the article's file in ``directory`` with dotted fields changed."""
     yaml = YAML(typ="safe", pure=True)
@@ -128,7 +137,10 @@ def edited(directory: Path, changes: dict[str, Any]) -> Path:
         where = data
         for parent in parents:
             where = where[parent]
-        where[last] = value
+        if value is ABSENT:
+            del where[last]
+        else:
+            where[last] = value
     path = directory / "mine.yaml"
     yaml.dump(data, path)
     return path

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.experiment.files import EAGLE
+from tests.experiment.files import ABSENT, EAGLE, swept
 
 RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
 WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices, two subscribers"
 
 LADDER: Final = "spot in Virginia, smaller draft, shortest name, a ladder of loads, prompt sets"
+SWEEP: Final = "a sweep of two windows at two batches, on two nodes"
 THREE_VARIANTS: Final = "a baseline and two windows, a quarter of a node each"
 
 _LINES: Final = (
@@ -95,4 +96,19 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "serving.devices": 4,
         "serving.tensor_parallel": 16,
     },
+    SWEEP: {
+        "name": "a-sweep",
+        "capacity.nodes": 2,
+        "models.draft": ABSENT,
+        **swept(
+            drafts=[
+                {"id": "Qwen/Qwen3-0.6B", "revision": "c1899de289a04d12100db370d81485cdf75e47ca"}
+            ],
+            windows=[3, 15],
+            batches=[4, 8],
+        ),
+    },
 }
+
+STANDING: Final = tuple(name for name, changes in MATRIX.items() if "sweep" not in changes)
+"""Those whose variants are services, side by side."""

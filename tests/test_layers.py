@@ -40,6 +40,9 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "benchmark.load.llmperf",
         # It trains its models on the prompts that the driver will send.
         "benchmark.load.texts",
+        # It compares a merged ledger with those it was merged of.
+        "benchmark.ledger",
+        "benchmark.record",
     },
     "control_plane": frozenset({"rehearsal.process"}),
     "scripts": frozenset({"experiment"}),
@@ -66,6 +69,7 @@ ROOMS: Final = (
     },
     {"tap", "load", "endpoint", "aws", "answers"},
     {"analysis"},
+    {"sweep"},
     {"run", "report"},
     {"commands"},
     {"__main__"},

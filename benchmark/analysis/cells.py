@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -44,7 +46,7 @@ def cell(
     good = [record for record in records if record.succeeded]
     parts = [own for (own,) in units.units(good, planned=rounds > 0)]
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
-    speed, speeds = _tokens_per_second(records, point, alpha)
+    speed, speeds = _speed(records, point), _interval(tokens_per_second(records, point), alpha)
     requests = point.requests if point else 0
     missing = stopping.missing(records, requests, rounds)
     in_flight = _in_flight(records)
@@ -100,27 +102,39 @@ def _measures(
             yield metric.name, Percentiles(len(values), p50, p90, p99, typical)
 
 
-def _tokens_per_second(
-    records: Sequence[Record], point: LoadPoint | None, alpha: float
-) -> tuple[float | None, Interval | None]:
-    """Of all requests together, and its interval.
+def tokens_per_second(records: Sequence[Record], point: LoadPoint | None) -> Estimate | None:
+    """Of all requests together, with the round as the unit; None where there are too few.
 
     In a closed loop what the service does while as many requests are in flight as it has. In an
     open loop what it did: the rate's tokens, less the time in which the last answers end, and less
     still where it does not keep up.
     """
+    sums, speed = _sums(records, point), _speed(records, point)
+    estimate = claims.ratio_of_sums(sums)
+    return replace(estimate, log=math.log(speed)) if estimate and speed else None
+
+
+def _speed(records: Sequence[Record], point: LoadPoint | None) -> float | None:
+    if not (point and point.open):
+        return metrics.tokens_per_second(records, point.concurrency if point else None)
+    tokens, seconds = map(sum, zip(*_sums(records, point), strict=True)) if records else (0, 0.0)
+    return tokens / seconds if tokens and seconds else None
+
+
+def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int, float]]:
+    """Tokens and seconds of each round."""
     rounds = [own for (own,) in units.rounds(records).values()]
     if point and point.rate is not None:
-        sums = [
+        return [
             (metrics.served_tokens(own), metrics.open_loop_time(own, point.rate)) for own in rounds
         ]
-        tokens, seconds = map(sum, zip(*sums, strict=True)) if sums else (0, 0.0)
-        speed = tokens / seconds if tokens and seconds else None
-    else:
-        sums = [(metrics.served_tokens(own), metrics.request_time(own)) for own in rounds]
-        speed = metrics.tokens_per_second(records, point.concurrency if point else None)
-    interval = _interval(claims.ratio_of_sums(sums), alpha)
-    return speed, interval.scaled(speed / interval.point) if speed and interval else None
+    return [(metrics.served_tokens(own), metrics.request_time(own)) for own in rounds]
+
+
+def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
+    """Over all steps of rounds or blocks; None where they are too few, or show no steps."""
+    by_part = [[n for record in part for n in _step_sizes(record)] for part in parts]
+    return claims.ratio_of_sums([(sum(n), len(n)) for n in by_part])
 
 
 def _steps(
@@ -131,8 +145,7 @@ def _steps(
         sizes.update(_step_sizes(record))
     if not sizes:
         return None
-    by_part = [[n for record in part for n in _step_sizes(record)] for part in parts]
-    interval = _interval(claims.ratio_of_sums([(sum(n), len(n)) for n in by_part]), alpha)
+    interval = _interval(tokens_per_step(parts), alpha)
     tokens = sum(size * count for size, count in sizes.items())
     return Steps(tokens / sizes.total(), interval, tuple(sorted(sizes.items())))
 

@@ -38,8 +38,8 @@ class Unsteadiness:
     def between(self, variant: str, baseline: str) -> float:
         """The standard error that the time between two variants adds to the logarithm of a ratio.
 
-        What wanders changes by a variance in proportion to the time, as in a random walk; no less
-        than ``change`` where the two were measured at the same time, on other devices.
+        It is ``change`` where they follow one another, or were measured at the same time on other
+        devices. Where they are further apart its square grows in proportion, as what wanders does.
         """
         apart = abs(self.middles[variant] - self.middles[baseline])
         return self.change * math.sqrt(max(1.0, apart / self.seconds))
@@ -69,11 +69,11 @@ def _changes(records: Sequence[Record]) -> Iterator[tuple[float, float]]:
     its first and its last, in seconds."""
     attempts: dict[int, list[Record]] = defaultdict(list)
     for record in records:
-        if record.round == CONTROL and record.succeeded and len(record.chunks) > 1:
+        if record.round == CONTROL and record.succeeded and _step_seconds(record) > 0:
             attempts[record.attempt].append(record)
     times = [median(map(_step_seconds, own)) for own in attempts.values()]
     sent = [min(record.sent for record in own) for own in attempts.values()]
-    if len(times) > 1 and min(times) > 0 and max(sent) > min(sent):
+    if len(times) > 1 and max(sent) > min(sent):
         yield math.log(max(times) / min(times)), max(sent) - min(sent)
 
 
@@ -85,5 +85,6 @@ def _middles(records: Sequence[Record]) -> Iterator[float]:
 
 
 def _step_seconds(record: Record) -> float:
-    """Of a step on average; requests in flight at once share their steps."""
-    return (record.chunks[-1][0] - record.chunks[0][0]) / (len(record.chunks) - 1)
+    """Of a step on average, as requests in flight at once share them; 0 where there is none."""
+    steps = len(record.chunks) - 1
+    return (record.chunks[-1][0] - record.chunks[0][0]) / steps if steps > 0 else 0.0

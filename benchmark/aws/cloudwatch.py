@@ -26,7 +26,7 @@ from pydantic import TypeAdapter
 
 from benchmark import journal, metrics
 from benchmark.aws.retry import AWS_ERRORS, NO_ANSWER, ONE_ATTEMPT, Sleep, explain, persist
-from benchmark.errors import JournalError, PublishError
+from benchmark.errors import BucketError, JournalError, PublishError
 from benchmark.journal import Journal
 from benchmark.metrics import INTER_TOKEN_LATENCY, Published
 from benchmark.names import (
@@ -113,11 +113,18 @@ class Publisher:
         now: Callable[[], float] = time.time,
         *,
         by_load: bool = False,
+        keep: Callable[[], object] | None = None,
     ) -> None:
-        """``by_load``: whether load points are told apart, which several need."""
+        """``by_load``: whether load points are told apart, which several need.
+
+        ``keep`` takes the folder to where it outlives this machine, and may raise BucketError. It
+        is called before each call to CloudWatch and after it: another machine that continues the
+        run must know what was published.
+        """
         self._client = boto3.client("cloudwatch", region_name=region, config=ONE_ATTEMPT)
         self._experiment, self._region, self._path = experiment, region, run_dir / JOURNAL
         self._sleep, self._now, self._by_load = sleep, now, by_load
+        self._keep = keep or (lambda: None)
         self._gaps_known = False
 
     def publish(
@@ -182,17 +189,19 @@ class Publisher:
         names = tuple(part.name for part in call)
         _note(published, Call("begun", names))
         try:
+            self._keep()
             self._client.put_metric_data(
                 Namespace=NAMESPACE,
                 MetricData=list(data(call, self._experiment, by_load=self._by_load)),
             )
         except NO_ANSWER:
             _warn_of_gap(names)
-        except AWS_ERRORS:
+        except (*AWS_ERRORS, BucketError):
             _note(published, Call("refused", names))
             raise
         else:
             _note(published, Call("taken", names))
+            self._keep()
 
 
 def _note(published: Journal, call: Call) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,6 +23,33 @@ T = TypeVar("T")
 
 HALF_WIDTH: Final = 0.05
 """How far an interval of a range of rounds may reach from its estimate, unless told otherwise."""
+
+
+def recorded(text: str) -> Path:
+    """What was recorded: a ledger, or a run's folder, by its path or by its name in the results."""
+    results = Path(os.environ.get("RESULTS_DIR") or "results")
+    for path in (Path(text), results / text):
+        if path.exists():
+            return path
+    raise ArgumentTypeError(f"{text!r}: there is no such file or folder, nor one in {results}/")
+
+
+def shares(text: str) -> dict[str, float]:
+    """A mix of classes, such as ``structured=0.7,open-ended=0.3``; scaled by whoever takes it."""
+    found = {}
+    for part in text.split(","):
+        name, _, share = part.rpartition("=")
+        value = _number(share)
+        if not name or not 0 <= value < math.inf:
+            raise ArgumentTypeError(
+                f"{part!r}: must be a class and its share, such as structured=0.7"
+            )
+        if name.strip() in found:
+            raise ArgumentTypeError(f"{text!r}: must name each only once")
+        found[name.strip()] = value
+    if not any(found.values()):
+        raise ArgumentTypeError(f"{text!r}: one of the shares must be more than 0")
+    return found
 
 
 def base_url(text: str) -> str:

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +19,9 @@ from benchmark.commands import report
 from benchmark.config import Config
 from benchmark.errors import BucketError, RunError, ShippingError
 from benchmark.load.driver import Driver
-from benchmark.run.run import Patience, Run
-from benchmark.run.shipper import make_shipper
+from benchmark.run.patience import Patience
+from benchmark.run.run import Run
+from benchmark.run.shipper import Shipper, make_shipper
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LONG_PAUSE_SECONDS: Final = 5.0
@@ -33,30 +35,73 @@ def run_folder(results: str) -> Path:
     return Path(os.environ.get("RESULTS_DIR") or results) / name
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What came of measuring."""
+
+    failed: list[str]
+    """A line for each thing that failed."""
+    complete: bool
+    """Whether all that was to be measured is."""
+    shipped: bool
+    """Whether all that was to leave this machine has left it."""
+    by: signal.Signals | None
+    """The signal that ended it."""
+    shipper: Shipper | None
+    """None where results stay on this machine."""
+    pause: Pause
+    """Between two attempts at AWS; it has ended if a signal has ended the run."""
+
+
 def execute(config: Config, folder: Path, patience: Patience, *, files: Path) -> int:
     """Measures, draws, ships what the configuration ships; returns the exit status.
 
     ``files`` is the folder that the user's prompts are in.
     """
-    pause = Pause()
-    shipper = make_shipper(config, folder, pause)
-    with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
-        driver = Driver.choose(os.environ, Path(scratch))
-        run = Run(config, folder, driver=driver, files=files, shipper=shipper, patience=patience)
-        failed, by = asyncio.run(_until_ended(run, pause))
-    if by is not None:
-        # On standard output, for the log: a rehearsal shows standard error on the terminal, where
-        # the person who ended it needs no such line.
-        print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}")
-        return 128 + by
-    failed += _fetch_evaluation(config, folder, pause)
+    measured = measure(config, folder, folder.name, patience, files=files)
+    if measured.by is not None:
+        return ended(measured.by, folder)
+    failed = measured.failed + _fetch_evaluation(config, folder, measured.pause)
     report.draw(folder)
-    if shipper is not None:
+    if measured.shipper is not None:
         try:
-            shipper.upload()
+            measured.shipper.upload()
         except ShippingError as error:
             failed.append(str(error))
     return _conclude(config, folder, failed)
+
+
+def measure(
+    config: Config, folder: Path, run_id: str, patience: Patience, *, files: Path, window: int = 0
+) -> Measured:
+    """Measures, and ships what the configuration ships.
+
+    ``run_id`` is what the folder is called in the bucket, ``files`` the folder that the user's
+    prompts are in, ``window`` the widest of variants that are measured apart and compared with
+    these. Raises RunError.
+    """
+    pause = Pause()
+    shipper = make_shipper(config, folder, run_id, pause)
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
+        run = Run(
+            config,
+            folder,
+            driver=Driver.choose(os.environ, Path(scratch)),
+            files=files,
+            shipper=shipper,
+            patience=patience,
+            window=window,
+        )
+        failed, by = asyncio.run(_until_ended(run, pause))
+    return Measured(failed, run.complete, run.shipped, by, shipper, pause)
+
+
+def ended(by: signal.Signals, folder: Path) -> int:
+    """Says that a signal has ended the run; returns the exit status."""
+    # On standard output, for the log: a rehearsal shows standard error on the terminal, where the
+    # person who ended it needs no such line.
+    print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}")
+    return 128 + by
 
 
 def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], None]) -> list[str]:

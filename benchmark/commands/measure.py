@@ -20,7 +20,7 @@ from benchmark.commands import execution, measured
 from benchmark.endpoint import health
 from benchmark.errors import ConfigError, EndpointError
 from benchmark.names import LEDGER
-from benchmark.run.run import Patience
+from benchmark.run.patience import Patience
 
 options = measured.options
 

@@ -7,12 +7,17 @@ the table of that run. All other ledgers are read together, as if they were one.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmark.errors import ConfigError, JournalError
 from benchmark.ledger import read_ledger
 from benchmark.names import CONFIG, LEDGER
 from benchmark.record import Record
+
+if TYPE_CHECKING:
+    from benchmark.report.results import Results
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -26,23 +31,37 @@ def main(arguments: argparse.Namespace) -> int:
     from benchmark.report import terminal
 
     width = terminal.terminal_width()
+    runs, records = gather(arguments.files)
+    for run in runs:
+        print(terminal.render_results(run, width))
+    if records:
+        print(terminal.render_ledgers(records, width))
+    return 0
+
+
+def gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:
+    """The runs that are among the paths, and the requests of all other ledgers.
+
+    Raises ConfigError and JournalError.
+    """
+    from benchmark.report import results
+
+    runs: list[Results] = []
     records: list[Record] = []
-    for path in arguments.files:
+    for path in paths:
         ledger = path / LEDGER if path.is_dir() else path
         own = _records(ledger)
         if ledger.name != LEDGER or not (ledger.parent / CONFIG).exists():
             records += own
             continue
         try:
-            print(terminal.render(ledger.parent, width))
+            runs.append(results.read(ledger.parent))
         except ConfigError:
             # A file of this name lies in folders of other kinds, too, such as a model's.
             if path.is_dir():
                 raise
             records += own
-    if records:
-        print(terminal.render_ledgers(records, width))
-    return 0
+    return runs, records
 
 
 def _records(ledger: Path) -> list[Record]:

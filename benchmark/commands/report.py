@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from benchmark.commands.arguments import recorded
 from benchmark.errors import RunError
 from benchmark.names import CONFIG
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument("run_dir", type=Path, metavar="RUN_DIR", help="a folder in results/")
+    parser.add_argument(
+        "run_dir", type=recorded, metavar="RUN_DIR", help="a folder, or its name in results/"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -28,8 +31,9 @@ def draw(folder: Path) -> None:
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
     # Imported here because they bring matplotlib, which no error needs.
-    from benchmark.report import terminal
-    from benchmark.report.page import write_report
+    from benchmark.report import results, terminal
+    from benchmark.report.page import write_results
 
-    print(terminal.render(folder, terminal.terminal_width()))
-    print(f"report: {write_report(folder)}")
+    run = results.read(folder)
+    print(terminal.render_results(run, terminal.terminal_width()))
+    print(f"report: {write_results(run)}")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmark import config
 from benchmark.commands import execution
-from benchmark.run.run import Patience
+from benchmark.run.patience import Patience
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -10,19 +10,24 @@ from typing import Final
 from matplotlib.figure import Figure
 
 from benchmark import metrics, wording
+from benchmark.analysis.advice.advice import Advice
 from benchmark.analysis.summary import Case
 from benchmark.load_points import LoadPoint
 from benchmark.report import ladders, loads
+from benchmark.report.advice import words
 from benchmark.report.plots import (
     against_llmperf,
     canvas,
     over_load,
+    over_positions,
     over_prompts,
     over_rounds,
     over_time,
+    over_windows,
     pareto,
     per_case,
     per_step,
+    predicted,
 )
 from benchmark.report.results import Results
 
@@ -46,6 +51,8 @@ class Drawing:
     """The name of the load point it belongs to; empty where it shows all there are."""
     prompts: bool = False
     """Whether it shows a test case prompt by prompt."""
+    advice: bool = False
+    """Whether it shows what the advice rests on."""
     svg: str = ""
     png: bytes = b""
     missing: str = ""
@@ -62,6 +69,7 @@ class _Figure:
     case: str = ""
     load: str = ""
     prompts: bool = False
+    advice: bool = False
 
 
 def draw(run: Results) -> tuple[Drawing, ...]:
@@ -71,7 +79,11 @@ def draw(run: Results) -> tuple[Drawing, ...]:
 
 
 def _drawing(shown: _Figure) -> Drawing:
-    drawing = Drawing(shown.name, shown.title, shown.caption, shown.case, shown.load, shown.prompts)
+    drawing = Drawing(
+        *(shown.name, shown.title, shown.caption, shown.case, shown.load),
+        prompts=shown.prompts,
+        advice=shown.advice,
+    )
     try:
         figure = shown.paint()
     except canvas.NothingToDraw as reason:
@@ -82,6 +94,9 @@ def _drawing(shown: _Figure) -> Drawing:
 
 def _catalogue(run: Results) -> Iterator[_Figure]:
     points = run.config.load.points
+    if run.advice:
+        for figure in _advised(run.advice):
+            yield replace(figure, advice=True)
     if len(points) == 1:
         yield from _at(run, points[0])
     else:
@@ -99,6 +114,36 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
         "full line: more than chance.",
         lambda: over_rounds.paint(run),
     )
+
+
+def _advised(advice: Advice) -> Iterator[_Figure]:
+    """What shows which draft and which window to take."""
+    if len({one.window for one in advice.prospects}) > 1:
+        shown = words.some_loads(advice)
+        for load in shown:
+            yield _Figure(
+                f"windows-{load.name}" if load and len(shown) > 1 else "windows",
+                f"Tokens a second over the window {words.at(load)}".rstrip(),
+                "The article's Figure 1. Points were measured, with 95 % intervals; the line "
+                "between them and its band are predicted. Ringed is the best, measured or not.",
+                partial(over_windows.paint, advice, load),
+            )
+    yield _Figure(
+        "acceptance",
+        "Drafts accepted, by position",
+        "Of the steps in which all drafts before it were accepted, over all windows and loads, "
+        "with 95 % intervals. Left out: what too few steps reached. Hollow: too few rounds for "
+        "an interval.",
+        lambda: over_positions.paint(advice),
+    )
+    if errors := words.errors(advice):
+        yield _Figure(
+            "predicted",
+            "Speed-ups predicted and measured",
+            f"Each measured window as predicted from the others of its line alone, with 95 % "
+            f"intervals. On the line both are the same. {errors}",
+            lambda: predicted.paint(advice),
+        )
 
 
 def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:

@@ -1,9 +1,18 @@
-"""A table of text as wide as a terminal, in several parts where it does not fit."""
+"""Text as wide as a terminal: sentences, and tables in several parts where they do not fit."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from benchmark import wording
+
+WIDTH: Final = 120
+"""The most columns that are used."""
+NARROW: Final = 80
+"""The fewest columns of a terminal; in so few, a table over loads leaves something out."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +71,11 @@ def _table(columns: Sequence[Column], starts: set[int], width: int) -> Iterator[
             yield ""
         yield line(texts)
     yield "─" * width
+
+
+def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
+    """The lines of a text; all but the first are indented."""
+    lines = textwrap.wrap(
+        wording.unbroken(text), width, subsequent_indent=" " * indent, break_on_hyphens=False
+    )
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from benchmark import metrics, palette, wording
 from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.config import Variant
-from benchmark.names import SUMMARY
+from benchmark.names import ADVICE, SUMMARY
 from benchmark.report import (
     answers,
     correct,
@@ -26,6 +26,7 @@ from benchmark.report import (
     tables,
     verdicts,
 )
+from benchmark.report.advice.section import section
 from benchmark.report.plots import canvas
 from benchmark.report.results import Results
 from benchmark.rounds import FEWEST_ROUNDS
@@ -37,9 +38,10 @@ _HYPHEN: Final = re.compile(r"(?<=\d)-(?=\d)")
 
 
 def write_report(run_dir: Path) -> Path:
-    """Writes ``report.html``, the PNGs and ``summary.json`` into ``run_dir``; returns the report.
+    """Writes ``report.html``, the PNGs, ``summary.json`` and ``advice.json`` into ``run_dir``.
 
-    Needs ``config.json`` and ``ledger.jsonl`` only. Raises what ``results.read`` raises, OSError.
+    Returns the report. Where nothing speculates there is no ``advice.json``. Needs ``config.json``
+    and ``ledger.jsonl`` only. Raises what ``results.read`` raises, OSError.
     """
     return write_results(results.read(run_dir))
 
@@ -51,6 +53,8 @@ def write_results(run: Results) -> Path:
         if drawing.png:
             (run.folder / f"{drawing.name}.png").write_bytes(drawing.png)
     (run.folder / SUMMARY).write_text(run.summary.to_json(), encoding="utf-8")
+    if run.advice:
+        (run.folder / ADVICE).write_text(run.advice.to_json(), encoding="utf-8")
     path = run.folder / REPORT
     path.write_text(_html(run, drawings), encoding="utf-8")
     return path
@@ -82,7 +86,9 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         warnings=correct.warnings(run.summary),
         correctness=tuple(correct.rows(run.summary)),
         sets=tuple(prompt_sets.sets(run)),
-        drawings=[drawing for drawing in drawings if not (drawing.case or drawing.load)],
+        advised=section(run.advice, run.config.stand_in) if run.advice else None,
+        advice_drawings=[drawing for drawing in drawings if drawing.advice],
+        drawings=[one for one in drawings if not (one.case or one.load or one.advice)],
         roles={name: colour.role for name, colour in palette.of(run.summary.variants).items()},
         tolerance=TOLERANCE,
         divergences=tables.divergences(run),

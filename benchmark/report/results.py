@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from benchmark import config as configuration
 from benchmark import metrics
 from benchmark.analysis import crosscheck, keys
+from benchmark.analysis.advice.advice import Advice
 from benchmark.analysis.crosscheck import Check
 from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Cell, Summary
@@ -31,6 +33,7 @@ from benchmark.load_points import LoadPoint
 from benchmark.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
 from benchmark.prompt import UsedSet
 from benchmark.record import Record
+from benchmark.sweep import merged
 
 _RESPONSES: Final = "**/*_individual_responses.json"
 _SETS: Final = TypeAdapter(tuple[UsedSet, ...])
@@ -85,6 +88,23 @@ class Results:
     published: Published
     checks: tuple[Check, ...]
     divergences: tuple[Divergence, ...]
+    ledger: tuple[Record, ...]
+    """Every request there is: control loads and repeated attempts, too."""
+
+    @cached_property
+    def advice(self) -> Advice | None:
+        """What to serve, for the mix of the run; None where no variant shows that it speculates."""
+        return self.advise(None)
+
+    def advise(self, mix: Mapping[str, float] | None) -> Advice | None:
+        """The same for another mix of classes. Raises ConfigError where the mix cannot be."""
+        if all(variant.baseline is None for variant in self.config.variants):
+            return None
+        # Imported here: only a run with something to advise on waits for it.
+        from benchmark.analysis.advice.advise import advise
+
+        found = advise(self.config, self.ledger, mix=mix)
+        return found if found.prospects else None
 
     @property
     def driver(self) -> str:
@@ -149,7 +169,7 @@ def read(folder: Path) -> Results:
     counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))
     checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (*summary.notes, *_file_notes(path), *disagreements)
+    notes = (*_notes_on_parts(folder, config), *summary.notes, *_file_notes(path), *disagreements)
     return Results(
         folder=folder,
         config=config,
@@ -158,6 +178,7 @@ def read(folder: Path) -> Results:
         published=_published(folder, config, records),
         checks=checks,
         divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
+        ledger=tuple(ledger),
     )
 
 
@@ -169,6 +190,17 @@ def _sets(folder: Path) -> tuple[UsedSet, ...]:
         return _SETS.validate_json(path.read_bytes())
     except ValidationError as error:
         raise JournalError(f"{path}: {next(configuration.lines(error))}") from None
+
+
+def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:
+    """What is missing in a run whose variants were measured apart."""
+    found = merged.read(folder)
+    if found is not None:
+        yield from found.sentences
+    if config.apart and any(case.prompts is None for case in config.test_cases):
+        yield (
+            "Greedy answers were not compared, because the variants did not serve at the same time."
+        )
 
 
 def _file_notes(path: Path) -> Iterator[str]:

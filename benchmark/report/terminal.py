@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
 
 from benchmark import wording
 from benchmark.analysis.crosscheck import TOLERANCE
@@ -27,10 +25,9 @@ from benchmark.report import (
     results,
     terminal_tables,
 )
+from benchmark.report.advice import words
+from benchmark.report.layout import NARROW, WIDTH, wrapped
 from benchmark.report.results import Results
-from benchmark.report.terminal_tables import NARROW
-
-WIDTH: Final = 120
 
 
 def terminal_width() -> int:
@@ -71,11 +68,11 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
     width = max(NARROW, min(columns, WIDTH))
     body = _over_loads if len(summary.loads) > 1 else _at_one_load
     parts = [
-        *(line for text in heading for line in _wrapped(text, width)),
+        *(line for text in heading for line in wrapped(text, width)),
         *_warnings(summary, width),
         *_without_end(body(summary, width)),
         "",
-        *(line for note in notes for line in _wrapped(f"* {note}", width, indent=2)),
+        *(line for note in notes for line in wrapped(f"* {note}", width, indent=2)),
     ]
     return "\n".join(line.rstrip() for line in parts) + "\n"
 
@@ -93,7 +90,7 @@ def _warnings(summary: Summary, width: int) -> Iterator[str]:
         yield ""
         yield "ANSWERS GOT WORSE"
         for sentence in found:
-            yield from _wrapped(f"! {sentence}", width, indent=2)
+            yield from wrapped(f"! {sentence}", width, indent=2)
 
 
 def _heading(run: Results) -> Iterator[str]:
@@ -122,7 +119,7 @@ def _at_one_load(summary: Summary, width: int) -> Iterator[str]:
     for case in summary.cases:
         for spread in case.spreads:
             text = f"{case.name}, {spread.variant}: {spread.sentence}"
-            yield from _wrapped(text, width, indent=2)
+            yield from wrapped(text, width, indent=2)
 
 
 def _over_loads(summary: Summary, width: int) -> Iterator[str]:
@@ -133,7 +130,7 @@ def _over_loads(summary: Summary, width: int) -> Iterator[str]:
         # Without the blank line above it: the name of the test case stands there.
         yield from [*terminal_tables.over_loads(case, summary, width)][1:]
         for sentence in _on_loads(case):
-            yield from _wrapped(sentence, width, indent=2)
+            yield from wrapped(sentence, width, indent=2)
     if any(answers.means(summary)):
         yield ""
     yield from _means(summary, width)
@@ -158,7 +155,7 @@ def _means(summary: Summary, width: int) -> Iterator[str]:
     together = "cost of a token" if answers.priced(summary) else "tokens/s together"
     for mean, label in zip(means, labels, strict=True):
         text = f"{mean.speed} for one request, {together} {mean.cost}"
-        yield from _wrapped(f"{label:<{max(map(len, labels))}} {text}", width, indent=2)
+        yield from wrapped(f"{label:<{max(map(len, labels))}} {text}", width, indent=2)
     if means:
         yield ""
 
@@ -168,10 +165,13 @@ def _verdicts(summary: Summary, width: int) -> Iterator[str]:
     for case in summary.cases:
         label = f"{wording.short(case.name):<{longest}}  "
         for _, comparison in case.compared:
-            yield from _wrapped(label + comparison.verdict.sentence, width, indent=len(label))
+            yield from wrapped(label + comparison.verdict.sentence, width, indent=len(label))
 
 
 def _notes(run: Results) -> Iterator[str]:
+    if run.advice:
+        short = words.in_short(run.advice, run.config.stand_in)
+        yield from short if run.advice.rehearsal else (f"Advice: {one}" for one in short)
     yield from run.summary.notes
     yield from _case_notes(run.summary)
     yield from _on_answers(run.summary)
@@ -252,10 +252,3 @@ def _checks(run: Results) -> Iterator[str]:
         )
         amount = f"{len(apart)} of {wording.count(len(run.divergences), 'comparison')}"
         yield f"Greedy answers differ in {amount}" + (f" ({where})." if where else ".")
-
-
-def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    lines = textwrap.wrap(
-        wording.unbroken(text), width, subsequent_indent=" " * indent, break_on_hyphens=False
-    )
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]

@@ -12,11 +12,8 @@ from benchmark import metrics, wording
 from benchmark.analysis.summary import Answer, Case, Cell, Claim, Summary
 from benchmark.report import answers, layout, loads, tables
 from benchmark.report.answers import Written
-from benchmark.report.layout import Column
+from benchmark.report.layout import NARROW, Column
 from benchmark.report.tables import Group
-
-NARROW: Final = 80
-"""The fewest columns of a terminal; in so few, a table over loads leaves something out."""
 
 _GAP: Final = 2
 

@@ -14,6 +14,7 @@ from benchmark import journal
 from benchmark.config import Config
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts
+from benchmark.names import CONTROL
 from benchmark.record import Record
 from benchmark.run.order import orders
 
@@ -59,7 +60,8 @@ class Attempts:
 
     A line is written when the attempt's requests are in the ledger and on the disk. A turn is
     complete when an attempt succeeded and the ledger has its requests. An attempt that was killed
-    has no line, but may have requests in the ledger: attempts are numbered by the ledger.
+    has no line, but may have requests in the ledger: attempts are numbered by the ledger. Controls
+    have lines, too.
     """
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
@@ -76,6 +78,8 @@ class Attempts:
         self._count: Counter[Turn] = Counter()
         self._failures: dict[Turn, str] = {}
         self._complete: set[Turn] = set()
+        self.controlled = False
+        """Whether the last thing that was measured is a control that succeeded."""
         self._number: Counter[Turn] = Counter()
         in_ledger: Counter[tuple[Turn, str]] = Counter()
         for record in last_attempts(records):
@@ -84,6 +88,9 @@ class Attempts:
             in_ledger[turn, record.variant] += record.succeeded
         for attempt in journal.read(folder / PROGRESS, _ATTEMPT):
             turn = Turn(attempt.round, attempt.case, attempt.load or first)
+            if turn.round == CONTROL:
+                self._note(turn, attempt.failure)
+                continue
             fewest = min(in_ledger[turn, variant.name] for variant in config.variants)
             failure = attempt.failure
             if failure is None and fewest < config.needed(points[turn.load]):
@@ -142,6 +149,9 @@ class Attempts:
         self._journal.close()
 
     def _note(self, turn: Turn, failure: str | None) -> None:
+        self.controlled = turn.round == CONTROL and failure is None
+        if turn.round == CONTROL:
+            return
         self._count[turn] += 1
         if failure is None:
             self._complete.add(turn)

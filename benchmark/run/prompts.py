@@ -42,12 +42,15 @@ def loaded(config: Config, files: Path) -> dict[str, LoadedSet]:
     return found
 
 
-async def prepare(config: Config, files: Path, folder: Path) -> dict[str, tuple[Prompt, ...]]:
+async def prepare(
+    config: Config, files: Path, folder: Path, window: int = 0
+) -> dict[str, tuple[Prompt, ...]]:
     """The prompts of each test case that has a set, which every service can take.
 
     A service can take a prompt that leaves room for the longest answer. What one cannot take, none
-    is sent. The services are asked once: a resumed run goes by what is in its folder. Raises
-    RunError.
+    is sent. ``window`` is the widest of variants that are compared with these and measured
+    elsewhere: they must get the same prompts. The services are asked once: a resumed run goes by
+    what is in its folder. Raises RunError.
     """
     try:
         noted = {used.case: used for used in read(folder)}
@@ -56,7 +59,7 @@ async def prepare(config: Config, files: Path, folder: Path) -> dict[str, tuple[
     chosen: dict[str, tuple[Prompt, ...]] = {}
     for case, one in loaded(config, files).items():
         if case not in noted:
-            noted[case] = await _used(config, case, one)
+            noted[case] = await _used(config, case, one, window)
             _write(folder, tuple(noted.values()))
         elif noted[case].digest != _digest(one.prompts):
             raise RunError(
@@ -93,7 +96,7 @@ def _write(folder: Path, noted: Sequence[UsedSet]) -> None:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-async def _used(config: Config, case: str, one: LoadedSet) -> UsedSet:
+async def _used(config: Config, case: str, one: LoadedSet, window: int) -> UsedSet:
     """Asks all services for the length of every prompt. Raises RunError where nothing fits."""
     counts = await asyncio.gather(
         *(
@@ -101,7 +104,7 @@ async def _used(config: Config, case: str, one: LoadedSet) -> UsedSet:
             for variant in config.variants
         )
     )
-    left_out = tuple(_left_out(config, one.prompts, counts))
+    left_out = tuple(_left_out(config, one.prompts, counts, window))
     if len(left_out) == len(one.prompts):
         raise RunError(f"{case}: {_none_fits(left_out)}")
     names = {prompt.name for prompt in left_out}
@@ -134,7 +137,10 @@ def _none_fits(left_out: Sequence[LeftOut]) -> str:
 
 
 def _left_out(
-    config: Config, prompts: Sequence[Prompt], counts: Sequence[Sequence[Counted | Refused | None]]
+    config: Config,
+    prompts: Sequence[Prompt],
+    counts: Sequence[Sequence[Counted | Refused | None]],
+    window: int,
 ) -> Iterator[LeftOut]:
     """The prompts that a service refuses, or that are too long for one.
 
@@ -143,7 +149,7 @@ def _left_out(
     V0 reserves slots for one beyond the last token, and ends where they exceed its length
     (docs/assumptions.md, "A window below the compiled length is room enough").
     """
-    window = max((variant.window or 0 for variant in config.variants), default=0)
+    window = max(window, *(variant.window or 0 for variant in config.variants))
     for prompt, *counted in zip(prompts, *counts, strict=True):
         refused = next((count for count in counted if isinstance(count, Refused)), None)
         if refused is not None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from benchmark import wording
 from benchmark.analysis import crosscheck
 from benchmark.analysis.keys import at_load_points
 from benchmark.config import Config
-from benchmark.endpoint import counters, greedy, health
+from benchmark.endpoint import greedy, health
 from benchmark.errors import JournalError, RunError
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts, read_ledger
 from benchmark.load.cases import of_round
-from benchmark.load.driver import GRACE_SECONDS, Driver
+from benchmark.load.driver import Driver
 from benchmark.load_points import LoadPoint
-from benchmark.names import LEDGER, WARM_UP
+from benchmark.names import CONTROL, LEDGER, WARM_UP
 from benchmark.prompt import Prompt
 from benchmark.record import Record
 from benchmark.run import prompts as prompt_sets
@@ -26,27 +26,11 @@ from benchmark.run.attempts import Attempts, Turn
 from benchmark.run.console import Progress
 from benchmark.run.folder import prepare
 from benchmark.run.observations import Observations
+from benchmark.run.patience import Patience
 from benchmark.run.shipper import Shipper
 from benchmark.run.taps import Taps
-from benchmark.tap.tap import STALL_SECONDS
 
-
-@dataclass(frozen=True)
-class Patience:
-    """How long to wait, and how often to look. All in seconds."""
-
-    start: float = 6 * 3600
-    """For all variants to serve before the first turn."""
-    recovery: float = 600
-    """For all variants to serve before another turn."""
-    stall: float = STALL_SECONDS
-    """For a server that says nothing in the middle of a request."""
-    grace: float = GRACE_SECONDS
-    """For the load generator to end after the load's own timeout."""
-    poll: float = health.POLL_SECONDS
-    """Between two looks whether a variant serves."""
-    counters: float = counters.POLL_SECONDS
-    """Between two looks whether a server's counters rest."""
+_USUAL: Final = Patience()
 
 
 class Run:
@@ -60,18 +44,21 @@ class Run:
         driver: Driver,
         files: Path = Path(),
         shipper: Shipper | None = None,
-        patience: Patience = Patience(),
+        patience: Patience = _USUAL,
+        window: int = 0,
     ) -> None:
         """``files`` is the folder of the user's prompts. Without a ``shipper``, results stay here.
 
+        ``window`` is the widest of the variants that are measured apart and compared with these.
         Raises RunError where the folder holds something that cannot be continued.
         """
         self._config, self._folder, self._driver = config, folder, driver
-        self._files = files
+        self._files, self._window = files, window
         self._prompts: Mapping[str, Sequence[Prompt]] = {}
         self._shipper, self._patience = shipper, patience
         self._not_serving: str | None = None
         self._not_shipped: str | None = None
+        self._control_failed: str | None = None
         prepare(folder, config)
         try:
             self._records = [*at_load_points(config.load, read_ledger(folder / LEDGER))]
@@ -93,7 +80,7 @@ class Run:
         Returns a line for each thing that failed: none is success. Raises RunError.
         """
         try:
-            if self._attempts.pending:
+            if self._attempts.pending or self._control_is_due:
                 await self._measure()
             else:
                 self._say("every case is complete")
@@ -107,10 +94,27 @@ class Run:
             self._ledger.close()
         return list(self._what_failed())
 
+    @property
+    def complete(self) -> bool:
+        """Whether all that was to be measured is, and in the folder."""
+        return not (self._attempts.pending or self._attempts.failures or self._control_is_due)
+
+    @property
+    def shipped(self) -> bool:
+        """Whether all that was to leave this machine has left it."""
+        return self._not_shipped is None
+
+    @property
+    def _control_is_due(self) -> bool:
+        """A variant that is measured alone ends with a control."""
+        return self._config.apart and not self._attempts.controlled
+
     def _what_failed(self) -> Iterator[str]:
         failures = self._attempts.failures
         for turn, failure in failures.items():
             yield f"{self._named(turn)}, round {turn.round}: {failure}"
+        if self._control_failed is not None and self._control_is_due:
+            yield f"control load: {self._control_failed}"
         if self._not_serving is not None:
             not_run = sum(turn not in failures for turn in self._attempts.pending)
             turns = self._at_most(len(self._attempts.turns))
@@ -124,9 +128,13 @@ class Run:
         prompt_sets.loaded(self._config, self._files)  # nobody should wait to learn of a bad one
         if not await self._serving(self._patience.start):
             return
-        self._prompts = await prompt_sets.prepare(self._config, self._files, self._folder)
+        self._prompts = await prompt_sets.prepare(
+            self._config, self._files, self._folder, self._window
+        )
         async with self._taps() as taps:
             await self._warm_up(taps)
+            if self._attempts.pending:
+                await self._control(taps)
             # Each turn once: what fails now probably fails again at once, but not after a restart.
             for number in range(1, self._config.load.rounds.at_most + 1):
                 turns = [turn for turn in self._attempts.pending if turn.round == number]
@@ -140,6 +148,7 @@ class Run:
                         await self._ship()
                 if turns:
                     self._say_ended(self._end_cases())
+            await self._control(taps)
         await self._compare_answers()
 
     def _end_cases(self) -> Mapping[tuple[str, str], int]:
@@ -178,7 +187,9 @@ class Run:
         return f"{turn.case} at {self._point(turn)}" if several else turn.case
 
     async def _compare_answers(self) -> None:
-        """Asks the variants directly, when nothing is measured any more."""
+        """Asks the variants directly, when nothing is measured any more, and all of them serve."""
+        if self._config.apart:
+            return
         self._say("comparing the answers")
         found = await greedy.compare(self._config)
         with self._writing():
@@ -215,18 +226,32 @@ class Run:
         return not problems
 
     async def _warm_up(self, taps: Taps) -> None:
-        """One full wave, in no figure: a server's first requests take many times as long."""
+        """In no figure: a server's first requests take many times as long."""
         self._say("warming up")
-        widest = max(
-            (point.concurrency for point in self._config.load.points if point.concurrency),
-            default=max(variant.batch or 1 for variant in self._config.variants),
-        )
-        point = LoadPoint(concurrency=widest, requests=widest)
-        turn = Turn(WARM_UP, self._config.test_cases[0].name, point.name)
-        attempt = self._attempts.begin(turn)
-        _, failure = await taps.load(turn, attempt, point, self._sent(turn, point))
+        _, failure = await self._wave(WARM_UP, taps)
         if failure is not None:
             self._say(f"warm-up: {failure}")
+
+    async def _control(self, taps: Taps) -> None:
+        """The same load each time, where the variant is measured alone: shows what changes."""
+        if not self._config.apart:
+            return
+        self._say("control load")
+        turn, failure = await self._wave(CONTROL, taps)
+        self._control_failed = failure
+        with self._writing():
+            await taps.flush()
+            self._attempts.note(turn, failure)
+        if failure is not None:
+            self._say(f"failed: control load: {failure}")
+
+    async def _wave(self, round: int, taps: Taps) -> tuple[Turn, str | None]:
+        """One wave of the first test case, and what went wrong."""
+        point = self._config.wave
+        turn = Turn(round, self._config.test_cases[0].name, point.name)
+        attempt = self._attempts.begin(turn)
+        _, failure = await taps.load(turn, attempt, point, self._sent(turn, point))
+        return turn, failure
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
         rounds = self._at_most(self._config.load.rounds.at_most)

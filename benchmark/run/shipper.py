@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from benchmark.run.attempts import Turn
 class Bucket(Protocol):
     """Where a run's folder is kept."""
 
-    def upload(self, run_dir: Path) -> None:
+    def upload(self, run_dir: Path, run_id: str) -> None:
         """Puts every file there that is not there yet in this form. Raises BucketError."""
 
 
@@ -33,8 +34,13 @@ class Publisher(Protocol):
         """Publishes what these turns show, each request and turn once. Raises PublishError."""
 
 
-def make_shipper(config: Config, folder: Path, sleep: Callable[[float], None]) -> Shipper | None:
-    """The shipper that the configuration asks for; None where results stay on this machine."""
+def make_shipper(
+    config: Config, folder: Path, run_id: str, sleep: Callable[[float], None]
+) -> Shipper | None:
+    """The shipper that the configuration asks for; None where results stay on this machine.
+
+    ``run_id`` is what the folder is called in the bucket.
+    """
     if config.bucket is None or config.region is None:
         return None
     # Only here: a run that ships nothing needs no AWS SDK.
@@ -42,16 +48,27 @@ def make_shipper(config: Config, folder: Path, sleep: Callable[[float], None]) -
     from benchmark.aws.cloudwatch import Publisher
 
     bucket = Bucket(config.bucket, config.region, sleep)
-    by_load = len(config.load.points) > 1
-    publisher = Publisher(config.experiment, config.region, folder, sleep, by_load=by_load)
-    return Shipper(folder, bucket, publisher)
+    publisher = Publisher(
+        config.experiment,
+        config.region,
+        folder,
+        sleep,
+        by_load=len(config.load.points) > 1,
+        # Of a run that is measured apart the bucket is all that a killed pod leaves.
+        keep=partial(bucket.upload, folder, run_id) if config.apart else None,
+    )
+    return Shipper(folder, bucket, publisher, run_id)
 
 
 class Shipper:
     """Ships one run's folder."""
 
-    def __init__(self, folder: Path, bucket: Bucket, publisher: Publisher) -> None:
+    def __init__(
+        self, folder: Path, bucket: Bucket, publisher: Publisher, run_id: str | None = None
+    ) -> None:
+        """``run_id`` is what the folder is called in the bucket, if that is not its name."""
         self._folder, self._bucket, self._publisher = folder, bucket, publisher
+        self._run_id = run_id or folder.name
         self._published: set[Turn] = set()
 
     async def ship(self, turns: Iterable[Turn], records: Sequence[Record]) -> str | None:
@@ -75,7 +92,7 @@ class Shipper:
 
     def upload(self) -> None:
         """Uploads the folder. Raises BucketError."""
-        self._bucket.upload(self._folder)
+        self._bucket.upload(self._folder, self._run_id)
 
     def _publish(self, records: Sequence[Record]) -> None:
         good = [record for record in records if record.succeeded]

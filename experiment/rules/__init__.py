@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiment.rules import aws, measurement, models, prompts, serving
+from experiment.rules import aws, listed_or_swept, measurement, models, prompts, serving
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
 
 _RULES: Final = {
     **aws.RULES,
+    **listed_or_swept.RULES,
     **models.RULES,
     **serving.RULES,
     **measurement.RULES,
@@ -30,7 +31,7 @@ def refusals(experiment: Experiment) -> Refusals:
     for rule, depends_on in _RULES.items():
         if kept.issuperset(depends_on):
             # Variants that share a mode or a draft are refused for the same reason: say it once.
-            found = dict.fromkeys(rule(experiment))
-            yield from found
+            found = {str(refusal): refusal for refusal in rule(experiment)}
+            yield from found.values()
             if not found:
                 kept.add(rule)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from benchmark.load_points import MINIMUM_INPUT_TOKENS
 from experiment.errors import ABSENT, Refusal
+from experiment.estimate import estimate
 from experiment.measurement import MOST_ROUNDS, LoadPoint
+from experiment.rules.listed_or_swept import one_way
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
@@ -133,8 +136,9 @@ def _concurrency(experiment: Experiment) -> Refusals:
     if not closed:
         return
     lowest, place = min(closed)
-    for speculation in experiment.speculations:
-        whose = f"the batch of {speculation.name}" if speculation.batch else "serving.batch"
+    for speculation, its in experiment.placed:
+        own = its.batch if experiment.sweep else f"the batch of {speculation.name}"
+        whose = own if speculation.batch else "serving.batch"
         batch = speculation.batch or experiment.serving.batch
         if lowest > batch:
             yield Refusal(
@@ -164,6 +168,17 @@ def _cells(experiment: Experiment) -> Refusals:
             cases,
             f"{count} variants x {cases} test cases{at} are {count * cases * points} cells; must "
             f"be at most {MOST_CELLS}, or the dashboards outgrow a CloudFormation template",
+        )
+
+
+def _affordable(experiment: Experiment) -> Refusals:
+    sweep = experiment.sweep
+    if sweep is not None and (found := estimate(experiment)).usd > sweep.at_most_usd:
+        yield Refusal(
+            "sweep.at_most_usd",
+            sweep.at_most_usd,
+            f"must be at least {math.ceil(found.usd)}, the estimate, mostly for {found.driver}; "
+            "or sweep less",
         )
 
 
@@ -203,13 +218,14 @@ def _emails(experiment: Experiment) -> Refusals:
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
-    _load_fits: (),
+    _load_fits: (one_way,),
     _load: (),
     _requests: (_load,),
     _distinct_points: (_load,),
     _concurrency: (_load,),
     _rounds: (),
-    _cells: (_load,),
+    _cells: (_load, one_way),
+    _affordable: (_load, _requests, _cells, mode_served),
     _temperature: (mode_served,),
     _objectives: (),
     _emails: (),

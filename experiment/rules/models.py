@@ -9,10 +9,11 @@ from typing import Final
 from experiment.errors import Refusal, shown
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
 from experiment.model import Model
+from experiment.rules.listed_or_swept import one_way
 from experiment.rules.rule import Refusals, Rule
 from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
 from experiment.schema import Experiment
-from experiment.speculation import Speculation
+from experiment.speculation import Place, Speculation
 from experiment.variants import variants
 
 
@@ -22,9 +23,10 @@ def _runtime(experiment: Experiment) -> Refusals:
 
 
 def _names(experiment: Experiment) -> Refusals:
-    names = Counter(speculation.name.lower() for speculation in experiment.speculations)
+    # A sweep makes its names, and makes them distinct.
+    names = Counter(speculation.name.lower() for speculation in experiment.speculation or ())
     baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
-    for index, speculation in enumerate(experiment.speculations):
+    for index, speculation in enumerate(experiment.speculation or ()):
         name, field = speculation.name, f"speculation[{index}].name"
         if name.lower() in baselines:
             yield Refusal(field, name, "is reserved for a baseline")
@@ -35,23 +37,23 @@ def _names(experiment: Experiment) -> Refusals:
 def mode_served(experiment: Experiment) -> Refusals:
     """The runtime serves each mode."""
     runtime = experiment.serving_runtime
-    for index, speculation in enumerate(experiment.speculations):
+    for speculation, place in experiment.placed:
         mode = speculation.mode
         if mode not in runtime.modes:
             able = serving_in_words(mode)
             elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
             yield Refusal(
-                f"speculation[{index}].mode",
+                place.mode,
                 str(mode),
                 f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
             )
 
 
-def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, str, ModeSupport]]:
+def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, Place, ModeSupport]]:
     """Each speculation with its place in the file, and how the runtime serves its mode."""
     modes = experiment.serving_runtime.modes
-    for index, speculation in enumerate(experiment.speculations):
-        yield speculation, f"speculation[{index}]", modes[speculation.mode]
+    for speculation, place in experiment.placed:
+        yield speculation, place, modes[speculation.mode]
 
 
 def _drafts(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
@@ -59,7 +61,7 @@ def _drafts(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
     for speculation, place, support in speculating(experiment):
         draft = speculation.draft or experiment.models.draft
         if support.draft and draft:
-            yield speculation, f"{place}.draft" if speculation.draft else "models.draft", draft
+            yield speculation, place.draft or "models.draft", draft
 
 
 def _draft(experiment: Experiment) -> Refusals:
@@ -70,9 +72,9 @@ def _draft(experiment: Experiment) -> Refusals:
                 None,
                 f"is required: mode {speculation.mode} needs a draft of kind {support.draft}",
             )
-        if speculation.draft and not support.draft:
+        if place.draft and speculation.draft and not support.draft:
             yield Refusal(
-                f"{place}.draft", speculation.draft.id, f"mode {speculation.mode} takes no draft"
+                place.draft, speculation.draft.id, f"mode {speculation.mode} takes no draft"
             )
 
 
@@ -81,9 +83,9 @@ def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
     yield "models.target", "target", experiment.models.target
     if experiment.models.draft:
         yield "models.draft", "draft", experiment.models.draft
-    for index, speculation in enumerate(experiment.speculations):
-        if speculation.draft:
-            yield f"speculation[{index}].draft", "draft", speculation.draft
+    for speculation, place in experiment.placed:
+        if place.draft and speculation.draft:
+            yield place.draft, "draft", speculation.draft
 
 
 def models_known(experiment: Experiment) -> Refusals:
@@ -168,13 +170,15 @@ def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
 
 def _distinct(experiment: Experiment) -> Refusals:
     """Two variants of one artifact would be compiled into one place, and compare nothing."""
-    places = {speculation.name: place for speculation, place, _ in speculating(experiment)}
+    if experiment.sweep:  # lists nothing twice
+        return
+    fields = {s.name: f"speculation[{i}].name" for i, s in enumerate(experiment.speculations)}
     first: dict[str, str] = {}
     for variant in variants(experiment):
         other = first.setdefault(variant.artifact, variant.name)
         if other != variant.name:
             yield Refusal(
-                f"{places[variant.name]}.name",
+                fields[variant.name],
                 variant.name,
                 f"has the mode, window, draft and batch of {other}; must differ in one of them",
             )
@@ -185,7 +189,7 @@ def _window(experiment: Experiment) -> Refusals:
         minimum = support.minimum_tokens
         if speculation.num_speculative_tokens < minimum:
             yield Refusal(
-                f"{place}.num_speculative_tokens",
+                place.window,
                 speculation.num_speculative_tokens,
                 f"must be at least {minimum}: NxDI verifies a window of k positions with k - 1 "
                 "draft tokens",
@@ -195,7 +199,7 @@ def _window(experiment: Experiment) -> Refusals:
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _runtime: (),
     _names: (),
-    mode_served: (_runtime,),
+    mode_served: (_runtime, one_way),
     _draft: (mode_served,),
     models_known: (),
     _family: (mode_served, models_known),

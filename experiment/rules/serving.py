@@ -44,6 +44,9 @@ def _parallelism(experiment: Experiment) -> Refusals:
 
 
 def _claims_fit(experiment: Experiment) -> Refusals:
+    """All services are up at once. A sweep's variants take turns, and every node holds a claim."""
+    if experiment.sweep:
+        return
     serving, capacity = experiment.serving, experiment.capacity
     claims = len(services(experiment))
     per_node = capacity.instance.devices // serving.devices
@@ -65,13 +68,24 @@ def _claims_fit(experiment: Experiment) -> Refusals:
         )
 
 
+def _nodes_are_used(experiment: Experiment) -> Refusals:
+    """A node compiles one variant of a sweep at a time, so one for each is not too many."""
+    nodes, count = experiment.capacity.nodes, len(variants(experiment))
+    if experiment.sweep and nodes > count:
+        yield Refusal(
+            "capacity.nodes",
+            nodes,
+            f"must be at most {count}, the variants of the sweep; every node is billed",
+        )
+
+
 def _memory(experiment: Experiment) -> Refusals:
     serving, target = experiment.serving, experiment.models.target.known
     room = serving.devices * experiment.capacity.instance.hbm_gib_per_device
     # A baseline needs no more than the variants of its batch.
-    for index, speculation in enumerate(experiment.speculations):
-        variant = next(v for v in variants(experiment) if v.speculation is speculation)
-        field = f"speculation[{index}]" if speculation.batch else "serving"
+    made = variants(experiment)
+    for speculation, place in experiment.placed:
+        variant = next(v for v in made if v.speculation == speculation)
         models = (target, *([variant.draft.known] if variant.draft else []))
         weights = sum(model.checkpoint_gib for model in models)
         cache = sum(_cache_gib(variant, model) for model in models)
@@ -84,7 +98,7 @@ def _memory(experiment: Experiment) -> Refusals:
             )
         elif weights + cache > room * USABLE_MEMORY:
             yield Refusal(
-                f"{field}.batch",
+                place.batch or "serving.batch",
                 variant.batch,
                 f"{variant.batch} sequences of {serving.length} tokens need a KV cache of "
                 f"{cache:.0f} GiB; with {weights:g} GiB of weights that exceeds "
@@ -118,6 +132,7 @@ def _length(experiment: Experiment) -> Refusals:
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _parallelism: (),
     _claims_fit: (mode_served,),
+    _nodes_are_used: (mode_served,),
     _memory: (mode_served, models_known, _parallelism),
     _length: (models_known,),
 }

@@ -57,6 +57,15 @@ class Nxdi(Runtime):
     """Flags that this generation needs for any model."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    def drafts_per_step(self, window: int) -> int:
+        """One less than the window, which also holds the token that the drafts follow.
+
+        neuronx-distributed-inference v0.6.10598, ``models/model_base.py``: ``_token_gen_forward``
+        (fused) runs the draft k times, the last time for its KV cache alone, and hands the target
+        k - 1 drafts; ``_eagle_token_gen_forward`` runs it k - 1 times.
+        """
+        return window - 1
+
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
         """Flags that decide what is compiled; NxDI writes them into ``neuron_config.json``.
 

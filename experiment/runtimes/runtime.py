@@ -81,6 +81,10 @@ class Runtime(ABC):
     """Files and folders that a complete artifact has."""
 
     @abstractmethod
+    def drafts_per_step(self, window: int) -> int:
+        """Drafts that a step verifies; it yields at most one token more."""
+
+    @abstractmethod
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
         """Flags that decide what is compiled: a part of the artifact's key, so without paths."""
 

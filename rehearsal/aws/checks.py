@@ -49,21 +49,21 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
     return f"{len(here)} files, all the same in s3://{bucket}"
 
 
-def dashboards_show(aws: Aws, stack: str, *, without: Collection[str] = ()) -> str:
+def dashboards_show(aws: Aws, stack: str, *, without: Collection[tuple[str, str]] = ()) -> str:
     """Whether the dashboards of ``stack`` and the published metrics match; returns what was found.
 
     Each curve must draw metrics that the benchmark has published, and each published metric must be
-    on a dashboard. Curves of the load points ``without`` which the benchmark ran do not count.
-    Raises RehearsalError.
+    on a dashboard. Curves of what was not measured need draw nothing: ``without`` has it as
+    dimensions with their values, such as a load point that was left out. Raises RehearsalError.
     """
     drawn = list(_curves(aws, stack))
-    absent = {(LOAD_DIMENSION, name) for name in without}
+    absent = frozenset(without)
     curves = [c for c in drawn if not any(absent & metric.dimensions for metric in c.metrics)]
     # The others show what agents report from the nodes, and there are no nodes.
     ours = [c for c in curves if any(metric.namespace == NAMESPACE for metric in c.metrics)]
     published = set(_published(aws.client("cloudwatch")))
     empty = [f"{c.place}: {c.label} shows nothing" for c in ours if not c.metrics <= published]
-    shown = frozenset[Identity]().union(*(curve.metrics for curve in ours))
+    shown = frozenset[Identity]().union(*(curve.metrics for curve in drawn))
     unseen = [f"{metric} is on no dashboard" for metric in sorted(published - shown, key=str)]
     if empty or unseen:
         raise RehearsalError(f"{stack}: {_some([*empty, *unseen])}")
@@ -73,7 +73,7 @@ def dashboards_show(aws: Aws, stack: str, *, without: Collection[str] = ()) -> s
     return (
         f"{len(ours)} curves draw the {len(published)} published metrics "
         f"({len(curves) - len(ours)} others draw node telemetry, and there are no nodes"
-        f"{f'; {left_out} are of load points that were left out' if left_out else ''})"
+        f"{f'; {left_out} are of what was not measured' if left_out else ''})"
     )
 
 

@@ -12,15 +12,17 @@ from typing import Final
 
 from benchmark.config import Structure
 from experiment import Experiment
-from experiment.variants import Variant, services
+from experiment.variants import Variant, services, variants
 from rehearsal.console import Console
-from rehearsal.endpoints import RunningEndpoints
+from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.golden import cost
 from rehearsal.golden.acceptances import OF_STRUCTURE, by_text, of_class
 from rehearsal.golden.cost import Cost, Linear
 from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, crossover, speed_up
 from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
+from rehearsal.pod.manifest import IndexedJob
+from rehearsal.process.ports import lasting_port
 from rehearsal.process.processes import await_line, running
 from rehearsal.prompts import prompts_of
 
@@ -46,6 +48,9 @@ class GoldenEndpoints:
     stages = 1
     # The article's load takes most of an hour at the article's speed.
     caps = Caps(rounds=4, output_tokens=120, rate_seconds=2)
+    drafts_whole_window = False  # they draft as NxDI does
+    at_once = None
+    start_seconds = 10
 
     @contextlib.contextmanager
     def serving(
@@ -64,6 +69,23 @@ class GoldenEndpoints:
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
             yield RunningEndpoints(urls, tuple(_said(experiment, self.cost)))
 
+    def servers(
+        self,
+        experiment: Experiment,
+        job: IndexedJob,
+        layout: Layout,
+        environment: Mapping[str, str],
+        console: Console,
+    ) -> Servers:
+        """Those of a sweep. Raises RehearsalError."""
+        acceptance = _acceptance(experiment, layout.logs)
+        found = {}
+        for variant in variants(experiment):
+            port = lasting_port()
+            command = (*_command(variant, SPEED, self.cost, acceptance), f"--port={port}")
+            found[variant.name] = Server(f"http://127.0.0.1:{port}/v1", command, environment)
+        return Servers(found, tuple(_said(experiment, self.cost)))
+
 
 @contextlib.contextmanager
 def golden_endpoints(
@@ -74,9 +96,7 @@ def golden_endpoints(
     cost: Cost = COST,
 ) -> Iterator[dict[str, str]]:
     """Base URLs by the name of the variant. Raises RehearsalError or ProcessError."""
-    logs.mkdir(parents=True, exist_ok=True)
-    acceptance = logs / "acceptance.json"
-    acceptance.write_text(json.dumps(by_text(experiment)), encoding="utf-8")
+    acceptance = _acceptance(experiment, logs)
     log = {variant.name: logs / f"endpoint-{variant.name}.log" for variant in services(experiment)}
     with contextlib.ExitStack() as stack:
         processes = {
@@ -89,6 +109,14 @@ def golden_endpoints(
             name: await_line(process, log[name], r"http://\S+/v1", START_SECONDS)
             for name, process in processes.items()
         }
+
+
+def _acceptance(experiment: Experiment, logs: Path) -> Path:
+    """Writes the file that golden endpoints know acceptances from."""
+    logs.mkdir(parents=True, exist_ok=True)
+    acceptance = logs / "acceptance.json"
+    acceptance.write_text(json.dumps(by_text(experiment)), encoding="utf-8")
+    return acceptance
 
 
 def decoding(variant: Variant, cost: Cost = COST, speed: float = 1) -> Decoding:

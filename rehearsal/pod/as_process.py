@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,10 @@ class Place:
     caps: Caps
     stand_in: str
     """What serves in place of the services, for the table and the report."""
+    drafts_whole_window: bool = False
+    """Whether a step drafts as many tokens as its window has, as upstream vLLM does."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What the pod's container has besides, or with another value."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,22 @@ class BenchmarkProcess:
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    folders: tuple[Path, ...]
+    """In place of those that the pod mounts."""
     files: Mapping[Path, bytes]
-    """Each file to write before."""
+    """Each file that a ConfigMap brings."""
     bucket: str
     left_out: tuple[str, ...]
     """Names of the pod's load points that it does not have."""
     differences: tuple[str, ...]
     """One line for each difference from the pod."""
+
+    def write(self) -> None:
+        """Makes the folders, and writes the files into them. Raises OSError."""
+        for folder in self.folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        for path, content in self.files.items():
+            path.write_bytes(content)
 
 
 def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkProcess:
@@ -77,7 +90,8 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
     written = {_here(path, place.mounts): content for path, content in files.items()}
     names = {point.name for point in capped.load.points}
     left_out = tuple(point.name for point in told.load.points if point.name not in names)
-    return BenchmarkProcess(command, environment, written, bucket, left_out, tuple(said))
+    folders = tuple(place.mounts.values())
+    return BenchmarkProcess(command, environment, folders, written, bucket, left_out, tuple(said))
 
 
 def _command(pod: Pod, entry_point: Sequence[str], said: list[str]) -> tuple[str, ...]:
@@ -89,9 +103,17 @@ def _command(pod: Pod, entry_point: Sequence[str], said: list[str]) -> tuple[str
 
 
 def _environment(pod: Pod, place: Place, said: list[str]) -> dict[str, str]:
-    if set(pod.fields) != {"RUN_ID"}:
+    if not pod.fields.keys() <= {"RUN_ID"}:
         raise RehearsalError(f"variables from the pod's fields: {', '.join(pod.fields)}")
-    said.append(f"RUN_ID: {place.run_id} in place of {pod.fields['RUN_ID']}")
+    named = {**pod.environment, **pod.fields}.get("RUN_ID")
+    if named is None:
+        raise RehearsalError("the pod has no RUN_ID")
+    said.append(f"RUN_ID: {place.run_id} in place of {named}")
+    said += [
+        f"{name}: {value} in place of {pod.environment[name]}"
+        for name, value in place.variables.items()
+        if name in pod.environment
+    ]
     said += [f"folder: {here} in place of {path}" for path, here in place.mounts.items()]
     said.append(f"AWS: {place.environment['AWS_ENDPOINT_URL']} in place of AWS")
     outside = {
@@ -103,7 +125,7 @@ def _environment(pod: Pod, place: Place, said: list[str]) -> dict[str, str]:
         name: str(_here(value, place.mounts)) if value.startswith("/") else value
         for name, value in pod.environment.items()
     }
-    return outside | own | {"RUN_ID": place.run_id}
+    return outside | own | dict(place.variables) | {"RUN_ID": place.run_id}
 
 
 def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:
@@ -111,7 +133,13 @@ def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:
         raise RehearsalError(f"no endpoint stands in for the variant {variant.name}")
     url = place.endpoints[variant.name]
     said.append(f"variants.{variant.name}.endpoint: {url} in place of {variant.endpoint}")
-    return variant.model_copy(update={"endpoint": url})
+    drafts = variant.window if place.drafts_whole_window else variant.drafts_per_step
+    if drafts != variant.drafts_per_step:
+        said.append(
+            f"variants.{variant.name}.drafts_per_step: {drafts} in place of "
+            f"{variant.drafts_per_step}, since upstream drafts the whole window"
+        )
+    return variant.model_copy(update={"endpoint": url, "drafts_per_step": drafts})
 
 
 def _here(path: str, mounts: Mapping[str, Path]) -> Path:

@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ _ENTRYPOINT: Final = re.compile(r"^ENTRYPOINT (\[.*\])$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Pod:
-    """The only container of a pod."""
+    """One container of a pod; the only one, if nothing else is said."""
 
     command: tuple[str, ...] | None
     """None if the image's entry point is to run."""
@@ -32,6 +32,35 @@ class Pod:
     """All mounted paths."""
     files: Mapping[str, bytes]
     """Each file that a mounted ConfigMap brings, by its path in the pod."""
+
+
+@dataclass(frozen=True)
+class IndexedJob:
+    """A Job each of whose pods does one index, beside a server of its own."""
+
+    pod: Pod
+    """The container that ends, and with it the pod."""
+    server: Pod
+    """The sidecar."""
+    indexes: int
+    parallelism: int
+    retries: int
+    """How often each index is made again after a failure."""
+
+    def variant_of(self, index: int) -> str:
+        """The name of the variant that is measured at an index. Raises RehearsalError."""
+        return self._file(f"{index}.variant").strip()
+
+    def server_of(self, index: int) -> Pod:
+        """The sidecar as it serves at an index. Raises RehearsalError."""
+        command = tuple(self._file(f"{index}.serve").splitlines())
+        return replace(self.server, command=command, arguments=())
+
+    def _file(self, name: str) -> str:
+        for path, content in self.pod.files.items():
+            if path.rpartition("/")[2] == name:
+                return content.decode()
+        raise RehearsalError(f"no ConfigMap of the Job has {name}")
 
 
 def read_pod(directory: Path, name: str) -> Pod:
@@ -54,6 +83,35 @@ def read_deployment(directory: Path, name: str) -> Pod:
     return _pod(spec, f"{directory}: the Deployment {name}", objects)
 
 
+def read_indexed_job(directory: Path) -> IndexedJob:
+    """The only Indexed Job of the ``*.k8s.yaml`` of ``directory``. Raises RehearsalError."""
+    objects = _objects(directory)
+    jobs = [
+        content
+        for (kind, _), content in objects.items()
+        if kind == "Job" and content["spec"].get("completionMode") == "Indexed"
+    ]
+    if len(jobs) != 1:
+        raise RehearsalError(f"{directory}: {len(jobs)} Indexed Jobs, where one is expected")
+    (job,) = jobs
+    name, spec = job["metadata"]["name"], job["spec"]
+    template = spec["template"]["spec"]
+    sidecars = [
+        container
+        for container in template.get("initContainers", [])
+        if container.get("restartPolicy") == "Always"
+    ]
+    if len(sidecars) != 1:
+        raise RehearsalError(f"{directory}: the Job {name} has {len(sidecars)} sidecars, not one")
+    return IndexedJob(
+        pod=_pod(template, f"{directory}: the Job {name}", objects),
+        server=_container(template, sidecars[0], objects),
+        indexes=spec["completions"],
+        parallelism=spec["parallelism"],
+        retries=spec["backoffLimitPerIndex"],
+    )
+
+
 def _object(
     objects: Mapping[tuple[str, str], dict[str, Any]], directory: Path, kind: str, name: str
 ) -> dict[str, Any]:
@@ -68,6 +126,14 @@ def _pod(
     if len(spec["containers"]) != 1:
         raise RehearsalError(f"{place} has more than one container")
     (container,) = spec["containers"]
+    return _container(spec, container, objects)
+
+
+def _container(
+    spec: Mapping[str, Any],
+    container: Mapping[str, Any],
+    objects: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> Pod:
     command = container.get("command")
     plain, fields = _environment(container)
     return Pod(

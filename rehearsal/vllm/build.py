@@ -1,18 +1,20 @@
 """Makes the model pair: ``python -m rehearsal.vllm.build FOLDER CASES``, in vLLM's environment.
 
-The draft is trained; the target is the draft with more blocks, which begin as identities and are
-perturbed a little, as is its output head. So the target costs a multiple of the draft, agrees with
-it where one token is far likelier than all others, and parts from it where many are about equally
-likely.
+The draft is trained; the target is the draft with more blocks, which are identities, and with an
+output head that is perturbed a little. So the target costs a multiple of the draft, agrees with it
+where one token is far likelier than all others, and parts from it where many are about equally
+likely. How often it parts there is chance: perturbations are drawn until one does it as often as it
+should.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import sys
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,7 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from rehearsal.vllm.corpus import BEGIN, END, TEMPLATE, Case, conversations
+from rehearsal.vllm.parting import Parting, chosen, tokens_per_step
 
 SEED: Final = 20260521
 
@@ -32,12 +35,11 @@ DRAFT_LAYERS: Final = 1
 TARGET_LAYERS: Final = 64
 CONTEXT: Final = 2048
 
-BLOCK_PERTURBATION: Final = 0.01
-"""Standard deviation of what the extra blocks write with, which is 0 in an identity."""
-HEAD_PERTURBATION: Final = 0.007
-"""Standard deviation of what is added to the output head: some 0.14 in a logit. After training the
+HEAD_PERTURBATION: Final = 0.015
+"""Standard deviation of what is added to the output head: some 0.3 in a logit. After training the
 likeliest token of open-ended text is 0.03 above the next, that of structured text 5 and more. Seen:
-0.005 gave 2.0 tokens a step on open-ended text, 0.007 gives 1.3 to 1.6, 0.008 parts in counting."""
+0.01 gives 1.2 to 2.1 tokens a step on open-ended text, 0.015 gives 1.1 to 1.6, 0.03 gives 1.0 to
+1.5, each from draw to draw; even the last does not part on structured text."""
 
 STEPS: Final = 300
 STEPS_PER_CASE: Final = 60
@@ -49,6 +51,10 @@ _LONGEST_PROMPT: Final = LENGTH // 2
 _WARM_UP: Final = 30
 _ANSWER_CHARACTERS: Final = 2400
 _TOKENIZER_CONVERSATIONS: Final = 600
+_PROMPTS_OF_A_CASE: Final = 2
+"""To see how far the pair parts. Open-ended answers repeat themselves before long."""
+_ANSWER: Final = 64
+"""Tokens of an answer to such a prompt."""
 
 
 def main() -> int:
@@ -62,7 +68,8 @@ def main() -> int:
     torch.manual_seed(SEED)
     tokenizer = _tokenizer(cases)
     draft = _trained(_model(DRAFT_LAYERS, tokenizer, tied=True), tokenizer, cases)
-    target = _deepened(draft, _model(TARGET_LAYERS, tokenizer, tied=False))
+    head = _head(draft, tokenizer, cases)
+    target = _target(draft, head, _model(TARGET_LAYERS, tokenizer, tied=False))
     for name, model in (("draft", draft), ("target", target)):
         model.save_pretrained(arguments.folder / name)
         tokenizer.save_pretrained(arguments.folder / name)
@@ -142,17 +149,68 @@ def _batches(
         yield torch.tensor(tokens), torch.tensor(labels)
 
 
-def _deepened(draft: Qwen3ForCausalLM, target: Qwen3ForCausalLM) -> Qwen3ForCausalLM:
-    """``target`` with the draft's weights, its further blocks next to identities.
+def _head(
+    draft: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, cases: list[Case]
+) -> torch.Tensor:
+    """The target's output head, of shape (VOCABULARY, HIDDEN)."""
+    asked = {
+        structured: [
+            tokenizer.encode(prompt)[-_LONGEST_PROMPT:]
+            for case in cases
+            if case.structured is structured
+            for prompt, _ in islice(conversations([case], SEED, 1), _PROMPTS_OF_A_CASE)
+        ]
+        for structured in (True, False)
+    }
+    # Identities change nothing, so that one block with the head says what the target says. In the
+    # numbers that vLLM serves both with: where tokens are about equally likely, rounding decides.
+    served = copy.deepcopy(draft).bfloat16()
+    target = _model(DRAFT_LAYERS, tokenizer, tied=False).bfloat16()
+
+    def parting(number: int) -> Parting:
+        _target(draft, _perturbed(draft, number).bfloat16(), target)
+        return Parting(*(_tokens_per_step(served, target, asked[kind]) for kind in (True, False)))
+
+    number, found = chosen(map(parting, count()))
+    print(f"draw {number} of the output head, {found}")
+    return _perturbed(draft, number)
+
+
+def _perturbed(draft: Qwen3ForCausalLM, number: int) -> torch.Tensor:
+    head = draft.lm_head.weight.data
+    chance = torch.Generator().manual_seed(SEED + number)
+    return head + HEAD_PERTURBATION * torch.randn(head.shape, generator=chance)
+
+
+def _tokens_per_step(
+    draft: Qwen3ForCausalLM, target: Qwen3ForCausalLM, prompts: list[list[int]]
+) -> list[float]:
+    return [tokens_per_step(_agreed(draft, target, prompt)) for prompt in prompts]
+
+
+def _agreed(draft: Qwen3ForCausalLM, target: Qwen3ForCausalLM, prompt: list[int]) -> list[bool]:
+    """Of each token of the target's answer but the first: whether the draft says the same."""
+    with torch.inference_mode():
+        said = target.generate(
+            torch.tensor([prompt]), do_sample=False, min_new_tokens=_ANSWER, max_new_tokens=_ANSWER
+        )
+        likeliest = draft(input_ids=said).logits.argmax(-1)
+    agreed: list[bool] = (likeliest[0, len(prompt) : -1] == said[0, len(prompt) + 1 :]).tolist()
+    return agreed
+
+
+def _target(
+    draft: Qwen3ForCausalLM, head: torch.Tensor, target: Qwen3ForCausalLM
+) -> Qwen3ForCausalLM:
+    """``target`` with the draft's weights and that head, its further blocks identities.
 
     A block adds to its input what ``o_proj`` and ``down_proj`` write: zeros make an identity.
     """
     target.load_state_dict(draft.state_dict(), strict=False)
     for block in target.model.layers[DRAFT_LAYERS:]:
         for writer in (block.self_attn.o_proj, block.mlp.down_proj):
-            torch.nn.init.normal_(writer.weight, std=BLOCK_PERTURBATION)
-    head = target.lm_head.weight.data
-    head += HEAD_PERTURBATION * torch.randn(head.shape)
+            torch.nn.init.zeros_(writer.weight)
+    target.lm_head.weight.data = head
     return target.eval()
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from experiment import Experiment
-from experiment.variants import services
+from experiment.variants import services, variants
 from rehearsal.console import Console
-from rehearsal.endpoints import RunningEndpoints
+from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
-from rehearsal.pod.manifest import read_deployment
-from rehearsal.process.ports import free_port
+from rehearsal.pod.manifest import IndexedJob, read_deployment
+from rehearsal.process.ports import free_port, lasting_port
 from rehearsal.process.processes import Process, reason, running, text
 from rehearsal.vllm import model_pair
 from rehearsal.vllm.server_command import Served, ServerCommand, server_command
@@ -35,6 +35,10 @@ class VllmEndpoints:
     stages: Final = 2
     # Each server has one core: with more sequences at once, a turn takes minutes.
     caps: Final = Caps(concurrency=4, rate_seconds=8, prompts=12)
+    drafts_whole_window: Final = True
+    # The load generator wants a core, too.
+    at_once: Final = 1
+    start_seconds: Final = round(START_SECONDS)
 
     @contextlib.contextmanager
     def serving(
@@ -48,12 +52,7 @@ class VllmEndpoints:
 
         Raises RehearsalError or ProcessError.
         """
-        if not layout.vllm.exists():
-            raise RehearsalError(f"{layout.vllm}: is missing; make rehearse-vllm sets it up")
-        known = model_pair.find(experiment, layout)
-        with console.stage("make the model pair", shows_itself=known is None) as stage:
-            folder = known or model_pair.make(experiment, layout)
-            stage.found = os.path.relpath(folder, layout.root)
+        folder = _pair(experiment, layout, console)
         servers = _servers(experiment, layout, folder)
         with contextlib.ExitStack() as stack:
             with console.stage(f"start {len(servers)} vLLM servers") as stage:
@@ -61,10 +60,42 @@ class VllmEndpoints:
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
             yield RunningEndpoints(urls, tuple(_said(servers)))
 
+    def servers(
+        self,
+        experiment: Experiment,
+        job: IndexedJob,
+        layout: Layout,
+        environment: Mapping[str, str],
+        console: Console,
+    ) -> Servers:
+        """Those of a sweep, by the commands of its Job. Raises RehearsalError or ProcessError."""
+        folder = _pair(experiment, layout, console)
+        first, *_ = sorted(os.sched_getaffinity(0))
+        commands = {
+            variant.name: server_command(
+                job.server_of(index), _served(layout, folder, lasting_port(), first)
+            )
+            for index, variant in enumerate(variants(experiment))
+        }
+        of_each = {
+            name: Server(f"{one.url}/v1", one.command, _with_path(one.environment))
+            for name, one in commands.items()
+        }
+        return Servers(of_each, tuple(_said(commands)))
+
+
+def _pair(experiment: Experiment, layout: Layout, console: Console) -> Path:
+    """The folder of the model pair, which is one stage."""
+    if not layout.vllm.exists():
+        raise RehearsalError(f"{layout.vllm}: is missing; make rehearse-vllm sets it up")
+    known = model_pair.find(experiment, layout)
+    with console.stage("make the model pair", shows_itself=known is None) as stage:
+        folder = known or model_pair.make(experiment, layout)
+        stage.found = os.path.relpath(folder, layout.root)
+    return folder
+
 
 def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, ServerCommand]:
-    home = layout.work / "vllm"
-    home.mkdir(parents=True, exist_ok=True)
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < len(services(experiment)):
         raise RehearsalError(
@@ -74,18 +105,21 @@ def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, 
     return {
         variant.name: server_command(
             read_deployment(layout.manifests, variant.service),
-            Served(
-                python=layout.vllm,
-                target=folder / "target",
-                draft=folder / "draft",
-                # vLLM does not report its port if it is told to take any.
-                port=free_port(),
-                core=cores[index],
-                home=home,
-            ),
+            # vLLM does not report its port if it is told to take any.
+            _served(layout, folder, free_port(), cores[index]),
         )
         for index, variant in enumerate(services(experiment))
     }
+
+
+def _served(layout: Layout, folder: Path, port: int, core: int) -> Served:
+    home = layout.work / "vllm"
+    home.mkdir(parents=True, exist_ok=True)
+    return Served(layout.vllm, folder / "target", folder / "draft", port, core, home)
+
+
+def _with_path(environment: Mapping[str, str]) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], **environment}
 
 
 @contextlib.contextmanager
@@ -95,7 +129,7 @@ def _running(servers: Mapping[str, ServerCommand], logs: Path) -> Iterator[dict[
             name: stack.enter_context(
                 running(
                     server.command,
-                    {"PATH": os.environ["PATH"], **server.environment},
+                    _with_path(server.environment),
                     logs / f"vllm-{name}.log",
                 )
             )

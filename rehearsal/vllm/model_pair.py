@@ -32,6 +32,7 @@ Turns = list[tuple[str, str]]
 _INPUTS: Final = (
     "rehearsal/vllm/build.py",
     "rehearsal/vllm/corpus.py",
+    "rehearsal/vllm/parting.py",
     "rehearsal/vllm/requirements.txt",
     "benchmark/load/texts.py",
 )

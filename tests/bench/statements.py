@@ -73,14 +73,18 @@ class Statement:
         return (self.interval.point > 1) != (self.truth > 1) or self.truth == 1
 
 
-def statements(summary: Summary, truths: Mapping[Place, Truth]) -> list[Statement]:
-    """All that a summary says; ``truths`` are those of its test cases and loads by name."""
+def statements(
+    summary: Summary, truths: Mapping[Place, Truth], variants: Sequence[str] = SIDES[1:]
+) -> list[Statement]:
+    """All that a summary says; ``truths`` are those of its test cases and loads by name, and of all
+    ``variants``."""
     found: list[Statement] = []
     for case in summary.cases:
         own = {load: truth for (name, load), truth in truths.items() if name == case.name}
         for load in case.loads:
             assert load is not None
-            found += _of_cell(case.cell(SIDES[1], load), own[load.name])
+            for variant in variants:
+                found += _of_cell(case.cell(variant, load), own[load.name])
         for ladder in case.ladders:
             found += _of_ladder(ladder, [own[load.name] for load in ladder.loads])
     for overall in summary.overall:

@@ -24,7 +24,8 @@ from benchmark.load.driver import Driver
 from benchmark.load_points import Load, LoadPoint
 from benchmark.prompt import Prompt
 from benchmark.record import Record
-from benchmark.run.run import Patience, Run
+from benchmark.run.patience import Patience
+from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper
 
 # A golden endpoint has counted a token when it sends it: there is nothing to wait for.
@@ -38,7 +39,7 @@ class Bucket:
         self.target, self.events = target, events
         self.failing = False
 
-    def upload(self, run_dir: Path) -> None:
+    def upload(self, run_dir: Path, run_id: str) -> None:
         if self.failing:
             self.events.append("upload failed")
             raise BucketError("the bucket cannot be reached")

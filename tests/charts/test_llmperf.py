@@ -55,19 +55,22 @@ def test_configuration_says_what_each_variant_is(synthesised: Synthesised) -> No
     common = {"runtime": "vllm-0.9.1-nxdi", "batch": 4}
     assert _config(synthesised)["variants"] == [
         common
-        | dict.fromkeys(["baseline", "mode", "draft", "window"])
+        | dict.fromkeys(["baseline", "mode", "draft", "window", "drafts_per_step"])
         | {"name": "Base", "endpoint": f"http://qwen-vllm.{namespace}", "artifact": base},
         common
         | {"name": "SD", "endpoint": f"http://qwen-sd-vllm.{namespace}", "artifact": sd}
-        | {"baseline": "Base", "mode": "fused", "window": 7}
+        # NxDI verifies a window of seven positions with six drafts.
+        | {"baseline": "Base", "mode": "fused", "window": 7, "drafts_per_step": 6}
         | {"draft": "Qwen/Qwen3-1.7B @ 70d244cc"},
     ]
 
 
-def test_configuration_has_every_variant_in_the_order_they_are_shown_in(each: Synthesised) -> None:
-    services = {s["metadata"]["name"] for s in each.objects("Service")}
-    told = _config(each)["variants"]
-    shown = [(v.name, v.baseline, v.window) for v in variants(each.experiment)]
+def test_configuration_has_every_variant_in_the_order_they_are_shown_in(
+    standing: Synthesised,
+) -> None:
+    services = {s["metadata"]["name"] for s in standing.objects("Service")}
+    told = _config(standing)["variants"]
+    shown = [(v.name, v.baseline, v.window) for v in variants(standing.experiment)]
     assert [(v["name"], v["baseline"], v["window"]) for v in told] == shown
     assert {v["endpoint"].partition("//")[2].partition(".")[0] for v in told} == services
 
@@ -79,11 +82,11 @@ def test_a_range_of_rounds_is_passed_on(variation: Callable[[dict[str, Any]], Ex
     assert config.Config.model_validate_json(config.dump(told)) == told
 
 
-def test_the_benchmark_reads_what_is_written(each: Synthesised, tmp_path: Path) -> None:
+def test_the_benchmark_reads_what_is_written(standing: Synthesised, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    path.write_text(each.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
-    bucket = bucket_name(each.experiment, ACCOUNT)
-    assert config.read(path) == benchmark_config(each.experiment, bucket)
+    path.write_text(standing.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
+    bucket = bucket_name(standing.experiment, ACCOUNT)
+    assert config.read(path) == benchmark_config(standing.experiment, bucket)
 
 
 def test_settings_hold_nothing_of_one_variant(synthesised: Synthesised) -> None:
@@ -191,9 +194,9 @@ def test_cost_names_its_denominator(synthesised: Synthesised) -> None:
     assert cost["as_of"] == "2026-05-21"
 
 
-def test_a_service_on_a_whole_node_is_charged_a_whole_node(each: Synthesised) -> None:
-    serving, instance = each.experiment.serving, each.experiment.capacity.instance
-    assert _config(each)["cost"]["share"] == serving.devices / instance.devices
+def test_a_service_on_a_whole_node_is_charged_a_whole_node(standing: Synthesised) -> None:
+    serving, instance = standing.experiment.serving, standing.experiment.capacity.instance
+    assert _config(standing)["cost"]["share"] == serving.devices / instance.devices
 
 
 def _config(synthesised: Synthesised) -> dict[str, Any]:

@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
-from charts.vllm import serve_command
+from charts.server import serve_command
 from experiment.variants import Variant, variants
 from tests.charts.loader import OnDeviceSampling, artifact, faults, overrides
+from tests.charts.test_vllm import compared
 from tests.synthesis import Synthesised
 
 SCALARS = (bool, int, str)
@@ -22,22 +23,22 @@ def test_a_service_is_the_one_that_was_compiled(each: Synthesised) -> None:
 
 
 def test_an_artifact_holds_what_a_fair_comparison_needs(each: Synthesised) -> None:
-    base, *speculative = (artifact(v.compile_flags) for v in variants(each.experiment))
-    for compiled in (base, *speculative):
+    for variant in variants(each.experiment):
+        compiled = artifact(variant.compile_flags)
         assert compiled["on_device_sampling_config"] == OnDeviceSampling(top_k=1)
         assert compiled["save_sharded_checkpoint"] is True
         # The article ran without, on both sides.
         assert compiled["sequence_parallel_enabled"] is False
-    for compiled in speculative:
+    for pair in compared(each):
+        base, compiled = (artifact(variant.compile_flags) for variant in pair)
         differing = {key for key in base if base[key] != compiled[key]}
         assert {"speculation_length", "enable_fused_speculation"} <= differing
         assert all("specul" in key or "eagle" in key for key in differing)
 
 
 def test_the_override_says_which_mode_it_is(each: Synthesised) -> None:
-    base, *speculative = variants(each.experiment)
-    assert overrides(serve_command(base)) == {}
-    for variant in speculative:
+    for base, variant in compared(each):
+        assert overrides(serve_command(base)) == {}
         told = overrides(serve_command(variant))
         assert told
         assert set(told.values()) == {True}

@@ -22,6 +22,9 @@ from tests.experiment.files import ABSENT, edited
 class Toy(Runtime):
     """Compiles and serves nothing, in a mode that needs no draft."""
 
+    def drafts_per_step(self, window: int) -> int:
+        return window
+
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
         return ("--heads", str(variant.window))
 

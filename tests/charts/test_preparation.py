@@ -7,6 +7,7 @@ from typing import Any
 
 from experiment.runtimes.nxdi import Nxdi
 from experiment.variants import variants
+from tests.charts.test_vllm import compared
 from tests.matrix import BLOCK_IN_MELBOURNE
 from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers
 
@@ -73,10 +74,9 @@ def test_compiles_what_the_service_serves(each: Synthesised) -> None:
 
 
 def test_compiles_all_variants_with_the_same_sampling_and_parallelism(each: Synthesised) -> None:
-    baseline, *speculative = variants(each.experiment)
-    base = _compile_flags(each, baseline.service)
-    assert "--on-device-sampling" in base
-    for variant in speculative:
+    for baseline, variant in compared(each):
+        base = _compile_flags(each, baseline.service)
+        assert "--on-device-sampling" in base
         assert variant.mode
         flags = _compile_flags(each, variant.service)
         speculation = {"--draft-model-path", "--speculation-length"}

@@ -14,11 +14,11 @@ def test_is_not_started_by_default(synthesised: Synthesised) -> None:
     assert synthesised.object("Job", "qwen-lmeval")["spec"]["suspend"] is True
 
 
-def test_evaluates_every_service(each: Synthesised) -> None:
-    pod = each.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
+def test_evaluates_every_service(standing: Synthesised) -> None:
+    pod = standing.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     labels = [argument.partition("=")[0] for argument in container["args"][5:]]
-    assert labels == [variant.name for variant in variants(each.experiment)]
+    assert labels == [variant.name for variant in variants(standing.experiment)]
 
 
 @pytest.mark.parametrize(

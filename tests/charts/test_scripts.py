@@ -15,6 +15,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from charts import scripts
+from charts.sweep import NOT_YET
 from experiment.runtimes import RUNTIMES
 from tests.charts.hub import Hub
 from tests.synthesis import ROOT
@@ -77,9 +78,11 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "download.lock",
         "download.py",
         "fetch-artifact.sh",
+        "fetch-index.sh",
         "prepare_draft.py",
         "quality.lock",
         "quality.py",
+        "serve-index.sh",
         "upload-artifact.sh",
     }
 
@@ -152,6 +155,80 @@ def test_the_service_waits_for_the_marker(
         _complete(store, ARTIFACT)
         assert process.wait(timeout=20) == 0
     assert (tmp_path / "artifact" / "model.pt").exists()
+
+
+@pytest.fixture
+def index(environment: dict[str, str], tmp_path: Path) -> Path:
+    """The ConfigMap of a sweep, mounted; the environment is that of index 1."""
+    environment |= {"JOB_COMPLETION_INDEX": "1", "RUN_ID": "mine-0123abcd"}
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "0.artifact").write_text("compiled/other/\n")
+    (config / "0.variant").write_text("Base\n")
+    (config / "1.artifact").write_text(f"{ARTIFACT}\n")
+    (config / "1.variant").write_text("k7\n")
+    words = ["printf", "%s.", "two words", '{"a":"$HOME"}', "*", ""]
+    (config / "1.serve").write_text("\n".join(words) + "\n")
+    (tmp_path / "artifact").mkdir()
+    return config
+
+
+RESULTS = "results/mine-0123abcd/variants/k7/"
+
+
+def test_an_index_fetches_its_own_artifact_and_serves_with_its_own_command(
+    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
+) -> None:
+    for key in ("model.pt", "weights/tp0"):
+        store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}{key}", Body=b"graph")
+    _complete(store, ARTIFACT)
+    # Begun and not complete, as that of a variant whose name this one begins with is.
+    store.put_object(Bucket=BUCKET, Key=f"{RESULTS}ledger.jsonl", Body=b"")
+    _complete(store, "results/mine-0123abcd/variants/k7-b8/")
+    artifact = str(tmp_path / "artifact")
+    _run(environment, "fetch-index.sh", str(index), artifact)
+    fetched = sorted(path.name for path in (tmp_path / "artifact").rglob("*") if path.is_file())
+    assert fetched == ["model.pt", "tp0"]
+    said = _run(environment, "serve-index.sh", str(index), artifact).stdout
+    assert said.endswith('two words.{"a":"$HOME"}.*..')
+
+
+def test_an_index_without_an_artifact_gives_up_in_a_way_that_is_no_failure(
+    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
+) -> None:
+    assert store
+    environment |= {"PATIENCE_SECONDS": "0"}
+    artifact = str(tmp_path / "artifact")
+    result = _run(environment, "fetch-index.sh", str(index), artifact, status=NOT_YET)
+    assert f"s3://{BUCKET}/{ARTIFACT} is not there yet" in result.stdout
+    assert not [*(tmp_path / "artifact").iterdir()]
+
+
+def test_an_index_waits_a_while_for_its_artifact(
+    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
+) -> None:
+    command = ["fetch-index.sh", str(index), str(tmp_path / "artifact")]
+    with _waiting(environment, *command) as process:
+        _says_twice(process, f"waiting for s3://{BUCKET}/{ARTIFACT}")
+        store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"graph")
+        _complete(store, ARTIFACT)
+        assert process.wait(timeout=20) == 0
+    assert (tmp_path / "artifact" / "model.pt").exists()
+
+
+def test_a_measured_index_fetches_and_serves_nothing_and_ends_when_it_is_told_to(
+    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
+) -> None:
+    _complete(store, ARTIFACT)
+    _complete(store, RESULTS)
+    artifact = str(tmp_path / "artifact")
+    _run(environment, "fetch-index.sh", str(index), artifact)
+    assert [path.name for path in (tmp_path / "artifact").iterdir()] == ["nothing-to-do"]
+    with _waiting(environment, "serve-index.sh", str(index), artifact) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "nothing to serve\n"
+        process.terminate()
+        assert process.wait(timeout=20) == 0
 
 
 def test_downloads_a_checkpoint_once_and_goes_on_where_it_stopped(

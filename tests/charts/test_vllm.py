@@ -19,18 +19,18 @@ def compared(each: Synthesised) -> list[tuple[Variant, Variant]]:
     return [(named[v.baseline], v) for v in named.values() if v.baseline]
 
 
-def test_every_variant_has_a_deployment_and_a_service(each: Synthesised) -> None:
-    services = [variant.service for variant in variants(each.experiment)]
+def test_every_variant_has_a_deployment_and_a_service(standing: Synthesised) -> None:
+    services = [variant.service for variant in variants(standing.experiment)]
     for kind in ("Deployment", "Service"):
-        found = [o["metadata"]["name"] for o in each.objects(kind)]
+        found = [o["metadata"]["name"] for o in standing.objects(kind)]
         assert sorted(found) == sorted(services)
 
 
 def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
-    each: Synthesised,
+    standing: Synthesised,
 ) -> None:
     """The comparison is fair only if this is the whole difference."""
-    for pair in compared(each):
+    for pair in compared(standing):
         names = tuple(variant.service for variant in pair)
         expected = {
             "metadata.labels.app": names,
@@ -41,7 +41,7 @@ def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
                 f"compiled/{variant.artifact}/" for variant in pair
             ),
         }
-        left, right = (_split(_deployment(each, name)) for name in names)
+        left, right = (_split(_deployment(standing, name)) for name in names)
         found = dict(difference(left, right))
         command = "spec.template.spec.containers[0].command"
         speculation = {path: found.pop(path) for path in list(found) if path.startswith(command)}
@@ -106,10 +106,10 @@ def difference(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, tup
         yield path, (left, right)
 
 
-def test_services_differ_in_name_alone(each: Synthesised) -> None:
-    for baseline, variant in compared(each):
+def test_services_differ_in_name_alone(standing: Synthesised) -> None:
+    for baseline, variant in compared(standing):
         names = (baseline.service, variant.service)
-        left, right = (_object(each, "Service", name) for name in names)
+        left, right = (_object(standing, "Service", name) for name in names)
         assert {pair for _, pair in difference(left, right)} == {names}
 
 
@@ -127,20 +127,20 @@ def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
 TOOL_FLAGS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
 
 
-def test_all_services_can_call_tools_where_prompts_have_some(each: Synthesised) -> None:
-    tools = any(case.set == "bfcl" for case in each.experiment.benchmark.test_cases)
-    for deployment in each.objects("Deployment"):
+def test_all_services_can_call_tools_where_prompts_have_some(standing: Synthesised) -> None:
+    tools = any(case.set == "bfcl" for case in standing.experiment.benchmark.test_cases)
+    for deployment in standing.objects("Deployment"):
         (server,) = deployment["spec"]["template"]["spec"]["containers"]
         flags = [flag for flag in server["command"] if flag in TOOL_FLAGS]
         assert flags == (TOOL_FLAGS if tools else [])
 
 
-def test_takes_a_window_less_than_is_compiled(each: Synthesised) -> None:
+def test_takes_a_window_less_than_is_compiled(standing: Synthesised) -> None:
     """On all sides; an input that leaves no room for a window would end a speculative one."""
-    window = _largest_window(each.experiment)
-    for variant in variants(each.experiment):
-        flags = dict(pairwise(_container(each, variant.service)["command"]))
-        assert int(flags["--max-model-len"]) == each.experiment.serving.length - window
+    window = _largest_window(standing.experiment)
+    for variant in variants(standing.experiment):
+        flags = dict(pairwise(_container(standing, variant.service)["command"]))
+        assert int(flags["--max-model-len"]) == standing.experiment.serving.length - window
 
 
 def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
@@ -148,9 +148,9 @@ def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
     assert mounts["artifact"]["readOnly"] is True
 
 
-def test_the_draft_gets_the_targets_length(each: Synthesised) -> None:
-    for _, variant in compared(each):
-        flags = dict(pairwise(_container(each, variant.service)["command"]))
+def test_the_draft_gets_the_targets_length(standing: Synthesised) -> None:
+    for _, variant in compared(standing):
+        flags = dict(pairwise(_container(standing, variant.service)["command"]))
         settings = json.loads(flags["--speculative-config"])
         assert str(settings["max_model_len"]) == flags["--max-model-len"]
 
@@ -186,12 +186,12 @@ def test_has_shared_memory_and_local_disk(synthesised: Synthesised) -> None:
     assert mounts["shared-memory"] == "/dev/shm"
 
 
-def test_the_services_of_a_node_and_a_compile_fit_it(each: Synthesised) -> None:
-    instance = each.experiment.capacity.instance
-    pods = dict(each.pods())
+def test_the_services_of_a_node_and_a_compile_fit_it(standing: Synthesised) -> None:
+    instance = standing.experiment.capacity.instance
+    pods = dict(standing.pods())
     compile_name = next(name for name in pods if name.startswith("compile-"))
-    services = [variant.service for variant in variants(each.experiment)]
-    of_a_node = services[: instance.devices // each.experiment.serving.devices]
+    services = [variant.service for variant in variants(standing.experiment)]
+    of_a_node = services[: instance.devices // standing.experiment.serving.devices]
     needed = [
         max(_request(c, "cpu") for c in containers(pods[name]))
         for name in (*of_a_node, compile_name)

@@ -21,6 +21,10 @@ ABSENT: Final = object()
 
 _DATA: Final = json.loads(json.dumps(YAML(typ="safe", pure=True).load(ARTICLE_TEXT), default=str))
 
+SMALL_DRAFT: Final[dict[str, Any]] = {
+    "id": "Qwen/Qwen3-0.6B",
+    "revision": "c1899de289a04d12100db370d81485cdf75e47ca",
+}
 QWEN3_HEAD: Final[dict[str, Any]] = {
     "id": "example/qwen3-32b-eagle3",
     "revision": "5" * 40,
@@ -113,6 +117,12 @@ def edited(changes: Mapping[str, Any]) -> str:
     JSON is YAML 1.2, and quick to write and to read.
     """
     return json.dumps(edited_data(changes), indent=2, allow_nan=False)
+
+
+def swept(**sweep: Any) -> dict[str, Any]:
+    """The changes that sweep windows of the article's pair, or what ``sweep`` says."""
+    usual = {"mode": "fused", "windows": [3, 7, 15], "at_most_usd": 1000}
+    return {"speculation": ABSENT, "quality": ABSENT, "sweep": usual | sweep}
 
 
 def lines_of(data: Any, field: str = "", line: int = 1) -> dict[str, int]:

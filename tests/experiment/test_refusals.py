@@ -29,17 +29,21 @@ from tests.experiment.files import (
     LLAMA_70B,
     QWEN3_HEAD,
     ROOT,
+    SMALL_DRAFT,
     edited,
     edited_data,
     field_of_error,
     line_of_error,
     lines_of,
     replaced,
+    swept,
 )
 
 ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
 
-KEYS = "name, aws, capacity, runtime, models, speculation, serving, benchmark, quality, alerts"
+KEYS = (
+    "name, aws, capacity, runtime, models, speculation, sweep, serving, benchmark, quality, alerts"
+)
 KNOWN = (
     "Qwen/Qwen3-32B, Qwen/Qwen3-14B, Qwen/Qwen3-8B, Qwen/Qwen3-4B, Qwen/Qwen3-1.7B, Qwen/Qwen3-0.6B"
 )
@@ -436,10 +440,10 @@ PLACES = [
     ),
     _syntax(
         "missing-from-the-file",
-        "quality:\n  limit: 50",
+        "runtime: vllm-0.9.1-nxdi",
         "",
         6,
-        "quality: is required",
+        "runtime: is required",
     ),
     Bad(
         "missing-from-an-alias",
@@ -509,7 +513,7 @@ PLACES = [
 ]
 
 TYPES = [
-    _edit("missing", {"quality": ABSENT}, "quality: is required"),
+    _edit("missing", {"serving": ABSENT}, "serving: is required"),
     _edit("missing-nested", {"capacity.price.as_of": ABSENT}, "capacity.price.as_of: is required"),
     _edit(
         "missing-in-list",
@@ -643,8 +647,8 @@ TYPES = [
     ),
     _edit(
         "mapping-null",
-        {"quality": None},
-        "quality = null: must be a mapping with the keys limit",
+        {"models": None},
+        "models = null: must be a mapping with the keys target, draft",
     ),
     _edit(
         "mapping-list",
@@ -1429,6 +1433,152 @@ PROMPTS = [
     ),
 ]
 
+SWEEP: dict[str, Any] = swept()
+
+
+def _sweep(name: str, changes: dict[str, Any], *errors: str) -> Bad:
+    """A bad sweep of the article's pair."""
+    return _edit(f"sweep-{name}", SWEEP | changes, *errors)
+
+
+SWEEPS = [
+    _edit(
+        "neither-listed-nor-swept",
+        {"speculation": ABSENT},
+        "speculation: is required, or sweep in its place",
+    ),
+    _edit("no-quality", {"quality": ABSENT}, "quality: is required with speculation"),
+    _edit(
+        "listed-and-swept",
+        {"sweep": {"mode": "fused", "windows": [7], "at_most_usd": 9}},
+        "sweep = {'mode': 'fused', 'windows': [7], 'at_most_usd': 9.0}: must be absent beside "
+        "speculation, which lists the variants",
+    ),
+    _sweep(
+        "with-quality",
+        {"quality": {"limit": 50}},
+        "quality = {'limit': 50}: must be absent beside sweep, whose servers end with their "
+        "measurement",
+    ),
+    _sweep(
+        "with-a-range-of-rounds",
+        {"benchmark.rounds": {"at_least": 4, "at_most": 30, "half_width": 0.05}},
+        "benchmark.rounds = {'at_most': 30, 'at_least': 4, 'half_width': 0.05}: must be a number "
+        "with sweep: whether a range is enough is decided on both sides of a comparison, and these "
+        "are measured at different times",
+    ),
+    _sweep(
+        "no-mapping",
+        {"sweep": [3, 7]},
+        "sweep = [3, 7]: must be a mapping with the keys mode, drafts, windows, batches, "
+        "at_most_usd, run",
+    ),
+    _sweep("no-window", {"sweep.windows": []}, "sweep.windows = []: must have at least 1 item"),
+    _sweep("no-limit", {"sweep.at_most_usd": ABSENT}, "sweep.at_most_usd: is required"),
+    _sweep("run", {"sweep.run": 0}, "sweep.run = 0: must be at least 1"),
+    _sweep(
+        "window-too-wide",
+        {"sweep.windows": [3, 16]},
+        "sweep.windows[1] = 16: must be at most 15",
+    ),
+    _sweep(
+        "mode-not-served",
+        {"sweep.mode": "medusa", "sweep.windows": [3, 7]},
+        "sweep.mode = 'medusa': runtime vllm-0.9.1-nxdi serves fused, eagle; no runtime serves "
+        "medusa",
+    ),
+    _sweep(
+        "window-of-one",
+        {"sweep.windows": [3, 7, 1]},
+        "sweep.windows[2] = 1: must be at least 2: NxDI verifies a window of k positions with k - "
+        "1 draft tokens",
+    ),
+    _sweep(
+        "window-twice",
+        {"sweep.windows": [7, 3, 7]},
+        "sweep.windows[2] = 7: is duplicated; list each window once",
+    ),
+    _sweep(
+        "batch-twice",
+        {"sweep.batches": [4, 4]},
+        "sweep.batches[1] = 4: is duplicated; list each batch once",
+    ),
+    _sweep(
+        "draft-twice",
+        {"sweep.drafts": [SMALL_DRAFT, SMALL_DRAFT]},
+        f"sweep.drafts[1] = '{SMALL_DRAFT['id']}@{SMALL_DRAFT['revision']}': is duplicated; "
+        "list each draft once",
+    ),
+    _sweep(
+        "no-draft",
+        {"models.draft": ABSENT},
+        "models.draft = null: is required: mode fused needs a draft of kind causal-lm",
+    ),
+    _sweep(
+        "draft-unknown",
+        {"sweep.drafts": [SMALL_DRAFT, SMALL_DRAFT | {"id": "example/small"}]},
+        "sweep.drafts[1].architecture = null: is required, since example/small is not one of "
+        f"{KNOWN}",
+    ),
+    _sweep(
+        "draft-of-another-family",
+        {"sweep.drafts": [SMALL_DRAFT, LLAMA]},
+        "sweep.drafts[1] = 'meta-llama/Llama-3.2-1B': has a vocabulary of 128256; must be the "
+        "target's, 151936",
+        "sweep.drafts[1] = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
+        "qwen3: NxDI builds the draft with the target's model class",
+    ),
+    _sweep(
+        "draft-of-another-kind",
+        {"sweep.drafts": [SMALL_DRAFT, QWEN3_HEAD]},
+        "sweep.drafts[1] = 'example/qwen3-32b-eagle3': is of kind eagle3-head; mode fused needs "
+        "causal-lm",
+    ),
+    _sweep(
+        "batch-too-large-for-the-memory",
+        {"sweep.batches": [4, 256], "serving.length": 16384},
+        "sweep.batches[1] = 256: 256 sequences of 16384 tokens need a KV cache of 5888 GiB; with "
+        "64.8 GiB of weights that exceeds 80% of the 768 GiB of device memory; use a smaller batch "
+        "or length",
+    ),
+    _sweep(
+        "usual-batch-too-large-for-the-memory",
+        {"serving.batch": 256, "serving.length": 16384},
+        "serving.batch = 256: 256 sequences of 16384 tokens need a KV cache of 5888 GiB; with 64.8 "
+        "GiB of weights that exceeds 80% of the 768 GiB of device memory; use a smaller batch or "
+        "length",
+    ),
+    _sweep(
+        "load-above-a-batch",
+        {"sweep.batches": [4, 2], "sweep.windows": [3, 7]},
+        "benchmark.concurrency = 4: must be at most 2, sweep.batches[1]: more would measure the "
+        "queue",
+    ),
+    _sweep(
+        "more-nodes-than-variants",
+        {"sweep.windows": [3, 7], "capacity.nodes": 4},
+        "capacity.nodes = 4: must be at most 3, the variants of the sweep; every node is billed",
+    ),
+    _sweep(
+        "too-many-cells",
+        {"sweep.windows": [*range(2, 16)], "sweep.at_most_usd": 9999, "sweep.batches": [4, 8]},
+        "benchmark.test_cases = 10: 30 variants x 10 test cases are 300 cells; must be at most "
+        "150, or the dashboards outgrow a CloudFormation template",
+    ),
+    _sweep(
+        "dear-for-its-compiles",
+        {"sweep.at_most_usd": 150, "sweep.windows": [3, 7, 9, 11, 15], "benchmark.rounds": 1},
+        "sweep.at_most_usd = 150.0: must be at least 175, the estimate, mostly for 6 compiles of "
+        "45 minutes, 1 at a time; or sweep less",
+    ),
+    _sweep(
+        "dear-for-its-measurements",
+        {"sweep.at_most_usd": 150, "sweep.windows": [7], "benchmark.rounds": 30},
+        "sweep.at_most_usd = 150.0: must be at least 174, the estimate, mostly for 2 measurements "
+        "of 202 minutes, 2 at a time; or sweep less",
+    ),
+]
+
 SEVERAL = [
     _edit(
         "types-here-and-there",
@@ -1438,7 +1588,7 @@ SEVERAL = [
             "speculation": {"mode": "fused", "num_speculative_token": 7},
             "serving.batch": 0,
             "serving.colour": "green",
-            "quality": ABSENT,
+            "alerts": ABSENT,
         },
         "name = 'My Experiment': must be 2 to 20 of a-z, 0-9 and -, beginning with a letter and "
         "not ending with -",
@@ -1448,7 +1598,7 @@ SEVERAL = [
         "serving.batch = 0: must be at least 1",
         "serving.colour = 'green': unknown key; allowed: devices, logical_core_size, "
         "tensor_parallel, batch, length",
-        "quality: is required",
+        "alerts: is required",
     ),
     _edit(
         "rules-here-and-there",
@@ -1510,7 +1660,7 @@ SEVERAL = [
     ),
 ]
 
-BAD = [*SYNTAX, *PLACES, *TYPES, *RULES, *LOADS, *PROMPTS, *SEVERAL]
+BAD = [*SYNTAX, *PLACES, *TYPES, *RULES, *LOADS, *PROMPTS, *SWEEPS, *SEVERAL]
 each_bad_file = pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
 
 # Words of pydantic, of the YAML parser and of Python that mean nothing to the author of a file.
@@ -1650,8 +1800,25 @@ odd_values = st.recursive(
 @settings(max_examples=50, deadline=None)
 @given(field=st.sampled_from(sorted(_fields(edited_data({})))), value=odd_values)
 def test_no_value_anywhere_gets_more_than_its_lines(field: str, value: Any) -> None:
-    places = lines_of(edited_data({field: value}))
-    for line, error in _taken_or_refused_in_lines(edited({field: value})):
+    _gets_its_lines({field: value})
+
+
+_SWEEP_OF_ALL: dict[str, Any] = swept(drafts=[SMALL_DRAFT], batches=[4, 8], run=1)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    field=st.sampled_from([*_fields({"sweep": _SWEEP_OF_ALL["sweep"]}), "quality", "speculation"]),
+    value=odd_values,
+)
+def test_no_value_in_a_sweep_gets_more_than_its_lines(field: str, value: Any) -> None:
+    absent = field in ("quality", "speculation") and value is ABSENT
+    _gets_its_lines(_SWEEP_OF_ALL if absent else _SWEEP_OF_ALL | {field: value})
+
+
+def _gets_its_lines(changes: dict[str, Any]) -> None:
+    places = lines_of(edited_data(changes))
+    for line, error in _taken_or_refused_in_lines(edited(changes)):
         assert line == places.get(field_of_error(error), line)
 
 

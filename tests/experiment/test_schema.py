@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from experiment.__main__ import json_schema
-from tests.experiment.files import ABSENT, ARTICLE_TEXT, EXPERIMENTS, edited_data
+from tests.experiment.files import ABSENT, ARTICLE_TEXT, EXPERIMENTS, edited_data, swept
 
 COMMITTED = EXPERIMENTS / "experiment.schema.json"
 
@@ -40,10 +40,32 @@ def test_rounds_may_be_a_range(validator: jsonschema.Draft202012Validator) -> No
     validator.validate(edited_data({"benchmark.rounds": rounds}))
 
 
+def test_a_sweep_may_take_the_place_of_listed_variants(
+    validator: jsonschema.Draft202012Validator,
+) -> None:
+    validator.validate(edited_data(swept()))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"sweep": swept()["sweep"]}, id="listed and swept"),
+        pytest.param({"speculation": ABSENT}, id="neither"),
+        pytest.param({"speculation": ABSENT, "quality": ABSENT}, id="neither, nor quality"),
+        pytest.param(swept() | {"quality": {"limit": 50}}, id="swept, with quality"),
+    ],
+)
+def test_variants_are_listed_with_quality_or_swept_without(
+    validator: jsonschema.Draft202012Validator, changes: dict[str, Any]
+) -> None:
+    assert {error.json_path for error in validator.iter_errors(edited_data(changes))} == {"$"}
+
+
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
         pytest.param({"quality": ABSENT}, "$", id="missing"),
+        pytest.param(swept(windows=[16]), "$.sweep", id="in a sweep"),
         pytest.param({"serving.batchs": 4}, "$.serving", id="unknown key"),
         pytest.param({"serving.batch": "4"}, "$.serving.batch", id="quoted number"),
         pytest.param({"capacity.nodes": 9}, "$.capacity.nodes", id="range"),

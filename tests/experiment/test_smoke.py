@@ -9,7 +9,8 @@ import pytest
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
 from experiment.smoke import smoke
-from tests.experiment.files import ABSENT, EAGLE, edited
+from experiment.variants import variants
+from tests.experiment.files import ABSENT, EAGLE, SMALL_DRAFT, edited, swept
 
 
 def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment]:
@@ -44,6 +45,28 @@ def test_it_has_the_same_stacks_node_claims_and_mode(changes: dict[str, Any]) ->
     unchanged = large.serving.model_copy(update={"length": little.serving.length})
     assert little.serving == unchanged
     assert little.benchmark.concurrency == large.benchmark.concurrency
+
+
+@pytest.mark.parametrize(
+    ("changes", "nodes", "names"),
+    [
+        (swept(), 1, ["Base", "k15"]),
+        (swept(drafts=[SMALL_DRAFT], mode="fused") | {"capacity.nodes": 4}, 2, ["Base", "k15"]),
+        (
+            swept(batches=[4, 8]) | {"capacity.nodes": 3},
+            3,
+            ["Base", "k15-b4", "Base-batch-8", "k15-b8"],
+        ),
+    ],
+)
+def test_of_a_sweep_it_tries_the_widest_window(
+    changes: dict[str, Any], nodes: int, names: list[str]
+) -> None:
+    large, little = small(changes)
+    assert [variant.name for variant in variants(little)] == names
+    assert little.capacity == large.capacity.model_copy(update={"nodes": nodes})
+    assert little.name == large.name
+    assert {v.draft.id for v in variants(little) if v.draft} == {"Qwen/Qwen3-0.6B"}
 
 
 def test_it_is_small() -> None:

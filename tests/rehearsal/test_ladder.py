@@ -30,7 +30,8 @@ from benchmark.load.driver import Driver
 from benchmark.load_points import Load, LoadPoint
 from benchmark.names import BEYOND_HEADER, DUE_HEADER, LEDGER
 from benchmark.prompt import Prompt
-from benchmark.run.run import Patience, Run
+from benchmark.run.patience import Patience
+from benchmark.run.run import Run
 from rehearsal.golden import cost
 from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
 from rehearsal.golden.schedule import Decoding, crossover, speed_up

@@ -99,15 +99,16 @@ def sameness(config: Config, answers: Sequence[CheckedAnswer]) -> tuple[Sameness
 
 def _sameness(case: str, variant: str, baseline: str, answers: Sequence[CheckedAnswer]) -> Sameness:
     parts = [answer.parts_at for answer in answers if answer.parts_at is not None]
-    same, count = len(answers) - len(parts), len(answers)
+    same, count = sum(bool(answer.same) for answer in answers), len(answers)
     median = statistics.median(parts) if parts else None
     said = f"{variant} gives {baseline}'s answer {same:,} times in {count:,}"
     if median is not None:
         said += (
             f"; {'the other parts' if len(parts) == 1 else 'the others part'} from it at word "
-            f"{median:,.0f}{' in the median' if len(parts) > 1 else ''}. Equal text is not "
-            "promised (vllm-project/vllm #7627)"
+            f"{median:,.0f}{' in the median' if len(parts) > 1 else ''}"
         )
+    if same < count:
+        said += ". Equal text is not promised (vllm-project/vllm #7627)"
     return Sameness(case, variant, baseline, count, same, median, f"{said}.")
 
 

@@ -186,7 +186,7 @@ def test_access_denied_is_not_tried_again(store: Aws, run_dir: Path, clock: Cloc
 
     assert str(caught.value).startswith("s3://results-bucket: An error occurred (AccessDenied)")
     assert str(caught.value).endswith(
-        "check that the pod's role may list and put objects below results/ in it"
+        "check that the pod's role may list, get and put objects below results/ in it"
     )
     assert "\n" not in str(caught.value)
     assert len(store.asked) == 1
@@ -213,3 +213,92 @@ def test_missing_credentials_are_one_line(
             Bucket(BUCKET, REGION, sleep=clock.sleep).upload(run_dir)
 
     assert clock.pauses == []
+
+
+def test_a_folder_comes_back_as_it_was(store: Aws, run_dir: Path, tmp_path: Path) -> None:
+    bucket = Bucket(BUCKET, REGION)
+    bucket.upload(run_dir)
+    bucket.upload(run_dir, "run-1/variants/k3")  # is not of the run itself
+
+    bucket.fetch("run-1/variants/k3", tmp_path / "back")
+
+    assert {
+        str(path.relative_to(tmp_path / "back")): path.read_bytes()
+        for path in (tmp_path / "back").rglob("*")
+        if path.is_file()
+    } == {name.removeprefix("results/run-1/"): data for name, data in on_disk(run_dir).items()}
+    assert store.asked
+
+
+def test_what_the_folder_has_is_newer_than_the_bucket(store: Aws, run_dir: Path) -> None:
+    bucket = Bucket(BUCKET, REGION)
+    bucket.upload(run_dir)
+    (run_dir / "ledger.jsonl").write_text("one\ntwo\n")
+    (run_dir / "report.html").unlink()
+    store.asked.clear()
+
+    bucket.fetch("run-1", run_dir)
+
+    assert (run_dir / "ledger.jsonl").read_text() == "one\ntwo\n"
+    assert (run_dir / "report.html").read_text() == "<p>"
+    assert [path for method, path in store.asked if method == "GET"][1:] == [
+        f"/{BUCKET}/results/run-1/report.html"
+    ]
+
+
+@pytest.mark.usefixtures("store")
+def test_of_nothing_nothing_comes_back(tmp_path: Path) -> None:
+    Bucket(BUCKET, REGION).fetch("run-1", tmp_path / "back")
+
+    assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("name", ["../../elsewhere", "a//b", "folder/"])
+def test_a_key_that_leads_elsewhere_is_passed_over(tmp_path: Path, name: str) -> None:
+    client = boto3.client("s3", region_name=REGION)
+    client.put_object(Bucket=BUCKET, Key=f"results/run-1/{name}", Body=b"x")
+
+    Bucket(BUCKET, REGION).fetch("run-1", tmp_path / "runs" / "back")
+
+    assert [*tmp_path.rglob("*")] == []
+
+
+def test_nothing_comes_back_in_part_while_s3_fails(
+    store: Aws, run_dir: Path, tmp_path: Path, clock: Clock
+) -> None:
+    Bucket(BUCKET, REGION).upload(run_dir)
+    store.before = lambda environ: (
+        failure(503, "SlowDown") if environ["PATH_INFO"].endswith("ledger.jsonl") else None
+    )
+
+    with pytest.raises(BucketError, match=r"failing for 5 minutes[^\n]*$"):
+        Bucket(BUCKET, REGION, sleep=clock.sleep).fetch("run-1", tmp_path / "back")
+
+    assert not (tmp_path / "back" / "ledger.jsonl").exists()
+
+
+def test_variants_are_complete_with_their_mark(
+    store: Aws, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "2")  # several listings
+    bucket = Bucket(BUCKET, REGION)
+    bucket.upload(run_dir, "run-1/variants/k3")
+    (run_dir / "llmperf" / "_COMPLETE").touch()  # not the mark of a variant
+    bucket.upload(run_dir, "run-1/variants/k5")
+    (run_dir / "_COMPLETE").touch()
+    for place in ("run-1/variants/Base", "run-1/variants/k7", "run-2/variants/k9", "run-1"):
+        bucket.upload(run_dir, place)
+
+    assert bucket.complete("run-1") == {"Base", "k7"}
+    assert store.asked
+
+
+def test_variants_are_not_uploaded_with_the_whole(store: Aws, run_dir: Path) -> None:
+    """Another pod may have written more of them since they were brought here."""
+    (run_dir / "variants" / "k3").mkdir(parents=True)
+    (run_dir / "variants" / "k3" / "ledger.jsonl").write_text("old\n")
+
+    Bucket(BUCKET, REGION).upload(run_dir)
+
+    assert len(put(store)) == 4

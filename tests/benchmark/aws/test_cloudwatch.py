@@ -30,7 +30,7 @@ from werkzeug.wrappers import Response
 from benchmark import metrics, names
 from benchmark.analysis.summarise import summarise
 from benchmark.aws.cloudwatch import Publisher, calls, data, parts, totals
-from benchmark.errors import PublishError
+from benchmark.errors import BucketError, PublishError
 from benchmark.journal import Journal
 from benchmark.metrics import (
     INPUT_TOKENS,
@@ -459,6 +459,27 @@ def test_answer_that_cannot_be_read_is_no_answer(aws: Aws, tmp_path: Path, clock
 
     assert calls_made(aws) == 1
     assert journal(tmp_path) == ["begun"]
+
+
+def test_another_machine_knows_of_each_call_before_it_is_made(aws: Aws, tmp_path: Path) -> None:
+    """Where the folder is lost with this machine, what was kept of it says what was published."""
+    kept: list[tuple[list[str], int]] = []
+    one = publisher(tmp_path, keep=lambda: kept.append((journal(tmp_path), calls_made(aws))))
+    one.publish([record()], {})
+
+    assert kept == [(["begun"], 0), (["begun", "taken"], 1)]
+
+
+def test_what_cannot_be_kept_is_not_published(aws: Aws, tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise BucketError("the bucket cannot be reached")
+
+    with pytest.raises(BucketError):
+        publisher(tmp_path, keep=refuse).publish([record()], {})
+    assert calls_made(aws) == 0
+
+    publisher(tmp_path).publish([record()], {})
+    assert published() == expected([record()])
 
 
 def test_killed_between_two_attempts_nothing_is_lost(

@@ -25,7 +25,11 @@ def write(folder: Path, **changes: Any) -> str:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["report", "no-such-folder"], "benchmark: no-such-folder: there is no such folder"),
+        (
+            ["report", "no-such-run"],
+            "benchmark report: argument RUN_DIR: 'no-such-run': there is no such file or folder, "
+            "nor one in results/",
+        ),
         (["run"], "benchmark: none.json: cannot be read: No such file or directory"),
         (["tap"], "benchmark tap: the following arguments are required: --upstream, --ledger"),
         ([], "benchmark: the following arguments are required: command"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from benchmark.config import Config, Variant
 from benchmark.ledger import read_ledger
 from benchmark.names import LEDGER
 from benchmark.record import Record
-from benchmark.run.run import Patience, Run
+from benchmark.run.patience import Patience
+from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper
 from experiment.runtimes import Engine
 from rehearsal.golden.schedule import Step
@@ -51,7 +52,7 @@ class Setup:
     def endpoints(self) -> dict[str, Golden]:
         return {"Base": self.base, "SD": self.speculative, **self.others}
 
-    async def __aenter__(self) -> Setup:
+    async def __aenter__(self) -> Self:
         for endpoint in self.endpoints.values():
             await endpoint.start()
         return self

@@ -89,6 +89,20 @@ def test_a_window_of_room_is_left_beyond_the_longest_answer(files: Path) -> None
     assert "third" not in asyncio.run(scenario(1))
 
 
+def test_variants_that_are_measured_apart_are_sent_the_same_prompts(files: Path) -> None:
+    """What the widest window leaves no room for, the others are not sent either."""
+
+    async def scenario(window: int) -> list[str]:
+        async with server(vllm([], most=84)) as url:
+            folder = files / f"window-{window}"
+            folder.mkdir()
+            found = await prompts.prepare(config([url]), files, folder, window)
+            return [one.name for one in found["mine"]]
+
+    assert "third" in asyncio.run(scenario(0))  # it has 84 tokens
+    assert "third" not in asyncio.run(scenario(1))
+
+
 def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:
     async def silent(_: Any) -> Any:
         raise ConnectionError

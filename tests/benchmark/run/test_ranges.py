@@ -14,7 +14,7 @@ from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Finding
 from benchmark.config import Config
 from benchmark.record import Record
-from benchmark.run.run import Patience
+from benchmark.run.patience import Patience
 from tests.benchmark import samples
 from tests.benchmark.run.runs import Setup, golden
 

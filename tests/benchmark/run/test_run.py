@@ -26,7 +26,8 @@ from benchmark.ledger import last_attempts, read_ledger
 from benchmark.names import ANSWERS, LEDGER
 from benchmark.record import Record
 from benchmark.run.attempts import PROGRESS
-from benchmark.run.run import Patience, Run
+from benchmark.run.patience import Patience
+from benchmark.run.run import Run
 from experiment.runtimes import Engine
 from rehearsal.golden.faults import FAULT_HEADER, Fault
 from rehearsal.golden.schedule import Step

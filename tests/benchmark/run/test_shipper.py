@@ -137,6 +137,6 @@ def test_a_run_that_ships_nothing_needs_no_aws_sdk(tmp_path: Path) -> None:
         from benchmark import __main__, config
         from benchmark.run.shipper import make_shipper
         folder = Path(sys.argv[1])
-        assert make_shipper(config.read(folder / "config.json"), folder, time.sleep) is None
+        assert make_shipper(config.read(folder / "config.json"), folder, "r", time.sleep) is None
     """
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)

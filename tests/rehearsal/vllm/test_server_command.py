@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from charts.vllm import serve_command
+from charts.server import serve_command
 from experiment import Experiment
 from experiment.variants import variants
 from rehearsal.errors import RehearsalError

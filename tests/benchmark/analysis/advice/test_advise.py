@@ -145,6 +145,17 @@ def test_one_window_is_foretold_by_no_other() -> None:
     assert any("one window was measured" in note for note in found.notes)
 
 
+def test_one_window_leaves_open_whether_others_cost_less() -> None:
+    """Either each draft adds as much, or speculation costs as much at every window."""
+    sweep = dataclasses.replace(SMALL, windows=(7,), loads=(4,))
+    for one in advise(sweep.config(), sweep.records()).prospects:
+        if one.window == 3:
+            truth = sweep.decoding(3, ["Qwen3-0.6B", "Qwen3-1.7B"].index(one.line))
+            speed = one.tokens_per_step * sweep.decoding(1).step_seconds(4)
+            for step in (truth, sweep.decoding(7, truth.draft_cost == 0.06)):
+                assert one.speedup.low < speed / step.step_seconds(4) < one.speedup.high
+
+
 def test_nothing_is_advised_where_nothing_speculates() -> None:
     found = advise(config(), BASE)
     assert [*found.lines, *found.prospects, *found.recommendations] == []

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from benchmark.analysis.estimates.estimate import ALPHA, POWER, Estimate, geometric_mean, jackknife
+from benchmark.analysis.estimates.estimate import (
+    ALPHA,
+    POWER,
+    Estimate,
+    Part,
+    geometric_mean,
+    jackknife,
+)
 
 VALUES = st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=30)
 LEVELS = st.floats(1e-4, 0.5)
@@ -84,6 +91,45 @@ def test_so_many_units_are_enough_and_one_less_is_not(
         return Estimate(0, scatter / math.sqrt(count), count).detectable(alpha)
 
     needed = Estimate(0, error, units).units_for(difference, alpha)
+    assert needed is not None
     if needed < 100_000:
         assert detectable(needed) <= difference * (1 + 1e-9)
         assert needed == 3 or detectable(needed - 1) > difference
+
+
+ERRORS = st.floats(1e-4, 0.5)
+
+
+@given(st.integers(3, 30), st.integers(3, 30), st.floats(0.01, 0.3), st.floats(0.01, 0.3))
+def test_against_another_it_is_welchs_test(
+    count: int, other_count: int, scatter: float, other_scatter: float
+) -> None:
+    chance = np.random.default_rng(count)
+    own = np.exp(chance.normal(0.1, scatter, count))
+    other = np.exp(chance.normal(0, other_scatter, other_count))
+    expected = stats.ttest_ind(np.log(own), np.log(other), equal_var=False)
+    found = mean([*own]).against(mean([*other]))
+    assert found.degrees == pytest.approx(expected.df)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
+    below = stats.ttest_ind(np.log(own), np.log(other), equal_var=False, alternative="less")
+    assert found.p_below(1) == pytest.approx(below.pvalue, rel=1e-6)
+
+
+@given(ERRORS, ERRORS, st.integers(3, 30), st.integers(1, 30), LEVELS)
+def test_a_widened_estimate_is_never_surer(
+    error: float, common: float, units: int, freedom: int, alpha: float
+) -> None:
+    plain = Estimate(0.1, error, units)
+    wide = plain.widened(Part(common, freedom))
+    assert wide.error == pytest.approx(math.hypot(error, common))
+    assert min(units - 1, freedom) <= wide.degrees * (1 + 1e-9)
+    assert wide.degrees <= (units - 1 + freedom) * (1 + 1e-9)
+    assert wide.log == plain.log
+
+
+def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:
+    wide = Estimate(0.0, 0.02, 6).widened(Part(0.03, 4))
+    assert wide.units_for(0.05, ALPHA) is None
+    needed = wide.units_for(0.2, ALPHA)
+    assert needed is not None
+    assert needed >= 3

@@ -1,0 +1,1 @@
+"""Two runs against each other: what changed, and whether the difference is real."""

@@ -1,0 +1,64 @@
+"""``advise RUN ...``: prints which draft and window to serve, and what that rests on.
+
+RUN is the folder of a run, or its name in results/; advice.json is written into it. Ledgers without
+a run's config.json are read together, as if they were one; the first variant is the baseline.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from benchmark.commands.arguments import recorded, shares
+from benchmark.commands.read import gather
+from benchmark.errors import RunError
+from benchmark.names import ADVICE
+
+if TYPE_CHECKING:
+    from benchmark.report.results import Results
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("runs", type=recorded, nargs="+", metavar="RUN")
+    parser.add_argument(
+        "--mix",
+        type=shares,
+        metavar="CLASS=SHARE,...",
+        help="each class's share of your output tokens, such as structured=0.7,open-ended=0.3; "
+        "classes that are not named have none (default: as the baseline answered)",
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Advises; returns the exit status. Raises ConfigError, JournalError and RunError."""
+    # Imported here: numpy takes a while, which no other command should wait for.
+    from benchmark.report.advice import ledgers, terminal
+    from benchmark.report.terminal import terminal_width
+
+    width = terminal_width()
+    runs, records = gather(arguments.runs)
+    for run in runs:
+        print(_of_run(run, arguments.mix, width))
+    if records:
+        advice = ledgers.advise(records, arguments.mix)
+        if advice is None:
+            raise RunError(f"the ledgers: {_NOTHING}")
+        print(terminal.render(advice, ledgers.heading(records), None, width))
+    return 0
+
+
+_NOTHING = "no variant that speculates shows its steps, so there is nothing to advise on"
+
+
+def _of_run(run: Results, mix: Mapping[str, float] | None, width: int) -> str:
+    from benchmark.report.advice import terminal
+
+    advice = run.advise(mix)
+    if advice is None:
+        raise RunError(f"{run.folder}: {_NOTHING}")
+    path = run.folder / ADVICE
+    path.write_text(advice.to_json(), encoding="utf-8")
+    heading = terminal.heading(run)
+    return f"{terminal.render(advice, heading, run.config.stand_in, width)}\nadvice: {path}"

@@ -1,0 +1,76 @@
+"""``compare OLD NEW``: says what changed between two runs, and whether it is real.
+
+A run is a folder, or the name of one in results/. With --fail-below it is a gate: exit status 3
+where tokens per step or a speed-up is surely less than that part of what it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from argparse import ArgumentTypeError
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from benchmark.errors import RunError
+from benchmark.names import CONFIG
+
+if TYPE_CHECKING:
+    from benchmark.analysis.changes.compare import Run
+
+_FAILED: Final = 3
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument("old", type=Path, metavar="OLD")
+    parser.add_argument("new", type=Path, metavar="NEW")
+    parser.add_argument(
+        "--fail-below",
+        type=_threshold,
+        metavar="RATIO",
+        help="new to old, such as 0.95: of tokens per step and of speed-ups",
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Prints; returns the exit status. Raises RunError, and what reading the folders raises."""
+    old, new = (_folder(path) for path in (arguments.old, arguments.new))
+    if old.resolve() == new.resolve():
+        raise RunError(f"{old}: is compared with itself")
+    # Imported here: scipy and matplotlib take a while, which no error needs.
+    from benchmark.analysis.changes.compare import compare
+    from benchmark.report import terminal, terminal_changes
+
+    found = compare(_read(old), _read(new), arguments.fail_below)
+    print(terminal_changes.render(found, terminal.terminal_width()), end="")
+    return _FAILED if found.failed else 0
+
+
+def _threshold(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ArgumentTypeError(f"{text!r}: must be a number of more than 0 and at most 1")
+    return value
+
+
+def _folder(path: Path) -> Path:
+    """The run's folder. Raises RunError."""
+    results = Path(os.environ.get("RESULTS_DIR") or "results")
+    found = next((one for one in (path, results / path) if one.is_dir()), None)
+    if found is None:
+        raise RunError(f"{path}: there is no such folder, here or in {results}")
+    if not (found / CONFIG).exists():
+        raise RunError(f"{found}: is not the folder of a run: it has no {CONFIG}")
+    return found
+
+
+def _read(folder: Path) -> Run:
+    from benchmark.analysis.changes.compare import Run
+    from benchmark.report import results
+
+    run = results.read(folder)
+    return Run(folder.name or folder.resolve().name, run.config, run.records, run.summary)

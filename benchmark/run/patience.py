@@ -1,0 +1,27 @@
+"""How long a run waits, and for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmark.endpoint import counters, health
+from benchmark.load.driver import GRACE_SECONDS
+from benchmark.tap.tap import STALL_SECONDS
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait, and how often to look. All in seconds."""
+
+    start: float = 6 * 3600
+    """For all variants to serve before the first turn."""
+    recovery: float = 600
+    """For all variants to serve before another turn."""
+    stall: float = STALL_SECONDS
+    """For a server that says nothing in the middle of a request."""
+    grace: float = GRACE_SECONDS
+    """For the load generator to end after the load's own timeout."""
+    poll: float = health.POLL_SECONDS
+    """Between two looks whether a variant serves."""
+    counters: float = counters.POLL_SECONDS
+    """Between two looks whether a server's counters rest."""

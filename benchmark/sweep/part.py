@@ -1,0 +1,42 @@
+"""Which variant of a configuration is measured alone, and by which configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmark import config as configuration
+from benchmark.config import Config
+from benchmark.errors import RunError
+from benchmark.names import SWEEP
+
+
+def chosen(config: Config, index: str) -> str:
+    """The name of the variant with this number, from 0. Raises RunError."""
+    count = len(config.variants)
+    if not (index.isascii() and index.isdecimal() and int(index) < count):
+        raise RunError(
+            f"JOB_COMPLETION_INDEX = {index!r}: must be a whole number from 0 to {count - 1}, "
+            "the number of a variant"
+        )
+    return config.variants[int(index)].name
+
+
+def of(config: Config, variant: str) -> Config:
+    """The configuration that measures this variant alone: there is nothing to compare it with."""
+    own = next(one for one in config.variants if one.name == variant)
+    return config.model_copy(update={"variants": (own.model_copy(update={"baseline": None}),)})
+
+
+def widest_window(config: Config) -> int:
+    """Of all variants; 0 where none has one."""
+    return max(variant.window or 0 for variant in config.variants)
+
+
+def note(folder: Path, config: Config) -> None:
+    """Writes the configuration of all variants into the run's folder. Raises RunError."""
+    path = folder / SWEEP
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(configuration.dump(config), encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror}") from None

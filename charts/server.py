@@ -1,0 +1,191 @@
+"""What serves one variant on devices of its own: in a service, or in an index of a sweep.
+
+Both are built here, so that what a sweep measures is what a service would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cdk8s_plus_35 import k8s
+
+from charts.names import (
+    MODELS_PREFIX,
+    NODE_GROUP_LABEL,
+    TRAINIUM_NODES,
+    VLLM_PORT,
+    ServiceAccount,
+    claim_template,
+    model_prefix,
+)
+from charts.pods import (
+    AWS_CLI_IMAGE,
+    MODELS_PATH,
+    SCRIPTS_PATH,
+    Room,
+    container_security,
+    empty_dir,
+    environment,
+    model_store_environment,
+    models_volume,
+    mount,
+    neuron_toleration,
+    pod_security,
+    quantities,
+    scripts_volume,
+)
+from experiment.model import Model
+from experiment.runtimes import Paths
+from experiment.schema import Experiment
+from experiment.variants import Variant
+
+ARTIFACT_PATH: Final = "/artifact"
+
+# For each device that a pod has. Sixteen make a trn2.48xlarge (192 vCPU, 2 TiB), less what
+# compiling and the node's own pods need.
+_CPU: Final = 10
+_MEMORY_GIB: Final = 80
+_SHARED_MEMORY_GIB: Final = 16
+_ALONE: Final = Room(cpu=0, memory=0)
+
+
+def paths(variant: Variant, *, artifact: str, scratch: str) -> Paths:
+    """Where the containers of ``variant`` find what their command lines name."""
+    draft = checkpoint_path(variant.draft) if variant.draft else None
+    target = checkpoint_path(variant.experiment.models.target)
+    return Paths(target=target, draft=draft, artifact=artifact, scratch=scratch)
+
+
+def checkpoint_path(model: Model) -> str:
+    """Where a checkpoint is mounted, e.g. ``/models/Qwen/Qwen3-32B/<revision>``."""
+    below_mount = model_prefix(model.id, model.revision).removeprefix(MODELS_PREFIX)
+    return f"{MODELS_PATH}/{below_mount}".rstrip("/")
+
+
+def serve_command(variant: Variant) -> list[str]:
+    """What serves ``variant``."""
+    return variant.runtime.serve_command(variant, _paths(variant), VLLM_PORT)
+
+
+def serve_environment(variant: Variant) -> Mapping[str, str]:
+    """The environment of ``serve_command``."""
+    runtimes_own = variant.runtime.serve_environment(variant, _paths(variant))
+    return {**runtimes_own, "HF_HUB_OFFLINE": "1"}
+
+
+def _paths(variant: Variant) -> Paths:
+    return paths(variant, artifact=ARTIFACT_PATH, scratch="/tmp")
+
+
+def serving_pod(
+    experiment: Experiment,
+    account: ServiceAccount,
+    *,
+    init_containers: Sequence[k8s.Container],
+    containers: Sequence[k8s.Container],
+    volumes: Sequence[k8s.Volume] = (),
+    restart_policy: str | None = None,
+) -> k8s.PodSpec:
+    """A pod on a Trainium node, with a claim of its own and the volumes that ``server`` mounts."""
+    shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
+    return k8s.PodSpec(
+        service_account_name=account,
+        automount_service_account_token=False,
+        # The variables that Kubernetes injects for a Service can clash with vLLM's own, such as
+        # VLLM_PORT.
+        enable_service_links=False,
+        restart_policy=restart_policy,
+        security_context=pod_security(),
+        # Shorter than the ten minutes after which Mountpoint's own pod ends.
+        termination_grace_period_seconds=120,
+        resource_claims=[
+            k8s.PodResourceClaim(
+                name="devices", resource_claim_template_name=claim_template(experiment)
+            )
+        ],
+        init_containers=[*init_containers],
+        containers=[*containers],
+        volumes=[
+            models_volume(),
+            scripts_volume(),
+            # Compiled graph and sharded weights, on the node's NVMe.
+            empty_dir("artifact", "300Gi"),
+            empty_dir("shared-memory", f"{shared_memory}Gi", medium="Memory"),
+            empty_dir("tmp", "50Gi"),
+            *volumes,
+        ],
+        node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
+        tolerations=[neuron_toleration()],
+    )
+
+
+def fetch(
+    name: str,
+    script: Sequence[str],
+    *,
+    variables: Sequence[k8s.EnvVar] = (),
+    mounts: Sequence[k8s.VolumeMount] = (),
+) -> k8s.Container:
+    """An init container that brings graph and shards with ``script``, a script's name and words."""
+    file, *words = script
+    return k8s.Container(
+        name=name,
+        image=AWS_CLI_IMAGE,
+        command=["/bin/bash", f"{SCRIPTS_PATH}/{file}"],
+        args=words,
+        env=[*environment({}), *variables],
+        env_from=model_store_environment(),
+        security_context=container_security(read_only_root=True),
+        resources=k8s.ResourceRequirements(
+            requests=quantities(cpu="4", memory="4Gi"), limits=quantities(memory="8Gi")
+        ),
+        volume_mounts=[
+            mount("artifact", ARTIFACT_PATH),
+            mount("scripts", SCRIPTS_PATH, read_only=True),
+            mount("tmp", "/tmp"),
+            *mounts,
+        ],
+    )
+
+
+def server(
+    experiment: Experiment,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    beside: Room = _ALONE,
+    mounts: Sequence[k8s.VolumeMount] = (),
+    **settings: Any,
+) -> k8s.Container:
+    """The container with vLLM, which gets its devices' part of the node.
+
+    ``beside`` is what another container of the pod takes of that; ``settings`` are further fields.
+    """
+    devices = experiment.serving.devices
+    memory = f"{devices * _MEMORY_GIB - beside.memory}Gi"
+    return k8s.Container(
+        name="vllm",
+        image=experiment.serving_runtime.image,
+        command=[*command],
+        working_dir="/tmp",
+        env=environment(variables),
+        ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
+        # The Neuron tools write logs and caches next to themselves.
+        security_context=container_security(read_only_root=False),
+        resources=k8s.ResourceRequirements(
+            claims=[k8s.ResourceClaim(name="devices")],
+            requests=quantities(cpu=str(devices * _CPU - beside.cpu), memory=memory),
+            limits=quantities(memory=memory),
+        ),
+        volume_mounts=[
+            mount("models", MODELS_PATH, read_only=True),
+            # Read-only: the loader compiles again what it cannot read, for hours and with its own
+            # defaults, and begins by writing here. This makes it fail instead.
+            mount("artifact", ARTIFACT_PATH, read_only=True),
+            mount("shared-memory", "/dev/shm"),
+            mount("tmp", "/tmp"),
+            *mounts,
+        ],
+        **settings,
+    )

@@ -1,0 +1,196 @@
+"""The ``qwen-sweep`` Job: one index a variant, each served and measured by itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdk8s import Chart
+from cdk8s_plus_35 import k8s
+from constructs import Construct
+
+from benchmark import config
+from charts.llmperf import (
+    BENCHMARK_ROOM,
+    CONFIG_PATH,
+    benchmark_config,
+    benchmark_container,
+    benchmark_volumes,
+    prompt_files,
+)
+from charts.names import (
+    NAMESPACE,
+    SWEEP_JOB,
+    Component,
+    ServiceAccount,
+    artifact_prefix,
+)
+from charts.pods import SCRIPTS_PATH, digest, job_name, mount
+from charts.scripts import Scripts
+from charts.server import (
+    ARTIFACT_PATH,
+    fetch,
+    serve_command,
+    serve_environment,
+    server,
+    serving_pod,
+)
+from experiment.estimate import deadline_seconds
+from experiment.schema import Experiment
+from experiment.variants import services
+
+NOT_YET: Final = 75
+"""What ``fetch`` ends with where there is no artifact yet: EX_TEMPFAIL of ``sysexits.h``."""
+
+START_SECONDS: Final = 45 * 60
+"""The benchmark's patience with vLLM: as long as a service may take to start."""
+
+_RETRIES: Final = 2
+_SCRIPTS: Final = ("complete.sh", "fetch-index.sh", "fetch-artifact.sh", "serve-index.sh")
+_OWN: Final = "benchmark-"
+"""Prefix of volumes that are the benchmark's own, where vLLM has one of that name, too."""
+
+
+class SweepChart(Chart):
+    """An Indexed Job. As many indexes run at once as the nodes have devices for.
+
+    The pods of all indexes are made at the start; those without devices wait. What an index is, it
+    reads from the ConfigMap, because the pods of a Job have one specification.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        experiment: Experiment,
+        bucket: str,
+        image: str,
+        scripts: Scripts,
+    ) -> None:
+        super().__init__(scope, construct_id, namespace=NAMESPACE)
+        self._experiment = experiment
+        self._scripts = {name: scripts[name] for name in _SCRIPTS}
+        self._labels = {"app": SWEEP_JOB, "component": Component.SWEEP}
+        k8s.KubeConfigMap(
+            self,
+            "Config",
+            metadata=k8s.ObjectMeta(name=SWEEP_JOB),
+            data={
+                "config.json": config.dump(benchmark_config(experiment, bucket)),
+                **_indexes(experiment),
+            },
+            # None where there are none: an empty mapping would be written out.
+            binary_data=prompt_files(experiment) or None,
+        )
+        # The account stands in the repository of an image that is built here, and must not change
+        # the Job's name.
+        stable = self._spec(experiment.benchmark.image or image.rpartition(":")[2])
+        k8s.KubeJob(
+            self,
+            "Job",
+            metadata=k8s.ObjectMeta(name=job_name(SWEEP_JOB, stable), labels=self._labels),
+            spec=self._spec(image),
+        )
+
+    def _spec(self, image: str) -> k8s.JobSpec:
+        indexes = len(services(self._experiment))
+        return k8s.JobSpec(
+            completion_mode="Indexed",
+            completions=indexes,
+            parallelism=indexes,
+            backoff_limit_per_index=_RETRIES,
+            pod_failure_policy=_no_failures(),
+            active_deadline_seconds=deadline_seconds(self._experiment),
+            template=k8s.PodTemplateSpec(
+                metadata=k8s.ObjectMeta(
+                    labels=self._labels, annotations={"scripts": digest(self._scripts)}
+                ),
+                spec=_pod(self._experiment, image),
+            ),
+        )
+
+
+def run_id(experiment: Experiment) -> str:
+    """The sweep's run: the same for every Job that measures and serves the same.
+
+    So a Job that is made again keeps what is complete. Nothing in it depends on the account.
+    """
+    served = [[serve_command(v), dict(serve_environment(v))] for v in services(experiment)]
+    measured = benchmark_config(experiment, "bucket").model_dump(mode="json")
+    assert experiment.sweep
+    return f"{experiment.name}-{digest([measured, served, experiment.sweep.run])}"
+
+
+def _indexes(experiment: Experiment) -> dict[str, str]:
+    """What each index is, in files that bash can read. A command has one argument a line."""
+    return {
+        f"{index}.{name}": f"{text}\n"
+        for index, variant in enumerate(services(experiment))
+        for name, text in (
+            ("variant", variant.name),
+            ("artifact", artifact_prefix(variant.artifact)),
+            ("serve", "\n".join(serve_command(variant))),
+        )
+    }
+
+
+def _no_failures() -> k8s.PodFailurePolicy:
+    """What does not count as a failure of an index: no graph yet, and a node that is taken away."""
+    return k8s.PodFailurePolicy(
+        rules=[
+            k8s.PodFailurePolicyRule(
+                action="Ignore",
+                on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
+                    container_name="fetch", operator="In", values=[NOT_YET]
+                ),
+            ),
+            k8s.PodFailurePolicyRule(
+                action="Ignore",
+                on_pod_conditions=[
+                    k8s.PodFailurePolicyOnPodConditionsPattern(
+                        type="DisruptionTarget", status="True"
+                    )
+                ],
+            ),
+        ]
+    )
+
+
+def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
+    """Brings the artifact, serves, measures: the pod ends when the benchmark does."""
+    run = k8s.EnvVar(name="RUN_ID", value=run_id(experiment))
+    patience = k8s.EnvVar(name="START_SECONDS", value=str(START_SECONDS))
+    indexes = mount("config", CONFIG_PATH, read_only=True)
+    script = ["fetch-index.sh", CONFIG_PATH, ARTIFACT_PATH]
+    return serving_pod(
+        experiment,
+        ServiceAccount.SWEEP,
+        # An index that failed is a new pod, which the Job counts.
+        restart_policy="Never",
+        init_containers=[
+            fetch("fetch", script, variables=[run], mounts=[indexes]),
+            _vllm(experiment, indexes),
+        ],
+        containers=[
+            benchmark_container(image, "benchmark", "index", variables=[run, patience], own=_OWN)
+        ],
+        volumes=benchmark_volumes(SWEEP_JOB, own=_OWN),
+    )
+
+
+def _vllm(experiment: Experiment, indexes: k8s.VolumeMount) -> k8s.Container:
+    """A sidecar, which Kubernetes ends after the benchmark and starts again if it fails.
+
+    Without probes: the benchmark waits for it and says why it does not start. A startup probe that
+    failed would begin anew, for ever, and the benchmark would never run.
+    """
+    environments = [serve_environment(variant) for variant in services(experiment)]
+    assert environments == environments[:1] * len(environments), "a Job's pods have one environment"
+    return server(
+        experiment,
+        ["/bin/bash", f"{SCRIPTS_PATH}/serve-index.sh", CONFIG_PATH, ARTIFACT_PATH],
+        environments[0],
+        beside=BENCHMARK_ROOM,
+        mounts=[indexes, mount("scripts", SCRIPTS_PATH, read_only=True)],
+        restart_policy="Always",
+    )

@@ -1,0 +1,48 @@
+"""What an experiment is measured in on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from experiment import Experiment
+from rehearsal.aws.client import Aws
+from rehearsal.console import Console
+from rehearsal.endpoints import Endpoints
+from rehearsal.layout import Layout
+from rehearsal.pod.as_process import Place
+from rehearsal.pod.manifest import entry_point
+
+BENCHMARK_SECONDS = 450.0
+"""For each variant."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The experiment, and all that it is measured with."""
+
+    experiment: Experiment
+    run_id: str
+    layout: Layout
+    aws: Aws
+    endpoints: Endpoints
+    console: Console
+
+    def place(self, urls: Mapping[str, str], variables: Mapping[str, str] | None = None) -> Place:
+        """Where the benchmark runs. ``urls``: base URLs by the name of the variant."""
+        return Place(
+            run_id=self.run_id,
+            account=self.aws.account,
+            endpoints=urls,
+            mounts=self.layout.mounts,
+            environment=self.aws.environment,
+            caps=self.endpoints.caps,
+            stand_in=self.endpoints.name,
+            drafts_whole_window=self.endpoints.drafts_whole_window,
+            variables=variables or {},
+        )
+
+    @property
+    def entry_point(self) -> tuple[str, ...]:
+        """What the benchmark's image runs. Raises RehearsalError."""
+        return entry_point(self.layout.root / "benchmark" / "Dockerfile")

@@ -1,0 +1,45 @@
+"""What is made to go wrong in the rehearsal of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from rehearsal.errors import RehearsalError
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Indexes to which something happens; by default none."""
+
+    killed: frozenset[int] = frozenset()
+    """The benchmark's first attempt is killed as soon as the bucket has some of its records."""
+    broken: frozenset[int] = frozenset()
+    """The server never starts."""
+
+    def check(self, indexes: int) -> None:
+        """Raises RehearsalError if a sweep of so many has not all of them; 0: there is none."""
+        for option, asked in (("--kill", self.killed), ("--break", self.broken)):
+            if unknown := sorted(index for index in asked if not 0 <= index < indexes):
+                has = (
+                    f"the sweep has the indexes 0 to {indexes - 1}"
+                    if indexes
+                    else "the experiment has no sweep"
+                )
+                raise RehearsalError(f"{option} {unknown[0]}: {has}")
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """One line for each kind of fault that is made."""
+        return (
+            *_said("killed once, in the middle", self.killed),
+            *_said("without a server", self.broken),
+        )
+
+
+def _said(fault: str, indexes: Collection[int]) -> list[str]:
+    return [f"faults: index {index} {fault}" for index in sorted(indexes)]
+
+
+NO_FAULTS: Final = Faults()

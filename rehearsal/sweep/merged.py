@@ -1,0 +1,88 @@
+"""The run that the indexes of a sweep have left in the bucket."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+from benchmark import config
+from benchmark.errors import JournalError
+from benchmark.ledger import read_ledger
+from benchmark.names import CONFIG, LEDGER, SUMMARY, VARIANTS, WARM_UP, results_key
+from benchmark.record import Record
+from rehearsal.aws.client import Aws
+from rehearsal.errors import RehearsalError
+
+_Turn = tuple[str, str, str, int, int]
+_REPORT: Final = "report.html"
+
+
+def bring(aws: Aws, bucket: str, run_dir: Path) -> str:
+    """Brings everything below ``results/<its name>/`` into a folder; returns what was found.
+
+    Raises RehearsalError if no run was merged.
+    """
+    s3, prefix = aws.client("s3"), results_key(run_dir.name, "")
+    count = 0
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for entry in page.get("Contents", []):
+            path = run_dir / entry["Key"].removeprefix(prefix)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(_body(s3, bucket, entry["Key"]))
+            count += 1
+    for name in (CONFIG, LEDGER, SUMMARY, _REPORT):
+        if not (run_dir / name).is_file():
+            raise RehearsalError(f"s3://{bucket}/{prefix}: no index has left a {name}")
+    return f"{count} files from s3://{bucket}/{prefix}"
+
+
+def holds_all(run_dir: Path, complete: list[str]) -> str:
+    """Whether a merged run is of these variants, with all they measured; returns what was found.
+
+    Raises RehearsalError.
+    """
+    names = [variant.name for variant in config.read(run_dir / CONFIG).variants]
+    if names != complete:
+        raise RehearsalError(
+            f"{run_dir / CONFIG}: has {', '.join(names)}; complete are {', '.join(complete)}"
+        )
+    merged = _turns(run_dir)
+    apart = sum((_turns(run_dir / VARIANTS / name) for name in names), Counter[_Turn]())
+    for turn in sorted(merged.keys() | apart.keys()):
+        if merged[turn] != apart[turn]:
+            variant, case, load, round, _ = turn
+            raise RehearsalError(
+                f"{run_dir / LEDGER}: {merged[turn]} requests of {variant}, {case}, {load}, round "
+                f"{round}; its own ledger has {apart[turn]}"
+            )
+    return f"{merged.total()} requests of {len(names)} variants, all there"
+
+
+def has_records(aws: Aws, bucket: str, run_id: str, variant: str) -> bool:
+    """Whether the bucket has any measured request of a variant."""
+    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{variant}/{LEDGER}")
+    try:
+        ledger = _body(s3, bucket, key)
+    except s3.exceptions.NoSuchKey:
+        return False
+    return any(json.loads(line)["round"] > WARM_UP for line in ledger.splitlines())
+
+
+def _body(s3: Any, bucket: str, key: str) -> bytes:
+    body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+    return body
+
+
+def _turns(run_dir: Path) -> Counter[_Turn]:
+    """How many requests each turn has, but for those that are in no figure."""
+    try:
+        records = read_ledger(run_dir / LEDGER)
+    except JournalError as error:
+        raise RehearsalError(str(error)) from None
+    return Counter(_turn(record) for record in records if record.round > WARM_UP)
+
+
+def _turn(record: Record) -> _Turn:
+    return record.variant, record.case, record.load, record.round, record.attempt

@@ -1,0 +1,131 @@
+"""A variant that is measured alone: its controls, and what needs the others is left out."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.endpoint import greedy
+from benchmark.names import ANSWERS, CONTROL
+from benchmark.run.patience import Patience
+from benchmark.run.run import Run
+from benchmark.run.shipper import Shipper
+from rehearsal.golden.faults import Fault
+from tests.benchmark import samples
+from tests.benchmark.run.runs import Setup
+from tests.benchmark.standins import QUICK, InProcess
+
+pytestmark = pytest.mark.anyio
+
+
+class Alone(Setup):
+    """Of its endpoints only Base's is measured."""
+
+    def run(self, patience: Patience = QUICK, *, ships: bool = True) -> Run:
+        config = self.config()
+        config = config.model_copy(update={"variants": config.variants[:1]})
+        shipper = Shipper(self.folder, self.bucket, self.publisher) if ships else None
+        return Run(config, self.folder, driver=self.driver, shipper=shipper, patience=patience)
+
+    def rounds(self) -> list[tuple[int, int, int]]:
+        """Round, attempt and number of requests, as they follow each other in the ledger."""
+        turns = groupby(self.records(), key=lambda r: (r.round, r.attempt, r.case))
+        return [(round, attempt, len([*own])) for (round, attempt, _), own in turns]
+
+
+async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
+    async with Alone(tmp_path, apart=True) as setup:
+        run = setup.run()
+        assert await run.execute() == []
+        assert run.complete
+        assert [round for round, _, _ in setup.rounds()] == [0, CONTROL, 1, 1, 2, 2, CONTROL]
+        assert {count for _, _, count in setup.rounds()} == {2}
+        controls = [record for record in setup.records() if record.round == CONTROL]
+        assert [(r.case, r.load, r.attempt) for r in controls] == [
+            ("counting", "concurrency-2", attempt) for attempt in (1, 1, 2, 2)
+        ]
+        assert len(setup.published()) == 4
+        assert not (setup.folder / greedy.DIVERGENCE).exists()
+
+
+async def test_variants_that_are_measured_together_have_no_control(tmp_path: Path) -> None:
+    async with Setup(tmp_path) as setup:
+        assert await setup.execute() == []
+        assert CONTROL not in {record.round for record in setup.records()}
+
+
+@pytest.mark.parametrize("load", [{"rate": 20.0, "requests": 2}])
+async def test_at_rates_a_control_is_a_full_batch(tmp_path: Path, load: dict[str, float]) -> None:
+    async with Alone(tmp_path, apart=True, load=samples.loads(load, rounds=1)) as setup:
+        config = setup.config()
+        base = config.variants[0].model_copy(update={"batch": 3})
+        alone = config.model_copy(update={"variants": (base,)})
+        run = Run(alone, setup.folder, driver=setup.driver, patience=QUICK)
+        assert await run.execute() == []
+        controls = [record for record in setup.records() if record.round == CONTROL]
+        assert {record.load for record in controls} == {"concurrency-3"}
+        assert len(controls) == 2 * 3
+
+
+async def test_a_run_that_is_resumed_begins_with_another_control(tmp_path: Path) -> None:
+    async with Alone(tmp_path, apart=True) as setup:
+        setup.driver.fail.add(("sonnets", "Base"))
+        first = setup.run()
+        assert len(await first.execute()) == 2
+        assert not first.complete
+        setup.driver.fail.clear()
+        again = setup.run()
+        assert await again.execute() == []
+        assert again.complete
+        controls = [attempt for round, attempt, _ in setup.rounds() if round == CONTROL]
+        assert controls == [1, 2, 3, 4]
+
+
+async def test_where_only_the_last_control_is_missing_it_alone_is_done(tmp_path: Path) -> None:
+    async with Alone(tmp_path, apart=True) as setup:
+        assert await setup.run().execute() == []
+        progress = setup.folder / "progress.jsonl"
+        lines = progress.read_text().splitlines(keepends=True)
+        progress.write_text("".join(lines[:-1]))  # killed just before
+        before = setup.rounds()
+        run = setup.run()
+        assert await run.execute() == []
+        assert run.complete
+        assert setup.rounds()[len(before) :] == [(0, 2, 2), (CONTROL, 3, 2)]
+        assert len(setup.published()) == 4
+
+
+async def test_a_last_control_that_fails_is_done_again(tmp_path: Path) -> None:
+    async with Alone(tmp_path, apart=True) as setup:
+
+        class Refused(InProcess):
+            """The server has enough when it comes to the last control."""
+
+            async def run(self, **given: Any) -> None:
+                if given["results"].name == "control-attempt-2":
+                    setup.base.fault = Fault.TOO_MANY
+                await super().run(**given)
+
+        setup.driver = Refused(None, tmp_path)
+        run = setup.run()
+        assert await run.execute() == [
+            "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
+        ]
+        assert not run.complete
+        setup.base.fault = None
+        again = setup.run()
+        assert await again.execute() == []
+        assert again.complete
+
+
+async def test_answers_of_controls_are_not_checked(tmp_path: Path) -> None:
+    case = {"name": "talks", "prompts": {"known": "mt-bench", "limit": 2}}
+    load = samples.load(rounds=1)
+    async with Alone(tmp_path, apart=True, load=load, test_cases=[case]) as setup:
+        assert await setup.run().execute() == []
+        assert [round for round, _, _ in setup.rounds()] == [0, CONTROL, 1, CONTROL]
+        answers = (setup.folder / ANSWERS).read_text()
+        assert f'"round":{CONTROL}' not in answers

@@ -1,0 +1,284 @@
+"""The Indexed Job of a sweep, and what each index finds in its ConfigMap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import cdk8s
+import pytest
+from ruamel.yaml import YAML
+from ruamel.yaml.compat import StringIO
+from syrupy.assertion import SnapshotAssertion
+
+import charts
+from benchmark import config
+from charts import scripts
+from charts.llmperf import benchmark_config
+from charts.names import bucket_name
+from charts.server import serve_command
+from charts.sweep import run_id
+from experiment import Experiment, load
+from experiment.estimate import deadline_seconds
+from experiment.loader import parse
+from experiment.runtimes import RUNTIMES
+from experiment.runtimes.nxdi import Nxdi
+from experiment.variants import variants
+from tests.charts.test_snapshots import ManifestSnapshot
+from tests.charts.test_vllm import compared, difference
+from tests.experiment.files import EXPERIMENTS, edited, swept
+from tests.matrix import SWEEP
+from tests.synthesis import ACCOUNT, Manifest, Synthesised
+
+NAMES = ["Base", "k3-b4", "k15-b4", "Base-batch-8", "k3-b8", "k15-b8"]
+
+
+@pytest.fixture(scope="module")
+def sweep(of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+    """Two windows at two batches, on two nodes."""
+    return of_matrix(SWEEP)
+
+
+def test_nothing_stands_and_nothing_else_measures(sweep: Synthesised) -> None:
+    assert {name for name in sweep.manifests if name.startswith("qwen")} == set()
+    assert not [*sweep.objects("Service"), *sweep.objects("Deployment"), *sweep.objects("Pod")]
+    kinds = {job["metadata"]["labels"]["component"] for job in sweep.objects("Job")}
+    assert kinds == {"prepare", "sweep"}
+    accounts = [account["metadata"]["name"] for account in sweep.objects("ServiceAccount")]
+    assert accounts == ["prepare", "sweep"]
+
+
+def test_manifests_of_the_articles_sweep(snapshot: SnapshotAssertion) -> None:
+    found = _objects(load(EXPERIMENTS / "article-sweep.yaml"), ACCOUNT, "a1")
+    stream = StringIO()
+    YAML().dump_all(found.values(), stream)
+    assert stream.getvalue() == snapshot(extension_class=ManifestSnapshot)
+
+
+def test_each_variant_is_an_index(sweep: Synthesised) -> None:
+    assert [variant.name for variant in variants(sweep.experiment)] == NAMES
+    spec = _job(sweep)["spec"]
+    assert spec["completionMode"] == "Indexed"
+    assert (spec["completions"], spec["parallelism"]) == (6, 6)
+    data = _data(sweep)
+    for index, variant in enumerate(variants(sweep.experiment)):
+        assert data[f"{index}.variant"] == f"{variant.name}\n"
+        assert data[f"{index}.artifact"] == f"compiled/{variant.artifact}/\n"
+        assert data[f"{index}.serve"].splitlines() == serve_command(variant)
+    assert len(data) == 1 + 3 * 6
+
+
+def test_an_index_is_served_as_a_service_would_be(sweep: Synthesised) -> None:
+    """The comparison is fair only if its draft and window are the whole difference."""
+    order = [variant.name for variant in variants(sweep.experiment)]
+    for baseline, variant in compared(sweep):
+        left, right = (
+            _data(sweep)[f"{order.index(v.name)}.serve"].splitlines() for v in (baseline, variant)
+        )
+        assert right[: len(left)] == left
+        assert [word for word in right[len(left) :] if word.startswith("--")] == [
+            "--override-neuron-config",
+            "--speculative-config",
+        ]
+        assert dict(pairwise(right))["--max-num-seqs"] == str(variant.batch)
+
+
+def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
+    sweep: Synthesised, synthesised: Synthesised
+) -> None:
+    fetch, sidecar = _pod(sweep)["initContainers"]
+    assert (fetch["name"], "restartPolicy" in fetch) == ("fetch", False)
+    deployment = synthesised.object("Deployment", "qwen-vllm")["spec"]["template"]["spec"]
+    (service,) = deployment["containers"]
+    assert {path.partition("[")[0] for path, _ in difference(service, sidecar)} == {
+        "command",
+        "livenessProbe",
+        "readinessProbe",
+        "resources.limits.memory",
+        "resources.requests.cpu",
+        "resources.requests.memory",
+        "restartPolicy",
+        "startupProbe",
+        "volumeMounts",
+    }
+    assert sidecar["restartPolicy"] == "Always"
+    assert "startupProbe" not in sidecar
+    mounts = {m["name"]: m for m in sidecar["volumeMounts"]}
+    assert {m["name"] for m in service["volumeMounts"]} == mounts.keys() - {"config", "scripts"}
+    assert mounts["artifact"]["readOnly"] is True
+
+
+def test_an_index_takes_no_more_of_its_node_than_a_service(
+    sweep: Synthesised, synthesised: Synthesised
+) -> None:
+    """So that what fits a node with services fits it with indexes."""
+    deployment = synthesised.object("Deployment", "qwen-vllm")["spec"]["template"]["spec"]
+    (service,) = deployment["containers"]
+    fetch, sidecar = _pod(sweep)["initContainers"]
+    (benchmark,) = _pod(sweep)["containers"]
+    together = [c["resources"] for c in (sidecar, benchmark)]
+    assert sum(int(r["requests"]["cpu"]) for r in together) == int(
+        service["resources"]["requests"]["cpu"]
+    )
+    assert sum(_gib(r["limits"]["memory"]) for r in together) == _gib(
+        service["resources"]["limits"]["memory"]
+    )
+    assert _gib(fetch["resources"]["limits"]["memory"]) <= _gib(together[0]["limits"]["memory"])
+
+
+def test_the_benchmark_measures_the_vllm_of_its_own_pod(sweep: Synthesised, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(_data(sweep)["config.json"])
+    told = config.read(tmp_path / "config.json")
+    assert told == benchmark_config(sweep.experiment, bucket_name(sweep.experiment, ACCOUNT))
+    assert told.apart
+    assert {variant.endpoint for variant in told.variants} == {"http://127.0.0.1:8000/v1"}
+    assert [variant.name for variant in told.variants] == NAMES
+    assert [v.drafts_per_step for v in told.variants] == [None, 2, 14] * 2
+    (benchmark,) = _pod(sweep)["containers"]
+    assert benchmark["args"] == ["index"]
+    assert "command" not in benchmark
+    assert "restartPolicy" not in benchmark
+    assert _environment(benchmark) == {
+        "HOME": "/tmp",
+        "USER": "nonroot",
+        "BENCHMARK_CONFIG": "/etc/benchmark/config.json",
+        "RESULTS_DIR": "/results",
+        "RUN_ID": run_id(sweep.experiment),
+        "START_SECONDS": "2700",
+    }
+
+
+def test_volumes_of_both_containers_are_apart(sweep: Synthesised) -> None:
+    """Ray and vLLM each fill their own."""
+    _, sidecar = _pod(sweep)["initContainers"]
+    (benchmark,) = _pod(sweep)["containers"]
+    for path in ("/tmp", "/dev/shm"):
+        names = [
+            mount["name"]
+            for container in (sidecar, benchmark)
+            for mount in container["volumeMounts"]
+            if mount["mountPath"] == path
+        ]
+        assert len(set(names)) == 2
+
+
+def test_a_failed_index_is_tried_again_alone(sweep: Synthesised) -> None:
+    spec = _job(sweep)["spec"]
+    assert spec["backoffLimitPerIndex"] == 2
+    assert not {"backoffLimit", "maxFailedIndexes", "successPolicy"} & spec.keys()
+    assert _pod(sweep)["restartPolicy"] == "Never"
+
+
+def test_a_graph_that_is_not_there_yet_is_no_failure_nor_is_a_node_that_goes(
+    sweep: Synthesised,
+) -> None:
+    yet, disrupted = _job(sweep)["spec"]["podFailurePolicy"]["rules"]
+    assert yet["action"] == disrupted["action"] == "Ignore"
+    assert yet["onExitCodes"] == {"containerName": "fetch", "operator": "In", "values": [75]}
+    assert disrupted["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+
+
+def test_a_sweep_ends_when_its_money_does(sweep: Synthesised) -> None:
+    """1000 USD pay for two nodes at 35.7608 USD an hour for 14 hours, less a minute."""
+    seconds = _job(sweep)["spec"]["activeDeadlineSeconds"]
+    assert seconds == deadline_seconds(sweep.experiment) == 50334
+
+
+def test_the_run_is_the_same_until_what_is_measured_or_served_changes() -> None:
+    run = run_id(_sweep())
+    assert run.startswith("article-")
+    assert run == run_id(_sweep(at_most_usd=2000)) == run_id(_sweep({"capacity.nodes": 2}))
+    others = [
+        run_id(_sweep(run=2)),
+        run_id(_sweep(windows=[3, 7])),
+        run_id(_sweep({"benchmark.rounds": 4})),
+        run_id(_sweep({"serving.length": 2048})),
+        run_id(_sweep({"models.draft.revision": "1" * 40})),
+    ]
+    assert len({run, *others}) == 1 + len(others)
+
+
+def test_a_change_of_how_it_is_served_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that nothing of the configuration tells: a flag of the runtime."""
+    experiment = _sweep()
+    runtime = experiment.serving_runtime
+    before = run_id(experiment)
+    assert isinstance(runtime, Nxdi)
+    faster = replace(runtime, flags=(*runtime.flags, "--faster"))
+    monkeypatch.setitem(RUNTIMES, runtime.name, faster)
+    assert run_id(experiment) != before
+
+
+def test_the_job_is_another_when_it_would_do_something_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Job cannot be changed. The account it stands in makes no difference."""
+    name = _rendered(_sweep(), "111122223333", "a1")
+    assert name == _rendered(_sweep(), "444455556666", "a1")
+    own = _sweep({"benchmark.image": "registry.example.com/benchmark:1"})
+    other = _sweep({"benchmark.image": "registry.example.org/benchmark:1"})
+    read = scripts.read()
+    names = [
+        name,
+        _rendered(_sweep(), "111122223333", "a2"),
+        _rendered(_sweep(windows=[3, 7]), "111122223333", "a1"),
+        _rendered(_sweep(at_most_usd=2000), "111122223333", "a1"),
+        _rendered(own, "111122223333", "1"),
+        _rendered(other, "111122223333", "1"),
+    ]
+    monkeypatch.setattr(scripts, "read", lambda: {**read, "complete.sh": "complete() { true; }"})
+    names.append(_rendered(_sweep(), "111122223333", "a1"))
+    assert len(set(names)) == len(names)
+
+
+def test_the_users_prompts_come_along(tmp_path: Path) -> None:
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "Hello"}\n')
+    case = {"name": "own", "file": "prompts.jsonl"}
+    changes = swept() | {"benchmark.test_cases.3": case}
+    (tmp_path / "mine.yaml").write_text(edited(changes))
+    rendered = _objects(load(tmp_path / "mine.yaml"), "111122223333", "a1")
+    assert [*rendered["ConfigMap"]["binaryData"]] == ["prompts.jsonl.gz"]
+
+
+def _sweep(changes: dict[str, Any] | None = None, **fields: Any) -> Experiment:
+    return parse(edited({**swept(**fields), **(changes or {})}), "mine.yaml")
+
+
+def _rendered(experiment: Experiment, account: str, tag: str) -> str:
+    """The Job's name."""
+    name: str = _objects(experiment, account, tag)["Job"]["metadata"]["name"]
+    return name
+
+
+def _objects(experiment: Experiment, account: str, tag: str) -> dict[str, Manifest]:
+    """The objects of the sweep's chart by kind, deployed into ``account``."""
+    registry = f"{account}.dkr.ecr.us-east-2.amazonaws.com/assets-{account}"
+    image = experiment.benchmark.image or f"{registry}:{tag}"
+    deployed = charts.Deployed(bucket_name(experiment, account), image)
+    *_, chart = charts.charts(cdk8s.App(), experiment, deployed)
+    return {found["kind"]: found for found in chart.to_json()}
+
+
+def _gib(amount: str) -> int:
+    return int(amount.removesuffix("Gi"))
+
+
+def _environment(container: dict[str, Any]) -> dict[str, str]:
+    return {variable["name"]: variable["value"] for variable in container["env"]}
+
+
+def _job(synthesised: Synthesised) -> Manifest:
+    return synthesised.object("Job", "qwen-sweep-")
+
+
+def _pod(synthesised: Synthesised) -> dict[str, Any]:
+    pod: dict[str, Any] = _job(synthesised)["spec"]["template"]["spec"]
+    return pod
+
+
+def _data(synthesised: Synthesised) -> dict[str, str]:
+    data: dict[str, str] = synthesised.object("ConfigMap", "qwen-sweep")["data"]
+    return data

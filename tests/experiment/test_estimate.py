@@ -1,0 +1,243 @@
+"""What a sweep takes is said before it is deployed; docs/cost.md says the same."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final, TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from benchmark.rounds import Rounds
+from experiment import Experiment, ExperimentError, load
+from experiment.estimate import (
+    COMPILE_SECONDS,
+    DRIVER_SECONDS,
+    START_SECONDS,
+    TOKEN_SECONDS,
+    UNCOUNTED_WAVES,
+    Estimate,
+    deadline_seconds,
+    estimate,
+    index_seconds,
+)
+from experiment.loader import parse
+from experiment.notes import notes
+from experiment.runtimes import Mode
+from experiment.sweep import Sweep
+from experiment.variants import variants
+from tests.experiment.files import ABSENT, EXPERIMENTS, ROOT, SMALL_DRAFT, edited, swept
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+ARTICLE_SWEEP = EXPERIMENTS / "article-sweep.yaml"
+COST = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
+
+
+def sweep(changes: dict[str, Any] | None = None, **its: Any) -> Experiment:
+    dear = {"at_most_usd": 1e9}
+    return parse(edited(swept(**dear | its) | (changes or {})), "mine.yaml")
+
+
+def hours(**changes: Any) -> float:
+    return estimate(sweep(changes)).hours
+
+
+def seconds(**changes: Any) -> float:
+    """How long the baseline holds its claim."""
+    return index_seconds(variants(sweep(changes))[0])
+
+
+def load_of(*points: dict[str, Any]) -> dict[str, Any]:
+    return {"benchmark.concurrency": ABSENT, "benchmark.load": [*points]}
+
+
+class TestAnIndex:
+    """How long one variant holds its claim."""
+
+    def test_is_its_start_its_uncounted_waves_and_its_turns(self) -> None:
+        turn = DRIVER_SECONDS + 600 * TOKEN_SECONDS
+        assert turn == 37  # docs/cost.md: 27 s, and 10 s for the start of the load generator
+        in_all = START_SECONDS + (UNCOUNTED_WAVES + 10 * 6) * turn  # ten cases, six rounds
+        assert seconds() == pytest.approx(in_all)
+
+    def test_has_a_wave_for_each_concurrency_of_requests(self) -> None:
+        more = seconds(**{"benchmark.requests": 9}) - seconds()
+        assert more == pytest.approx(60 * 2 * 27)
+
+    def test_beyond_the_batch_has_waves_of_the_batch(self) -> None:
+        within, beyond = {"concurrency": 4, "requests": 8}, {"concurrency": 8, "requests": 8}
+        more = seconds(**load_of(within, beyond)) - seconds(**load_of(within))
+        # The warm-up and the controls are wider, too.
+        assert more == pytest.approx(60 * (10 + 2 * 27) + UNCOUNTED_WAVES * 27)
+
+    def test_of_a_rate_lasts_as_long_as_it_sends_and_an_answer_longer(self) -> None:
+        found = seconds(**load_of({"rate": 0.5, "seconds": 60}))
+        wave, turn = 10 + 27, 10 + 60 + 27
+        assert found == pytest.approx(START_SECONDS + UNCOUNTED_WAVES * wave + 60 * turn)
+
+    def test_no_turn_outlasts_its_timeout(self) -> None:
+        changes = {"benchmark.requests": 400, "benchmark.timeout_seconds": 100}
+        found = seconds(**changes)
+        assert found == pytest.approx(START_SECONDS + UNCOUNTED_WAVES * 37 + 60 * 110)
+
+
+class TestTheSchedule:
+    """When the last variant ends."""
+
+    def test_a_compile_that_lasts_longer_than_a_measurement_decides(self) -> None:
+        experiment = sweep({"benchmark.rounds": 1}, windows=[3, 7, 15])
+        last = index_seconds(variants(experiment)[-1])
+        assert estimate(experiment).hours * 3600 == pytest.approx(4 * COMPILE_SECONDS + last)
+
+    def test_long_measurements_queue_for_the_claims(self) -> None:
+        experiment = sweep({"benchmark.rounds": 100}, windows=[3, 7, 15])
+        each = index_seconds(variants(experiment)[0])
+        assert each > 2 * COMPILE_SECONDS
+        # Four variants on two claims: the second claim begins a compile later than the first.
+        expected = 2 * COMPILE_SECONDS + 2 * each
+        assert estimate(experiment).hours * 3600 == pytest.approx(expected)
+
+    def test_the_node_holds_two_and_two_nodes_four(self) -> None:
+        wide = {"windows": [*range(2, 10)], "batches": [4]}
+        assert [estimate(sweep({"capacity.nodes": n}, **wide)).at_once for n in (1, 2, 8)] == [
+            2,
+            4,
+            9,
+        ]
+
+    def test_each_node_compiles_one_at_a_time(self) -> None:
+        quick = {"benchmark.rounds": 1}
+        one, two = (estimate(sweep(quick | {"capacity.nodes": n})).hours for n in (1, 2))
+        assert (one - two) * 3600 == pytest.approx(2 * COMPILE_SECONDS)
+
+
+PLAIN: Final = sweep()
+
+swept_over = st.builds(
+    lambda windows, batches: Sweep(
+        mode=Mode.FUSED, windows=tuple(windows), batches=batches and tuple(batches), at_most_usd=1
+    ),
+    windows=st.lists(st.integers(2, 15), min_size=1, max_size=5, unique=True),
+    batches=st.none() | st.lists(st.sampled_from([4, 8, 16]), min_size=1, unique=True),
+)
+rounds = st.integers(1, 100)
+nodes = st.integers(1, 8)
+
+
+def changed(model: AnyModel, **changes: Any) -> AnyModel:
+    return model.model_copy(update=changes)
+
+
+def made(its: Sweep, rounds: int, nodes: int, devices: int = 8) -> Estimate:
+    counted = Rounds(at_least=rounds, at_most=rounds)
+    return estimate(
+        changed(
+            PLAIN,
+            sweep=its,
+            capacity=changed(PLAIN.capacity, nodes=nodes),
+            serving=changed(PLAIN.serving, devices=devices),
+            benchmark=changed(PLAIN.benchmark, rounds=counted),
+        )
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(its=swept_over, rounds=rounds, nodes=nodes)
+def test_more_nodes_never_take_longer(its: Sweep, rounds: int, nodes: int) -> None:
+    assert made(its, rounds, nodes + 1).hours <= made(its, rounds, nodes).hours
+
+
+@settings(deadline=None, max_examples=50)
+@given(its=swept_over, rounds=rounds, nodes=nodes)
+def test_smaller_claims_never_take_longer(its: Sweep, rounds: int, nodes: int) -> None:
+    assert made(its, rounds, nodes, 4).hours <= made(its, rounds, nodes, 8).hours
+
+
+@settings(deadline=None, max_examples=50)
+@given(its=swept_over, rounds=rounds, nodes=nodes)
+def test_more_rounds_take_longer(its: Sweep, rounds: int, nodes: int) -> None:
+    assert made(its, rounds + 1, nodes).hours > made(its, rounds, nodes).hours
+
+
+@settings(deadline=None, max_examples=50)
+@given(its=swept_over, rounds=rounds, nodes=nodes)
+def test_nothing_is_quicker_than_its_parts(its: Sweep, rounds: int, nodes: int) -> None:
+    found = made(its, rounds, nodes)
+    least_compiling = math.ceil(found.variants / nodes) * COMPILE_SECONDS / 3600
+    assert found.hours > least_compiling
+    assert found.hours >= found.measuring_hours / found.at_once
+    # With one claim, nothing is measured while another is.
+    assert found.hours <= found.compile_hours + found.measuring_hours
+    assert found.usd == pytest.approx(nodes * found.hours * 35.7608)
+
+
+class TestTheLimit:
+    """``sweep.at_most_usd``."""
+
+    def test_pays_for_all_nodes_until_the_deadline(self) -> None:
+        one = deadline_seconds(sweep(at_most_usd=1000))
+        assert one == int(1000 / 35.7608 * 3600)
+        assert deadline_seconds(sweep({"capacity.nodes": 2}, at_most_usd=1000)) == one // 2
+
+    def test_of_the_estimate_is_enough_and_less_is_not(self) -> None:
+        needed = math.ceil(estimate(PLAIN).usd)
+        enough = sweep(at_most_usd=needed)
+        assert deadline_seconds(enough) >= estimate(enough).hours * 3600
+        with pytest.raises(ExperimentError, match=f"must be at least {needed}, the estimate"):
+            sweep(at_most_usd=needed - 1)
+
+
+def test_the_notes_say_what_a_sweep_takes() -> None:
+    experiment = load(ARTICLE_SWEEP)
+    found = estimate(experiment)
+    (said,) = (note for note in notes(experiment) if note.startswith("sweep: "))
+    assert f"{found.variants} compiles, {found.node_hours:.1f} node hours" in said
+    assert f"{math.ceil(found.usd)} USD" in said
+    assert said.endswith("it is ended after 11.2 hours, which 400 USD pay for")
+
+
+def test_notes_on_listed_variants_say_nothing_of_a_sweep() -> None:
+    assert not [note for note in notes(parse(edited({}), "mine.yaml")) if "sweep" in note]
+
+
+def test_the_articles_sweep_compares_its_drafts_over_its_windows() -> None:
+    experiment = load(ARTICLE_SWEEP)
+    compared = {(v.draft.id, v.window) for v in variants(experiment) if v.draft}
+    drafts, windows = zip(*compared, strict=True)
+    assert set(drafts) == {"Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B"}
+    assert (min(windows), max(windows)) == (5, 15)
+    assert ("Qwen/Qwen3-1.7B", 7) in compared  # what the article settled on
+    assert len(compared) == len(set(drafts)) * len(set(windows))
+    assert experiment.benchmark.concurrency == experiment.serving.batch == 4
+
+
+def test_its_pair_is_the_articles() -> None:
+    article, its = load(EXPERIMENTS / "article.yaml"), load(ARTICLE_SWEEP)
+    assert its.models.target == article.models.target
+    assert article.models.draft in (its.sweep.drafts or () if its.sweep else ())
+    assert its.serving == article.serving
+    headlines = [case for case in article.benchmark.test_cases if case.headline]
+    assert [*its.benchmark.test_cases] == headlines
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_the_figures_of_the_cost_page_are_these(nodes: int) -> None:
+    experiment = load(ARTICLE_SWEEP)
+    capacity = experiment.capacity.model_copy(update={"nodes": nodes})
+    found = estimate(experiment.model_copy(update={"capacity": capacity}))
+    row = rf"^\| {nodes} \| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d,]+) \|$"
+    (written,) = re.findall(row, COST, re.MULTILINE)
+    assert written == (
+        str(found.at_once),
+        f"{found.hours:.1f}",
+        f"{found.node_hours:.1f}",
+        f"{math.ceil(found.usd)}",
+    )
+
+
+def test_a_small_draft_is_no_less_to_compile() -> None:
+    """Nothing is known of it, so nothing is promised."""
+    assert hours() == estimate(sweep(drafts=[SMALL_DRAFT])).hours

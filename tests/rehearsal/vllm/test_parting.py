@@ -1,0 +1,63 @@
+"""Which target a pair gets: one that parts from its draft as often as it is meant to."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehearsal.vllm.parting import DRAWS, Parting, chosen, tokens_per_step
+
+AS_MEANT = Parting([7.9, 7.5], [1.3, 1.5])
+TOO_ALIKE = Parting([7.9], [1.4, 2.05])
+PARTS_IN_COUNTING = Parting([7.9, 3.0], [1.4])
+
+
+@pytest.mark.parametrize(
+    ("agreed", "found"),
+    [
+        ([True] * 16, 8),  # two steps of seven drafts and a token more
+        ([False] * 5, 1),
+        ([True, False] * 6, 2),
+        ([True] * 3, 3),  # the answer ends inside the step
+    ],
+)
+def test_tokens_of_a_step(agreed: list[bool], found: float) -> None:
+    assert tokens_per_step(agreed, drafts=7) == found
+
+
+@given(st.floats(0, 1), st.integers(1, 7), st.integers(0, 99))
+def test_chance_gives_what_leviathan_et_al_expect(share: float, drafts: int, seed: int) -> None:
+    chance = random.Random(seed)
+    agreed = [chance.random() < share for _ in range(20_000)]
+    expected = sum(share**accepted for accepted in range(drafts + 1))
+    assert tokens_per_step(agreed, drafts) == pytest.approx(expected, rel=0.1)
+
+
+def test_the_first_draw_that_is_as_it_is_meant_to_be() -> None:
+    draws = [TOO_ALIKE, PARTS_IN_COUNTING, AS_MEANT, Parting([8.0], [1.4])]
+    assert chosen(draws) == (2, AS_MEANT)
+
+
+def test_the_nearest_if_none_is() -> None:
+    endless = itertools.chain([PARTS_IN_COUNTING, TOO_ALIKE], itertools.repeat(PARTS_IN_COUNTING))
+    assert chosen(endless) == (1, TOO_ALIKE)
+
+
+def test_no_more_draws_than_the_time_allows() -> None:
+    late = itertools.chain([TOO_ALIKE] * DRAWS, [AS_MEANT])
+    assert chosen(late) == (0, TOO_ALIKE)
+
+
+@pytest.mark.parametrize("parting", [Parting([7.9], []), Parting([], [1.4])])
+def test_a_pair_for_text_of_one_kind(parting: Parting) -> None:
+    assert parting.miss == 0
+
+
+def test_what_was_reached_is_said() -> None:
+    assert str(AS_MEANT) == (
+        "tokens a step: 7.50 to 7.90 on structured text, 1.30 to 1.50 on open-ended text"
+    )
