@@ -121,8 +121,8 @@ def _notes(
     for line in lines:
         if len(line.variants) == 1:
             yield (
-                f"Of {line.name} one window was measured. Below it, each draft is taken to cost as "
-                "much as any other, and nothing checks that."
+                f"Of {line.name} one window was measured. At others a step may cost less for each "
+                "draft that it has less, or as much as at this one: their intervals hold both."
             )
     if len({line.baseline for line in lines}) > 1:
         yield (

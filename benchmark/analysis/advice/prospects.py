@@ -75,6 +75,8 @@ def _of_line(
     for window in windows(line):
         key = Window(line.name, window)
         figures, measured = run.predicted[key], None
+        if not np.isfinite(figures.token_seconds[0, load, number]):
+            continue  # the line was not measured here
         predicted: Interval | None = faster(figures, replicates.predicted[key])
         speed = _predicted_speed(observed, line, load, number, figures)
         name = names.get(window)
@@ -119,8 +121,6 @@ def _predicted_speed(
         sides: list[Side] = [observed.sides[variant] for _, variant in line.variants]
         return float(sum(getattr(side, name)[load, :, members].sum() for side in sides))
 
-    if not total("answers"):
-        return float("nan")
     if point.rate is not None:
         return point.rate * total("outputs") / total("answers")
     token_seconds = float(np.exp(figures.token_seconds[0, load, number]))

@@ -41,15 +41,14 @@ def recommendations(
     """
     for load, point in enumerate(observed.loads):
         served = _that_take(lines, point)
-        here = [
-            name
-            for name in observed.classes
-            if any((one.prompt_class, one.load) == (name, point) for one in prospects)
-        ]
-        places = [_Place(observed, served, outlook, load, {name: 1.0}) for name in here]
+        known = frozenset(
+            (one.line, one.window, one.prompt_class) for one in prospects if one.load == point
+        )
+        here = [name for name in observed.classes if any(name == one for *_, one in known)]
+        places = [_Place(observed, served, outlook, load, known, {name: 1.0}) for name in here]
         asked = {name: share for name, share in mix.items() if share > 0}
         if len(observed.classes) > 1 and set(asked) <= set(here):
-            places.append(_Place(observed, served, outlook, load, asked, mixed=True))
+            places.append(_Place(observed, served, outlook, load, known, asked, mixed=True))
         for place in places:
             if place.choices[1:]:
                 yield _recommended(place, prospects, cost, advises=advises)
@@ -72,20 +71,22 @@ class _Place:
     lines: Sequence[Line]
     outlook: Outlook
     load: int
+    known: frozenset[tuple[str, int, str]]
+    """Line, window and class of which there is a prospect."""
     shares: Mapping[str, float]
     """Of the output tokens, by class."""
     mixed: bool = False
 
     @cached_property
     def choices(self) -> list[Choice]:
-        """Off first, then all windows about which something is known."""
+        """Off first, then all windows that there are prospects of."""
         return [
             OFF,
             *(
                 Choice(line.name, window)
                 for line in self.lines
                 for window in windows(line)
-                if np.isfinite(self._logs(self.outlook.run, Choice(line.name, window))).all()
+                if all((line.name, window, name) in self.known for name in self.shares)
             ),
         ]
 

@@ -79,13 +79,16 @@ def shapes(
     if not len(own) or not np.isfinite(baseline):
         return Shapes(np.full((1, most + 1), np.nan), np.ones(1))
     found = [_straight(baseline, own, times, most)]
-    if len(own) > 1:
+    if len(own) == 1:
+        # It may be the window that costs, or speculation as such: nothing tells.
+        found += [_log(baseline, np.append(baseline, np.full(most, times[0])))]
+    else:
         found += [_with_overhead(baseline, own, times, most)]
         found += [_bent(growth, baseline, own, times, most) for growth in (rounded, roofline)]
     rows = np.array(found)
     variance = NOISE**2 + scatter**2
     misses = ((np.exp(rows[:, own.astype(int)]) / times - 1) ** 2 / variance).sum(axis=1)
-    parameters = np.array([1, 2, 2, 2][: len(found)])
+    parameters = np.array([1, 2, 2, 2] if len(own) > 1 else [1, 1])
     # Akaike's criterion for errors of known size.
     criterion = misses + 2 * parameters
     weights = np.exp(-(criterion - criterion.min()) / 2)

@@ -145,6 +145,17 @@ def test_one_window_is_foretold_by_no_other() -> None:
     assert any("one window was measured" in note for note in found.notes)
 
 
+def test_one_window_leaves_open_whether_others_cost_less() -> None:
+    """Either each draft adds as much, or speculation costs as much at every window."""
+    sweep = dataclasses.replace(SMALL, windows=(7,), loads=(4,))
+    for one in advise(sweep.config(), sweep.records()).prospects:
+        if one.window == 3:
+            truth = sweep.decoding(3, ["Qwen3-0.6B", "Qwen3-1.7B"].index(one.line))
+            speed = one.tokens_per_step * sweep.decoding(1).step_seconds(4)
+            for step in (truth, sweep.decoding(7, truth.draft_cost == 0.06)):
+                assert one.speedup.low < speed / step.step_seconds(4) < one.speedup.high
+
+
 def test_nothing_is_advised_where_nothing_speculates() -> None:
     found = advise(config(), BASE)
     assert [*found.lines, *found.prospects, *found.recommendations] == []
@@ -177,6 +188,30 @@ def test_a_variant_that_did_not_come_to_a_load_is_not_said_to_be_measured_there(
     }
     assert windows == {2, 4, 5, 6, 7}
     assert len(found.recommendations) == len(small().recommendations)
+
+
+def test_a_line_that_did_not_come_to_a_load_is_left_out_there() -> None:
+    records = [
+        one
+        for one in SMALL.records()
+        if not (one.variant.startswith("d0") and one.load == "concurrency-4")
+    ]
+    found = advise(SMALL.config(), records)
+    lines = {one.line for one in found.prospects if one.load and one.load.concurrency == 4}
+    assert lines == {"Qwen3-1.7B"}
+    assert len(found.recommendations) == len(small().recommendations)
+    assert "NaN" not in found.to_json()
+
+
+def test_lines_with_equal_names_are_told_apart() -> None:
+    config = SMALL.config()
+    owners = {config.variants[1].draft: "one", config.variants[3].draft: "other"}
+    variants = [
+        one.model_copy(update={"draft": f"{owners[one.draft]}/same"}) if one.draft else one
+        for one in config.variants
+    ]
+    found = advise(config.model_copy(update={"variants": tuple(variants)}), SMALL.records())
+    assert [line.name for line in found.lines] == ["same (d0-k3)", "same (d1-k3)"]
 
 
 def test_the_mix_is_what_the_baseline_answered() -> None:
