@@ -76,7 +76,7 @@ manifests: $(CLI) ## Write cdk.out/ and dist/, with ACCOUNT filled in if given, 
 
 .PHONY: rehearse
 rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
-	@python -m rehearsal "$(EXPERIMENT)"
+	@python -m rehearsal "$(EXPERIMENT)" $(FAULTS)
 
 $(READY_VLLM): rehearsal/vllm/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
