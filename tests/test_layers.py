@@ -40,6 +40,9 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "benchmark.load.llmperf",
         # It trains its models on the prompts that the driver will send.
         "benchmark.load.texts",
+        # It compares a merged ledger with those it was merged of.
+        "benchmark.ledger",
+        "benchmark.record",
     },
     "control_plane": frozenset({"rehearsal.process"}),
     "scripts": frozenset({"experiment"}),

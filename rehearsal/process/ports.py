@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
+import time
 from typing import Final
+from urllib.parse import urlsplit
+
+from rehearsal.process.processes import Process
 
 _LASTING: Final = range(20000, 32000)
 """Below what Linux (from 32768) and macOS (from 49152) give to clients."""
+
+_POLL_SECONDS: Final = 0.05
 
 
 def free_port(address: str = "127.0.0.1") -> int:
@@ -23,8 +29,19 @@ def lasting_port(address: str = "127.0.0.1") -> int:
 
     So a server can still take it in a minute, and again after an end. Raises OSError.
     """
-    for port in random.sample(_LASTING, 100):
+    for port in random.sample(_LASTING, min(100, len(_LASTING))):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.bind((address, port))
             return port
     raise OSError(f"no port of {address} from {_LASTING[0]} to {_LASTING[-1]} is free")
+
+
+def await_listener(process: Process, url: str, seconds: float) -> None:
+    """Returns once something listens at ``url``, ``process`` has ended, or the time is over."""
+    deadline = time.monotonic() + seconds
+    place = urlsplit(url)
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError):
+            socket.create_connection((place.hostname, place.port), timeout=1).close()
+            return
+        time.sleep(_POLL_SECONDS)

@@ -22,7 +22,11 @@ class Faults:
         """Raises RehearsalError if a sweep of so many has not all of them; 0: there is none."""
         for option, asked in (("--kill", self.killed), ("--break", self.broken)):
             if unknown := sorted(index for index in asked if not 0 <= index < indexes):
-                has = f"the sweep has the indexes 0 to {indexes - 1}" if indexes else "no sweep"
+                has = (
+                    f"the sweep has the indexes 0 to {indexes - 1}"
+                    if indexes
+                    else "the experiment has no sweep"
+                )
                 raise RehearsalError(f"{option} {unknown[0]}: {has}")
 
     @property

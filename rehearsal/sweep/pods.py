@@ -14,11 +14,14 @@ from rehearsal.endpoints import Servers
 from rehearsal.layout import Layout
 from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process
 from rehearsal.pod.manifest import IndexedJob
+from rehearsal.process.ports import await_listener
 from rehearsal.process.processes import Process, reason, running, text
 from rehearsal.sweep.controller import Attempt
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
 """Kubernetes gives it to each container of an Indexed Job's pods."""
+
+_LISTENS_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,15 @@ class Pods:
 
     @contextlib.contextmanager
     def _serving(self, attempt: Attempt) -> Iterator[None]:
-        """Starts the server, for which the benchmark waits, as in the pod."""
+        """Starts the server and waits for it a while, lest a busy machine takes the benchmark's
+        patience, which is short here."""
         if attempt.index in self.broken:
             yield
             return
         server = self.servers.by_variant[self.job.variant_of(attempt.index)]
         log = self.layout.logs / f"server-{attempt.index}-{attempt.number}.log"
         with running(server.command, server.environment, log) as process:
+            await_listener(process, server.url, _LISTENS_SECONDS)
             yield
             if process.poll() is not None:
                 self._ended[attempt] = f"its server ended: {_said(log)}"

@@ -50,3 +50,13 @@ def test_a_stage_that_fails_stays_the_current_one() -> None:
     assert console.done == []
     # Nothing of the spinner is left in front of the line that says what went wrong.
     assert stream.getvalue().endswith("\x1b[2K")
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_a_line_within_a_stage_stays(stream: io.StringIO) -> None:
+    console = Console(1, stream)
+    with console.stage("first") as stage:
+        stage.now = "1 of 2"
+        console.say("one is over")
+    left = [line.rpartition("\x1b[2K")[2] for line in stream.getvalue().split("\n")]
+    assert "      one is over" in left

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmark.analysis.advice.advice import Line, Prospect
-from benchmark.analysis.advice.observed import Observed, Side
+from benchmark.analysis.advice.observed import Array, Observed, Side
 from benchmark.analysis.advice.outlook import Outlook, Window, windows
 from benchmark.analysis.advice.prediction import Figures
 from benchmark.analysis.advice.resampling import interval
@@ -66,11 +66,11 @@ def _of_line(
     baseline = run.measured[line.baseline], replicates.measured[line.baseline]
 
     def faster(own: Figures, other: Figures) -> Interval:
-        logs = [
-            base.token_seconds[:, load, number] - one.token_seconds[:, load, number]
-            for base, one in zip(baseline, (own, other), strict=True)
-        ]
-        return interval(float(logs[0][0]), logs[1], rounds)
+        return interval(
+            float(_gain(baseline[0], own, load, number)[0]),
+            _gain(baseline[1], other, load, number),
+            rounds,
+        )
 
     for window in windows(line):
         key = Window(line.name, window)
@@ -99,6 +99,14 @@ def _of_line(
             tokens_per_second=speed,
             usd_per_million_output_tokens=usd_per_million(cost, point, speed),
         )
+
+
+def _gain(baseline: Figures, own: Figures, load: int, number: int) -> Array:
+    """The logarithm of the speed-up, of as many replicates as both have."""
+    times = [one.token_seconds[:, load, number] for one in (baseline, own)]
+    count = min(map(len, times))
+    gain: Array = times[0][:count] - times[1][:count]
+    return gain
 
 
 def _predicted_speed(

@@ -103,7 +103,7 @@ class _Place:
     @cached_property
     def replicates(self) -> Array:
         """The same over replicate and choice."""
-        found = [self._logs(self.outlook.replicates, choice) for choice in self.choices]
+        found = [self._logs(self.outlook.rivals, choice) for choice in self.choices]
         return np.stack(found, axis=-1)
 
     def measured(self, choice: Choice) -> str | None:

@@ -19,7 +19,7 @@ from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints
 from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process
 from rehearsal.pod.caps import Caps
-from rehearsal.pod.manifest import Pod, entry_point, read_pod
+from rehearsal.pod.manifest import Pod, entry_point, read_indexed_job, read_pod
 from tests.synthesis import ROOT, Synthesised
 
 ENDPOINTS = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
@@ -139,6 +139,37 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(pod: Pod, pl
     assert after.model_copy(update=changed | {"bucket": before.bucket}) == before
 
 
+def test_the_drafts_of_a_step_are_upstreams_where_upstream_serves(pod: Pod, place: Place) -> None:
+    told = Config.model_validate_json(pod.files[CONFIG])
+    of_chart = [variant.drafts_per_step for variant in told.variants]
+    assert of_chart == [None, 6]
+    for whole_window, expected in ((False, of_chart), (True, [None, 7])):
+        benchmark = adapted(pod, replace(place, drafts_whole_window=whole_window))
+        (text,) = benchmark.files.values()
+        here = Config.model_validate_json(text)
+        assert [variant.drafts_per_step for variant in here.variants] == expected
+        said = "variants.SD.drafts_per_step: 7 in place of 6" in "\n".join(benchmark.differences)
+        assert said is whole_window
+
+
+def test_a_variable_in_place_of_the_pods_is_said(pod: Pod, place: Place) -> None:
+    ours = replace(pod, environment={**pod.environment, "START_SECONDS": "2700"})
+    told = {"START_SECONDS": "10", "JOB_COMPLETION_INDEX": "3"}
+    benchmark = adapted(ours, replace(place, variables=told))
+    assert told.items() <= benchmark.environment.items()
+    said = [line for line in benchmark.differences if line.partition(":")[0] in told]
+    assert said == ["START_SECONDS: 10 in place of 2700"]
+
+
+def test_a_run_id_that_the_manifest_has_itself(pod: Pod, place: Place) -> None:
+    ours = replace(pod, fields={}, environment={**pod.environment, "RUN_ID": "six-0123abcd"})
+    benchmark = adapted(ours, place)
+    assert benchmark.environment["RUN_ID"] == "rehearsal-1"
+    assert "RUN_ID: rehearsal-1 in place of six-0123abcd" in benchmark.differences
+    with pytest.raises(RehearsalError, match=r"^the pod has no RUN_ID$"):
+        adapted(replace(pod, fields={}), place)
+
+
 def test_a_variant_without_an_endpoint_is_one_line(pod: Pod, place: Place) -> None:
     one = {"Base": ENDPOINTS["Base"]}
     with pytest.raises(RehearsalError, match=r"^no endpoint stands in for the variant SD$"):
@@ -189,3 +220,50 @@ def test_a_file_of_prompts_is_written_as_it_is(pod: Pod, place: Place) -> None:
     more = {"/etc/benchmark/own.jsonl.gz": b"\x1f\x8b"}
     files = adapted(replace(pod, files={**pod.files, **more}), place).files
     assert files[place.mounts["/etc/benchmark"] / "own.jsonl.gz"] == b"\x1f\x8b"
+
+
+def a_job(*, mode: str = "Indexed", sidecars: int = 1) -> dict[str, Any]:
+    mounts = [{"name": "config", "mountPath": "/etc/benchmark"}]
+    server = {"name": "vllm", "restartPolicy": "Always", "volumeMounts": mounts}
+    template = a_pod(args=["index"], volumeMounts=mounts)["spec"] | {
+        "initContainers": [
+            {"name": "fetch", "envFrom": [], "volumeMounts": []},
+            *([server | {"env": [{"name": "A", "value": "1"}]}] * sidecars),
+        ],
+        "volumes": [{"name": "config", "configMap": {"name": "m"}}],
+    }
+    spec = {"completionMode": mode, "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 3}
+    job = spec | {"template": {"spec": template}}
+    return {"kind": "Job", "metadata": {"name": "j"}, "spec": job}
+
+
+INDEXES = {
+    "kind": "ConfigMap",
+    "metadata": {"name": "m"},
+    "data": {"0.variant": "Base\n", "1.variant": "k3\n", "1.serve": "vllm\nserve\na b\n"},
+}
+
+
+def test_a_job_of_indexes_is_read_with_its_sidecar(tmp_path: Path) -> None:
+    other = {"kind": "Job", "metadata": {"name": "compile"}, "spec": {"template": {}}}
+    job = read_indexed_job(write(tmp_path, a_job(), INDEXES, other))
+    assert (job.indexes, job.parallelism, job.retries) == (2, 2, 3)
+    assert job.pod.arguments == ("index",)
+    assert [job.variant_of(index) for index in (0, 1)] == ["Base", "k3"]
+    server = job.server_of(1)
+    assert server.command == ("vllm", "serve", "a b")
+    assert server.environment == {"A": "1"}
+    with pytest.raises(RehearsalError, match=r"no ConfigMap of the Job has 0\.serve$"):
+        job.server_of(0)
+
+
+@pytest.mark.parametrize(
+    ("objects", "problem"),
+    [
+        ([a_job(mode="NonIndexed"), INDEXES], "0 Indexed Jobs, where one is expected"),
+        ([a_job(sidecars=0), INDEXES], "the Job j has 0 sidecars, not one"),
+    ],
+)
+def test_a_job_of_another_kind(tmp_path: Path, objects: list[dict[str, Any]], problem: str) -> None:
+    with pytest.raises(RehearsalError, match=problem):
+        read_indexed_job(write(tmp_path, *objects))
