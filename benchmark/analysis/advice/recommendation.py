@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,9 @@ OFF: Final = Choice(None, None)
 _RIVAL: Final = 0.05
 """A choice less likely to be the best is no rival."""
 _MOST_RIVALS: Final = 3
+_WORTH: Final = 0.01
+"""A window that was not measured must promise this much more than one that was: for less, nobody
+compiles a graph."""
 
 
 def recommendations(
@@ -158,7 +162,7 @@ def _recommended(
     place: _Place, prospects: Sequence[Prospect], cost: Cost | None, *, advises: bool
 ) -> Recommendation:
     point = place.observed.loads[place.load]
-    best = int(place.logs.argmin())
+    best = _best(place)
     choice = place.choices[best]
     chances = _chances(place)
     rivals: tuple[tuple[Choice, float], ...] = ()
@@ -187,6 +191,14 @@ def _recommended(
         largest={line.name: max(line.windows) for line in place.lines},
         advises=advises,
     )
+
+
+def _best(place: _Place) -> int:
+    """The number of the fastest choice, or of the fastest measured one where it is as good."""
+    fastest = int(place.logs.argmin())
+    measured = [n for n, choice in enumerate(place.choices) if place.measured(choice) is not None]
+    known = min(measured, key=lambda number: float(place.logs[number]))
+    return known if place.logs[known] - place.logs[fastest] <= math.log1p(_WORTH) else fastest
 
 
 def _chances(place: _Place) -> Array | None:
