@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from experiment import Experiment
 from rehearsal.aws.client import Aws
@@ -13,7 +14,7 @@ from rehearsal.layout import Layout
 from rehearsal.pod.as_process import Place
 from rehearsal.pod.manifest import entry_point
 
-BENCHMARK_SECONDS = 450.0
+BENCHMARK_SECONDS: Final = 450.0
 """For each variant."""
 
 
