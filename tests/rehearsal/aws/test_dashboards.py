@@ -172,9 +172,9 @@ def test_a_ladder_is_drawn_whole_but_for_what_was_left_out(deployed: Aws) -> Non
     found = checks.dashboards_show(aws, stack, without=[("Load", "concurrency-8")])
     assert re.search(r"84 published metrics .* \d+ are of what was not measured\)$", found)
 
+    # What is not whole may have published something before it failed; its curves show that.
     publish(aws, experiment)
-    with pytest.raises(RehearsalError, match=r"concurrency-8 .* is on no dashboard"):
-        checks.dashboards_show(aws, stack, without=[("Load", "concurrency-8")])
+    checks.dashboards_show(aws, stack, without=[("Load", "concurrency-8")])
     assert checks.dashboards_show(aws, stack).endswith(
         "curves draw the 126 published metrics (12 others draw node telemetry, and there are no "
         "nodes)"
