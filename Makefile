@@ -115,6 +115,11 @@ read: $(READY_DEV) ## Print the table of FILES, any ledgers or folders of runs
 	@test -n "$(FILES)" || { echo "FILES is needed: make read FILES=results/..." >&2; exit 2; }
 	@python -m benchmark read $(FILES)
 
+.PHONY: compare
+compare: $(READY_DEV) ## Say what changed between two RUNS; FAIL_BELOW=0.95 fails where too much is lost
+	@test $(words $(RUNS)) -eq 2 || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
+	@python -m benchmark compare $(RUNS) $(if $(FAIL_BELOW),--fail-below "$(FAIL_BELOW)")
+
 # A plain `make` assigns BASE for `diff`: an endpoint is one that was given on the command line.
 ENDPOINTS = $(if $(filter command line environment,$(origin BASE)),Base=$(BASE)) $(if $(SD),SD=$(SD)) $(VARIANTS)
 .PHONY: measure
@@ -204,6 +209,9 @@ bench: $(READY_DEV) $(CLI) ## Measure synthesis, streams with and without the ta
 bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule against simulated truths
 	@python -m tests.bench.statistics
 	@python -m tests.bench.power
+	@python -m tests.bench.advice
+	@python -m tests.bench.wandering
+	@python -m tests.bench.comparing
 
 .PHONY: clean
 clean: ## Remove the output of synthesis and tests; keep results

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr
-from pydantic_core import PydanticCustomError
+from pydantic import ConfigDict, Field, PrivateAttr
 
 from benchmark.load import sets
 from experiment.hardware import INSTANCE_TYPES, InstanceType
@@ -17,7 +16,7 @@ from experiment.measurement import Benchmark, TestCase, one_of
 from experiment.model import Model
 from experiment.prompt_files import PromptFile
 from experiment.runtimes import RUNTIMES, Runtime
-from experiment.speculation import Batch, Place, Speculation
+from experiment.speculation import Batch, Place, Speculation, Speculations, placed
 from experiment.strict import Strict
 from experiment.sweep import Sweep
 from experiment.text_types import (
@@ -107,33 +106,6 @@ class Models(Strict):
     target: Model = Field(description="The model that is served.")
     draft: Model | None = Field(
         None, description="The model that proposes tokens for it; most modes need one."
-    )
-
-
-def _listed(value: Any) -> Any:
-    """A tuple: of one for a mapping, of the items of a list. ``Document.locate`` undoes this."""
-    if isinstance(value, Mapping):
-        return (value,)
-    if isinstance(value, list):
-        return tuple(value)
-    raise PydanticCustomError("mapping_or_list", "must be a mapping, or a list of mappings")
-
-
-_Several = Annotated[tuple[Speculation, ...], Field(min_length=1)]
-Speculations = Annotated[
-    _Several,
-    BeforeValidator(_listed, json_schema_input_type=Speculation | _Several),
-    Field(description="One variant, or a list of them, each with a name."),
-]
-
-
-def _place(speculation: Speculation, index: int) -> Place:
-    item = f"speculation[{index}]"
-    return Place(
-        mode=f"{item}.mode",
-        window=f"{item}.num_speculative_tokens",
-        draft=f"{item}.draft" if speculation.draft else None,
-        batch=f"{item}.batch" if speculation.batch else None,
     )
 
 
@@ -228,7 +200,7 @@ class Experiment(Strict):
         """The same, and where the file says what each is made of."""
         if self.sweep:
             return self.sweep.placed
-        return tuple((s, _place(s, index)) for index, s in enumerate(self.speculation or ()))
+        return placed(self.speculation or ())
 
     @property
     def prompt_files(self) -> Mapping[str, PromptFile]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from experiment.model import Model
 from experiment.runtimes import Mode
@@ -42,3 +44,34 @@ class Place:
     """None where the variant has no draft of its own."""
     batch: str | None
     """None where the variant has no batch of its own."""
+
+
+def placed(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, Place], ...]:
+    """What the file lists as ``speculation``, each with its place."""
+    return tuple((its, _place(its, f"speculation[{index}]")) for index, its in enumerate(listed))
+
+
+def _place(speculation: Speculation, item: str) -> Place:
+    return Place(
+        mode=f"{item}.mode",
+        window=f"{item}.num_speculative_tokens",
+        draft=f"{item}.draft" if speculation.draft else None,
+        batch=f"{item}.batch" if speculation.batch else None,
+    )
+
+
+def _listed(value: Any) -> Any:
+    """A tuple: of one for a mapping, of the items of a list. ``Document.locate`` undoes this."""
+    if isinstance(value, Mapping):
+        return (value,)
+    if isinstance(value, list):
+        return tuple(value)
+    raise PydanticCustomError("mapping_or_list", "must be a mapping, or a list of mappings")
+
+
+_Several = Annotated[tuple[Speculation, ...], Field(min_length=1)]
+Speculations = Annotated[
+    _Several,
+    BeforeValidator(_listed, json_schema_input_type=Speculation | _Several),
+    Field(description="One variant, or a list of them, each with a name."),
+]

@@ -112,11 +112,25 @@ def test_endpoints_are_measured_by_name(variables: list[str], endpoints: str) ->
     assert files.endswith("--rounds 2")
 
 
+def test_advice_is_for_a_run_and_a_mix_if_one_is_given() -> None:
+    assert recipes("advise", "RUN=sweep-1")[-1] == "python -m benchmark advise sweep-1 "
+    *_, line = recipes("advise", "RUN=sweep-1", "MIX=structured=0.7,open-ended=0.3")
+    assert line.endswith(' sweep-1 --mix "structured=0.7,open-ended=0.3"')
+
+
+def test_two_runs_are_compared_and_a_threshold_is_passed_on() -> None:
+    *_, line = recipes("compare", "RUNS=a b")
+    assert line.rstrip() == "python -m benchmark compare a b"
+    *_, line = recipes("compare", "RUNS=a b", "FAIL_BELOW=0.95")
+    assert line == 'python -m benchmark compare a b --fail-below "0.95"'
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [
         ("tap", "UPSTREAM is needed: make tap UPSTREAM=http://HOST:PORT"),
         ("read", "FILES is needed: make read FILES=results/..."),
+        ("compare", 'RUNS is needed: make compare RUNS="OLD NEW"'),
         ("measure", "Endpoints are needed: make measure BASE=http://HOST:PORT SD=http://HOST:PORT"),
     ],
 )

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean, median
 
 from benchmark.analysis.estimates.estimate import Estimate, Part
@@ -69,11 +70,11 @@ def _changes(records: Sequence[Record]) -> Iterator[tuple[float, float]]:
     its first and its last, in seconds."""
     attempts: dict[int, list[Record]] = defaultdict(list)
     for record in records:
-        if record.round == CONTROL and record.succeeded and _step_seconds(record) > 0:
+        if record.round == CONTROL and record.succeeded and len(record.chunks) > 1:
             attempts[record.attempt].append(record)
-    times = [median(map(_step_seconds, own)) for own in attempts.values()]
+    times = [median(step for one in own for step in _steps(one)) for own in attempts.values()]
     sent = [min(record.sent for record in own) for own in attempts.values()]
-    if len(times) > 1 and max(sent) > min(sent):
+    if len(times) > 1 and min(times) > 0 and max(sent) > min(sent):
         yield math.log(max(times) / min(times)), max(sent) - min(sent)
 
 
@@ -84,7 +85,7 @@ def _middles(records: Sequence[Record]) -> Iterator[float]:
         yield (first + max(record.sent + record.end for record in measured)) / 2
 
 
-def _step_seconds(record: Record) -> float:
-    """Of a step on average, as requests in flight at once share them; 0 where there is none."""
-    steps = len(record.chunks) - 1
-    return (record.chunks[-1][0] - record.chunks[0][0]) / steps if steps > 0 else 0.0
+def _steps(record: Record) -> Iterator[float]:
+    """The time of each step. Their median, and not their mean, is a control's: a client that stalls
+    for once reads several steps as one long one, which says nothing of the devices."""
+    return (later - earlier for (earlier, _), (later, _) in pairwise(record.chunks))

@@ -66,7 +66,8 @@ class Claim:
     settles: float
     """The difference that more rounds would find: the one seen, but at least ``verdict.MARGIN``."""
     more_rounds: int | None
-    """How many that takes; None where it takes no more, or where there are no rounds."""
+    """How many that takes; None where it takes no more, where no number is enough, and where there
+    are no rounds."""
 
 
 class Finding(Enum):

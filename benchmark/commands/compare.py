@@ -7,11 +7,11 @@ where tokens per step or a speed-up is surely less than that part of what it was
 from __future__ import annotations
 
 import argparse
-import os
 from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from benchmark.commands.arguments import recorded
 from benchmark.errors import RunError
 from benchmark.names import CONFIG
 
@@ -23,8 +23,8 @@ _FAILED: Final = 3
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument("old", type=Path, metavar="OLD")
-    parser.add_argument("new", type=Path, metavar="NEW")
+    parser.add_argument("old", type=recorded, metavar="OLD")
+    parser.add_argument("new", type=recorded, metavar="NEW")
     parser.add_argument(
         "--fail-below",
         type=_threshold,
@@ -35,7 +35,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Prints; returns the exit status. Raises RunError, and what reading the folders raises."""
-    old, new = (_folder(path) for path in (arguments.old, arguments.new))
+    old, new = arguments.old, arguments.new
     if old.resolve() == new.resolve():
         raise RunError(f"{old}: is compared with itself")
     # Imported here: scipy and matplotlib take a while, which no error needs.
@@ -57,18 +57,9 @@ def _threshold(text: str) -> float:
     return value
 
 
-def _folder(path: Path) -> Path:
-    """The run's folder. Raises RunError."""
-    results = Path(os.environ.get("RESULTS_DIR") or "results")
-    found = next((one for one in (path, results / path) if one.is_dir()), None)
-    if found is None:
-        raise RunError(f"{path}: there is no such folder, here or in {results}")
-    if not (found / CONFIG).exists():
-        raise RunError(f"{found}: is not the folder of a run: it has no {CONFIG}")
-    return found
-
-
 def _read(folder: Path) -> Run:
+    if not (folder / CONFIG).exists():
+        raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
     from benchmark.analysis.changes.compare import Run
     from benchmark.report import results
 

@@ -119,9 +119,10 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
 def _advised(advice: Advice) -> Iterator[_Figure]:
     """What shows which draft and which window to take."""
     if len({one.window for one in advice.prospects}) > 1:
-        for load in words.some_loads(advice):
+        shown = words.some_loads(advice)
+        for load in shown:
             yield _Figure(
-                f"windows-{load.name}" if load else "windows",
+                f"windows-{load.name}" if load and len(shown) > 1 else "windows",
                 f"Tokens a second over the window {words.at(load)}".rstrip(),
                 "The article's Figure 1. Points were measured, with 95 % intervals; the line "
                 "between them and its band are predicted. Ringed is the best, measured or not.",

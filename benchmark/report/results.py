@@ -169,7 +169,7 @@ def read(folder: Path) -> Results:
     counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))
     checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (*_sweep_notes(folder), *summary.notes, *_file_notes(path), *disagreements)
+    notes = (*_notes_on_parts(folder, config), *summary.notes, *_file_notes(path), *disagreements)
     return Results(
         folder=folder,
         config=config,
@@ -192,10 +192,15 @@ def _sets(folder: Path) -> tuple[UsedSet, ...]:
         raise JournalError(f"{path}: {next(configuration.lines(error))}") from None
 
 
-def _sweep_notes(folder: Path) -> Iterator[str]:
+def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:
+    """What is missing in a run whose variants were measured apart."""
     found = merged.read(folder)
     if found is not None:
         yield from found.sentences
+    if config.apart and any(case.prompts is None for case in config.test_cases):
+        yield (
+            "Greedy answers were not compared, because the variants did not serve at the same time."
+        )
 
 
 def _file_notes(path: Path) -> Iterator[str]:

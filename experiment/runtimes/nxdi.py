@@ -60,9 +60,9 @@ class Nxdi(Runtime):
     def drafts_per_step(self, window: int) -> int:
         """One less than the window, which also holds the token that the drafts follow.
 
-        ``speculation_length`` = k verifies k positions with k - 1 drafts, and a step yields at most
-        k tokens (neuronx-distributed-inference v0.6.10598, ``models/config.py``; aws-neuron-sdk,
-        ``libraries/nxd-inference``, feature guide).
+        neuronx-distributed-inference v0.6.10598, ``models/model_base.py``: ``_token_gen_forward``
+        (fused) runs the draft k times, the last time for its KV cache alone, and hands the target
+        k - 1 drafts; ``_eagle_token_gen_forward`` runs it k - 1 times.
         """
         return window - 1
 

@@ -6,23 +6,28 @@ class. What else happens to a variant in a round makes all its times longer or s
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any, Final
 
 from benchmark.config import Config
+from benchmark.names import CONTROL
 from benchmark.record import Record
 from rehearsal.golden.cost import Constant, Cost
 from rehearsal.golden.schedule import Decoding
 
 BASELINE: Final = "Base"
 DRAFTS: Final = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B")
-WIDEST: Final = 15
+_STARTED: Final = 1_800_000_000.0
+_HOUR: Final = 3600.0
+_POPULATION: Final = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sweep:
     """A sweep and what is true of it."""
 
@@ -46,9 +51,9 @@ class Sweep:
     """Standard deviation of the acceptance between the prompts of a class."""
     round: float = 0.003
     """Of the logarithm of a variant's times, from round to round."""
-    own: float = 0.0
-    """The same, from variant to variant: what a time or a node of its own does to it."""
-    apart: bool = False
+    wander: float | None = None
+    """Variants are measured one after another, each for an hour. In that, the logarithm of all
+    times wanders by this standard deviation. None: all at once."""
 
     def decoding(self, window: int, draft: int = 0) -> Decoding:
         """A window of 1 is the baseline."""
@@ -59,6 +64,13 @@ class Sweep:
         acceptance = self.acceptances[prompt_class][draft]
         baseline = self.decoding(1).step_seconds(load)
         return baseline / self.decoding(window, draft).time_per_token(acceptance, load)
+
+    def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
+        """Expected of answers as they are: they end within a step, and their prompts differ."""
+        acceptances = self._population(prompt_class, draft)
+        steps = fmean(expected_steps(one, window, self.tokens - 1) for one in acceptances)
+        seconds = self.decoding(window, draft).step_seconds(load) * steps / (self.tokens - 1)
+        return self.decoding(1).step_seconds(load) / seconds
 
     def best(self, prompt_class: str, load: int) -> float:
         """The best speed-up of all windows from 2 to the widest measured, and of none."""
@@ -98,7 +110,7 @@ class Sweep:
                     "timeout_seconds": 1200,
                 },
                 "test_cases": [self._case(name) for name in self.acceptances],
-                "apart": self.apart,
+                "apart": self.wander is not None,
                 "cost": {
                     "usd_per_hour": 36,
                     "as_of": "2026-05-21",
@@ -111,13 +123,33 @@ class Sweep:
     def records(self, seed: int = 0) -> list[Record]:
         """Of one run; another ``seed``, another run."""
         chance = random.Random(f"{self.name} {seed}")
-        variants: list[tuple[str, int, int]] = [(BASELINE, 1, 0)]
-        variants += [(name, *one) for name, one in self.variants.items()]
-        return [
-            record
-            for name, window, draft in variants
-            for record in self._of_variant(name, self.decoding(window, draft), draft, chance, seed)
-        ]
+        variants = {BASELINE: (1, 0), **self.variants}
+        found, level = [], 0.0
+        for place, (name, (window, draft)) in enumerate(variants.items()):
+            decoding = self.decoding(window, draft)
+            levels = [level]
+            for _ in range(self.rounds):
+                level += chance.gauss(0, (self.wander or 0.0) / math.sqrt(self.rounds))
+                levels.append(level)
+            start = _STARTED + (0 if self.wander is None else _HOUR * place)
+            if self.wander is not None:
+                for attempt, at in ((1, 0), (2, self.rounds)):
+                    found.append(
+                        replace(
+                            next(self._turn(name, decoding, draft, 0, levels[at], seed)),
+                            round=CONTROL,
+                            attempt=attempt,
+                            sent=start + (attempt - 1) * _HOUR,
+                        )
+                    )
+            for number in range(1, self.rounds + 1):
+                pace = levels[number] + chance.gauss(0, self.round)
+                sent = start + _HOUR * number / (self.rounds + 1)
+                found += (
+                    replace(record, sent=sent)
+                    for record in self._turn(name, decoding, draft, number, pace, seed)
+                )
+        return found
 
     def _speculating(self) -> Iterator[dict[str, Any]]:
         for name, (window, draft) in self.variants.items():
@@ -135,41 +167,45 @@ class Sweep:
     def _case(self, name: str) -> dict[str, Any]:
         if self.prompts:
             return {"name": name, "prompts": {"known": "simulated"}}
-        return {"name": name, "structure": name}
+        return {"name": name, "structure": name if name in ("structured", "open-ended") else None}
 
-    def _of_variant(
-        self, name: str, decoding: Decoding, draft: int, chance: random.Random, seed: int
+    def _turn(
+        self, name: str, decoding: Decoding, draft: int, number: int, pace: float, seed: int
     ) -> Iterator[Record]:
-        own = math.exp(chance.gauss(0, self.own))
-        for number in range(1, self.rounds + 1):
-            pace = own * math.exp(chance.gauss(0, self.round))
-            for load in self.loads:
-                slow = pace * decoding.slowdown(load)
-                for prompt_class, acceptances in self.acceptances.items():
-                    for request in range(max(load, self.requests)):
-                        prompt = self._prompt(number, load, request)
-                        acceptance = self._acceptance(
-                            prompt_class, prompt, acceptances[draft], seed
-                        )
-                        key = (seed, name, number, load, prompt_class, request)
-                        steps = list(decoding.steps(self.tokens, acceptance, key))
-                        first = steps[0].at
-                        chunks = tuple(
-                            (first + slow * (step.at - first), step.tokens) for step in steps
-                        )
-                        yield replace(
-                            _RECORD,
-                            variant=name,
-                            case=prompt_class,
-                            round=number,
-                            request=repr(key),
-                            output_tokens=self.tokens,
-                            chunks=chunks,
-                            end=chunks[-1][0] + 0.001,
-                            load=f"concurrency-{load}",
-                            prompt=prompt,
-                            prompt_class=prompt_class if prompt else "",
-                        )
+        """One round of a variant. ``pace`` is the logarithm of what all its times are longer by."""
+        for load in self.loads:
+            slow = math.exp(pace) * decoding.slowdown(load)
+            for prompt_class, acceptances in self.acceptances.items():
+                for request in range(max(load, self.requests)):
+                    prompt = self._prompt(number, load, request)
+                    acceptance = self._acceptance(prompt_class, prompt, acceptances[draft], seed)
+                    key = (seed, name, number, load, prompt_class, request)
+                    steps = list(decoding.steps(self.tokens, acceptance, key))
+                    first = steps[0].at
+                    chunks = tuple(
+                        (first + slow * (step.at - first), step.tokens) for step in steps
+                    )
+                    yield replace(
+                        _RECORD,
+                        variant=name,
+                        case=prompt_class,
+                        round=number,
+                        request=repr(key),
+                        output_tokens=self.tokens,
+                        chunks=chunks,
+                        end=chunks[-1][0] + 0.001,
+                        load=f"concurrency-{load}",
+                        prompt=prompt,
+                        prompt_class=prompt_class if prompt else "",
+                    )
+
+    def _population(self, prompt_class: str, draft: int) -> list[float]:
+        """Acceptances of prompts like those that are sent."""
+        mean = self.acceptances[prompt_class][draft]
+        if not self.prompts:
+            return [mean]
+        chance = random.Random(self.name)
+        return [_likely(chance.gauss(mean, self.spread)) for _ in range(_POPULATION)]
 
     def _prompt(self, number: int, load: int, request: int) -> str:
         if not self.prompts:
@@ -180,7 +216,25 @@ class Sweep:
         if not prompt:
             return mean
         chance = random.Random(f"{seed} {prompt_class} {prompt}")
-        return min(0.99, max(0.02, chance.gauss(mean, self.spread)))
+        return _likely(chance.gauss(mean, self.spread))
+
+
+@functools.cache
+def expected_steps(acceptance: float, window: int, tokens: int) -> float:
+    """Of an answer of so many ``tokens`` after the first, by the law of total expectation."""
+    whole = [acceptance**accepted for accepted in range(window)]
+    chances = [(1 - acceptance) * one for one in whole[:-1]] + whole[-1:]
+    steps = [0.0] * (tokens + 1)
+    for left in range(1, tokens + 1):
+        steps[left] = 1 + sum(
+            chance * steps[max(0, left - yielded)]
+            for yielded, chance in enumerate(chances, start=1)
+        )
+    return steps[tokens]
+
+
+def _likely(acceptance: float) -> float:
+    return min(0.99, max(0.02, acceptance))
 
 
 _ENDPOINT: Final = {"endpoint": "http://127.0.0.1:8000/v1"}
@@ -190,7 +244,7 @@ _RECORD: Final = Record(
     case="",
     round=0,
     request="",
-    sent=1_800_000_000.0,
+    sent=_STARTED,
     status=200,
     error=None,
     prompt_tokens=64,

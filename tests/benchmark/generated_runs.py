@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +95,13 @@ def config(
     }
 
 
-def ledger(configuration: Line, seed: int = 1) -> list[Line]:
-    """Every line of a run of the most rounds it may have, a warm-up round included."""
+def ledger(
+    configuration: Line, seed: int = 1, acceptance: Mapping[str, float] = ACCEPTANCE
+) -> list[Line]:
+    """Every line of a run of the most rounds it may have, a warm-up round included.
+
+    ``acceptance``: how often a draft is accepted, by the structure of the test case.
+    """
     chance = random.Random(seed)
     rounds = configuration["load"]["rounds"]
     most = rounds if isinstance(rounds, int) else rounds["at_most"]
@@ -106,7 +111,7 @@ def ledger(configuration: Line, seed: int = 1) -> list[Line]:
         for case in configuration["test_cases"]:
             took = 0.0
             for variant in configuration["variants"]:
-                part = list(_part(configuration, case, variant, number, clock, chance))
+                part = list(_part(configuration, case, variant, number, clock, chance, acceptance))
                 took = max([took, *(line["sent"] + line["end"] - clock for line in part)])
                 lines += part
             clock += took + 1
@@ -160,7 +165,13 @@ def uncounted(line: Line) -> Line:
 
 
 def _part(
-    configuration: Line, case: Line, variant: Line, number: int, clock: float, chance: random.Random
+    configuration: Line,
+    case: Line,
+    variant: Line,
+    number: int,
+    clock: float,
+    chance: random.Random,
+    acceptance: Mapping[str, float],
 ) -> Iterator[Line]:
     load = configuration["load"]
     amount = load["concurrency"] if number == 0 else load["requests"]
@@ -169,7 +180,10 @@ def _part(
     for index in range(amount):
         slot = free.index(min(free))
         chunks = _chunks(
-            case["structure"], variant.get("window"), load["mean_output_tokens"], chance
+            acceptance[case["structure"]],
+            variant.get("window"),
+            load["mean_output_tokens"],
+            chance,
         )
         took = chunks[-1][0] + 0.002
         yield {
@@ -192,13 +206,13 @@ def _part(
 
 
 def _chunks(
-    structure: str, window: int | None, tokens: int, chance: random.Random
+    acceptance: float, window: int | None, tokens: int, chance: random.Random
 ) -> list[list[float]]:
     pace = chance.gauss(1, 0.02)
     offset = 0.21 * chance.gauss(1, 0.05)
     chunks, written = [[offset, 1]], 1
     while written < tokens:
-        size = 1 if window is None else _step(ACCEPTANCE[structure], window, chance)
+        size = 1 if window is None else _step(acceptance, window, chance)
         size = min(size, tokens - written)
         offset += (BASE_STEP if window is None else SD_STEP) * pace
         chunks.append([offset, size])

@@ -10,6 +10,9 @@ from typing import Any
 
 import cdk8s
 import pytest
+from ruamel.yaml import YAML
+from ruamel.yaml.compat import StringIO
+from syrupy.assertion import SnapshotAssertion
 
 import charts
 from benchmark import config
@@ -24,8 +27,9 @@ from experiment.loader import parse
 from experiment.runtimes import RUNTIMES
 from experiment.runtimes.nxdi import Nxdi
 from experiment.variants import variants
+from tests.charts.test_snapshots import ManifestSnapshot
 from tests.charts.test_vllm import compared, difference
-from tests.experiment.files import edited, swept
+from tests.experiment.files import EXPERIMENTS, edited, swept
 from tests.matrix import SWEEP
 from tests.synthesis import ACCOUNT, Manifest, Synthesised
 
@@ -45,6 +49,13 @@ def test_nothing_stands_and_nothing_else_measures(sweep: Synthesised) -> None:
     assert kinds == {"prepare", "sweep"}
     accounts = [account["metadata"]["name"] for account in sweep.objects("ServiceAccount")]
     assert accounts == ["prepare", "sweep"]
+
+
+def test_manifests_of_the_articles_sweep(snapshot: SnapshotAssertion) -> None:
+    found = _objects(load(EXPERIMENTS / "article-sweep.yaml"), ACCOUNT, "a1")
+    stream = StringIO()
+    YAML().dump_all(found.values(), stream)
+    assert stream.getvalue() == snapshot(extension_class=ManifestSnapshot)
 
 
 def test_each_variant_is_an_index(sweep: Synthesised) -> None:

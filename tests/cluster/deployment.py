@@ -20,6 +20,7 @@ from tests.synthesis import ACCOUNT, CONTEXT
 
 SETTLED_SECONDS: Final = 5.0
 """The scheduler's word counts once it has stood for so long: nodes may just have come."""
+_GROUP: Final = "resource.aws.com/devicegroup8_id"
 _NOT_YET: Final = "unbound immediate PersistentVolumeClaims"
 """No word about a place: the volume's controller looks every fifteen seconds."""
 
@@ -143,6 +144,17 @@ def devices(claim: Manifest) -> list[tuple[str, str]]:
     """Pool and name of each device that a claim was given."""
     allocation = claim.get("status", {}).get("allocation") or {"devices": {"results": []}}
     return [(result["pool"], result["device"]) for result in allocation["devices"]["results"]]
+
+
+def group(cluster: Cluster, device: tuple[str, str]) -> str:
+    """The group of eight connected devices that a device, by pool and name, belongs to."""
+    pool, name = device
+    for published in cluster.all("ResourceSlice", None):
+        if published["spec"]["pool"]["name"] == pool:
+            (found,) = (d for d in published["spec"]["devices"] if d["name"] == name)
+            its_group: str = found["attributes"][_GROUP]["string"]
+            return its_group
+    raise AssertionError(f"nobody published {pool}/{name}")
 
 
 def _is(object_: Manifest, kind: str, name: str) -> bool:

@@ -91,6 +91,27 @@ class Kubelets:
         """From now on the pods of these Jobs end well."""
         self._finishing.update(jobs)
 
+    def end(self, pod: Manifest, container: str, exit_code: int) -> None:
+        """A container of a running ``pod`` has ended, and the pod with it: an hour ago.
+
+        For a pod that ended just now the Job controller waits before it makes another, ten seconds
+        and twice as long after each further failure.
+        """
+        spec, earlier = pod["spec"], _now(hours=-1)
+        init = container in [each["name"] for each in spec.get("initContainers", [])]
+        terminated = {"exitCode": exit_code, "startedAt": earlier, "finishedAt": earlier}
+        status = {
+            "name": container,
+            "image": "any",
+            "imageID": "any",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"terminated": terminated},
+        }
+        ended = _ended(pod, "Failed" if exit_code else "Succeeded", earlier)
+        statuses = {"initContainerStatuses" if init else "containerStatuses": [status]}
+        self._cluster.patch(pod, {"status": ended | statuses}, status=True)
+
     def _work(self) -> None:
         try:
             renewed = 0.0
@@ -118,7 +139,7 @@ class Kubelets:
                 running = _running(pod, str(next(self._addresses)))
                 self._cluster.patch(pod, {"status": running}, status=True)
             elif pod["status"]["phase"] == "Running" and _job(pod) in self._finishing:
-                self._cluster.patch(pod, {"status": _ended("Succeeded")}, status=True)
+                self._cluster.patch(pod, {"status": _ended(pod, "Succeeded")}, status=True)
         except ApiException as error:
             # Somebody was faster; the next round sees what there is then.
             if error.status not in _FOUND_ANOTHER:
@@ -131,7 +152,7 @@ class Kubelets:
         if time.monotonic() - began < TERMINATION_SECONDS:
             return
         if pod["status"]["phase"] in ("Pending", "Running"):
-            self._cluster.patch(pod, {"status": _ended("Failed")}, status=True)
+            self._cluster.patch(pod, {"status": _ended(pod, "Failed")}, status=True)
         self._cluster.delete(pod, gracePeriodSeconds=0, preconditions={"uid": uid})
 
 
@@ -149,13 +170,15 @@ def _running(pod: Manifest, address: str) -> dict[str, Any]:
     }
 
 
-def _ended(phase: str) -> dict[str, Any]:
+def _ended(pod: Manifest, phase: str, when: str | None = None) -> dict[str, Any]:
+    """What the kubelet says at the end; what others said of the pod it keeps."""
+    own = ("ContainersReady", "Ready")
     return {
         "phase": phase,
         "conditions": [
-            {"type": kind, "status": "False", "lastTransitionTime": _now()}
-            for kind in ("ContainersReady", "Ready")
-        ],
+            {"type": kind, "status": "False", "lastTransitionTime": when or _now()} for kind in own
+        ]
+        + [c for c in pod["status"].get("conditions", []) if c["type"] not in own],
     }
 
 
@@ -164,5 +187,7 @@ def _job(pod: Manifest) -> str | None:
     return name
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _now(*, hours: int = 0) -> str:
+    """The time in so many hours."""
+    now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
+    return now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

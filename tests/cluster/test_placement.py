@@ -16,6 +16,7 @@ from tests.cluster.deployment import (
     Unschedulable,
     claim,
     devices,
+    group,
     node_of,
     place,
     pods,
@@ -25,7 +26,6 @@ from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
-GROUP = "resource.aws.com/devicegroup8_id"
 
 
 def test_both_services_fit_one_node(cluster: Cluster, deployment: Manifests) -> None:
@@ -38,7 +38,7 @@ def test_each_gets_a_whole_group_of_devices(cluster: Cluster, deployment: Manife
     given = [_devices(cluster, service) for service in SERVICES]
     assert [len(of_one) for of_one in given] == [8, 8]
     assert len({device for of_one in given for device in of_one}) == 16
-    groups = [{_group(cluster, device) for device in of_one} for of_one in given]
+    groups = [{group(cluster, device) for device in of_one} for of_one in given]
     assert [len(of_one) for of_one in groups] == [1, 1]
     assert groups[0] != groups[1]
 
@@ -127,16 +127,6 @@ def _devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
     its_claim = claim(cluster, pod)
     assert its_claim is not None
     return devices(its_claim)
-
-
-def _group(cluster: Cluster, device: tuple[str, str]) -> str:
-    pool, name = device
-    for published in cluster.all("ResourceSlice", None):
-        if published["spec"]["pool"]["name"] == pool:
-            (found,) = (d for d in published["spec"]["devices"] if d["name"] == name)
-            group: str = found["attributes"][GROUP]["string"]
-            return group
-    raise AssertionError(f"nobody published {pool}/{name}")
 
 
 def _succeeded(cluster: Cluster, job: str) -> bool:

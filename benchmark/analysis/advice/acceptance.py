@@ -51,19 +51,25 @@ def acceptances(observed: Observed, lines: Iterable[Line]) -> tuple[Acceptance, 
 def chain(reached: Array, accepted: Array) -> Array:
     """The chance of each draft, if it is reached, over prompt and position in the last two axes.
 
-    That of a prompt is drawn to that of all prompts here, and where none reached a position, it is
-    that of the position before.
+    That of a prompt is drawn to what is likely: the odds of all prompts here, by as much higher or
+    lower as its own were at the position before. Where no step reached a position, chances are
+    those of the position before.
     """
-    all_reached, all_accepted = reached.sum(axis=-2), accepted.sum(axis=-2)
-    common = np.empty_like(all_reached)
-    before = np.full(common.shape[:-1], 0.5)
-    for position in range(common.shape[-1]):
-        before = (all_accepted[..., position] + _OF_POSITION * before) / (
-            all_reached[..., position] + _OF_POSITION
+    tried, taken = reached.sum(axis=-2), accepted.sum(axis=-2)
+    found = np.empty(reached.shape)
+    common = np.full(tried.shape[:-1], 0.5)
+    own = np.broadcast_to(common[..., np.newaxis], reached.shape[:-1])
+    for position in range(reached.shape[-1]):
+        before = common
+        common = (taken[..., position] + _OF_POSITION * before) / (
+            tried[..., position] + _OF_POSITION
         )
-        common[..., position] = before
-    drawn: Array = (accepted + _OF_CLASS * common[..., np.newaxis, :]) / (reached + _OF_CLASS)
-    return drawn
+        odds = _odds(own) * (_odds(common) / _odds(before))[..., np.newaxis]
+        own = (accepted[..., position] + _OF_CLASS * odds / (1 + odds)) / (
+            reached[..., position] + _OF_CLASS
+        )
+        found[..., position] = own
+    return found
 
 
 def step_yield(chances: Array) -> Yield:
@@ -80,6 +86,11 @@ def step_yield(chances: Array) -> Yield:
     odd = 2 * np.arange(1, chances.shape[-1] + 1) + 1
     squares = 1 + np.cumsum(odd * whole, axis=-1)
     return Yield(tokens, (squares - tokens) / (2 * tokens))
+
+
+def _odds(chance: Array) -> Array:
+    bounded = np.clip(chance, 1e-4, 1 - 1e-4)
+    return bounded / (1 - bounded)
 
 
 def _positions(reached: Array, accepted: Array) -> Iterable[Position]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from benchmark import wording
 from benchmark.analysis import controls
@@ -15,7 +16,7 @@ from benchmark.analysis.advice.observed import Observed, observe
 from benchmark.analysis.advice.outlook import outlook
 from benchmark.analysis.advice.prospects import prospects
 from benchmark.analysis.advice.recommendation import recommendations
-from benchmark.analysis.advice.resampling import draws
+from benchmark.analysis.advice.resampling import draws, partly_shared
 from benchmark.config import Config
 from benchmark.errors import ConfigError
 from benchmark.record import Record
@@ -40,8 +41,13 @@ def advise(
     if not found:
         return _nothing(config, observed, shares)
     unsteady = controls.unsteadiness(records) if config.apart else None
-    replicates = draws(observed.sides, observed.rounds, apart=config.apart, unsteadiness=unsteady)
-    all_of_it = outlook(observed, found, replicates)
+    drawn = partial(draws, observed.sides, observed.rounds, unsteadiness=unsteady)
+    all_of_it = outlook(
+        observed,
+        found,
+        drawn(shared=0.0 if config.apart else 1.0),
+        drawn(shared=0.0 if config.apart else partly_shared(observed.rounds)),
+    )
     accepted = acceptances(observed, found)
     expected = tuple(prospects(observed, found, all_of_it, config.cost))
     return Advice(
@@ -115,8 +121,8 @@ def _notes(
     for line in lines:
         if len(line.variants) == 1:
             yield (
-                f"Of {line.name} one window was measured. Below it, each draft is taken to cost as "
-                "much as any other, and nothing checks that."
+                f"Of {line.name} one window was measured. At others a step may cost less for each "
+                "draft that it has less, or as much as at this one: their intervals hold both."
             )
     if len({line.baseline for line in lines}) > 1:
         yield (

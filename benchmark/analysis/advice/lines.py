@@ -41,7 +41,7 @@ def lines(config: Config, drafts: Mapping[str, int]) -> tuple[Line, ...]:
             if _window(variant, drafts) in found[kind]:
                 kind = kind._replace(alone=variant.name)
             found[kind][_window(variant, drafts)] = variant
-    names = _names(list(found))
+    names = _names(list(found), [next(iter(own.values())).name for own in found.values()])
     return tuple(
         Line(
             name=name,
@@ -61,8 +61,11 @@ def _window(variant: Variant, drafts: Mapping[str, int]) -> int:
     return variant.window or drafts[variant.name] + 1
 
 
-def _names(kinds: Sequence[_Kind]) -> list[str]:
-    """The draft, and of mode and batch what is needed to tell them apart."""
+def _names(kinds: Sequence[_Kind], firsts: Sequence[str]) -> list[str]:
+    """The draft, and of mode and batch what is needed to tell them apart.
+
+    ``firsts`` are the first variants of each, to tell apart what that does not.
+    """
     modes, batches = {kind.mode for kind in kinds}, {kind.batch for kind in kinds}
     names = []
     for kind in kinds:
@@ -75,10 +78,8 @@ def _names(kinds: Sequence[_Kind]) -> list[str]:
         names.append(", ".join(parts))
     counts = Counter(names)
     return [
-        f"{name}, {kind.alone or kind.baseline}"
-        if counts[name] > 1 and name != kind.alone
-        else name
-        for name, kind in zip(names, kinds, strict=True)
+        f"{name} ({first})" if counts[name] > 1 else name
+        for name, first in zip(names, firsts, strict=True)
     ]
 
 

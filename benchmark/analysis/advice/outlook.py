@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,6 +15,9 @@ from benchmark.analysis.advice.resampling import Draws, once
 
 _BLOCK: Final = 50
 """Replicates at a time: more take more memory, and no less time."""
+
+_FOR_OTHERS: Final = 200
+"""Replicates of predictions that stand beside a measurement: their intervals need no more."""
 
 
 class Window(NamedTuple):
@@ -46,18 +49,29 @@ class Outlook:
     run: Snapshot
     """A single replicate."""
     replicates: Snapshot
+    rivals: Snapshot
+    """Replicates to tell the best of all by; without ``others``."""
 
 
-def outlook(observed: Observed, lines: Sequence[Line], draws: Draws) -> Outlook:
-    """That of all lines, at every window up to the largest that was measured."""
+def outlook(observed: Observed, lines: Sequence[Line], draws: Draws, rivals: Draws) -> Outlook:
+    """That of all lines, at every window up to the largest that was measured.
+
+    ``draws`` are for intervals; ``rivals`` compare many variants with each other.
+    """
     run = once(observed.sides, observed.rounds)
-    models = [*_models(observed, lines)]
-    blocks = [
-        _snapshot(observed, lines, models, draws.part(start, start + _BLOCK))
-        for start in range(0, len(draws), _BLOCK)
-    ]
+    models = [*_models(observed, lines, draws)]
+    whole = [told for told in models if told.without is None]
+    some = [told for told in models if told.without is not None]
     found = _snapshot(observed, lines, models, run)
-    return Outlook(found, _joined(blocks) if blocks else _none_of(found))
+    if not len(draws):
+        nothing = _none_of(found)
+        return Outlook(found, nothing, nothing)
+    others = _of_all(observed, lines, some, draws.part(0, _FOR_OTHERS)).others
+    return Outlook(
+        found,
+        replace(_of_all(observed, lines, whole, draws), others=others),
+        _of_all(observed, lines, whole, rivals),
+    )
 
 
 def windows(line: Line) -> range:
@@ -74,6 +88,20 @@ def pooled_steps(observed: Observed) -> Mapping[str, Array]:
         }
 
 
+def _errors(observed: Observed, draws: Draws) -> Mapping[str, Array]:
+    """The standard error of the logarithm of each mean step, by load; 0 where it is not known."""
+    found = {}
+    for name, side in observed.sides.items():
+        seconds, steps = (
+            draws.weights[name] @ array.sum(axis=2).T for array in (side.seconds, side.steps)
+        )
+        known = (steps > 0).all(axis=0) & (len(draws) > 0)
+        logs = np.log(np.where(known, seconds, 1) / np.where(known, steps, 1))
+        logs += draws.shifts[name][:, np.newaxis]
+        found[name] = logs.std(axis=0) if len(draws) else np.zeros(len(observed.loads))
+    return found
+
+
 class _Told(NamedTuple):
     """A model, and the measured window that it leaves out; None for the model of all."""
 
@@ -82,12 +110,14 @@ class _Told(NamedTuple):
     model: Model
 
 
-def _models(observed: Observed, lines: Sequence[Line]) -> Iterator[_Told]:
-    pooled = pooled_steps(observed)
+def _models(observed: Observed, lines: Sequence[Line], draws: Draws) -> Iterator[_Told]:
+    pooled, errors = pooled_steps(observed), _errors(observed, draws)
     for line in lines:
-        yield _Told(line, None, Model.of(observed, line, pooled=pooled))
+        yield _Told(line, None, Model.of(observed, line, pooled=pooled, errors=errors))
         for window, name in line.variants if len(line.variants) > 1 else ():
-            yield _Told(line, window, Model.of(observed, line, pooled=pooled, without=name))
+            yield _Told(
+                line, window, Model.of(observed, line, pooled=pooled, errors=errors, without=name)
+            )
 
 
 def _snapshot(
@@ -104,6 +134,18 @@ def _snapshot(
             )
             (predicted if without is None else others)[Window(line.name, window)] = figures
     return Snapshot(sums.figures, predicted, others)
+
+
+def _of_all(
+    observed: Observed, lines: Sequence[Line], models: Sequence[_Told], draws: Draws
+) -> Snapshot:
+    """Block by block."""
+    return _joined(
+        [
+            _snapshot(observed, lines, models, draws.part(start, start + _BLOCK))
+            for start in range(0, len(draws), _BLOCK)
+        ]
+    )
 
 
 def _joined(blocks: Sequence[Snapshot]) -> Snapshot:

@@ -8,17 +8,17 @@ join the measurements beside them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmark.analysis.advice import step_cost
 from benchmark.analysis.advice.acceptance import chain, step_yield
 from benchmark.analysis.advice.advice import Line
-from benchmark.analysis.advice.observed import Array, Observed, Side
+from benchmark.analysis.advice.observed import Array, Observed
 from benchmark.analysis.advice.resampling import Draws
 from benchmark.analysis.advice.step_cost import Shapes
 
@@ -41,11 +41,26 @@ class Sums:
 
     def __init__(self, observed: Observed, draws: Draws) -> None:
         self.observed, self.draws = observed, draws
+        self._chains: dict[tuple[str, int], tuple[Array, Array]] = {}
 
     @cached_property
     def figures(self) -> Mapping[str, Figures]:
         """As measured, of each variant; NaN where it was not."""
         return {name: self._measured(name) for name in self.observed.sides}
+
+    def chains(self, name: str, number: int) -> tuple[Array, Array]:
+        """Of a variant on the prompts of a class: steps that reached each draft, and accepted it.
+
+        Over replicate, prompt and position.
+        """
+        if (name, number) not in self._chains:
+            side, members = self.observed.sides[name], self.observed.members(number)
+            reached, accepted = (
+                np.einsum("br,rpj->bpj", self.draws.weights[name], array[:, members])
+                for array in (side.reached, side.accepted)
+            )
+            self._chains[name, number] = reached, accepted
+        return self._chains[name, number]
 
     def _measured(self, name: str) -> Figures:
         side, observed = self.observed.sides[name], self.observed
@@ -86,11 +101,13 @@ class Model:
         line: Line,
         *,
         pooled: Mapping[str, Array],
+        errors: Mapping[str, Array],
         without: str | None = None,
     ) -> Model:
         """From all variants of a line but one.
 
-        ``pooled`` has the mean step of each variant, over loads, in seconds.
+        ``pooled`` has the mean step of each variant, over loads, in seconds, and
+        ``errors`` the standard error of its logarithm.
         """
         variants = [name for _, name in line.variants if name != without]
         most = max(observed.drafts[name] for _, name in line.variants)
@@ -106,6 +123,10 @@ class Model:
                     drafts,
                     [pooled[name][load] for name in variants],
                     most,
+                    errors=[
+                        math.hypot(errors[line.baseline][load], errors[name][load])
+                        for name in variants
+                    ],
                 )
                 for load in range(len(observed.loads))
             ],
@@ -117,7 +138,7 @@ class Model:
         draw_to = step_cost.through([0, *drafts], self.most)
         measured = [sums.figures[name] for name in (self.baseline, *self.variants)]
         curves = self._curves(sums.draws)
-        yields = self._yields(sums.draws)
+        yields = self._yields(sums)
         return Figures(
             _drawn(curves, [one.step_seconds for one in measured], [0, *drafts], draw_to),
             _drawn(yields, [one.step_tokens for one in measured], [0, *drafts], draw_to),
@@ -134,18 +155,17 @@ class Model:
                 rows.append(shapes.logs[chosen])
         return np.stack(rows, axis=1)[:, :, np.newaxis]
 
-    def _yields(self, draws: Draws) -> Array:
+    def _yields(self, sums: Sums) -> Array:
         """Logarithms of the tokens of a step by the chain, over the same."""
         found = np.zeros(
-            (len(draws), len(self.observed.loads), len(self.observed.classes), self.most + 1)
+            (len(sums.draws), len(self.observed.loads), len(self.observed.classes), self.most + 1)
         )
         for number in range(len(self.observed.classes)):
             members = self.observed.members(number)
-            chances = self._chances(draws, members)
-            of_step = step_yield(chances)
+            of_step = step_yield(self._chances(sums, number))
             side = self.observed.sides[self.baseline]
             tokens, answers = (
-                np.einsum("br,lrp->blp", draws.weights[self.baseline], array[:, :, members])
+                np.einsum("br,lrp->blp", sums.draws.weights[self.baseline], array[:, :, members])
                 for array in (side.tokens, side.answers)
             )
             steps = np.einsum("blp,bpg->blg", tokens, 1 / of_step.tokens)
@@ -154,18 +174,11 @@ class Model:
                 found[:, :, number, 1:] = np.log(tokens.sum(axis=-1)[..., np.newaxis] / steps)
         return found
 
-    def _chances(self, draws: Draws, members: NDArray[np.int64]) -> Array:
+    def _chances(self, sums: Sums, number: int) -> Array:
         """Of each draft, over replicate, prompt and position."""
-        sides: list[tuple[str, Side]] = [(n, self.observed.sides[n]) for n in self.variants]
+        chains = [sums.chains(name, number) for name in self.variants]
         reached, accepted = (
-            sum(
-                np.tensordot(draws.weights[name], array[:, members, : self.most], axes=1)
-                for name, array in arrays
-            )
-            for arrays in (
-                [(name, side.reached) for name, side in sides],
-                [(name, side.accepted) for name, side in sides],
-            )
+            sum(of_one[..., : self.most] for of_one in one) for one in zip(*chains, strict=True)
         )
         return chain(np.asarray(reached), np.asarray(accepted))
 

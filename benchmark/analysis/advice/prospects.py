@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmark.analysis.advice.advice import Line, Prospect
-from benchmark.analysis.advice.observed import Observed, Side
+from benchmark.analysis.advice.observed import Array, Observed, Side
 from benchmark.analysis.advice.outlook import Outlook, Window, windows
 from benchmark.analysis.advice.prediction import Figures
 from benchmark.analysis.advice.resampling import interval
@@ -66,15 +66,17 @@ def _of_line(
     baseline = run.measured[line.baseline], replicates.measured[line.baseline]
 
     def faster(own: Figures, other: Figures) -> Interval:
-        logs = [
-            base.token_seconds[:, load, number] - one.token_seconds[:, load, number]
-            for base, one in zip(baseline, (own, other), strict=True)
-        ]
-        return interval(float(logs[0][0]), logs[1], rounds)
+        return interval(
+            float(_gain(baseline[0], own, load, number)[0]),
+            _gain(baseline[1], other, load, number),
+            rounds,
+        )
 
     for window in windows(line):
         key = Window(line.name, window)
         figures, measured = run.predicted[key], None
+        if not np.isfinite(figures.token_seconds[0, load, number]):
+            continue  # the line was not measured here
         predicted: Interval | None = faster(figures, replicates.predicted[key])
         speed = _predicted_speed(observed, line, load, number, figures)
         name = names.get(window)
@@ -101,6 +103,14 @@ def _of_line(
         )
 
 
+def _gain(baseline: Figures, own: Figures, load: int, number: int) -> Array:
+    """The logarithm of the speed-up, of as many replicates as both have."""
+    times = [one.token_seconds[:, load, number] for one in (baseline, own)]
+    count = min(map(len, times))
+    gain: Array = times[0][:count] - times[1][:count]
+    return gain
+
+
 def _predicted_speed(
     observed: Observed, line: Line, load: int, number: int, figures: Figures
 ) -> float:
@@ -111,8 +121,6 @@ def _predicted_speed(
         sides: list[Side] = [observed.sides[variant] for _, variant in line.variants]
         return float(sum(getattr(side, name)[load, :, members].sum() for side in sides))
 
-    if not total("answers"):
-        return float("nan")
     if point.rate is not None:
         return point.rate * total("outputs") / total("answers")
     token_seconds = float(np.exp(figures.token_seconds[0, load, number]))

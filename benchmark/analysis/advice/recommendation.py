@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,9 @@ OFF: Final = Choice(None, None)
 _RIVAL: Final = 0.05
 """A choice less likely to be the best is no rival."""
 _MOST_RIVALS: Final = 3
+_WORTH: Final = 0.01
+"""A window that was not measured must promise this much more than one that was: for less, nobody
+compiles a graph."""
 
 
 def recommendations(
@@ -41,15 +45,14 @@ def recommendations(
     """
     for load, point in enumerate(observed.loads):
         served = _that_take(lines, point)
-        here = [
-            name
-            for name in observed.classes
-            if any((one.prompt_class, one.load) == (name, point) for one in prospects)
-        ]
-        places = [_Place(observed, served, outlook, load, {name: 1.0}) for name in here]
+        known = frozenset(
+            (one.line, one.window, one.prompt_class) for one in prospects if one.load == point
+        )
+        here = [name for name in observed.classes if any(name == one for *_, one in known)]
+        places = [_Place(observed, served, outlook, load, known, {name: 1.0}) for name in here]
         asked = {name: share for name, share in mix.items() if share > 0}
         if len(observed.classes) > 1 and set(asked) <= set(here):
-            places.append(_Place(observed, served, outlook, load, asked, mixed=True))
+            places.append(_Place(observed, served, outlook, load, known, asked, mixed=True))
         for place in places:
             if place.choices[1:]:
                 yield _recommended(place, prospects, cost, advises=advises)
@@ -72,20 +75,22 @@ class _Place:
     lines: Sequence[Line]
     outlook: Outlook
     load: int
+    known: frozenset[tuple[str, int, str]]
+    """Line, window and class of which there is a prospect."""
     shares: Mapping[str, float]
     """Of the output tokens, by class."""
     mixed: bool = False
 
     @cached_property
     def choices(self) -> list[Choice]:
-        """Off first, then all windows about which something is known."""
+        """Off first, then all windows that there are prospects of."""
         return [
             OFF,
             *(
                 Choice(line.name, window)
                 for line in self.lines
                 for window in windows(line)
-                if np.isfinite(self._logs(self.outlook.run, Choice(line.name, window))).all()
+                if all((line.name, window, name) in self.known for name in self.shares)
             ),
         ]
 
@@ -103,7 +108,7 @@ class _Place:
     @cached_property
     def replicates(self) -> Array:
         """The same over replicate and choice."""
-        found = [self._logs(self.outlook.replicates, choice) for choice in self.choices]
+        found = [self._logs(self.outlook.rivals, choice) for choice in self.choices]
         return np.stack(found, axis=-1)
 
     def measured(self, choice: Choice) -> str | None:
@@ -157,7 +162,7 @@ def _recommended(
     place: _Place, prospects: Sequence[Prospect], cost: Cost | None, *, advises: bool
 ) -> Recommendation:
     point = place.observed.loads[place.load]
-    best = int(place.logs.argmin())
+    best = _best(place)
     choice = place.choices[best]
     chances = _chances(place)
     rivals: tuple[tuple[Choice, float], ...] = ()
@@ -186,6 +191,14 @@ def _recommended(
         largest={line.name: max(line.windows) for line in place.lines},
         advises=advises,
     )
+
+
+def _best(place: _Place) -> int:
+    """The number of the fastest choice, or of the fastest measured one where it is as good."""
+    fastest = int(place.logs.argmin())
+    measured = [n for n, choice in enumerate(place.choices) if place.measured(choice) is not None]
+    known = min(measured, key=lambda number: float(place.logs[number]))
+    return known if place.logs[known] - place.logs[fastest] <= math.log1p(_WORTH) else fastest
 
 
 def _chances(place: _Place) -> Array | None:

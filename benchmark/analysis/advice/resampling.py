@@ -6,6 +6,7 @@ it is with few rounds, too (Rao and Wu, Journal of the American Statistical Asso
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +21,8 @@ from benchmark.analysis.estimates.intervals import Interval
 from benchmark.rounds import FEWEST_ROUNDS
 
 REPLICATES: Final = 1000
+_APART: Final = 3.0
+"""Rounds that speak for variants that share nothing."""
 _SEED: Final = 2211_17192
 
 
@@ -54,11 +57,16 @@ def once(variants: Iterable[str], rounds: int) -> Draws:
 
 
 def draws(
-    variants: Iterable[str], rounds: int, *, apart: bool, unsteadiness: Unsteadiness | None
+    variants: Iterable[str],
+    rounds: int,
+    *,
+    shared: float,
+    unsteadiness: Unsteadiness | None,
 ) -> Draws:
     """Replicates of it, none where there are too few rounds.
 
-    Variants that were measured at the same time share their rounds. Others are drawn ``apart``, and
+    ``shared`` is the part of the replicates in which a variant has the rounds that others have, and
+    not some of its own: 1 where they were measured at the same time, 0 where apart.
     ``unsteadiness`` is what changed from the time of one to that of another.
     """
     names = list(variants)
@@ -73,12 +81,28 @@ def draws(
     if count == 0:
         nothing = np.ones((0, rounds)), np.zeros(0)
         return Draws(dict.fromkeys(names, nothing[0]), dict.fromkeys(names, nothing[1]), np.ones(0))
-    shared = drawn()
+    common = drawn()
+
+    def partly() -> Array:
+        chosen = generator.random(count)[:, np.newaxis] < shared
+        weights: Array = np.where(chosen, common, drawn())
+        return weights
+
     return Draws(
-        {name: drawn() if apart else shared for name in names},
+        {name: common if shared == 1 else partly() for name in names},
         dict(zip(names, _shifts(names, unsteadiness, generator, count), strict=True)),
         generator.random(count),
     )
+
+
+def partly_shared(rounds: int) -> float:
+    """The ``shared`` part to compare many variants by, which were measured at the same time.
+
+    How much they share is itself estimated from the rounds. Few rounds, shared by all, leave too
+    few ways in which many variants could differ, so what they share is drawn towards nothing, the
+    more the fewer rounds there are (Ledoit and Wolf, Journal of Multivariate Analysis 88, 2004).
+    """
+    return math.sqrt((rounds - 1) / (rounds - 1 + _APART))
 
 
 def _shifts(

@@ -21,6 +21,7 @@ from benchmark.analysis.advice.observed import Array
 
 NOISE: Final = 0.005
 """How far a step's mean time may be off a shape's, as a part of it: shapes are simple."""
+_ALIKE: Final = 0.1
 KNEES: Final = np.geomspace(0.25, 400, 600)
 
 Growth = Callable[[Array, Array], Array]
@@ -61,21 +62,35 @@ class Shapes:
         return mean
 
 
-def shapes(baseline: float, drafts: Sequence[int], seconds: Sequence[float], most: int) -> Shapes:
-    """From a step of the baseline, and of each measured number of drafts; for 0 to ``most``."""
+def shapes(
+    baseline: float,
+    drafts: Sequence[int],
+    seconds: Sequence[float],
+    most: int,
+    *,
+    errors: Sequence[float],
+) -> Shapes:
+    """From a step of the baseline, and of each measured number of drafts; for 0 to ``most``.
+
+    ``errors`` are standard errors of the logarithms of ``seconds``, the baseline's included.
+    """
     known = np.isfinite(seconds)
-    own, times = np.array(drafts, float)[known], np.array(seconds, float)[known]
+    own, times, scatter = (np.array(one, float)[known] for one in (drafts, seconds, errors))
     if not len(own) or not np.isfinite(baseline):
         return Shapes(np.full((1, most + 1), np.nan), np.ones(1))
     found = [_straight(baseline, own, times, most)]
-    if len(own) > 1:
+    if len(own) == 1:
+        # It may be the window that costs, or speculation as such: nothing tells.
+        found += [_log(baseline, np.append(baseline, np.full(most, times[0])))]
+    else:
         found += [_with_overhead(baseline, own, times, most)]
         found += [_bent(growth, baseline, own, times, most) for growth in (rounded, roofline)]
     rows = np.array(found)
-    misses = ((np.exp(rows[:, own.astype(int)]) / times - 1) ** 2).sum(axis=1)
-    parameters = np.array([1, 2, 2, 2][: len(found)])
+    variance = NOISE**2 + scatter**2
+    misses = ((np.exp(rows[:, own.astype(int)]) / times - 1) ** 2 / variance).sum(axis=1)
+    parameters = np.array([1, 2, 2, 2] if len(own) > 1 else [1, 1])
     # Akaike's criterion for errors of known size.
-    criterion = misses / NOISE**2 + 2 * parameters
+    criterion = misses + 2 * parameters
     weights = np.exp(-(criterion - criterion.min()) / 2)
     return Shapes(rows, weights / weights.sum())
 
@@ -128,7 +143,8 @@ def _bent(growth: Growth, baseline: float, drafts: Array, seconds: Array, most: 
     weighted = drafts / seconds
     draft = np.maximum(0, (weighted * (1 - passes / seconds)).sum(axis=1) / (weighted**2).sum())
     misses = (((passes + draft[:, np.newaxis] * drafts) / seconds - 1) ** 2).sum(axis=1)
-    best = misses.argmin()
+    # The straightest of those that fit alike: of many knees, none may be among the windows.
+    best = np.flatnonzero(misses <= misses.min() + _ALIKE * NOISE**2)[-1]
     number = np.arange(most + 1)
     verified = growth(number + 1.0, KNEES[best]) / growth(np.ones(1), KNEES[best])
     return _log(baseline, baseline * verified + draft[best] * number)

@@ -92,8 +92,8 @@ def test_the_last_to_end_leaves_the_whole_report(
     assert len(read.checks) == len(found)
     assert set(read.published.own) == {(case, "concurrency-2", name) for case, name in found}
     assert {"report.html", "summary.json", "merged.json", "sweep.json"} <= sweep.stored().keys()
-    assert benchmark("report", str(folder)).status == 0
-    assert benchmark("read", str(folder)).status == 0
+    assert "Greedy answers were not compared" in " ".join(read.summary.notes)
+    assert "k7 against Base" in benchmark("read", str(folder)).out
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -162,6 +162,7 @@ def test_a_killed_index_resumes_from_the_bucket(benchmark: Benchmark, sweep: Swe
     assert [[cell.missing for cell in case.cells] for case in read.summary.cases] == [[0, 0]] * 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_variant_that_never_serves_is_named_and_the_others_have_their_report(
     benchmark: Benchmark, sweep: Sweep
 ) -> None:
@@ -179,7 +180,7 @@ def test_a_variant_that_never_serves_is_named_and_the_others_have_their_report(
     assert [variant.name for variant in read.config.variants] == ["Base", "k3"]
     missing = "k7 is not in this run, because its results are not complete."
     assert missing in read.summary.notes
-    assert missing in sweep.stored()["report.html"].decode()
+    assert b"k3" in sweep.stored()["merged.json"]
 
 
 @pytest.mark.usefixtures("undrawn")

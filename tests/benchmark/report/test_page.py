@@ -75,7 +75,7 @@ def drawn(folder: Path, lines: list[generated.Line], torn: bool = False, rounds:
 
 
 def test_it_writes_the_report_the_figures_and_the_summary(run: Path) -> None:
-    assert len(list(run.glob("*.png"))) == 9
+    assert len(list(run.glob("*.png"))) == 11
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     assert summary["run"] == "article-20260521-0940"
 

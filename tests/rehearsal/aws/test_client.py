@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from charts.names import service_accounts
 from rehearsal.aws.cdk import Cdk
 from rehearsal.aws.client import Aws, embedded_aws, environment
 from rehearsal.errors import RehearsalError
@@ -58,14 +59,16 @@ def test_nothing_of_the_machine_s_own_aws_is_handed_on(monkeypatch: pytest.Monke
 def test_each_experiment_is_deployed(each: Synthesised, deployed: Aws, tmp_path: Path) -> None:
     experiment = each.experiment
     aws = replace(deployed, region=experiment.aws.region)
+    standing = () if experiment.sweep else experiment.speculations
     assert Cdk(ROOT, each.directory, tmp_path).left_out(aws, stacks(experiment)) == {
-        # Two of the nodes, and one for each variant that speculates.
-        "AWS::CloudWatch::Alarm": 2 + len(experiment.speculations),
+        # Two of the nodes, and one for each service that speculates.
+        "AWS::CloudWatch::Alarm": 2 + len(standing),
         "AWS::S3::BucketPolicy": 1,
         "AWS::SNS::TopicPolicy": 1,
     }
     roles = [role["RoleName"] for role in aws.client("iam").list_roles()["Roles"]]
-    assert sum(role.startswith(f"{experiment.name}-model-store-") for role in roles) == 4
+    its_own = [role for role in roles if role.startswith(f"{experiment.name}-model-store-")]
+    assert len(its_own) == len(service_accounts(experiment))
     dashboards = aws.client("cloudwatch").list_dashboards(DashboardNamePrefix=f"{experiment.name}-")
     many = len(experiment.benchmark.test_cases) > 40
     assert {entry["DashboardName"] for entry in dashboards["DashboardEntries"]} == {

@@ -1,0 +1,172 @@
+"""Two runs against each other: seldom a false alarm, and what is lost is found."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+
+from benchmark.analysis.changes.change import Changes, Figure
+from benchmark.analysis.changes.compare import Run, compare
+from benchmark.analysis.compared.correctness import correctness
+from benchmark.analysis.summarise import summarise
+from benchmark.answer import Score
+from benchmark.config import Config
+from benchmark.errors import RunError
+from benchmark.record import Record
+from tests.benchmark import generated_runs
+from tests.benchmark.generated_runs import ACCEPTANCE, CASES, Line
+
+LOWER = {structure: share - 0.1 for structure, share in ACCEPTANCE.items()}
+SEEDS = range(20)
+
+
+def told(**changes: Any) -> Line:
+    return generated_runs.config(cases=CASES[::2]) | changes
+
+
+def run(
+    seed: int, acceptance: dict[str, float] = ACCEPTANCE, slower: float = 1.0, **changes: Any
+) -> Run:
+    content = told(**changes)
+    lines = generated_runs.ledger(content, seed, acceptance)
+    records = tuple(record(generated_runs.slowed(line, slower)) for line in lines)
+    config = Config.model_validate(content)
+    return Run(f"run-{seed}", config, records, summarise(config, records))
+
+
+def record(line: Line) -> Record:
+    return Record(**{**line, "chunks": tuple((time, tokens) for time, tokens in line["chunks"])})
+
+
+def real(changes: Changes) -> list[Figure]:
+    return [figure for _, figure, change in changes.judged if change.real]
+
+
+@pytest.fixture(scope="module")
+def same() -> list[Changes]:
+    return [compare(run(2 * seed), run(2 * seed + 1), 0.95) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def lowered() -> list[Changes]:
+    return [compare(run(2 * seed), run(2 * seed + 1, LOWER), 0.95) for seed in SEEDS]
+
+
+def test_two_runs_of_the_same_thing_are_seldom_said_to_differ(same: list[Changes]) -> None:
+    assert sum(bool(real(changes)) for changes in same) <= 2
+    assert sum(changes.failed for changes in same) <= 2
+
+
+def test_ten_points_of_acceptance_are_found_each_time(lowered: list[Changes]) -> None:
+    for changes in lowered:
+        assert Figure.TOKENS_PER_STEP in real(changes)
+        assert changes.failed
+        for _, _, change in changes.judged:
+            assert not change.real or change.ratio.point < 1
+
+
+def test_what_a_gate_would_have_noticed_is_said(same: list[Changes]) -> None:
+    for _, _, change in (one for changes in same for one in changes.judged):
+        assert change.seen_below is not None
+        assert change.seen_below < 0.95
+        assert change.detectable > 0
+
+
+def test_another_node_is_no_difference() -> None:
+    changes = compare(run(1), run(2, slower=1.5), 0.95)
+    assert real(changes) == []
+    assert not changes.failed
+    for cell in changes.cells:
+        times = cell.figures[Figure.TIME_PER_OUTPUT_TOKEN]
+        assert times.ratio.point == pytest.approx(1.5, rel=0.2)
+        assert not times.real
+    assert any("Another node" in note for note in changes.notes)
+
+
+def test_figures_are_those_of_the_runs() -> None:
+    old, new = run(1), run(2)
+    changes = compare(old, new)
+    for cell in changes.cells:
+        for one, side in ((old, "old"), (new, "new")):
+            case = next(case for case in one.summary.cases if case.name == cell.test_case)
+            own = case.cell(cell.variant)
+            value = {figure: getattr(change, side) for figure, change in cell.figures.items()}
+            assert value[Figure.TOKENS_PER_SECOND] == pytest.approx(own.tokens_per_second)
+            if own.comparison:
+                assert own.steps
+                assert value[Figure.TOKENS_PER_STEP] == pytest.approx(own.steps.mean)
+                speedup = own.comparison.speedup
+                assert speedup
+                assert value[Figure.SPEED_UP] == pytest.approx(speedup.point)
+            else:
+                assert not {Figure.TOKENS_PER_STEP, Figure.SPEED_UP} & value.keys()
+
+
+def test_old_and_new_trade_places() -> None:
+    old, new = run(1), run(2, LOWER)
+    there, back = compare(old, new), compare(new, old)
+    for one, other in zip(there.judged, back.judged, strict=True):
+        assert one[2].ratio.low == pytest.approx(other[2].ratio.inverse.low)
+        assert one[2].real == other[2].real
+
+
+def test_what_is_in_one_only_is_named() -> None:
+    more = run(1, variants=[*generated_runs.TWO_WINDOWS])
+    changes = compare(run(2), more)
+    assert any(note.startswith("Only in run-1: k3 under repetition at ") for note in changes.notes)
+    assert any(note.startswith("Only in run-2: SD under repetition at ") for note in changes.notes)
+    assert {cell.variant for cell in changes.cells} == {"Base"}
+
+
+def test_what_both_were_told_differently_is_named() -> None:
+    window = [generated_runs.ARTICLE[0], {**generated_runs.ARTICLE[1], "window": 5}]
+    load = told()["load"] | {"rounds": 5}
+    changes = compare(run(1), run(2, variants=window, load=load, bucket="another"))
+    assert set(changes.settings) == {("variants.SD.window", "7", "5"), ("load.rounds", "6", "5")}
+
+
+def test_a_rehearsal_is_no_measure_of_a_run() -> None:
+    rehearsal = run(2, stand_in="golden endpoints")
+    notes = compare(run(1), rehearsal).notes
+    assert any("run-2 is a rehearsal and the other run is not" in note for note in notes)
+    with pytest.raises(RunError, match="one is a rehearsal and the other is not"):
+        compare(run(1), rehearsal, 0.95)
+
+
+def test_runs_without_anything_in_common_are_refused() -> None:
+    cases = generated_runs.config(cases=CASES[1:2])["test_cases"]
+    with pytest.raises(RunError, match="no variant has 3 rounds or more in both"):
+        compare(run(1), run(2, test_cases=cases))
+
+
+def test_goodput_is_compared() -> None:
+    promised = {"tpot_p90_ms": 30}
+    changes = compare(run(1, objectives=promised), run(2, objectives=promised))
+    shares = {one.what: one for one in changes.shares}
+    base = shares["repetition, Base at concurrency-4: goodput"]
+    assert (base.old, base.new) == (0, 0)
+    assert base.difference[0] < 0 < base.difference[1]
+    assert shares["repetition, SD at concurrency-4: goodput"].new > 0.9
+
+
+def test_rates_of_right_answers_are_compared() -> None:
+    def checked(seed: int, wrong: int) -> Run:
+        plain = run(seed)
+        scores = [
+            Score("GSM8K", variant, str(number), variant == "Base" or number >= wrong)
+            for variant in ("Base", "SD")
+            for number in range(100)
+        ]
+        found = correctness(plain.config, (), scores)
+        return plain._replace(summary=dataclasses.replace(plain.summary, correctness=found))
+
+    shares = {one.what: one for one in compare(checked(1, 0), checked(2, 30)).shares}
+    own = shares["SD: GSM8K answers that are right"]
+    assert (own.old, own.new) == (1, 0.7)
+    low, high = own.difference
+    assert low < -0.3 < high < 0
+    base = shares["Base: GSM8K answers that are right"]
+    assert math.isclose(base.difference[0], -base.difference[1])

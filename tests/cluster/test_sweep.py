@@ -1,0 +1,327 @@
+"""A sweep's Indexed Job: which indexes run, on which devices, and what follows when one ends."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+import pytest
+
+from charts.names import SWEEP_JOB
+from charts.sweep import NOT_YET
+from experiment import Experiment
+from tests.cluster.api import SECONDS, Cluster, Manifest
+from tests.cluster.conftest import add_trainium
+from tests.cluster.deployment import (
+    Manifests,
+    claim,
+    deployed,
+    devices,
+    group,
+    pods,
+    refusal,
+)
+from tests.cluster.kubelets import Kubelets
+from tests.cluster.test_rolling import Timeline
+from tests.experiment.files import swept
+from tests.matrix import SWEEP
+from tests.synthesis import Synthesised, containers
+
+INDEXES: Final = 6
+_JOB: Final = "batch.kubernetes.io"
+INDEX_LABEL: Final = f"{_JOB}/job-completion-index"
+_NUMBERS: Final = itertools.count(100)
+"""Of nodes. Each is another one: a lease outlives its node."""
+
+
+@pytest.fixture(scope="module")
+def manifests_of_a_sweep(
+    variation: Callable[..., Experiment], rendered: Callable[[Experiment], Manifests]
+) -> Manifests:
+    """A baseline and five windows, under the name that the cluster's volume has."""
+    return rendered(variation(swept(windows=[3, 5, 7, 11, 15])))
+
+
+@pytest.fixture
+def sweep(
+    cluster: Cluster, kubelets: Kubelets, manifests_of_a_sweep: Manifests
+) -> Iterator[Manifests]:
+    """Applied as the CDK's handler applies it."""
+    assert kubelets
+    with deployed(cluster, manifests_of_a_sweep, server_side=False):
+        yield manifests_of_a_sweep
+
+
+@pytest.fixture
+def room_for_all(cluster: Cluster, kubelets: Kubelets, synthesised: Synthesised) -> Iterator[None]:
+    """Two nodes more, so that all six indexes run at once."""
+    more = [add_trainium(cluster, kubelets, synthesised, next(_NUMBERS)) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for node in more:
+            kubelets.remove(node)
+
+
+def test_two_run_on_one_node_and_four_on_two(
+    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
+) -> None:
+    assert sweep
+    _until_running(cluster, 2)
+    cluster.until(lambda: len(_refused(cluster)) == INDEXES - 2, "a word about the other four")
+    _each_has_a_group_of_its_own(cluster, nodes={"trainium-0"})
+    second = add_trainium(cluster, kubelets, synthesised, next(_NUMBERS))
+    try:
+        _until_running(cluster, 4)
+        cluster.until(lambda: len(_refused(cluster)) == INDEXES - 4, "a word about the other two")
+        _each_has_a_group_of_its_own(cluster, nodes={"trainium-0", second})
+    finally:
+        kubelets.remove(second)
+
+
+def test_an_index_that_ends_makes_room_for_the_next(
+    cluster: Cluster, kubelets: Kubelets, sweep: Manifests
+) -> None:
+    assert sweep
+    timeline, done = Timeline(cluster), set[str]()
+    while len(done) < INDEXES:
+        running = _until_running(cluster, min(2, INDEXES - len(done)))
+        ending = running[0]
+        done.add(_index(ending))
+        kubelets.end(ending, "benchmark", 0)
+        cluster.until(partial(_has_no_devices, cluster, ending), "the end of its claim")
+    complete = cluster.until(lambda: _ended(cluster, "Complete"), "the end of the Job")
+    assert complete["status"]["completedIndexes"] == f"0-{INDEXES - 1}"
+    assert not complete["status"].get("failed")
+    assert timeline.most().allocated == 2
+
+
+def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
+    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, room_for_all: None
+) -> None:
+    assert sweep
+    others = {_index(pod): _uid(pod) for pod in _until_running(cluster, INDEXES)}
+    first = others.pop("2")
+    for tries in range(1, 4):
+        (pod,) = (p for p in _until_running(cluster, INDEXES) if _index(p) == "2")
+        assert (_uid(pod) == first) == (tries == 1)
+        kubelets.end(pod, "benchmark", 1)
+        cluster.until(partial(_has_failed, cluster, tries), "a failure")
+    failed = cluster.until(partial(_with_a_failed_index, cluster), "a failed index")
+    assert failed["status"]["failedIndexes"] == "2"
+    assert "Failed" not in _conditions(failed)
+    running = _until_running(cluster, INDEXES - 1)
+    assert {_index(pod): _uid(pod) for pod in running} == others
+    for pod in running:
+        kubelets.end(pod, "benchmark", 0)
+    ended = cluster.until(lambda: _ended(cluster, "Failed"), "the end of the Job")
+    assert _conditions(ended)["Failed"]["reason"] == "FailedIndexes"
+    assert ended["status"]["completedIndexes"] == "0,1,3-5"
+    assert ended["status"]["failed"] == 3
+
+
+def test_an_index_without_a_graph_gives_its_devices_to_another(
+    cluster: Cluster, kubelets: Kubelets, sweep: Manifests
+) -> None:
+    assert sweep
+    before = _until_running(cluster, 2)
+    for pod in before:
+        kubelets.end(pod, "fetch", NOT_YET)
+    for pod in before:
+        cluster.until(partial(_has_no_devices, cluster, pod), "the end of its claim")
+    after = _until_running(cluster, 2)
+    assert not {_index(pod) for pod in before} & {_index(pod) for pod in after}
+
+
+def test_an_index_without_a_graph_has_not_failed(
+    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, room_for_all: None
+) -> None:
+    """It is made again more often than it may fail."""
+    assert sweep
+    seen = set[str]()
+    for times in range(5):
+        (pod,) = (p for p in _until_running(cluster, INDEXES) if _index(p) == "2")
+        annotations = pod["metadata"]["annotations"]
+        assert annotations[f"{_JOB}/job-index-failure-count"] == "0"
+        assert int(annotations.get(f"{_JOB}/job-index-ignored-failure-count", 0)) == times
+        seen.add(_uid(pod))
+        kubelets.end(pod, "fetch", NOT_YET)
+        cluster.until(partial(_over, cluster, pod), "the end of the pod")
+    assert len(seen) == 5
+    status = _job(cluster)["status"]
+    assert not status.get("failed")
+    assert not status.get("failedIndexes")
+
+
+def test_another_status_of_fetch_is_a_failure(
+    cluster: Cluster, kubelets: Kubelets, sweep: Manifests
+) -> None:
+    assert sweep
+    (pod, _) = _until_running(cluster, 2)
+    kubelets.end(pod, "fetch", 1)
+    cluster.until(partial(_has_failed, cluster, 1), "a failure")
+
+
+def test_a_node_that_is_taken_away_is_no_failure(
+    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
+) -> None:
+    assert sweep
+    second = add_trainium(cluster, kubelets, synthesised, next(_NUMBERS))
+    try:
+        running = _until_running(cluster, 4)
+        lost = {_index(pod) for pod in running if pod["spec"]["nodeName"] == second}
+        cluster.kubectl("drain", second, "--delete-emptydir-data", "--timeout=30s")
+        cluster.until(lambda: {_index(p) for p in _pods(cluster)} >= lost, "their next pods")
+        assert len(lost) == 2
+        assert not _job(cluster)["status"].get("failed")
+    finally:
+        kubelets.remove(second)
+
+
+def test_all_containers_know_their_index(cluster: Cluster, sweep: Manifests) -> None:
+    """Init containers, too: the API server fills it in, not the chart."""
+    job = sweep.one("Job", SWEEP_JOB)
+    assert "JOB_COMPLETION_INDEX" not in str(job)
+    (pod, *_) = _until_running(cluster, 2)
+    for container in containers(pod["spec"]):
+        told = {v["name"]: v for v in container["env"]}["JOB_COMPLETION_INDEX"]
+        assert told["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{INDEX_LABEL}']"
+
+
+def test_a_sweep_that_lasts_too_long_is_ended(cluster: Cluster, sweep: Manifests) -> None:
+    assert sweep
+    _until_running(cluster, 2)
+    cluster.patch(_job(cluster), {"spec": {"activeDeadlineSeconds": 1}})
+    ended = cluster.until(lambda: _ended(cluster, "Failed"), "the end of the Job")
+    assert _conditions(ended)["Failed"]["reason"] == "DeadlineExceeded"
+    assert not _pods(cluster)
+    assert not [c for c in cluster.all("ResourceClaim") if devices(c)]
+
+
+def test_the_commands_that_the_stack_puts_out(
+    cluster: Cluster,
+    kubelets: Kubelets,
+    sweep: Manifests,
+    of_matrix: Callable[[str], Synthesised],
+) -> None:
+    assert sweep
+    outputs = of_matrix(SWEEP).template("serving")["Outputs"]
+    for pod in _until_running(cluster, 2):
+        kubelets.end(pod, "benchmark", 0)
+    cluster.until(lambda: _job(cluster)["status"].get("succeeded") == 2, "two that are complete")
+    before = _job(cluster)
+    heads, its = _type(cluster, outputs["Command4Indexes"]["Value"]).splitlines()
+    assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
+    assert its.split()[1:] == [str(INDEXES), before["status"]["completedIndexes"]]
+    _type(cluster, outputs["Command7Again"]["Value"])
+    after = _job(cluster)
+    assert after["metadata"]["name"] == before["metadata"]["name"]
+    assert _uid(after) != _uid(before)
+    assert "completedIndexes" not in after["status"]
+    _until_running(cluster, 2)
+
+
+def _until_running(cluster: Cluster, number: int) -> list[Manifest]:
+    """The pods of indexes that run, in the order of these, once there are as many."""
+
+    def look() -> list[Manifest] | None:
+        found = [pod for pod in _pods(cluster) if pod["status"]["phase"] == "Running"]
+        return sorted(found, key=_index) if len(found) == number else None
+
+    return cluster.until(look, f"{number} indexes to run")
+
+
+def _pods(cluster: Cluster) -> list[Manifest]:
+    """Those of the sweep that are not over."""
+    found = pods(cluster, "app", SWEEP_JOB)
+    return [pod for pod in found if pod["status"]["phase"] in ("Pending", "Running")]
+
+
+def _refused(cluster: Cluster) -> list[str]:
+    """What the scheduler says of indexes that it has no place for."""
+    return [said for said in map(refusal, _pods(cluster)) if "0/" in said]
+
+
+def _each_has_a_group_of_its_own(cluster: Cluster, nodes: set[str]) -> None:
+    """Eight connected devices on its own node, none of which another index has."""
+    given = []
+    for pod in _pods(cluster):
+        its_claim = claim(cluster, pod)
+        if pod["spec"].get("nodeName") and its_claim:
+            its = devices(its_claim)
+            assert len(its) == 8
+            assert {pool for pool, _ in its} == {pod["spec"]["nodeName"]}
+            assert len({group(cluster, device) for device in its}) == 1
+            given += its
+    assert {pool for pool, _ in given} == nodes
+    assert len(set(given)) == len(given) == 16 * len(nodes)
+
+
+def _over(cluster: Cluster, pod: Manifest) -> bool:
+    return _uid(pod) not in map(_uid, _pods(cluster))
+
+
+def _has_no_devices(cluster: Cluster, pod: Manifest) -> bool:
+    its_claim = claim(cluster, pod)
+    return its_claim is None or not devices(its_claim)
+
+
+def _job(cluster: Cluster) -> Manifest:
+    (found,) = (job for job in cluster.all("Job") if _labels(job).get("app") == SWEEP_JOB)
+    return found
+
+
+def _has_failed(cluster: Cluster, times: int) -> bool:
+    return bool(_job(cluster)["status"].get("failed") == times)
+
+
+def _with_a_failed_index(cluster: Cluster) -> Manifest | None:
+    """The Job, once it has given an index up."""
+    found = _job(cluster)
+    return found if found["status"].get("failedIndexes") else None
+
+
+def _ended(cluster: Cluster, how: str) -> Manifest | None:
+    """The Job, once it is ``Complete`` or ``Failed``."""
+    found = _job(cluster)
+    return found if how in _conditions(found) else None
+
+
+def _conditions(job: Manifest) -> dict[str, Manifest]:
+    return {c["type"]: c for c in job["status"].get("conditions", []) if c["status"] == "True"}
+
+
+def _index(pod: Manifest) -> str:
+    return _labels(pod)[INDEX_LABEL]
+
+
+def _labels(manifest: Manifest) -> dict[str, str]:
+    labels: dict[str, str] = manifest["metadata"]["labels"]
+    return labels
+
+
+def _uid(manifest: Manifest) -> str:
+    uid: str = manifest["metadata"]["uid"]
+    return uid
+
+
+def _type(cluster: Cluster, command: str) -> str:
+    """What ``command`` prints, typed as the stack puts it out."""
+    plane = cluster.plane
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        env={
+            "PATH": f"{plane.kubectl.parent}{os.pathsep}{os.environ['PATH']}",
+            "KUBECONFIG": str(plane.kubeconfig),
+            "HOME": str(plane.kubeconfig.parent),
+        },
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    return done.stdout
