@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,15 +39,15 @@ def bring(aws: Aws, bucket: str, run_dir: Path) -> str:
     return f"{count} files from s3://{bucket}/{prefix}"
 
 
-def holds_all(run_dir: Path, complete: list[str]) -> str:
+def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
     """Whether a merged run is of these variants, with all they measured; returns what was found.
 
     Raises RehearsalError.
     """
     names = [variant.name for variant in config.read(run_dir / CONFIG).variants]
-    if names != complete:
+    if names != [*expected]:
         raise RehearsalError(
-            f"{run_dir / CONFIG}: has {', '.join(names)}; complete are {', '.join(complete)}"
+            f"{run_dir / CONFIG}: has {', '.join(names)}, not {', '.join(expected)}"
         )
     merged = _turns(run_dir)
     apart = sum((_turns(run_dir / VARIANTS / name) for name in names), Counter[_Turn]())

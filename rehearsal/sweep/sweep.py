@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Final
 
 from benchmark.names import LOAD_DIMENSION, VARIANT_DIMENSION
@@ -30,15 +31,15 @@ def sweep(setting: Setting, faults: Faults) -> Measured:
     pods = Pods(job, setting.entry_point, place, servers, faults.broken, layout)
     bucket = pods.benchmark(Attempt(0)).bucket
     given_up = _run(setting, pods, faults, bucket)
-    if len(given_up) == job.indexes:
-        raise RehearsalError(f"no index is complete; {pods.name(0)}: {given_up[0]}")
+    failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(given_up.items()))
+    mergeable = _mergeable(setting, {job.variant_of(index) for index in given_up})
+    if not mergeable:
+        raise RehearsalError(f"no variant is complete with its baseline: {'; '.join(failed)}")
     run_dir = layout.mounts["/results"] / setting.run_id
     with console.stage("bring the merged run from the bucket") as stage:
         stage.found = merged.bring(aws, bucket, run_dir)
-    complete = [job.variant_of(index) for index in range(job.indexes) if index not in given_up]
     with console.stage("compare the merged run with the variants' own") as stage:
-        stage.found = merged.holds_all(run_dir, complete)
-    failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(given_up.items()))
+        stage.found = merged.holds_all(run_dir, mergeable)
     absent = {(VARIANT_DIMENSION, job.variant_of(index)) for index in given_up}
     absent |= {(LOAD_DIMENSION, name) for name in pods.benchmark(Attempt(0)).left_out}
     differences = (*_differences(setting, pods), *faults.said)
@@ -55,6 +56,15 @@ def _job(setting: Setting) -> IndexedJob:
             f"the Job measures {', '.join(named)}; the experiment has {', '.join(expected)}"
         )
     return job
+
+
+def _mergeable(setting: Setting, failed: Collection[str]) -> list[str]:
+    """The variants that can be compared: complete, as is their baseline."""
+    return [
+        variant.name
+        for variant in variants(setting.experiment)
+        if variant.name not in failed and variant.baseline not in failed
+    ]
 
 
 def _run(setting: Setting, pods: Pods, faults: Faults, bucket: str) -> dict[int, str]:
