@@ -33,8 +33,8 @@ in no figure."""
 WARM_UP: Final = 0
 """The round whose requests are left out of every figure, as are those of lower ones."""
 CONTROL: Final = -1
-"""The round of control loads: what a variant that is measured alone does at its begin and end, so
-that what changed meanwhile can be seen."""
+"""The round of control loads: what a variant that is measured alone does first and last, so that
+what changed meanwhile can be seen."""
 
 # A run's folder.
 CONFIG: Final = "config.json"

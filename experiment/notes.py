@@ -26,6 +26,9 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"{FEWEST_ROUNDS} rounds"
         )
     yield from _swept(experiment)
+    sweep, draft = experiment.sweep, experiment.models.draft
+    if sweep and sweep.drafts and draft and draft not in sweep.drafts:
+        yield f"models.draft = {draft.id}: is not used, since sweep.drafts lists the drafts"
     yield from _unsent(experiment)
 
 

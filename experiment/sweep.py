@@ -36,7 +36,7 @@ class Sweep(Strict):
         description="A sweep that is estimated to cost more is refused, and one that runs for "
         "longer than this pays for is ended."
     )
-    run: Annotated[int, Field(ge=1)] = Field(
+    run: Annotated[int, Field(ge=1, le=9999)] = Field(
         1,
         description="Another number measures the same sweep anew. With the same one, what is "
         "complete is kept.",

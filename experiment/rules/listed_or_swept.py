@@ -45,7 +45,8 @@ def _rounds(experiment: Experiment) -> Refusals:
         )
 
 
-def _once(experiment: Experiment) -> Refusals:
+def listed_once(experiment: Experiment) -> Refusals:
+    """A sweep lists each draft, window and batch once."""
     sweep = experiment.sweep
     if sweep is None:
         return
@@ -65,5 +66,5 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_way: (),
     _quality: (one_way,),
     _rounds: (one_way,),
-    _once: (one_way,),
+    listed_once: (one_way,),
 }

@@ -10,7 +10,7 @@ from benchmark.load_points import MINIMUM_INPUT_TOKENS
 from experiment.errors import ABSENT, Refusal
 from experiment.estimate import estimate
 from experiment.measurement import MOST_ROUNDS, LoadPoint
-from experiment.rules.listed_or_swept import one_way
+from experiment.rules.listed_or_swept import listed_once, one_way
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
@@ -225,7 +225,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _concurrency: (_load,),
     _rounds: (),
     _cells: (_load, one_way),
-    _affordable: (_load, _requests, _cells, mode_served),
+    _affordable: (_load, _requests, _cells, mode_served, listed_once),
     _temperature: (mode_served,),
     _objectives: (),
     _emails: (),

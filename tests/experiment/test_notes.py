@@ -9,7 +9,7 @@ import pytest
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import edited
+from tests.experiment.files import edited, swept
 
 BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
 INDIA = {
@@ -59,3 +59,10 @@ def test_too_few_rounds_for_a_verdict_are_named(rounds: int) -> None:
 def test_what_may_not_be_for_sale_is_said(article: Experiment) -> None:
     (said,) = (note for note in notes(article) if "on-demand price" in note)
     assert said.startswith("capacity.purchase = on-demand: no on-demand price of trn2.48xlarge")
+
+
+def test_a_draft_that_a_sweep_does_not_use_is_named() -> None:
+    other = {"id": "Qwen/Qwen3-0.6B", "revision": "c1899de289a04d12100db370d81485cdf75e47ca"}
+    said = "models.draft = Qwen/Qwen3-1.7B: is not used, since sweep.drafts lists the drafts"
+    assert said in notes(experiment(swept(drafts=[other])))
+    assert said not in notes(experiment(swept()))
