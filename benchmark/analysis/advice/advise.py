@@ -41,7 +41,10 @@ def advise(
     if not found:
         return _nothing(config, observed, shares)
     unsteady = controls.unsteadiness(records) if config.apart else None
-    drawn = partial(draws, observed.sides, observed.rounds, unsteadiness=unsteady)
+    unknown = config.apart and unsteady is None
+    # Without controls nobody knows how sure anything is, however many rounds there are.
+    rounds = 0 if unknown else observed.rounds
+    drawn = partial(draws, observed.sides, rounds, unsteadiness=unsteady)
     all_of_it = outlook(
         observed,
         found,
@@ -70,7 +73,7 @@ def advise(
         rehearsal=config.stand_in is not None,
         notes=(
             *observed.notes,
-            *_notes(observed, found, accepted, unknown=config.apart and unsteady is None),
+            *_notes(observed, found, accepted, unknown=unknown),
         ),
     )
 
@@ -110,7 +113,7 @@ def _notes(
     if unknown:
         yield (
             "The variants were measured one after another, and no control loads tell what changed "
-            "meanwhile: intervals and probabilities leave it out."
+            "meanwhile: nobody knows how sure this is."
         )
     if observed.rounds < FEWEST_ROUNDS:
         yield (
@@ -134,6 +137,6 @@ def _notes(
         last = one.positions[-1].number
         if last < max(line.windows) - line.offset:
             yield (
-                f"No step of {line.name} on {one.prompt_class} prompts reached a draft beyond the "
-                f"{last}. one: further ones are taken to be accepted as often as that."
+                f"No step of {line.name} on {one.prompt_class} prompts reached draft {last + 1} of "
+                "a step: it and further ones are taken to be accepted as often as the one before."
             )
