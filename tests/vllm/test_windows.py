@@ -15,8 +15,8 @@ from tests.vllm.conftest import Rehearsed, rehearse
 FILE: Final = Path(__file__).with_name("windows.yaml")
 WINDOWS: Final = (3, 5, 7)
 STEADY: Final = 0.08
-"""Change of a control from the begin of a variant to its end: 0.04 was seen on a quiet machine, 0.16
-and more beside other work."""
+"""Change of a control from the begin of a variant to its end: 0.04 was seen on a quiet machine,
+0.16 and more beside other work."""
 ATTEMPTS: Final = 3
 
 
