@@ -42,9 +42,9 @@ def advise(
         return _nothing(config, observed, shares)
     unsteady = controls.unsteadiness(records) if config.apart else None
     unknown = config.apart and unsteady is None
-    # Without controls nobody knows how sure anything is, however many rounds there are.
-    rounds = 0 if unknown else observed.rounds
-    drawn = partial(draws, observed.sides, rounds, unsteadiness=unsteady)
+    drawn = partial(
+        draws, observed.sides, observed.rounds, known=not unknown, unsteadiness=unsteady
+    )
     all_of_it = outlook(
         observed,
         found,
