@@ -75,7 +75,7 @@ def _run(setting: Setting, pods: Pods, faults: Faults, bucket: str) -> dict[int,
             attempt.index in faults.killed
             and attempt.number == 1
             and merged.has_records(
-                setting.aws, bucket, setting.run_id, pods.job.variant_of(attempt.index)
+                setting.aws, bucket, setting.run_id, pods.job.folder_of(attempt.index)
             )
         )
 
