@@ -291,6 +291,9 @@ def read(path: Path) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
+        absent = [one["loc"][0] for one in error.errors() if one["type"] == "missing"]
+        if {"experiment", "model", "load", "test_cases"} <= {*absent}:
+            raise ConfigError(f"{path}: is not the configuration of a run") from None
         raise ConfigError("\n".join(f"{path}: {line}" for line in lines(error))) from None
 
 

@@ -64,9 +64,8 @@ def draws(
     known: bool,
     unsteadiness: Unsteadiness | None,
 ) -> Draws:
-    """Replicates of it, none where there are too few rounds.
-
-    None either unless it is ``known`` what changed between the times of two variants.
+    """Replicates of it: none where there are too few rounds, and none unless it is ``known`` what
+    changed between the times of two variants.
 
     ``shared`` is the part of the replicates in which a variant has the rounds that others have, and
     not some of its own: 1 where they were measured at the same time, 0 where apart.

@@ -64,6 +64,24 @@ def test_two_sweeps_are_compared_by_their_names(benchmark: Benchmark, tmp_path: 
     assert "k7 under" not in ended.out
 
 
+def test_a_gate_does_not_pass_what_it_cannot_see(
+    benchmark: Benchmark, results: Path, tmp_path: Path
+) -> None:
+    told = generated_runs.config(cases=generated_runs.CASES[:1])
+    lines = (line for line in generated_runs.ledger(told, 2) if line["variant"] == "Base")
+    gone = generated_runs.write(tmp_path / "gone", told, lines)
+    ended = benchmark("compare", str(results / "old"), str(gone), "--fail-below", "0.95")
+    assert (ended.status, ended.err) == (3, "")
+    said = [line for line in ended.out.splitlines() if line.startswith("NOT JUDGED: ")]
+    assert said == [
+        "NOT JUDGED: SD under repetition at concurrency-4: gone has no tokens per step and no "
+        "speed-up.",
+        "NOT JUDGED: gone is not complete: requests are missing in it.",
+    ]
+    assert "Nothing is surely below" not in ended.out
+    assert benchmark("compare", str(results / "old"), str(gone)).status == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
