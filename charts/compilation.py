@@ -51,7 +51,8 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         restart_policy="OnFailure",
         active_deadline_seconds=DEADLINE_SECONDS,
         security_context=pod_security(),
-        affinity=_one_at_a_time(),
+        # Two on one node have filled its disk.
+        affinity=not_beside_a_compile(),
         init_containers=[
             _check(variant),
             *_draft(variant),
@@ -78,8 +79,8 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     )
 
 
-def _one_at_a_time() -> k8s.Affinity:
-    """No two compile pods on one node: two have filled its disk."""
+def not_beside_a_compile() -> k8s.Affinity:
+    """Keeps a pod off the nodes of compile pods, and compile pods off its node."""
     term = k8s.PodAffinityTerm(
         label_selector=k8s.LabelSelector(match_labels={"step": "compile"}),
         topology_key="kubernetes.io/hostname",
@@ -131,8 +132,8 @@ def _compiler(variant: Variant) -> k8s.Container:
         command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
         args=runtime.compile_command(variant, _paths(variant)),
         variables={**runtime.compile_environment(variant, _paths(variant)), "HF_HUB_OFFLINE": "1"},
-        # The request fits beside the services, which idle until this is done. There is no limit
-        # of CPU: the compiler uses all cores.
+        # The request fits beside the services, which idle until this is done; indexes of a sweep
+        # are kept off this node. There is no limit of CPU: the compiler uses all cores.
         resources=k8s.ResourceRequirements(
             requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),
             limits=quantities(memory="600Gi"),

@@ -86,6 +86,7 @@ def serving_pod(
     containers: Sequence[k8s.Container],
     volumes: Sequence[k8s.Volume] = (),
     restart_policy: str | None = None,
+    affinity: k8s.Affinity | None = None,
 ) -> k8s.PodSpec:
     """A pod on a Trainium node, with a claim of its own and the volumes that ``server`` mounts."""
     shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
@@ -96,6 +97,7 @@ def serving_pod(
         # VLLM_PORT.
         enable_service_links=False,
         restart_policy=restart_policy,
+        affinity=affinity,
         security_context=pod_security(),
         # Shorter than the ten minutes after which Mountpoint's own pod ends.
         termination_grace_period_seconds=120,

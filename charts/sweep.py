@@ -9,6 +9,7 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from benchmark import config
+from charts.compilation import not_beside_a_compile
 from charts.llmperf import (
     BENCHMARK_ROOM,
     CONFIG_PATH,
@@ -41,10 +42,20 @@ from experiment.variants import Variant, services
 NOT_YET: Final = 75
 """What ``fetch`` ends with where there is no artifact yet: EX_TEMPFAIL of ``sysexits.h``."""
 
+NEVER: Final = 69
+"""What ``fetch`` ends with where it has looked in vain too often, and the benchmark where no vLLM
+came to serve: EX_UNAVAILABLE. Another try would hold the devices as long and find the same."""
+
+LOOKS: Final = 24
+"""How often an index looks for its graph before it fails. It looks only while its node compiles
+nothing, and the Job waits between two looks, 10 s and twice as long each time up to 10 min: three
+hours for all of them."""
+
 START_SECONDS: Final = 45 * 60
 """The benchmark's patience with vLLM: as long as a service may take to start."""
 
 _RETRIES: Final = 2
+_IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 _SCRIPTS: Final = ("complete.sh", "fetch-index.sh", "fetch-artifact.sh", "serve-index.sh")
 _ASKED: Final = {"model", "load", "test_cases", "keep_answers"}
 """Fields of the configuration that decide what is measured of any variant."""
@@ -104,7 +115,7 @@ class SweepChart(Chart):
             completions=indexes,
             parallelism=indexes,
             backoff_limit_per_index=_RETRIES,
-            pod_failure_policy=_no_failures(),
+            pod_failure_policy=_failure_policy(),
             active_deadline_seconds=deadline_seconds(self._experiment),
             template=k8s.PodTemplateSpec(
                 metadata=k8s.ObjectMeta(
@@ -158,16 +169,16 @@ def _indexes(experiment: Experiment) -> dict[str, str]:
     }
 
 
-def _no_failures() -> k8s.PodFailurePolicy:
-    """What does not count as a failure of an index: no graph yet, and a node that is taken away."""
+def _failure_policy() -> k8s.PodFailurePolicy:
+    """What is no failure of an index, and what is its last. All else is tried again.
+
+    No failures are a graph that is not there yet and a node that is taken away.
+    """
     return k8s.PodFailurePolicy(
         rules=[
-            k8s.PodFailurePolicyRule(
-                action="Ignore",
-                on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
-                    container_name="fetch", operator="In", values=[NOT_YET]
-                ),
-            ),
+            _on_status("Ignore", "fetch", NOT_YET),
+            _on_status("FailIndex", "fetch", NEVER),
+            _on_status("FailIndex", "benchmark", NEVER),
             k8s.PodFailurePolicyRule(
                 action="Ignore",
                 on_pod_conditions=[
@@ -178,6 +189,29 @@ def _no_failures() -> k8s.PodFailurePolicy:
             ),
         ]
     )
+
+
+def _on_status(action: str, container: str, status: int) -> k8s.PodFailurePolicyRule:
+    return k8s.PodFailurePolicyRule(
+        action=action,
+        on_exit_codes=k8s.PodFailurePolicyOnExitCodesRequirement(
+            container_name=container, operator="In", values=[status]
+        ),
+    )
+
+
+def _looks() -> list[k8s.EnvVar]:
+    """How often this index has looked for its graph in vain, and how often it may.
+
+    Kubernetes counts what it ignores in an annotation, which the first pod does not have: then the
+    variable is empty.
+    """
+    field = f"metadata.annotations['{_IGNORED}']"
+    source = k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path=field))
+    return [
+        k8s.EnvVar(name="LOOKED", value_from=source),
+        k8s.EnvVar(name="LOOKS", value=str(LOOKS)),
+    ]
 
 
 def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
@@ -191,8 +225,11 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
         ServiceAccount.SWEEP,
         # An index that failed is a new pod, which the Job counts.
         restart_policy="Never",
+        # A compile takes all cores of its node: what is measured beside it would be slower, and
+        # the controls need not show it. The scheduler keeps compiles away from these pods, too.
+        affinity=not_beside_a_compile(),
         init_containers=[
-            fetch("fetch", script, variables=[run], mounts=[indexes]),
+            fetch("fetch", script, variables=[run, *_looks()], mounts=[indexes]),
             _vllm(experiment, indexes),
         ],
         containers=[

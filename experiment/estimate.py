@@ -21,9 +21,10 @@ COMPILE_SECONDS: Final = 45 * 60
 (docs/runbook.md)."""
 
 START_SECONDS: Final = 15 * 60
-"""One server, from a graph that is there to the first request. An index that waits looks for its
-graph every few minutes, then copies the artifact, about the size of the checkpoints, to local disk,
-and loads it. An assumption: nobody has published a time for 65 GiB of shards."""
+"""One server, from a graph that is there to the first request. An index that has looked in vain is
+made again after 10 s, and twice as long each further time, up to 10 minutes (``LOOKS`` in
+charts/sweep.py). Then it copies the artifact, about the size of the checkpoints, to local disk, and
+loads it. An assumption: nobody has published a time for 65 GiB of shards."""
 
 TOKEN_SECONDS: Final = 0.045
 """One output token of one request, in a full batch. The article's inter-token latency of
@@ -41,8 +42,9 @@ UNCOUNTED_WAVES: Final = 3
 class Estimate:
     """What a sweep takes if nothing of it is in the bucket yet, from the first compile to the end.
 
-    Left out are the making of the cluster and the download of the checkpoints, and so is what the
-    nodes cost if they stay for longer.
+    A node compiles or measures, never both (charts/compilation.py). So this is all compiles, and
+    then all measurements. Left out are the making of the cluster and the download of the
+    checkpoints, and so is what the nodes cost if they stay for longer.
     """
 
     variants: int
@@ -93,7 +95,7 @@ def estimate(experiment: Experiment) -> Estimate:
         nodes=capacity.nodes,
         at_once=min(claims, len(found)),
         measuring_hours=sum(seconds) / 3600,
-        hours=_until_the_end(seconds, capacity.nodes, claims) / 3600,
+        hours=(_compiling(len(found), capacity.nodes) + _measuring(seconds, claims)) / 3600,
         usd_per_hour=capacity.price.usd_per_hour,
     )
 
@@ -133,15 +135,14 @@ def _turn_seconds(variant: Variant, point: LoadPoint) -> float:
     return DRIVER_SECONDS + min(seconds, load.timeout_seconds)
 
 
-def _until_the_end(seconds: Sequence[float], nodes: int, claims: int) -> float:
-    """When the last variant ends, in seconds from the first compile.
+def _compiling(graphs: int, nodes: int) -> int:
+    """Seconds until the last graph is there: each node compiles one at a time."""
+    return math.ceil(graphs / nodes) * COMPILE_SECONDS
 
-    Each node compiles one variant at a time, while others are measured on its devices: compiling
-    uses only the CPUs, and is assumed to slow no measurement. A variant begins when its graph is
-    there and a claim is free.
-    """
+
+def _measuring(seconds: Sequence[float], claims: int) -> float:
+    """Seconds until the last variant ends. Each begins, in their order, when a claim is free."""
     free = [0.0] * claims
-    for index, its in enumerate(seconds):
-        compiled = (index // nodes + 1) * COMPILE_SECONDS
-        heapq.heapreplace(free, max(compiled, free[0]) + its)
+    for its in seconds:
+        heapq.heapreplace(free, free[0] + its)
     return max(free)

@@ -41,7 +41,8 @@ def _swept(experiment: Experiment) -> Iterator[str]:
         f"sweep: {found.variants} variants, {found.at_once} at a time: by estimate "
         f"{found.variants} compiles, {found.node_hours:.1f} node hours and "
         f"{math.ceil(found.usd)} USD, mostly for {found.driver}; it is ended after "
-        f"{deadline_seconds(experiment) / 3600:.1f} hours, which {most:g} USD pay for"
+        f"{deadline_seconds(experiment) / 3600:.1f} hours, which {most:g} USD pay for, counted "
+        "from the deploy, with the start of nodes and the download"
     )
 
 

@@ -46,6 +46,8 @@ class IndexedJob:
     parallelism: int
     retries: int
     """How often each index is made again after a failure."""
+    final: frozenset[int] = frozenset()
+    """Statuses of the container after which an index is not made again."""
 
     def variant_of(self, index: int) -> str:
         """The name of the variant that is measured at an index. Raises RehearsalError."""
@@ -113,6 +115,20 @@ def read_indexed_job(directory: Path) -> IndexedJob:
         indexes=spec["completions"],
         parallelism=spec["parallelism"],
         retries=spec["backoffLimitPerIndex"],
+        final=_final(spec),
+    )
+
+
+def _final(spec: Mapping[str, Any]) -> frozenset[int]:
+    """What fails an index at once, of the statuses of the container that ends."""
+    (container,) = spec["template"]["spec"]["containers"]
+    rules = spec.get("podFailurePolicy", {"rules": []})["rules"]
+    failing = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailIndex"]
+    return frozenset(
+        status
+        for codes in failing
+        if codes["operator"] == "In" and codes.get("containerName") in (None, container["name"])
+        for status in codes["values"]
     )
 
 

@@ -1,7 +1,8 @@
 """Does with the indexes of a Job what the Job controller does: starts, retries, gives up.
 
-As with ``completionMode: Indexed`` and ``backoffLimitPerIndex``: each index is retried alone, and
-one that fails for good stops no other. Kubernetes waits ten seconds and more before it retries;
+As with ``completionMode: Indexed``, ``backoffLimitPerIndex`` and rules of ``podFailurePolicy`` that
+say ``FailIndex``: each index is retried alone, or not at all, and one that fails for good stops no
+other. Kubernetes waits ten seconds and more before it retries;
 here an index that failed waits for all that have not been tried.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -53,9 +54,11 @@ def control(
     start: Callable[[Attempt], AbstractContextManager[Process]],
     watch: Watch,
     seconds: float,
+    final: Collection[int] = (),
 ) -> None:
     """Runs all indexes, at most ``at_once`` at the same time, each at most 1 + ``retries`` times.
 
+    One that ends with a status in ``final`` is not tried again.
     ``start`` starts a pod, whose main process it gives, and ends what is left of it. Raises
     RehearsalError if that takes longer than ``seconds``.
     """
@@ -75,7 +78,7 @@ def control(
                 if process.returncode == 0:
                     watch.complete(attempt)
                     continue
-                retried = attempt.number <= retries
+                retried = attempt.number <= retries and process.returncode not in final
                 watch.failed(attempt, process.returncode, retried=retried)
                 if retried:
                     waiting.append(Attempt(attempt.index, attempt.number + 1))

@@ -88,6 +88,7 @@ def _run(setting: Setting, pods: Pods, faults: Faults, bucket: str) -> dict[int,
             pods.start,
             progress,
             BENCHMARK_SECONDS * pods.job.indexes,
+            pods.job.final,
         )
         stage.found = f"{pods.job.indexes - len(progress.given_up)} of {pods.job.indexes} complete"
     return progress.given_up

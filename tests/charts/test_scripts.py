@@ -15,7 +15,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from charts import scripts
-from charts.sweep import NOT_YET
+from charts.sweep import NEVER, NOT_YET
 from experiment.runtimes import RUNTIMES
 from tests.charts.hub import Hub
 from tests.synthesis import ROOT
@@ -160,7 +160,7 @@ def test_the_service_waits_for_the_marker(
 @pytest.fixture
 def index(environment: dict[str, str], tmp_path: Path) -> Path:
     """The ConfigMap of a sweep, mounted; the environment is that of index 1."""
-    environment |= {"JOB_COMPLETION_INDEX": "1", "RUN_ID": "mine-0123abcd"}
+    environment |= {"JOB_COMPLETION_INDEX": "1", "RUN_ID": "mine-0123abcd", "LOOKS": "4"}
     config = tmp_path / "config"
     config.mkdir()
     (config / "0.artifact").write_text("compiled/other/\n")
@@ -194,27 +194,51 @@ def test_an_index_fetches_its_own_artifact_and_serves_with_its_own_command(
     assert said.endswith('two words.{"a":"$HOME"}.*..')
 
 
+@pytest.mark.parametrize("looked", ["", "1", "2"])
 def test_an_index_without_an_artifact_gives_up_in_a_way_that_is_no_failure(
-    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
+    store: Any, environment: dict[str, str], index: Path, tmp_path: Path, looked: str
 ) -> None:
-    assert store
-    environment |= {"PATIENCE_SECONDS": "0"}
+    store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"half of it")
+    environment |= {"LOOKED": looked}
     artifact = str(tmp_path / "artifact")
     result = _run(environment, "fetch-index.sh", str(index), artifact, status=NOT_YET)
     assert f"s3://{BUCKET}/{ARTIFACT} is not there yet" in result.stdout
     assert not [*(tmp_path / "artifact").iterdir()]
 
 
-def test_an_index_waits_a_while_for_its_artifact(
+def test_an_index_that_has_looked_often_enough_fails(
     store: Any, environment: dict[str, str], index: Path, tmp_path: Path
 ) -> None:
+    environment |= {"LOOKED": "3"}
     command = ["fetch-index.sh", str(index), str(tmp_path / "artifact")]
+    result = _run(environment, *command, status=NEVER)
+    told = f"s3://{BUCKET}/{ARTIFACT} is not there after 4 looks: see its compile Job\n"
+    assert result.stderr == told
+    _complete(store, ARTIFACT)
+    store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"graph")
+    _run(environment, *command)
+
+
+def test_a_bucket_that_refuses_is_no_not_yet(
+    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
+) -> None:
+    assert store
+    environment |= {"BUCKET": "nobody-s"}
+    command = ["fetch-index.sh", str(index), str(tmp_path / "artifact")]
+    result = _run(environment, *command, status=1)
+    assert "NoSuchBucket" in result.stderr
+    assert result.stderr.endswith("s3://nobody-s could not be listed\n")
+    assert not [*(tmp_path / "artifact").iterdir()]
+
+
+def test_a_service_waits_for_a_bucket_that_refuses(
+    store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert store
+    environment |= {"BUCKET": "nobody-s"}
+    command = ["fetch-artifact.sh", ARTIFACT, str(tmp_path / "artifact")]
     with _waiting(environment, *command) as process:
-        _says_twice(process, f"waiting for s3://{BUCKET}/{ARTIFACT}")
-        store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"graph")
-        _complete(store, ARTIFACT)
-        assert process.wait(timeout=20) == 0
-    assert (tmp_path / "artifact" / "model.pt").exists()
+        _says_twice(process, f"waiting for s3://nobody-s/{ARTIFACT}")
 
 
 def test_a_measured_index_fetches_and_serves_nothing_and_ends_when_it_is_told_to(

@@ -179,13 +179,41 @@ def test_a_failed_index_is_tried_again_alone(sweep: Synthesised) -> None:
     assert _pod(sweep)["restartPolicy"] == "Never"
 
 
-def test_a_graph_that_is_not_there_yet_is_no_failure_nor_is_a_node_that_goes(
-    sweep: Synthesised,
-) -> None:
-    yet, disrupted = _job(sweep)["spec"]["podFailurePolicy"]["rules"]
-    assert yet["action"] == disrupted["action"] == "Ignore"
-    assert yet["onExitCodes"] == {"containerName": "fetch", "operator": "In", "values": [75]}
+def test_what_is_no_failure_and_what_is_not_tried_again(sweep: Synthesised) -> None:
+    *by_status, disrupted = _job(sweep)["spec"]["podFailurePolicy"]["rules"]
+    rules = [(rule["action"], *rule["onExitCodes"].values()) for rule in by_status]
+    assert rules == [
+        ("Ignore", "fetch", "In", [75]),
+        ("FailIndex", "fetch", "In", [69]),
+        ("FailIndex", "benchmark", "In", [69]),
+    ]
+    assert disrupted["action"] == "Ignore"
     assert disrupted["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+
+
+def test_compiles_and_indexes_keep_away_from_each_other(sweep: Synthesised) -> None:
+    """The scheduler applies an index's term to compiles, too (tests/cluster)."""
+    (term,) = _pod(sweep)["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert term == {
+        "labelSelector": {"matchLabels": {"step": "compile"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    compiles = [
+        job for job in sweep.objects("Job") if job["metadata"]["name"].startswith("compile-")
+    ]
+    assert len(compiles) == 6
+    for job in compiles:
+        assert job["spec"]["template"]["metadata"]["labels"]["step"] == "compile"
+
+
+def test_waiting_for_a_graph_has_an_end(sweep: Synthesised) -> None:
+    """Three hours, by the Job controller's pauses: 10 s, then doubled up to 10 minutes."""
+    fetch, _ = _pod(sweep)["initContainers"]
+    looks = int({v["name"]: v.get("value") for v in fetch["env"]}["LOOKS"])
+    pauses = [min(10 * 2**earlier, 600) for earlier in range(looks - 1)]
+    assert sum(pauses) / 3600 == pytest.approx(3, abs=0.1)
 
 
 def test_a_sweep_ends_when_its_money_does(sweep: Synthesised) -> None:

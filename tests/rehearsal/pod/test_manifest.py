@@ -237,6 +237,25 @@ def a_job(*, mode: str = "Indexed", sidecars: int = 1) -> dict[str, Any]:
     return {"kind": "Job", "metadata": {"name": "j"}, "spec": job}
 
 
+def test_statuses_that_fail_an_index_at_once_are_those_of_what_ends(tmp_path: Path) -> None:
+    def rule(action: str, container: str, *values: int) -> dict[str, Any]:
+        codes = {"containerName": container, "operator": "In", "values": [*values]}
+        return {"action": action, "onExitCodes": codes}
+
+    job = a_job()
+    assert read_indexed_job(write(tmp_path, job, INDEXES)).final == frozenset()
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    job["spec"]["podFailurePolicy"] = {
+        "rules": [
+            rule("Ignore", container["name"], 75),
+            rule("FailIndex", "fetch", 70),
+            rule("FailIndex", container["name"], 69, 71),
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+        ]
+    }
+    assert read_indexed_job(write(tmp_path, job, INDEXES)).final == {69, 71}
+
+
 INDEXES = {
     "kind": "ConfigMap",
     "metadata": {"name": "m"},

@@ -81,6 +81,13 @@ def test_an_index_that_fails_is_retried_alone_and_given_up(tmp_path: Path) -> No
         assert pods.of(index) == [("started", 1), ("complete", 1)]
 
 
+def test_an_index_that_another_try_would_not_help_is_given_up_at_once(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, {0: "exit 69", 1: "exit 1"})
+    control(2, 1, 2, pods.start, pods, 60, final={69})
+    assert pods.of(0) == [("started", 1), ("failed 69", 1)]
+    assert [number for what, number in pods.of(1) if what == "started"] == [1, 2]
+
+
 def test_a_retry_waits_for_those_that_were_not_tried(tmp_path: Path) -> None:
     pods = Pods(tmp_path, {0: "exit 1"})
     control(3, 1, 1, pods.start, pods, 60)
