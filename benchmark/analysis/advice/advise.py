@@ -41,7 +41,10 @@ def advise(
     if not found:
         return _nothing(config, observed, shares)
     unsteady = controls.unsteadiness(records) if config.apart else None
-    drawn = partial(draws, observed.sides, observed.rounds, unsteadiness=unsteady)
+    unknown = config.apart and unsteady is None
+    drawn = partial(
+        draws, observed.sides, observed.rounds, unsteadiness=unsteady, known=not unknown
+    )
     all_of_it = outlook(
         observed,
         found,
@@ -70,7 +73,7 @@ def advise(
         rehearsal=config.stand_in is not None,
         notes=(
             *observed.notes,
-            *_notes(observed, found, accepted, unknown=config.apart and unsteady is None),
+            *_notes(observed, found, accepted, unknown=unknown),
         ),
     )
 
@@ -110,7 +113,7 @@ def _notes(
     if unknown:
         yield (
             "The variants were measured one after another, and no control loads tell what changed "
-            "meanwhile: intervals and probabilities leave it out."
+            "meanwhile: nobody knows how sure speed-ups and recommendations are."
         )
     if observed.rounds < FEWEST_ROUNDS:
         yield (
@@ -135,5 +138,12 @@ def _notes(
         if last < max(line.windows) - line.offset:
             yield (
                 f"No step of {line.name} on {one.prompt_class} prompts reached a draft beyond the "
-                f"{last}. one: further ones are taken to be accepted as often as that."
+                f"{_ordinal(last)}: further ones are taken to be accepted as often as that."
             )
+
+
+def _ordinal(number: int) -> str:
+    """9th, and 1st, 2nd, 3rd, 11th, 21st."""
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    teen = number % 100 in (11, 12, 13)
+    return f"{number}{'th' if teen else endings.get(number % 10, 'th')}"

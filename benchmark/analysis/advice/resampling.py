@@ -62,8 +62,11 @@ def draws(
     *,
     shared: float,
     unsteadiness: Unsteadiness | None,
+    known: bool = True,
 ) -> Draws:
     """Replicates of it, none where there are too few rounds.
+
+    Nor are there any where it is not ``known`` what changed from one variant's time to another's.
 
     ``shared`` is the part of the replicates in which a variant has the rounds that others have, and
     not some of its own: 1 where they were measured at the same time, 0 where apart.
@@ -71,7 +74,7 @@ def draws(
     """
     names = list(variants)
     generator = np.random.default_rng(_SEED)
-    count = REPLICATES if rounds >= FEWEST_ROUNDS else 0
+    count = REPLICATES if known and rounds >= FEWEST_ROUNDS else 0
 
     def drawn() -> Array:
         counts = generator.multinomial(rounds - 1, np.full(rounds, 1 / rounds), size=count)
