@@ -1,7 +1,8 @@
 """``python -m benchmark COMMAND``: each command is a module of ``benchmark.commands``.
 
 Exit status: 0 all is well; 1 something failed, which the last lines name, and the rest is kept;
-2 it cannot do what was asked; 3 a comparison's gate failed; 128 + n ended by signal n.
+2 it cannot do what was asked; 3 a comparison's gate failed; 69 the server of an index never served;
+128 + n ended by signal n.
 """
 
 from __future__ import annotations

@@ -74,6 +74,16 @@ class Variant(_Model):
         None, description="Sequences decoded together."
     )
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
+    served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = Field(
+        None,
+        description="Where it is measured apart: digest of its artifact and of how it is served.",
+        exclude_if=lambda served: served is None,
+    )
+
+    @property
+    def folder(self) -> str:
+        """Its folder where it is measured apart: one that is served otherwise has another."""
+        return f"{self.name}-{self.served}" if self.served else self.name
 
 
 class PromptSource(_Model):
@@ -281,7 +291,23 @@ def read(path: Path) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
+        absent = [one["loc"][0] for one in error.errors() if one["type"] == "missing"]
+        if {"experiment", "model", "load", "test_cases"} <= {*absent}:
+            raise ConfigError(f"{path}: is not the configuration of a run") from None
         raise ConfigError("\n".join(f"{path}: {line}" for line in lines(error))) from None
+
+
+_BESIDE: Final = {"cost", "settings", "objectives"}
+"""Fields that decide nothing of what is measured."""
+
+
+def differences(one: Config, other: Config) -> list[str]:
+    """The fields that differ and decide what is measured.
+
+    Where variants are measured apart, a price may change before the last of them is.
+    """
+    fields = [name for name in Config.model_fields if not (one.apart and name in _BESIDE)]
+    return [name for name in fields if getattr(one, name) != getattr(other, name)]
 
 
 def dump(config: Config) -> str:

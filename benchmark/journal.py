@@ -35,7 +35,8 @@ def _parse(place: str, line: bytes, kind: TypeAdapter[T]) -> T:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         field = ".".join(map(str, problem["loc"]))
-        raise JournalError(f"{place}: {field}: {problem['msg']}") from None
+        parts = filter(None, (place, field, problem["msg"]))
+        raise JournalError(": ".join(parts)) from None
 
 
 class Journal:

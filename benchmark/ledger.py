@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from benchmark import journal
+from benchmark.config import Config
 from benchmark.names import CONTROL
 from benchmark.record import Record
 
@@ -40,6 +42,18 @@ def last_attempts(records: Iterable[Record], *, apart: bool = False) -> list[Rec
         for record in records
         if record.round == CONTROL or record.attempt == last[_turn(record, apart)]
     ]
+
+
+def whole_controls(records: Iterable[Record], config: Config) -> set[int]:
+    """The attempts at a control of the one variant of ``config`` that came to their end.
+
+    Another was a lighter load, so that its steps say nothing of the devices.
+    """
+    wave = config.wave
+    controls = [record for record in records if record.round == CONTROL]
+    sent = Counter(record.attempt for record in controls)
+    good = Counter(record.attempt for record in controls if record.succeeded)
+    return {one for one in sent if sent[one] >= wave.requests and good[one] >= config.needed(wave)}
 
 
 def _turn(record: Record, apart: bool) -> tuple[str, int, str, str, str]:

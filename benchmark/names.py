@@ -39,6 +39,7 @@ what changed meanwhile can be seen."""
 # A run's folder.
 CONFIG: Final = "config.json"
 LEDGER: Final = "ledger.jsonl"
+PROGRESS: Final = "progress.jsonl"
 LLMPERF: Final = "llmperf"
 PROMPTS: Final = "prompts.json"
 ANSWERS: Final = "answers.jsonl"
@@ -73,9 +74,9 @@ def load_results(case: str, variant: str, round: int, attempt: int = 1, load: st
     return f"{LLMPERF}/{case}/{at}{variant}/{turn}{repeated}"
 
 
-def variant_run(run_id: str, variant: str) -> str:
+def variant_run(run_id: str, folder: str) -> str:
     """The run id of one variant that is measured apart: the path of its folder."""
-    return f"{run_id}/{VARIANTS}/{variant}"
+    return f"{run_id}/{VARIANTS}/{folder}"
 
 
 def results_key(run_id: str, name: str) -> str:

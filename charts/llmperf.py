@@ -84,7 +84,7 @@ class LlmperfChart(Chart):
 
 
 def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
-    """The benchmark's only input: all variants, also where a pod measures one of them."""
+    """The benchmark's only input: all variants. Of a sweep, see ``charts.sweep.sweep_config``."""
     load = experiment.benchmark
     return config.Config(
         experiment=experiment.name,

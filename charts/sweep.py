@@ -36,7 +36,7 @@ from charts.server import (
 )
 from experiment.estimate import deadline_seconds
 from experiment.schema import Experiment
-from experiment.variants import services
+from experiment.variants import Variant, services
 
 NOT_YET: Final = 75
 """What ``fetch`` ends with where there is no artifact yet: EX_TEMPFAIL of ``sysexits.h``."""
@@ -46,6 +46,10 @@ START_SECONDS: Final = 45 * 60
 
 _RETRIES: Final = 2
 _SCRIPTS: Final = ("complete.sh", "fetch-index.sh", "fetch-artifact.sh", "serve-index.sh")
+_ASKED: Final = {"model", "load", "test_cases", "keep_answers"}
+"""Fields of the configuration that decide what is measured of any variant."""
+_SHORT: Final = 12
+"""Of a digest, which is the tag of an image that is built here, so many digits are shown."""
 _OWN: Final = "benchmark-"
 """Prefix of volumes that are the benchmark's own, where vLLM has one of that name, too."""
 
@@ -68,6 +72,9 @@ class SweepChart(Chart):
         scripts: Scripts,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
+        # The account stands in the repository of an image that is built here, and must not change
+        # the Job's name.
+        stable = experiment.benchmark.image or image.rpartition(":")[2]
         self._experiment = experiment
         self._scripts = {name: scripts[name] for name in _SCRIPTS}
         self._labels = {"app": SWEEP_JOB, "component": Component.SWEEP}
@@ -76,19 +83,17 @@ class SweepChart(Chart):
             "Config",
             metadata=k8s.ObjectMeta(name=SWEEP_JOB),
             data={
-                "config.json": config.dump(benchmark_config(experiment, bucket)),
+                "config.json": config.dump(sweep_config(experiment, bucket, stable)),
                 **_indexes(experiment),
             },
             # None where there are none: an empty mapping would be written out.
             binary_data=prompt_files(experiment) or None,
         )
-        # The account stands in the repository of an image that is built here, and must not change
-        # the Job's name.
-        stable = self._spec(experiment.benchmark.image or image.rpartition(":")[2])
+        name = job_name(SWEEP_JOB, self._spec(stable))
         k8s.KubeJob(
             self,
             "Job",
-            metadata=k8s.ObjectMeta(name=job_name(SWEEP_JOB, stable), labels=self._labels),
+            metadata=k8s.ObjectMeta(name=name, labels=self._labels),
             spec=self._spec(image),
         )
 
@@ -111,23 +116,42 @@ class SweepChart(Chart):
 
 
 def run_id(experiment: Experiment) -> str:
-    """The sweep's run: the same for every Job that measures and serves the same.
+    """The sweep's run: the same for every Job whose variants are asked the same.
 
-    So a Job that is made again keeps what is complete. Nothing in it depends on the account.
+    So a Job that is made again, for other windows or at another price, keeps what is complete. How
+    a variant is served is in the name of its own folder. Nothing in it depends on the account.
     """
-    served = [[serve_command(v), dict(serve_environment(v))] for v in services(experiment)]
-    measured = benchmark_config(experiment, "bucket").model_dump(mode="json")
+    asked = benchmark_config(experiment, "bucket").model_dump(mode="json", include=_ASKED)
     assert experiment.sweep
-    return f"{experiment.name}-{digest([measured, served, experiment.sweep.run])}"
+    told = [asked, experiment.serving.length, experiment.sweep.run]
+    return f"{experiment.name}-{digest(told)}"
+
+
+def sweep_config(experiment: Experiment, bucket: str, image: str) -> config.Config:
+    """What all indexes are told. ``image`` is the benchmark's tag, where it is built here."""
+    told = benchmark_config(experiment, bucket)
+    variants = [
+        one.model_copy(update={"served": _served(variant)})
+        for one, variant in zip(told.variants, services(experiment), strict=True)
+    ]
+    settings = {**told.settings, "Benchmark": experiment.benchmark.image or image[:_SHORT]}
+    return told.model_copy(update={"variants": tuple(variants), "settings": settings})
+
+
+def _served(variant: Variant) -> str:
+    command, variables = serve_command(variant), dict(serve_environment(variant))
+    return digest([variant.artifact, command, variables])
 
 
 def _indexes(experiment: Experiment) -> dict[str, str]:
     """What each index is, in files that bash can read. A command has one argument a line."""
+    folders = [one.folder for one in sweep_config(experiment, "bucket", "image").variants]
     return {
         f"{index}.{name}": f"{text}\n"
         for index, variant in enumerate(services(experiment))
         for name, text in (
             ("variant", variant.name),
+            ("folder", folders[index]),
             ("artifact", artifact_prefix(variant.artifact)),
             ("serve", "\n".join(serve_command(variant))),
         )

@@ -1,8 +1,8 @@
 """``python -m rehearsal [--vllm] [EXPERIMENT]``: the whole experiment on this machine.
 
 Exit status: 0 on success; 1 on a failure, which the last lines explain (if it is that of a sweep's
-index, after the report of the others); 128 + n if signal n ended
-it. No process is left behind.
+index, after the report of the others); 2 for wrong arguments; 128 + n if signal n ended it. No
+process is left behind.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -29,9 +29,17 @@ from rehearsal.vllm.endpoints import VllmEndpoints
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends with status 2, as usual, but without the usage."""
+        self.exit(2, f"{self.prog}: {message}; --help shows what is allowed\n")
+
+
 def main() -> int:
     """Rehearses; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="rehearsal", description=__doc__)
+    parser = _Parser(prog="rehearsal", description=__doc__)
     parser.add_argument("experiment", nargs="?", default=DEFAULT_FILE)
     parser.add_argument(
         "--vllm", action="store_true", help="real vLLM on the CPU in place of golden endpoints"

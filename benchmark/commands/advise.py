@@ -1,7 +1,8 @@
 """``advise RUN ...``: prints which draft and window to serve, and what that rests on.
 
-RUN is the folder of a run, or its name in results/; advice.json is written into it. Ledgers without
-a run's config.json are read together, as if they were one; the first variant is the baseline.
+RUN is the folder of a run, or its name in results/; advice.json is written into it, and where the
+command fails an earlier one stays as it is. Ledgers without a run's config.json are read together,
+as if they were one; the first variant is the baseline, and nothing is predicted.
 """
 
 from __future__ import annotations

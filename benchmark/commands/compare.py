@@ -1,7 +1,8 @@
 """``compare OLD NEW``: says what changed between two runs, and whether it is real.
 
 A run is a folder, or the name of one in results/. With --fail-below it is a gate: exit status 3
-where tokens per step or a speed-up is surely less than that part of what it was.
+where tokens per step or a speed-up is surely less than that part of what it was, and where the new
+run does not show what the old one does.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from benchmark.errors import RunError
 from benchmark.names import CONFIG
 
 if TYPE_CHECKING:
-    from benchmark.analysis.changes.compare import Run
+    from benchmark.analysis.changes.matching import Run
 
 _FAILED: Final = 3
 
@@ -60,7 +61,7 @@ def _threshold(text: str) -> float:
 def _read(folder: Path) -> Run:
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
-    from benchmark.analysis.changes.compare import Run
+    from benchmark.analysis.changes.matching import Run
     from benchmark.report import results
 
     run = results.read(folder)

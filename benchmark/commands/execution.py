@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -10,9 +11,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from benchmark.commands import report
@@ -43,6 +45,8 @@ class Measured:
     """A line for each thing that failed."""
     complete: bool
     """Whether all that was to be measured is."""
+    never_served: bool
+    """Whether a variant did not serve, and nothing was ever measured."""
     shipped: bool
     """Whether all that was to leave this machine has left it."""
     by: signal.Signals | None
@@ -93,7 +97,7 @@ def measure(
             window=window,
         )
         failed, by = asyncio.run(_until_ended(run, pause))
-    return Measured(failed, run.complete, run.shipped, by, shipper, pause)
+    return Measured(failed, run.complete, run.never_served, run.shipped, by, shipper, pause)
 
 
 def ended(by: signal.Signals, folder: Path) -> int:
@@ -102,6 +106,26 @@ def ended(by: signal.Signals, folder: Path) -> int:
     # person who ended it needs no such line.
     print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}")
     return 128 + by
+
+
+@contextlib.contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Ends the process at SIGTERM, where nothing needs to be put in order.
+
+    The first process of a container ignores signals that it has no handler for (pid_namespaces(7)).
+    """
+
+    def end(by: int, _: FrameType | None) -> None:
+        # Not by print, which a signal may have interrupted, nor by sys.exit, which would wait for
+        # threads.
+        os.write(sys.stdout.fileno(), b"benchmark: ended by SIGTERM\n")
+        os._exit(128 + by)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], None]) -> list[str]:

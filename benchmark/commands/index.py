@@ -3,8 +3,9 @@
 When the variant is complete, all that are complete are made one run with one report. Its input is
 the environment: that of ``run``, with JOB_COMPLETION_INDEX (which variant: its number in the
 configuration, from 0) and START_SECONDS (how long it may take until it serves). The variant's
-results are in RESULTS_DIR/RUN_ID/variants/NAME, the whole run's in RESULTS_DIR/RUN_ID. What the
-bucket has of the variant is not measured again.
+results are in RESULTS_DIR/RUN_ID/variants/NAME-SERVED, the whole run's in RESULTS_DIR/RUN_ID. What
+the bucket has of the variant is not measured again. The exit status is 69 where the server was
+waited for in vain and nothing was ever measured.
 """
 
 from __future__ import annotations
@@ -44,31 +45,43 @@ def main(arguments: argparse.Namespace) -> int:
     whole = configuration.read(path)
     if not whole.apart:
         raise RunError(f"{path}: apart = false: must be true, since a variant is measured alone")
-    variant = part.chosen(whole, os.environ.get("JOB_COMPLETION_INDEX", ""))
-    patience = _patience()
+    chosen = part.chosen(whole, os.environ.get("JOB_COMPLETION_INDEX", ""))
+    variant, patience = chosen.name, _patience()
     root = execution.run_folder("/results")
-    own = root / VARIANTS / variant
+    own, own_run = part.folder(root, whole, variant), variant_run(root.name, chosen.folder)
     part.note(root, whole)
     bucket = _bucket(whole)
     if bucket is not None:
-        bucket.fetch(variant_run(root.name, variant), own)
+        with execution.ending_at_once():
+            bucket.fetch(own_run, own)
     measured = execution.measure(
         part.of(whole, variant),
         own,
-        variant_run(root.name, variant),
+        own_run,
         patience,
         files=path.parent,
         window=part.widest_window(whole),
     )
     if measured.by is not None:
-        _rescue(measured)
+        with execution.ending_at_once():
+            _rescue(measured)
         return execution.ended(measured.by, own)
-    complete = _complete(own, measured)
+    with execution.ending_at_once():
+        return _concluded(whole, root, variant, bucket, measured)
+
+
+def _concluded(
+    whole: Config, root: Path, variant: str, bucket: Bucket | None, measured: Measured
+) -> int:
+    """Says what failed, merges if the variant is complete; returns the exit status."""
+    complete = _complete(part.folder(root, whole, variant), measured)
     for line in dict.fromkeys(measured.failed):
         print(f"benchmark: failed: {variant}: {line}", file=sys.stderr)
     if complete:
         print(f"benchmark: {variant} is complete")
-        _conclude(root, bucket)
+        _conclude(whole, root, bucket)
+    if measured.never_served:
+        return os.EX_UNAVAILABLE
     return 0 if complete and measured.shipped else 1
 
 
@@ -113,7 +126,7 @@ def _complete(own: Path, measured: Measured) -> bool:
     return True
 
 
-def _conclude(root: Path, bucket: Bucket | None) -> None:
+def _conclude(whole: Config, root: Path, bucket: Bucket | None) -> None:
     """Merges what is complete, until nothing has become complete meanwhile.
 
     Whatever goes wrong here, the variant stays complete: any other that ends later, and ``merge``,
@@ -123,17 +136,25 @@ def _conclude(root: Path, bucket: Bucket | None) -> None:
         if bucket is None:
             _merge(root)
             return
+        folders = {variant.folder for variant in whole.variants}
         merged: set[str] = set()
         # Of two that end together, each may miss the other, and overwrite its report. Whoever
         # looks last finds both, and writes after both.
-        while (complete := bucket.complete(root.name)) != merged:
-            for variant in sorted(complete):
-                bucket.fetch(variant_run(root.name, variant), root / VARIANTS / variant)
+        while (complete := bucket.complete(root.name) & folders) != merged:
+            for folder in sorted(complete):
+                bucket.fetch(variant_run(root.name, folder), root / VARIANTS / folder)
             _merge(root)
             bucket.upload(root)
             merged = complete
     except (BenchmarkError, OSError) as error:
-        print(f"benchmark: the variants were not merged: {error}", file=sys.stderr)
+        _not_merged(str(error))
+    except Exception as error:
+        # Whatever it is: a report that fails must not cost what was measured.
+        _not_merged(f"{type(error).__name__}: {error}")
+
+
+def _not_merged(reason: str) -> None:
+    print(f"benchmark: the variants were not merged: {' '.join(reason.split())}", file=sys.stderr)
 
 
 def _merge(root: Path) -> None:

@@ -164,14 +164,23 @@ def _verdicts(summary: Summary, width: int) -> Iterator[str]:
     longest = max((len(wording.short(case.name)) for case in summary.cases), default=0)
     for case in summary.cases:
         label = f"{wording.short(case.name):<{longest}}  "
-        for _, comparison in case.compared:
-            yield from wrapped(label + comparison.verdict.sentence, width, indent=len(label))
+        said = defaultdict(list)
+        for cell, comparison in case.compared:
+            said[comparison.verdict.sentence].append(cell.variant)
+        for sentence, variants in said.items():
+            # The same sentence of several variants names none of them.
+            names = f"{wording.listed([*dict.fromkeys(variants)])}: " if len(variants) > 1 else ""
+            yield from wrapped(label + names + sentence, width, indent=len(label))
 
 
 def _notes(run: Results) -> Iterator[str]:
     if run.advice:
         short = words.in_short(run.advice, run.config.stand_in)
-        yield from short if run.advice.rehearsal else (f"Advice: {one}" for one in short)
+        if run.advice.rehearsal:
+            yield from (f"{one} What they show: make advise RUN={run.folder.name}" for one in short)
+        else:
+            yield from (f"Advice: {one}" for one in short)
+            yield words.BOTH_SPEEDS
     yield from run.summary.notes
     yield from _case_notes(run.summary)
     yield from _on_answers(run.summary)

@@ -42,6 +42,8 @@ def _paragraphs(sentences: Iterator[str], width: int) -> list[str]:
 
 def _table(changes: Changes, width: int) -> Iterator[str]:
     cells = changes.cells
+    if not cells:
+        return
     names = [cell.test_case for cell in cells]
     starts = {place for place, name in enumerate(names) if name not in names[:place]}
     several = len({cell.load for cell in cells}) > 1
@@ -157,6 +159,7 @@ def _gate(changes: Changes) -> Iterator[str]:
                 f"BELOW {threshold}: {_place(changes, cell)}: the new {figure.value} is "
                 f"{one.ratio.point:.2f} times the old one."
             )
+    yield from (f"NOT JUDGED: {gap}" for gap in changes.gaps)
     if not changes.failed:
         yield f"Nothing is surely below {threshold} of what it was."
     unsure = [(cell, figure, one) for cell, figure, one in changes.judged if not one.below]

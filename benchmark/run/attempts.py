@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,16 +14,17 @@ from pydantic import TypeAdapter
 from benchmark import journal
 from benchmark.config import Config
 from benchmark.journal import Journal
-from benchmark.ledger import last_attempts
-from benchmark.names import CONTROL
+from benchmark.ledger import last_attempts, whole_controls
+from benchmark.names import CONTROL, PROGRESS
 from benchmark.record import Record
 from benchmark.run.order import orders
 
-PROGRESS: Final = "progress.jsonl"
-
-# Kubernetes restarts a pod without limit; a test case that never succeeds must not be measured
-# without limit.
 MAXIMUM_ATTEMPTS: Final = 3
+"""Kubernetes restarts a pod without limit; a test case that never succeeds must not be measured
+without limit. Where variants are measured apart, there is no maximum: their Job counts pods."""
+
+_CONTROLS: Final = 2
+"""At least one before and one after what is measured."""
 
 
 class Turn(NamedTuple):
@@ -66,6 +68,7 @@ class Attempts:
 
     def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
         """Reads the attempts so far. Raises OSError and JournalError."""
+        records = list(records)
         points = {point.name: point for point in config.load.points}
         first = config.load.points[0].name  # of attempts from before there were several
         cells = [(case.name, point) for case in config.test_cases for point in points]
@@ -78,8 +81,9 @@ class Attempts:
         self._count: Counter[Turn] = Counter()
         self._failures: dict[Turn, str] = {}
         self._complete: set[Turn] = set()
-        self.controlled = False
-        """Whether the last thing that was measured is a control that succeeded."""
+        self._maximum = math.inf if config.apart else MAXIMUM_ATTEMPTS
+        self._controls = 0
+        self._ends_with_control = False
         self._number: Counter[Turn] = Counter()
         in_ledger: Counter[tuple[Turn, str]] = Counter()
         for record in last_attempts(records):
@@ -96,6 +100,8 @@ class Attempts:
             if failure is None and fewest < config.needed(points[turn.load]):
                 failure = "the ledger does not have its requests"
             self._note(turn, failure)
+        if config.apart:
+            self._controls = min(self._controls, len(whole_controls(records, config)))
         self._journal = Journal(folder / PROGRESS)
 
     def end(self, last_rounds: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
@@ -130,7 +136,7 @@ class Attempts:
         return [
             turn
             for turn in self.turns
-            if turn not in self._complete and self._count[turn] < MAXIMUM_ATTEMPTS
+            if turn not in self._complete and self._count[turn] < self._maximum
         ]
 
     @property
@@ -144,13 +150,19 @@ class Attempts:
         """Why the last attempt failed, for each turn that was tried and is not complete."""
         return {turn: self._failures[turn] for turn in self.turns if turn in self._failures}
 
+    @property
+    def controlled(self) -> bool:
+        """Whether controls show what changed: two succeeded, one of them after all turns."""
+        return self._controls >= _CONTROLS and self._ends_with_control
+
     def close(self) -> None:
         """Closes the journal."""
         self._journal.close()
 
     def _note(self, turn: Turn, failure: str | None) -> None:
-        self.controlled = turn.round == CONTROL and failure is None
+        self._ends_with_control = turn.round == CONTROL and failure is None
         if turn.round == CONTROL:
+            self._controls += failure is None
             return
         self._count[turn] += 1
         if failure is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -18,19 +17,22 @@ from benchmark.ledger import last_attempts, read_ledger
 from benchmark.load.cases import of_round
 from benchmark.load.driver import Driver
 from benchmark.load_points import LoadPoint
-from benchmark.names import CONTROL, LEDGER, WARM_UP
+from benchmark.names import LEDGER, WARM_UP
 from benchmark.prompt import Prompt
 from benchmark.record import Record
 from benchmark.run import prompts as prompt_sets
 from benchmark.run.attempts import Attempts, Turn
 from benchmark.run.console import Progress
-from benchmark.run.folder import prepare
+from benchmark.run.folder import prepare, writing
 from benchmark.run.observations import Observations
 from benchmark.run.patience import Patience
 from benchmark.run.shipper import Shipper
 from benchmark.run.taps import Taps
+from benchmark.run.waves import Waves
 
 _USUAL: Final = Patience()
+_CONTROL_TRIES: Final = 2
+"""Without a control at its begin, a variant would be measured for nothing: it never is complete."""
 
 
 class Run:
@@ -83,7 +85,8 @@ class Run:
             if self._attempts.pending or self._control_is_due:
                 await self._measure()
             else:
-                self._say("every case is complete")
+                if not self._attempts.failures:
+                    self._say("every case is complete")
                 if not (self._folder / greedy.DIVERGENCE).exists():  # ended just before
                     await self._compare_answers()
             await self._ship()
@@ -105,6 +108,11 @@ class Run:
         return self._not_shipped is None
 
     @property
+    def never_served(self) -> bool:
+        """Whether a variant did not serve, and nothing was ever measured."""
+        return self._not_serving is not None and not self._records
+
+    @property
     def _control_is_due(self) -> bool:
         """A variant that is measured alone ends with a control."""
         return self._config.apart and not self._attempts.controlled
@@ -113,12 +121,13 @@ class Run:
         failures = self._attempts.failures
         for turn, failure in failures.items():
             yield f"{self._named(turn)}, round {turn.round}: {failure}"
+        not_run = sum(turn not in failures for turn in self._attempts.pending)
+        turns = self._at_most(len(self._attempts.turns))
+        missing = f"; {not_run} of {turns} turns were not run"
         if self._control_failed is not None and self._control_is_due:
-            yield f"control load: {self._control_failed}"
+            yield f"control load: {self._control_failed}{missing if not_run else ''}"
         if self._not_serving is not None:
-            not_run = sum(turn not in failures for turn in self._attempts.pending)
-            turns = self._at_most(len(self._attempts.turns))
-            yield f"{self._not_serving}; {not_run} of {turns} turns were not run"
+            yield f"{self._not_serving}{missing}"
         for check in crosscheck.check(last_attempts(self._records), self._observations.counts):
             yield from check.failures
         if self._not_shipped is not None:
@@ -132,9 +141,12 @@ class Run:
             self._config, self._files, self._folder, self._window
         )
         async with self._taps() as taps:
-            await self._warm_up(taps)
-            if self._attempts.pending:
-                await self._control(taps)
+            waves = Waves(
+                self._config, self._folder, self._attempts, self._prompts, taps, self._say
+            )
+            await waves.warm_up()
+            if self._attempts.pending and not await self._begins_with_control(waves):
+                return
             # Each turn once: what fails now probably fails again at once, but not after a restart.
             for number in range(1, self._config.load.rounds.at_most + 1):
                 turns = [turn for turn in self._attempts.pending if turn.round == number]
@@ -148,8 +160,20 @@ class Run:
                         await self._ship()
                 if turns:
                     self._say_ended(self._end_cases())
-            await self._control(taps)
+            for _ in range(_CONTROL_TRIES):
+                if self._control_is_due:
+                    self._control_failed = await waves.control()
         await self._compare_answers()
+
+    async def _begins_with_control(self, waves: Waves) -> bool:
+        """Whether nothing keeps it from being measured between two controls."""
+        if not self._config.apart:
+            return True
+        for _ in range(_CONTROL_TRIES):
+            self._control_failed = await waves.control()
+            if self._control_failed is None:
+                return True
+        return False
 
     def _end_cases(self) -> Mapping[tuple[str, str], int]:
         """Ends the test cases, load point by load point, that have been measured often enough.
@@ -192,7 +216,7 @@ class Run:
             return
         self._say("comparing the answers")
         found = await greedy.compare(self._config)
-        with self._writing():
+        with writing(self._folder):
             greedy.write(self._folder, found)
 
     def _taps(self) -> Taps:
@@ -225,34 +249,6 @@ class Run:
             self._not_serving = f"not serving after {waited}: {'; '.join(problems)}"
         return not problems
 
-    async def _warm_up(self, taps: Taps) -> None:
-        """In no figure: a server's first requests take many times as long."""
-        self._say("warming up")
-        _, failure = await self._wave(WARM_UP, taps)
-        if failure is not None:
-            self._say(f"warm-up: {failure}")
-
-    async def _control(self, taps: Taps) -> None:
-        """The same load each time, where the variant is measured alone: shows what changes."""
-        if not self._config.apart:
-            return
-        self._say("control load")
-        turn, failure = await self._wave(CONTROL, taps)
-        self._control_failed = failure
-        with self._writing():
-            await taps.flush()
-            self._attempts.note(turn, failure)
-        if failure is not None:
-            self._say(f"failed: control load: {failure}")
-
-    async def _wave(self, round: int, taps: Taps) -> tuple[Turn, str | None]:
-        """One wave of the first test case, and what went wrong."""
-        point = self._config.wave
-        turn = Turn(round, self._config.test_cases[0].name, point.name)
-        attempt = self._attempts.begin(turn)
-        _, failure = await taps.load(turn, attempt, point, self._sent(turn, point))
-        return turn, failure
-
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
         rounds = self._at_most(self._config.load.rounds.at_most)
         self._say(f"round {turn.round} of {rounds}: {self._named(turn)}")
@@ -262,7 +258,7 @@ class Run:
         attempt = self._attempts.begin(turn)
         records, failure = await taps.load(turn, attempt, point, prompts)
         after = await self._observations.scrape()
-        with self._writing():
+        with writing(self._folder):
             await taps.flush()
             self._observations.count(turn, records, before, after)
             self._attempts.note(turn, failure)
@@ -290,13 +286,6 @@ class Run:
         self._not_shipped = await self._shipper.ship(self._attempts.settled, self._records)
         if self._not_shipped is not None:
             self._say(self._not_shipped)
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RunError(f"{self._folder}: cannot be written: {error}") from None
 
     def _on_record(self, record: Record) -> None:
         self._records.append(record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +12,13 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from benchmark import config as configuration
+from benchmark import wording
 from benchmark.answers.checked import read_checked
 from benchmark.config import Config
 from benchmark.endpoint import counters
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.errors import MergeError
-from benchmark.ledger import read_ledger
+from benchmark.ledger import read_ledger, whole_controls
 from benchmark.names import (
     ANSWERS,
     COMPLETE,
@@ -28,7 +28,6 @@ from benchmark.names import (
     LLMPERF,
     PROMPTS,
     SWEEP,
-    VARIANTS,
 )
 from benchmark.prompt import UsedSet
 from benchmark.record import Record
@@ -58,7 +57,7 @@ def merge(folder: Path) -> Merged:
         if config is not None:
             for variant in config.endpoints:
                 _check(folder, config, variant)
-            notes = [*_notes_on_prompts(folder, config)]
+            notes = [*_notes_on_prompts(folder, config), *_notes_on_settings(folder, config)]
             _write(folder, config)
         found = Merged(tuple(config.endpoints if config else ()), missing, tuple(notes))
         merged.write(folder, found)
@@ -69,7 +68,9 @@ def merge(folder: Path) -> Merged:
 
 def _missing(folder: Path, whole: Config) -> dict[str, str]:
     """Why a variant cannot be in the run, for each that cannot."""
-    there = {name for name in whole.endpoints if (folder / VARIANTS / name / COMPLETE).exists()}
+    there = {
+        name for name in whole.endpoints if (part.folder(folder, whole, name) / COMPLETE).exists()
+    }
     reasons = {
         one.name: _INCOMPLETE
         if one.name not in there
@@ -86,17 +87,14 @@ def _part(whole: Config, missing: Mapping[str, str]) -> Config | None:
     return whole.model_copy(update={"variants": kept}) if kept else None
 
 
-def _own(folder: Path, variant: str) -> Path:
-    return folder / VARIANTS / variant
-
-
 def _check(folder: Path, config: Config, variant: str) -> None:
-    """Raises MergeError if the variant was measured by another configuration than the rest."""
-    path = _own(folder, variant) / CONFIG
+    """Raises MergeError if the variant was measured by another configuration than the rest.
+
+    What decides nothing of what is measured may differ: it is taken from the ``config``.
+    """
+    path = part.folder(folder, config, variant) / CONFIG
     found, expected = configuration.read(path), part.of(config, variant)
-    if changed := [
-        name for name in Config.model_fields if getattr(found, name) != getattr(expected, name)
-    ]:
+    if changed := configuration.differences(found, expected):
         raise MergeError(
             f"{path}: {', '.join(changed)}: differs from {folder / SWEEP}, so that it cannot be "
             "compared with the others"
@@ -107,14 +105,18 @@ def _write(folder: Path, config: Config) -> None:
     """Raises OSError and JournalError."""
     variants = [*config.endpoints]
     _journal(folder / LEDGER, (r for name in variants for r in _records(folder, config, name)))
-    counts = (one for name in variants for one in counters.read(_own(folder, name) / COUNTERS))
+    counts = (
+        one
+        for name in variants
+        for one in counters.read(part.folder(folder, config, name) / COUNTERS)
+    )
     _journal(folder / COUNTERS, counts)
     _journal(folder / ANSWERS, _answers(folder, config))
-    if (prompts := _own(folder, variants[0]) / PROMPTS).exists():
+    if (prompts := part.folder(folder, config, variants[0]) / PROMPTS).exists():
         _replace(folder / PROMPTS, [prompts.read_bytes()])
     shutil.rmtree(folder / LLMPERF, ignore_errors=True)
     for name in variants:
-        if (files := _own(folder, name) / LLMPERF).is_dir():
+        if (files := part.folder(folder, config, name) / LLMPERF).is_dir():
             shutil.copytree(files, folder / LLMPERF, dirs_exist_ok=True)
     # Last, because a folder with this file is a run's.
     _replace(folder / CONFIG, [configuration.dump(config).encode()])
@@ -122,20 +124,18 @@ def _write(folder: Path, config: Config) -> None:
 
 def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
     """A variant's requests, as those of the whole run; of controls, only whole ones."""
-    records = read_ledger(_own(folder, variant) / LEDGER)
-    own, wave = part.of(config, variant), part.of(config, variant).wave
-    controls = [record for record in records if record.round == CONTROL]
-    sent = Counter(record.attempt for record in controls)
-    good = Counter(record.attempt for record in controls if record.succeeded)
+    records = read_ledger(part.folder(folder, config, variant) / LEDGER)
+    whole = whole_controls(records, part.of(config, variant))
     for record in records:
-        whole = sent[record.attempt] >= wave.requests and good[record.attempt] >= own.needed(wave)
-        if record.round != CONTROL or whole:
+        if record.round != CONTROL or record.attempt in whole:
             yield replace(record, run=folder.name)
 
 
 def _answers(folder: Path, config: Config) -> Iterator[object]:
     greedy = config.load.sampling.get("temperature") == 0
-    answers = {name: read_checked(_own(folder, name) / ANSWERS) for name in config.endpoints}
+    answers = {
+        name: read_checked(part.folder(folder, config, name) / ANSWERS) for name in config.endpoints
+    }
     for variant in config.variants:
         others = answers[variant.baseline] if variant.baseline and greedy else ()
         yield from compared(answers[variant.name], others)
@@ -144,15 +144,15 @@ def _answers(folder: Path, config: Config) -> Iterator[object]:
 def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
     """Where variants were not sent the same prompts of a set. Raises MergeError for another set."""
     first, *others = config.endpoints
-    expected = _sets(folder, first)
+    expected = _sets(folder, config, first)
     for name in others:
-        found = _sets(folder, name)
+        found = _sets(folder, config, name)
         if {case: one.digest for case, one in found.items()} != {
             case: one.digest for case, one in expected.items()
         }:
             raise MergeError(
-                f"{_own(folder, name) / PROMPTS}: other prompts than {first} was sent, so that it "
-                "cannot be compared with the others"
+                f"{part.folder(folder, config, name) / PROMPTS}: other prompts than {first} was "
+                "sent, so that it cannot be compared with the others"
             )
         for case, one in found.items():
             if {left.name for left in one.left_out} != {
@@ -164,8 +164,21 @@ def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
                 )
 
 
-def _sets(folder: Path, variant: str) -> dict[str, UsedSet]:
-    path = _own(folder, variant) / PROMPTS
+def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
+    """Where variants were measured with other settings than the report prints."""
+    others: dict[tuple[str, str], list[str]] = {}
+    for variant in config.endpoints:
+        path = part.folder(folder, config, variant) / CONFIG
+        own = configuration.read(path).settings
+        for setting, now in config.settings.items():
+            if own.get(setting, now) != now:
+                others.setdefault((setting, own[setting]), []).append(variant)
+    for (setting, value), variants in others.items():
+        yield f"{wording.listed(variants)} had another {setting} than this run says: {value}."
+
+
+def _sets(folder: Path, config: Config, variant: str) -> dict[str, UsedSet]:
+    path = part.folder(folder, config, variant) / PROMPTS
     try:
         sets = _SETS.validate_json(path.read_bytes()) if path.exists() else ()
     except ValidationError as error:

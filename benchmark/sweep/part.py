@@ -5,26 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmark import config as configuration
-from benchmark.config import Config
+from benchmark.config import Config, Variant
 from benchmark.errors import RunError
-from benchmark.names import SWEEP
+from benchmark.names import SWEEP, VARIANTS
 
 
-def chosen(config: Config, index: str) -> str:
-    """The name of the variant with this number, from 0. Raises RunError."""
+def chosen(config: Config, index: str) -> Variant:
+    """The variant with this number, from 0. Raises RunError."""
     count = len(config.variants)
     if not (index.isascii() and index.isdecimal() and int(index) < count):
         raise RunError(
             f"JOB_COMPLETION_INDEX = {index!r}: must be a whole number from 0 to {count - 1}, "
             "the number of a variant"
         )
-    return config.variants[int(index)].name
+    return config.variants[int(index)]
 
 
 def of(config: Config, variant: str) -> Config:
     """The configuration that measures this variant alone: there is nothing to compare it with."""
-    own = next(one for one in config.variants if one.name == variant)
-    return config.model_copy(update={"variants": (own.model_copy(update={"baseline": None}),)})
+    alone = _named(config, variant).model_copy(update={"baseline": None})
+    return config.model_copy(update={"variants": (alone,)})
+
+
+def folder(root: Path, config: Config, variant: str) -> Path:
+    """Where the results of this variant are, in the folder of the run."""
+    return root / VARIANTS / _named(config, variant).folder
+
+
+def _named(config: Config, variant: str) -> Variant:
+    return next(one for one in config.variants if one.name == variant)
 
 
 def widest_window(config: Config) -> int:

@@ -11,7 +11,7 @@ source "$scripts/complete.sh"
 index=$1/$JOB_COMPLETION_INDEX directory=$2
 variant=$(<"$index.variant")
 artifact=$(<"$index.artifact")
-results=results/$RUN_ID/variants/$variant/
+results=results/$RUN_ID/variants/$(<"$index.folder")/
 
 echo "index $JOB_COMPLETION_INDEX: $variant"
 if complete "$results"; then

@@ -16,26 +16,21 @@ from experiment.variants import Variant, services, variants
 from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.golden import cost
-from rehearsal.golden.acceptances import OF_STRUCTURE, by_text, of_class
-from rehearsal.golden.cost import Cost, Linear
-from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, crossover, speed_up
+from rehearsal.golden.acceptances import OF_STRUCTURE, by_text
+from rehearsal.golden.arithmetic import COST, decoding
+from rehearsal.golden.cost import Cost
+from rehearsal.golden.drafts import draft_of
+from rehearsal.golden.said import said
 from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob
 from rehearsal.process.ports import lasting_port
 from rehearsal.process.processes import await_line, running
-from rehearsal.prompts import prompts_of
 
 START_SECONDS: Final = 30.0
 
 SPEED: Final = 10
 """How much faster the golden endpoints are than the article's baseline."""
-
-COST: Final = Linear(0.04)
-DRAFT_COST: Final = 0.037
-"""With the slope, the article's window and its concurrency, the article's speed-ups."""
-_CONCURRENCY: Final = 4
-"""The article's, at which its baseline takes what it takes for a token."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,7 @@ class GoldenEndpoints:
                     golden_endpoints(experiment, SPEED, environment, layout.logs, self.cost)
                 )
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
-            yield RunningEndpoints(urls, tuple(_said(experiment, self.cost)))
+            yield RunningEndpoints(urls, tuple(self._said(experiment)))
 
     def servers(
         self,
@@ -78,13 +73,18 @@ class GoldenEndpoints:
         console: Console,
     ) -> Servers:
         """Those of a sweep. Raises RehearsalError."""
-        acceptance = _acceptance(experiment, layout.logs)
+        accepted = by_text(experiment)
         found = {}
         for variant in variants(experiment):
             port = lasting_port()
+            acceptance = _acceptance(variant, accepted, layout.logs)
             command = (*_command(variant, SPEED, self.cost, acceptance), f"--port={port}")
             found[variant.name] = Server(f"http://127.0.0.1:{port}/v1", command, environment)
-        return Servers(found, tuple(_said(experiment, self.cost)))
+        return Servers(found, tuple(self._said(experiment)))
+
+    def _said(self, experiment: Experiment) -> Iterator[str]:
+        yield f"golden, {SPEED} times the article's speed, by this arithmetic"
+        yield from said(experiment, self.cost)
 
 
 @contextlib.contextmanager
@@ -96,75 +96,28 @@ def golden_endpoints(
     cost: Cost = COST,
 ) -> Iterator[dict[str, str]]:
     """Base URLs by the name of the variant. Raises RehearsalError or ProcessError."""
-    acceptance = _acceptance(experiment, logs)
+    accepted = by_text(experiment)
     log = {variant.name: logs / f"endpoint-{variant.name}.log" for variant in services(experiment)}
     with contextlib.ExitStack() as stack:
-        processes = {
-            variant.name: stack.enter_context(
-                running(_command(variant, speed, cost, acceptance), environment, log[variant.name])
-            )
-            for variant in services(experiment)
-        }
+        processes = {}
+        for variant in services(experiment):
+            command = _command(variant, speed, cost, _acceptance(variant, accepted, logs))
+            process = running(command, environment, log[variant.name])
+            processes[variant.name] = stack.enter_context(process)
         yield {
             name: await_line(process, log[name], r"http://\S+/v1", START_SECONDS)
             for name, process in processes.items()
         }
 
 
-def _acceptance(experiment: Experiment, logs: Path) -> Path:
-    """Writes the file that golden endpoints know acceptances from."""
+def _acceptance(variant: Variant, accepted: Mapping[str, float], logs: Path) -> Path:
+    """Writes the file that the variant's endpoint knows acceptances from."""
+    draft = draft_of(variant)
     logs.mkdir(parents=True, exist_ok=True)
-    acceptance = logs / "acceptance.json"
-    acceptance.write_text(json.dumps(by_text(experiment)), encoding="utf-8")
-    return acceptance
-
-
-def decoding(variant: Variant, cost: Cost = COST, speed: float = 1) -> Decoding:
-    """How the variant's endpoint decodes."""
-    return Decoding(
-        window=variant.window or 1,
-        draft_cost=DRAFT_COST,
-        token_seconds=TOKEN_SECONDS / cost.of(_CONCURRENCY),
-        speed=speed,
-        cost=cost,
-    )
-
-
-def scheduled_time(variant: Variant, structure: Structure, in_flight: float) -> float:
-    """Expected time per output token in seconds, at the article's speed."""
-    return decoding(variant).time_per_token(OF_STRUCTURE[structure], in_flight)
-
-
-def _said(experiment: Experiment, cost: Cost) -> Iterator[str]:
-    yield f"golden, {SPEED} times the article's speed, by these schedules"
-    yield f"a pass {cost.words}"
-    served = {variant.name: variant for variant in services(experiment)}
-    rates = dict(_rates(experiment))
-    for variant in served.values():
-        if variant.baseline is None:
-            continue
-        pair = decoding(served[variant.baseline], cost), decoding(variant, cost)
-        first = min(experiment.benchmark.points[0].concurrency or 1, variant.batch)
-        gains = ", ".join(
-            f"{speed_up(*pair, rate, first):.1f}x on {text}" + _until(*pair, rate, variant.batch)
-            for text, rate in rates.items()
-        )
-        yield f"{variant.name} over {variant.baseline} with {first} in flight: {gains}"
-
-
-def _until(baseline: Decoding, speculative: Decoding, rate: float, batch: int) -> str:
-    at = crossover(baseline, speculative, rate, batch)
-    return "" if at is None else f" (1x with {at:.1f})"
-
-
-def _rates(experiment: Experiment) -> Iterator[tuple[str, float]]:
-    """Acceptance by the kind of text."""
-    for case in experiment.benchmark.test_cases:
-        if case.is_line and case.structure is not None:
-            yield f"{case.structure} text", OF_STRUCTURE[case.structure]
-        elif not case.is_line:
-            for name in dict.fromkeys(p.prompt_class for p in prompts_of(experiment, case)):
-                yield name or case.name, of_class(name)
+    path = logs / f"acceptance-{variant.name}.json"
+    own = {text: draft.acceptance(rate) for text, rate in accepted.items()}
+    path.write_text(json.dumps(own), encoding="utf-8")
+    return path
 
 
 def _command(variant: Variant, speed: float, model: Cost, acceptance: Path) -> list[str]:
@@ -180,7 +133,7 @@ def _command(variant: Variant, speed: float, model: Cost, acceptance: Path) -> l
         "token-seconds": own.token_seconds,
         "draft-cost": own.draft_cost,
         "acceptance": acceptance,
-        "otherwise": OF_STRUCTURE[Structure.OPEN_ENDED],
+        "otherwise": draft_of(variant).acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
     return [sys.executable, "-m", "rehearsal.golden", *arguments]

@@ -51,6 +51,10 @@ class IndexedJob:
         """The name of the variant that is measured at an index. Raises RehearsalError."""
         return self._file(f"{index}.variant").strip()
 
+    def folder_of(self, index: int) -> str:
+        """The name of the folder that the variant's results are in. Raises RehearsalError."""
+        return self._file(f"{index}.folder").strip()
+
     def server_of(self, index: int) -> Pod:
         """The sidecar as it serves at an index. Raises RehearsalError."""
         command = tuple(self._file(f"{index}.serve").splitlines())

@@ -19,7 +19,10 @@ class Faults:
     """The server never starts."""
 
     def check(self, indexes: int) -> None:
-        """Raises RehearsalError if a sweep of so many has not all of them; 0: there is none."""
+        """Raises RehearsalError if a sweep of so many has not all of them; 0: there is none.
+
+        Nor can one index have both faults: without a server it never has records.
+        """
         for option, asked in (("--kill", self.killed), ("--break", self.broken)):
             if unknown := sorted(index for index in asked if not 0 <= index < indexes):
                 has = (
@@ -28,6 +31,11 @@ class Faults:
                     else "the experiment has no sweep"
                 )
                 raise RehearsalError(f"{option} {unknown[0]}: {has}")
+        if both := sorted(self.killed & self.broken):
+            raise RehearsalError(
+                f"--kill {both[0]}: must not be that of --break too, since an index without a "
+                "server has no middle to be killed in"
+            )
 
     @property
     def said(self) -> tuple[str, ...]:

@@ -44,13 +44,15 @@ def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
 
     Raises RehearsalError.
     """
-    names = [variant.name for variant in config.read(run_dir / CONFIG).variants]
+    variants = config.read(run_dir / CONFIG).variants
+    names = [variant.name for variant in variants]
     if names != [*expected]:
         raise RehearsalError(
             f"{run_dir / CONFIG}: has {', '.join(names)}, not {', '.join(expected)}"
         )
     merged = _turns(run_dir)
-    apart = sum((_turns(run_dir / VARIANTS / name) for name in names), Counter[_Turn]())
+    folders = [run_dir / VARIANTS / variant.folder for variant in variants]
+    apart = sum(map(_turns, folders), Counter[_Turn]())
     for turn in sorted(merged.keys() | apart.keys()):
         if merged[turn] != apart[turn]:
             variant, case, load, round, _ = turn
@@ -61,9 +63,9 @@ def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
     return f"{merged.total()} requests of {len(names)} variants, all there"
 
 
-def has_records(aws: Aws, bucket: str, run_id: str, variant: str) -> bool:
-    """Whether the bucket has any measured request of a variant."""
-    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{variant}/{LEDGER}")
+def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
+    """Whether the bucket has any measured request in the folder of a variant."""
+    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{LEDGER}")
     try:
         ledger = _body(s3, bucket, key)
     except s3.exceptions.NoSuchKey:

@@ -75,7 +75,7 @@ def _run(setting: Setting, pods: Pods, faults: Faults, bucket: str) -> dict[int,
             attempt.index in faults.killed
             and attempt.number == 1
             and merged.has_records(
-                setting.aws, bucket, setting.run_id, pods.job.variant_of(attempt.index)
+                setting.aws, bucket, setting.run_id, pods.job.folder_of(attempt.index)
             )
         )
 
@@ -108,7 +108,8 @@ def _differences(setting: Setting, pods: Pods) -> list[str]:
     said = list(pods.benchmark(Attempt(0)).differences)
     claims, at_once = _claims(setting, pods.job), _at_once(setting, pods.job)
     return [
-        f"{INDEX}: 0 in what follows; each index has folders of its own, empty in each attempt",
+        f"{INDEX} and folders: each index has its own; those named here are of index 0",
+        "folders: empty in each attempt",
         *said,
         "vllm: a process beside the benchmark, which is not started again if it ends",
         "fetch: left out, since nothing is compiled",

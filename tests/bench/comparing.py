@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from benchmark.analysis.changes.change import Changes
-from benchmark.analysis.changes.compare import Run, compare
+from benchmark.analysis.changes.compare import compare
+from benchmark.analysis.changes.matching import Run
 from benchmark.analysis.stopping import last_rounds
 from benchmark.analysis.summarise import summarise
 from benchmark.config import Config

@@ -11,20 +11,21 @@ import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any, Final
 
 from benchmark.config import Config
 from benchmark.names import CONTROL
 from benchmark.record import Record
 from rehearsal.golden.cost import Constant, Cost
-from rehearsal.golden.schedule import Decoding
+from rehearsal.golden.schedule import Decoding, Step
 
 BASELINE: Final = "Base"
 DRAFTS: Final = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B")
 _STARTED: Final = 1_800_000_000.0
 _HOUR: Final = 3600.0
 _POPULATION: Final = 200
+_LONG: Final = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,11 @@ class Sweep:
     """Of each class, as a set has them; 0 for a line that is repeated."""
     spread: float = 0.0
     """Standard deviation of the acceptance between the prompts of a class."""
+    hard: float | None = None
+    """Acceptance in hard stretches of a line's answers, whose easy ones have ``acceptances``. None:
+    there are no such stretches. Wide windows then begin more of their steps in hard places."""
+    stretch: float = 10.0
+    """Mean length of a stretch, in tokens."""
     round: float = 0.003
     """Of the logarithm of a variant's times, from round to round."""
     wander: float | None = None
@@ -67,10 +73,41 @@ class Sweep:
 
     def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected of answers as they are: they end within a step, and their prompts differ."""
+        if self.hard is not None:
+            return self._in_stretches(prompt_class, window, load, draft)
         acceptances = self._population(prompt_class, draft)
         steps = fmean(expected_steps(one, window, self.tokens - 1) for one in acceptances)
         seconds = self.decoding(window, draft).step_seconds(load) * steps / (self.tokens - 1)
         return self.decoding(1).step_seconds(load) / seconds
+
+    @functools.cache  # noqa: B019 (a sweep of the bench lives as long as the bench)
+    def _in_stretches(self, prompt_class: str, window: int, load: int, draft: int) -> float:
+        """By a long answer."""
+        decoding, rate = self.decoding(window, draft), self.acceptances[prompt_class][draft]
+        steps = sum(1 for _ in self._steps(decoding, rate, _LONG, "truth", "truth"))
+        seconds = decoding.step_seconds(load) * steps / _LONG
+        return self.decoding(1).step_seconds(load) / seconds
+
+    def _steps(
+        self, decoding: Decoding, acceptance: float, tokens: int, text: object, key: object
+    ) -> Iterator[Step]:
+        """As ``Decoding.steps``; in stretches, which are the ``text``'s and so equal for all."""
+        if self.hard is None:
+            yield from decoding.steps(tokens, acceptance, key)
+            return
+        stretches, chance = random.Random(repr(text)), random.Random(repr(key))
+        rates, easy = list[float](), True
+        while len(rates) < tokens + decoding.window:
+            length = 1 + int(stretches.expovariate(1 / self.stretch))
+            rates += [acceptance if easy else self.hard] * length
+            easy = not easy
+        done, count, index = 0, 1, 0
+        while done < tokens:
+            count = min(count, tokens - done)
+            yield Step(decoding.prefill_seconds + index * decoding.step_seconds(), count)
+            done, index, count = done + count, index + 1, 1
+            while count < decoding.window and chance.random() < rates[done + count - 1]:
+                count += 1
 
     def best(self, prompt_class: str, load: int) -> float:
         """The best speed-up of all windows from 2 to the widest measured, and of none."""
@@ -180,7 +217,8 @@ class Sweep:
                     prompt = self._prompt(number, load, request)
                     acceptance = self._acceptance(prompt_class, prompt, acceptances[draft], seed)
                     key = (seed, name, number, load, prompt_class, request)
-                    steps = list(decoding.steps(self.tokens, acceptance, key))
+                    text = (seed, number, load, prompt_class, request)
+                    steps = [*self._steps(decoding, acceptance, self.tokens, text, key)]
                     first = steps[0].at
                     chunks = tuple(
                         (first + slow * (step.at - first), step.tokens) for step in steps
@@ -200,12 +238,14 @@ class Sweep:
                     )
 
     def _population(self, prompt_class: str, draft: int) -> list[float]:
-        """Acceptances of prompts like those that are sent."""
+        """Acceptances of prompts like those that are sent, by quantiles: no chance is in them."""
         mean = self.acceptances[prompt_class][draft]
         if not self.prompts:
             return [mean]
-        chance = random.Random(self.name)
-        return [_likely(chance.gauss(mean, self.spread)) for _ in range(_POPULATION)]
+        if not self.spread:
+            return [_likely(mean)]
+        spread = NormalDist(mean, self.spread)
+        return [_likely(spread.inv_cdf((i + 0.5) / _POPULATION)) for i in range(_POPULATION)]
 
     def _prompt(self, number: int, load: int, request: int) -> str:
         if not self.prompts:

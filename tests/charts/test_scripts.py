@@ -167,13 +167,14 @@ def index(environment: dict[str, str], tmp_path: Path) -> Path:
     (config / "0.variant").write_text("Base\n")
     (config / "1.artifact").write_text(f"{ARTIFACT}\n")
     (config / "1.variant").write_text("k7\n")
+    (config / "1.folder").write_text("k7-0a1b2c3d\n")
     words = ["printf", "%s.", "two words", '{"a":"$HOME"}', "*", ""]
     (config / "1.serve").write_text("\n".join(words) + "\n")
     (tmp_path / "artifact").mkdir()
     return config
 
 
-RESULTS = "results/mine-0123abcd/variants/k7/"
+RESULTS = "results/mine-0123abcd/variants/k7-0a1b2c3d/"
 
 
 def test_an_index_fetches_its_own_artifact_and_serves_with_its_own_command(

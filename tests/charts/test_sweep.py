@@ -20,7 +20,7 @@ from charts import scripts
 from charts.llmperf import benchmark_config
 from charts.names import bucket_name
 from charts.server import serve_command
-from charts.sweep import run_id
+from charts.sweep import run_id, sweep_config
 from experiment import Experiment, load
 from experiment.estimate import deadline_seconds
 from experiment.loader import parse
@@ -68,7 +68,11 @@ def test_each_variant_is_an_index(sweep: Synthesised) -> None:
         assert data[f"{index}.variant"] == f"{variant.name}\n"
         assert data[f"{index}.artifact"] == f"compiled/{variant.artifact}/\n"
         assert data[f"{index}.serve"].splitlines() == serve_command(variant)
-    assert len(data) == 1 + 3 * 6
+    told = config.Config.model_validate_json(data["config.json"])
+    assert [data[f"{index}.folder"] for index in range(6)] == [
+        f"{variant.folder}\n" for variant in told.variants
+    ]
+    assert len(data) == 1 + 4 * 6
 
 
 def test_an_index_is_served_as_a_service_would_be(sweep: Synthesised) -> None:
@@ -132,8 +136,11 @@ def test_an_index_takes_no_more_of_its_node_than_a_service(
 def test_the_benchmark_measures_the_vllm_of_its_own_pod(sweep: Synthesised, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(_data(sweep)["config.json"])
     told = config.read(tmp_path / "config.json")
-    assert told == benchmark_config(sweep.experiment, bucket_name(sweep.experiment, ACCOUNT))
+    alike = benchmark_config(sweep.experiment, bucket_name(sweep.experiment, ACCOUNT))
+    assert (told.load, told.test_cases, told.bucket) == (alike.load, alike.test_cases, alike.bucket)
     assert told.apart
+    assert told.settings.keys() - alike.settings.keys() == {"Benchmark"}
+    assert all(variant.folder == f"{variant.name}-{variant.served}" for variant in told.variants)
     assert {variant.endpoint for variant in told.variants} == {"http://127.0.0.1:8000/v1"}
     assert [variant.name for variant in told.variants] == NAMES
     assert [v.drafts_per_step for v in told.variants] == [None, 2, 14] * 2
@@ -187,29 +194,65 @@ def test_a_sweep_ends_when_its_money_does(sweep: Synthesised) -> None:
     assert seconds == deadline_seconds(sweep.experiment) == 50334
 
 
-def test_the_run_is_the_same_until_what_is_measured_or_served_changes() -> None:
-    run = run_id(_sweep())
-    assert run.startswith("article-")
-    assert run == run_id(_sweep(at_most_usd=2000)) == run_id(_sweep({"capacity.nodes": 2}))
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({}, {"at_most_usd": 2000}),
+        ({"capacity.nodes": 2}, {}),
+        ({"capacity.price.usd_per_hour": 40.25}, {}),
+        ({"benchmark.objectives": {"ttft_p90_ms": 900}}, {}),
+        ({}, {"windows": [15, 7, 3]}),
+        ({}, {"windows": [3, 5, 7, 15]}),
+    ],
+)
+def test_what_changes_no_answer_of_a_variant_is_the_same_run(
+    changes: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    """So that what is complete stays: a second Capacity Block has another price."""
+    before, after = _sweep(), _sweep(changes, **fields)
+    assert run_id(before).startswith("article-")
+    assert run_id(after) == run_id(before)
+    assert _folders(before).items() <= _folders(after).items()
+
+
+def test_what_is_asked_of_all_variants_makes_another_run(tmp_path: Path) -> None:
     others = [
+        run_id(_sweep()),
         run_id(_sweep(run=2)),
-        run_id(_sweep(windows=[3, 7])),
         run_id(_sweep({"benchmark.rounds": 4})),
         run_id(_sweep({"serving.length": 2048})),
-        run_id(_sweep({"models.draft.revision": "1" * 40})),
+        run_id(_sweep({"benchmark.keep_answers": True})),
+        run_id(_sweep({"benchmark.chat_template_kwargs": {"enable_thinking": True}})),
     ]
-    assert len({run, *others}) == 1 + len(others)
+    for prompt in ("Hello", "Goodbye"):
+        (tmp_path / "prompts.jsonl").write_text(f'{{"prompt": "{prompt}"}}\n')
+        case = {"name": "own", "file": "prompts.jsonl"}
+        (tmp_path / "mine.yaml").write_text(edited(swept() | {"benchmark.test_cases.3": case}))
+        others.append(run_id(load(tmp_path / "mine.yaml")))
+    assert len({*others}) == len(others)
 
 
-def test_a_change_of_how_it_is_served_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_how_it_is_served_is_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that nothing of the configuration tells: a flag of the runtime."""
     experiment = _sweep()
-    runtime = experiment.serving_runtime
-    before = run_id(experiment)
+    before = _folders(experiment)
+    other_draft = _folders(_sweep({"models.draft.revision": "1" * 40}))
+    baselines = {name for name in before if name.startswith("Base")}
+    assert {name for name in before if other_draft[name] == before[name]} == baselines
+    runtime, run = experiment.serving_runtime, run_id(experiment)
     assert isinstance(runtime, Nxdi)
     faster = replace(runtime, flags=(*runtime.flags, "--faster"))
     monkeypatch.setitem(RUNTIMES, runtime.name, faster)
-    assert run_id(experiment) != before
+    assert not {*_folders(experiment).values()} & {*before.values()}
+    assert run_id(experiment) == run
+
+
+def test_the_report_says_which_benchmark_measured() -> None:
+    tag = "0123456789abcdef" * 4
+    assert sweep_config(_sweep(), "bucket", tag).settings["Benchmark"] == "0123456789ab"
+    own = _sweep({"benchmark.image": "registry.example.com/benchmark:release-2026-07"})
+    told = sweep_config(own, "bucket", "release-2026-07")
+    assert told.settings["Benchmark"] == "registry.example.com/benchmark:release-2026-07"
 
 
 def test_the_job_is_another_when_it_would_do_something_else(
@@ -245,6 +288,10 @@ def test_the_users_prompts_come_along(tmp_path: Path) -> None:
 
 def _sweep(changes: dict[str, Any] | None = None, **fields: Any) -> Experiment:
     return parse(edited({**swept(**fields), **(changes or {})}), "mine.yaml")
+
+
+def _folders(experiment: Experiment) -> dict[str, str]:
+    return {v.name: v.folder for v in sweep_config(experiment, "bucket", "a1").variants}
 
 
 def _rendered(experiment: Experiment, account: str, tag: str) -> str:

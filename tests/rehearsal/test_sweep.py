@@ -42,7 +42,8 @@ class Rehearsed(NamedTuple):
 
     def ledger(self, variant: str) -> list[Record]:
         """What a variant's own folder has."""
-        return read_ledger(self.run.folder / "variants" / variant / "ledger.jsonl")
+        (own,) = (one for one in self.run.config.variants if one.name == variant)
+        return read_ledger(self.run.folder / "variants" / own.folder / "ledger.jsonl")
 
 
 def checkout(folder: Path) -> Path:

@@ -14,7 +14,7 @@ import pytest
 from benchmark.report import results
 from experiment import load
 from experiment.variants import services
-from rehearsal.golden.endpoints import scheduled_time
+from rehearsal.golden.arithmetic import scheduled_time
 from tests.synthesis import ROOT
 
 FILE = "experiments/two-windows.yaml"

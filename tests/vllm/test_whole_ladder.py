@@ -12,7 +12,7 @@ from benchmark.config import Structure
 from experiment import load
 from experiment.variants import services
 from rehearsal.golden.acceptances import OF_STRUCTURE
-from rehearsal.golden.endpoints import decoding
+from rehearsal.golden.arithmetic import decoding
 from rehearsal.golden.schedule import crossover
 from tests.vllm.conftest import rehearse
 

@@ -9,15 +9,32 @@ import pytest
 
 from benchmark.analysis.advice.advice import Advice
 from benchmark.analysis.advice.advise import advise
+from benchmark.analysis.controls import unsteadiness
 from tests.vllm.conftest import Rehearsed, rehearse
 
 FILE: Final = Path(__file__).with_name("windows.yaml")
 WINDOWS: Final = (3, 5, 7)
+STEADY: Final = 0.08
+"""Change of a control from the begin of a variant to its end: 0.04 was seen on a quiet machine,
+0.16 and more beside other work."""
+ATTEMPTS: Final = 3
 
 
 @pytest.fixture(scope="module")
 def swept() -> Rehearsed:
-    return rehearse(FILE)
+    """Measured again where the machine was busy with something else, as the controls tell.
+
+    Variants are measured minutes apart. What the machine does for others at one of these times, no
+    model of cost can predict.
+    """
+    for _ in range(ATTEMPTS):
+        found = rehearse(FILE)
+        controls = unsteadiness(found.run.ledger)
+        assert controls is not None
+        if controls.change < STEADY:
+            break
+        print(f"the controls changed by {controls.change:.0%}: measured again")
+    return found
 
 
 @pytest.fixture(scope="module")

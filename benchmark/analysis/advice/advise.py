@@ -43,7 +43,7 @@ def advise(
     unsteady = controls.unsteadiness(records) if config.apart else None
     unknown = config.apart and unsteady is None
     drawn = partial(
-        draws, observed.sides, observed.rounds, unsteadiness=unsteady, known=not unknown
+        draws, observed.sides, observed.rounds, known=not unknown, unsteadiness=unsteady
     )
     all_of_it = outlook(
         observed,
@@ -113,7 +113,7 @@ def _notes(
     if unknown:
         yield (
             "The variants were measured one after another, and no control loads tell what changed "
-            "meanwhile: nobody knows how sure speed-ups and recommendations are."
+            "meanwhile: nobody knows how sure this is."
         )
     if observed.rounds < FEWEST_ROUNDS:
         yield (
@@ -137,13 +137,6 @@ def _notes(
         last = one.positions[-1].number
         if last < max(line.windows) - line.offset:
             yield (
-                f"No step of {line.name} on {one.prompt_class} prompts reached a draft beyond the "
-                f"{_ordinal(last)}: further ones are taken to be accepted as often as that."
+                f"No step of {line.name} on {one.prompt_class} prompts reached draft {last + 1} of "
+                "a step: it and further ones are taken to be accepted as often as the one before."
             )
-
-
-def _ordinal(number: int) -> str:
-    """9th, and 1st, 2nd, 3rd, 11th, 21st."""
-    endings = {1: "st", 2: "nd", 3: "rd"}
-    teen = number % 100 in (11, 12, 13)
-    return f"{number}{'th' if teen else endings.get(number % 10, 'th')}"

@@ -58,7 +58,7 @@ def step_costs(observed: Observed, lines: Sequence[Line]) -> Iterator[StepCost]:
                 drafting=drafting,
                 sentence=split
                 if isinstance(split, str)
-                else _said(float(baseline), per_draft, drafting or 0.0),
+                else _said(f"{line.name} at {point}", float(baseline), per_draft, drafting or 0.0),
             )
 
 
@@ -180,11 +180,11 @@ def _solved(verify: Array, draft: Array) -> tuple[Array, Array]:
     return scale[:, np.newaxis], each[:, np.newaxis]
 
 
-def _said(baseline: float, per_draft: float, drafting: float) -> str:
+def _said(of: str, baseline: float, per_draft: float, drafting: float) -> str:
     def share(seconds: float) -> str:
         return wording.percent(max(0.0, seconds) / baseline)
 
     return (
-        f"Each draft adds {share(per_draft)} % of the baseline's step: {share(drafting)} % to make "
-        f"it, {share(per_draft - drafting)} % to verify it."
+        f"{of}: each draft adds {share(per_draft)} % of the baseline's step, {share(drafting)} % "
+        f"to make it and {share(per_draft - drafting)} % to verify it."
     )

@@ -61,12 +61,11 @@ def draws(
     rounds: int,
     *,
     shared: float,
+    known: bool,
     unsteadiness: Unsteadiness | None,
-    known: bool = True,
 ) -> Draws:
-    """Replicates of it, none where there are too few rounds.
-
-    Nor are there any where it is not ``known`` what changed from one variant's time to another's.
+    """Replicates of it: none where there are too few rounds, and none unless it is ``known`` what
+    changed between the times of two variants.
 
     ``shared`` is the part of the replicates in which a variant has the rounds that others have, and
     not some of its own: 1 where they were measured at the same time, 0 where apart.

@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
+from benchmark import wording
 from benchmark.analysis.advice.advice import Choice, Recommendation
 from benchmark.analysis.estimates import intervals
 
 CLEAR: Final = 0.8
-"""From this probability on, a choice needs no further measurement to be made."""
+"""From this probability on, a choice is told as advice, and needs no further measurement."""
 WIDEST: Final = 15
 """The largest window that an experiment file takes."""
 
@@ -28,49 +29,106 @@ def said(
     """
     return dataclasses.replace(
         found,
-        sentence=_sentence(found, advises=advises),
+        sentence=_sentence(found, measured, advises=advises),
         measure_next=_measure_next(found, measured, largest) if advises else "",
     )
 
 
 def name(choice: Choice) -> str:
-    """In words that stand after "serve"."""
+    """``Qwen3-1.7B with a window of 7``, or that nothing speculates."""
     if choice.line is None:
         return "no speculation"
-    return f"{choice.line} and a window of {choice.window}"
+    return f"{choice.line} with a window of {choice.window}"
 
 
-def _sentence(found: Recommendation, *, advises: bool) -> str:
+def wider(choice: Choice, largest: Mapping[str, int]) -> str:
+    """To go on where the widest window is the best; empty where it is not, or is as wide as can be.
+
+    ``largest`` is the largest measured window by line.
+    """
+    if choice.line is None or choice.window is None:
+        return ""
+    if choice.window != largest[choice.line] or choice.window >= WIDEST:
+        return ""
+    return (
+        f"Measure {choice.line} with a window wider than {choice.window}: the widest one is the "
+        "best so far."
+    )
+
+
+def _sentence(found: Recommendation, measured: Mapping[Choice, bool], *, advises: bool) -> str:
     who = "the mix" if found.prompt_class is None else f"{found.prompt_class} prompts"
-    where = f" at {found.load}" if found.load else ""
-    sure = _sure(found)
+    where = f"{who} at {found.load}" if found.load else who
+    assumed = _assumed(found.choice, measured)
+    clear = not assumed and found.probability is not None and found.probability >= CLEAR
+    sure = _chance(found, measured) if clear else _doubt(found, assumed=assumed)
+    before = f"Of {_windows(found.choice, measured)}" if advises else "Of what stood in"
     if found.choice.line is None:
-        if not advises:
-            return f"For {who}{where}, nothing is faster than no speculation{sure}."
-        return f"Turn speculation off for {who}{where}: no window is faster{sure}."
-    speed = f"{intervals.times(found.speedup)} the baseline's speed"
+        if clear and advises:
+            return f"Turn speculation off for {where}: no window is faster; {sure}."
+        return f"{before}, nothing looks faster than no speculation for {where}; {sure}."
+    if clear and advises:
+        what = f"{found.choice.line} and a window of {found.choice.window}"
+        return f"Serve {where} with {what}: {_speed(found)}; {sure}."
+    return f"{before}, {name(found.choice)} looks fastest for {where}: {_speed(found)}; {sure}."
+
+
+def _assumed(choice: Choice, measured: Mapping[Choice, bool]) -> bool:
+    """Whether one window alone tells what the others would do: then nothing here is sure."""
+    lines = [choice.line] if choice.line else {one.line for one in measured if one.line}
+    return all(
+        sum(known for one, known in measured.items() if one.line == line) == 1
+        and not all(known for one, known in measured.items() if one.line == line)
+        for line in lines
+    )
+
+
+def _windows(choice: Choice, measured: Mapping[Choice, bool]) -> str:
+    """Those that were considered: of the choice's line, or of all."""
+    found = [
+        one.window for one in measured if one.window is not None and choice.line in (None, one.line)
+    ]
+    if len(set(found)) < 2:
+        return "what was measured"
+    return f"the windows {min(found)} to {max(found)}"
+
+
+def _speed(found: Recommendation) -> str:
     if found.speedup.low < found.speedup.high:
+        speed = f"{intervals.times(found.speedup)} the baseline's speed"
         speed += f" (95 % interval {intervals.span(found.speedup)})"
-    if not found.measured:
-        speed += ", as predicted"
-    if not advises:
-        return f"For {who}{where}, {name(found.choice)} is the fastest: {speed}{sure}."
-    return f"Serve {who}{where} with {name(found.choice)}: {speed}{sure}."
+    else:
+        speed = f"{found.speedup.point:.2f}x the baseline's speed"
+    return speed if found.measured else f"{speed}, as predicted"
 
 
-def _sure(found: Recommendation) -> str:
-    if found.probability is None:
-        return "; how sure that is cannot be said of so few rounds"
-    said = f"; it is the best with a probability of {_percent(found.probability)}"
-    if found.rivals:
-        rival, chance = found.rivals[0]
-        other = (
-            f"a window of {rival.window}"
-            if rival.line == found.choice.line and rival.line is not None
-            else name(rival)
+def _chance(found: Recommendation, measured: Mapping[Choice, bool]) -> str:
+    assert found.probability is not None
+    return (
+        f"of {_windows(found.choice, measured)}, it is the best with a probability of "
+        f"{_percent(found.probability)}"
+    )
+
+
+def _doubt(found: Recommendation, *, assumed: bool) -> str:
+    """Why this is no advice yet."""
+    if assumed:
+        return (
+            "one window was measured, so what the others would do rests on what a draft is assumed "
+            "to cost"
         )
-        said += f", {other} with {_percent(chance)}"
-    return said
+    if found.probability is None:
+        return "how sure that is cannot be said"
+    if not found.rivals:
+        return "many others may be better"
+    listed = wording.listed([_rival(found.choice, rival) for rival, _ in found.rivals])
+    return f"it cannot be told apart from {listed}"
+
+
+def _rival(choice: Choice, rival: Choice) -> str:
+    if rival.line is not None and rival.line == choice.line:
+        return f"a window of {rival.window}"
+    return name(rival)
 
 
 def _percent(part: float) -> str:
@@ -85,16 +143,25 @@ def _measure_next(
 ) -> str:
     choice = found.choice
     if found.probability is None:
-        return "Measure at least 3 rounds."
+        return "Measure at least 3 rounds, and control loads where variants are measured apart."
+    unclear = found.probability < CLEAR and found.rivals
+    rival = found.rivals[0][0] if unclear else None
     if not found.measured:
-        return f"Measure {name(choice)}, which is only predicted."
-    if found.probability < CLEAR and found.rivals:
-        rival = found.rivals[0][0]
-        if not measured[rival]:
-            return f"Measure {name(rival)}, which is only predicted and may be better."
-        return f"Measure more rounds, to tell {name(choice)} from {name(rival)}."
-    if choice.line is None or choice.window is None or choice.window < largest[choice.line]:
-        return ""
-    if choice.window >= WIDEST:
-        return ""
-    return f"Measure a wider window than {choice.window}: the widest is the best so far."
+        if rival is None:
+            return f"Measure {name(choice)}: so far it is only predicted."
+        if measured[rival]:
+            return (
+                f"Measure {name(choice)}: so far it is only predicted, and it cannot be told apart "
+                f"from {name(rival)}."
+            )
+        both = sorted((choice, rival), key=lambda one: (one.line or "", one.window or 0))
+        listed = wording.listed([*map(name, both)])
+        return f"Measure {listed}: so far both are only predicted."
+    if rival is None:
+        return wider(choice, largest)
+    if not measured[rival]:
+        return (
+            f"Measure {name(rival)}: so far it is only predicted, and it may be better than "
+            f"{name(choice)}."
+        )
+    return f"Measure more rounds: {name(choice)} and {name(rival)} cannot be told apart yet."

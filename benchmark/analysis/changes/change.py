@@ -84,6 +84,8 @@ class Changes:
     notes: tuple[str, ...]
     threshold: float | None
     """Of the gate; None without one."""
+    gaps: tuple[str, ...]
+    """Why the gate cannot be held though nothing is below it: what the new run does not show."""
 
     @property
     def judged(self) -> Iterator[tuple[CellChange, Figure, Change]]:
@@ -95,5 +97,5 @@ class Changes:
 
     @property
     def failed(self) -> bool:
-        """Whether the gate is."""
-        return any(change.below for _, _, change in self.judged)
+        """Whether the gate is: a loss is sure, or what it guards was not seen."""
+        return bool(self.gaps) or any(change.below for _, _, change in self.judged)

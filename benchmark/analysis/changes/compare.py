@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from benchmark import metrics
 from benchmark.analysis import cells, evidence, stopping, units
 from benchmark.analysis.changes.change import CellChange, Change, Changes, Figure, ShareChange
+from benchmark.analysis.changes.matching import Run, matches, renamed
 from benchmark.analysis.changes.settings import differences
 from benchmark.analysis.compared import claims
 from benchmark.analysis.estimates.estimate import Estimate
@@ -21,39 +22,31 @@ from benchmark.analysis.estimates.proportions import Bounds
 from benchmark.analysis.evidence import Evidence
 from benchmark.analysis.keys import CellKey
 from benchmark.analysis.summary import Cell, Correctness, Summary
-from benchmark.config import Config
 from benchmark.errors import RunError
-from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS
 
 _Key = tuple[CellKey, Figure]
 _Estimates = Mapping[_Key, Estimate]
 
 
-class Run(NamedTuple):
-    """One of the two."""
-
-    name: str
-    config: Config
-    records: tuple[Record, ...]
-    summary: Summary
-
-
 def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
     """What changed from the old run to the new one.
 
     ``threshold`` makes it a gate, which fails where tokens per step or a speed-up is surely less
-    than that part of what it was. Raises RunError where the runs have nothing in common, and where
-    a gate would hold a rehearsal against a real run.
+    than that part of what it was, and where one of the old run cannot be judged in the new one.
+    Raises RunError where the runs have nothing in common, unless it is a gate, and where a gate
+    would hold a rehearsal against a real run.
     """
     if threshold is not None and old.summary.rehearsal != new.summary.rehearsal:
         raise RunError(
             f"{old.name}, {new.name}: one is a rehearsal and the other is not, so no threshold "
             "can be held"
         )
+    names = matches(old.config, new.config)
+    new = renamed(new, names)
     found = [evidence.of_run(run.config, run.records) for run in (old, new)]
     olds, news = map(_estimates, found)
-    if not olds.keys() & news.keys():
+    if threshold is None and not olds.keys() & news.keys():
         raise RunError(
             f"{old.name}, {new.name}: no variant has {FEWEST_ROUNDS} rounds or more in both under "
             "the same test case and load point"
@@ -66,9 +59,37 @@ def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
         cells=tuple(_cells(changes, found[0])),
         shares=(*_goodputs(*found), *_correct(old.summary, new.summary)),
         settings=tuple(differences(old.config, new.config)),
-        notes=tuple(_notes((old, new), [*map(_measured, found)])),
+        notes=(
+            *_same((old.name, new.name), names),
+            *_notes((old, new), [*map(_measured, found)]),
+        ),
         threshold=threshold,
+        gaps=() if threshold is None else tuple(_gaps(old, new, olds, news)),
     )
+
+
+def _gaps(old: Run, new: Run, olds: _Estimates, news: _Estimates) -> Iterator[str]:
+    """What a gate cannot see, a line each."""
+    guarded: dict[CellKey, list[Figure]] = {}
+    for key, figure in olds:
+        if figure.judged:
+            guarded.setdefault(key, []).append(figure)
+    if not guarded:
+        yield f"{old.name} has no tokens per step and no speed-up, so there is nothing to guard."
+    for key, figures in guarded.items():
+        if lost := [figure.value for figure in figures if (key, figure) not in news]:
+            yield f"{_named(key)}: {new.name} has no {' and no '.join(lost)}."
+    if not new.summary.complete:
+        yield f"{new.name} is not complete: requests are missing in it."
+
+
+def _same(runs: tuple[str, str], names: Mapping[str, str]) -> Iterator[str]:
+    """What was matched by what it is."""
+    for new, old in names.items():
+        yield (
+            f"{old} of {runs[0]} is compared with {new} of {runs[1]}: mode, draft, window and "
+            "batch are the same."
+        )
 
 
 def _changes(

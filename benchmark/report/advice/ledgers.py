@@ -1,6 +1,7 @@
 """Advice from ledgers that no configuration belongs to: what they show is taken for what was asked.
 
-Modes, drafts and prices are not known, and a window is what its steps yield at most.
+Modes, drafts and prices are not known, and a window is what its steps yield at most. Nor is it
+known whether two variants have the same draft. So nothing is predicted and nothing recommended.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ _NOWHERE: Final = "http://unknown/v1"
 _UNKNOWN: Final = "unknown"
 _UNTOLD: Final = (
     "No configuration: windows are what the steps show, every other variant is compared with the "
-    "first one, and what a token costs is not known."
+    "first one, and what a token costs is not known. Nor is it known which variants have the same "
+    "draft, so no other window is predicted, and none is recommended."
 )
 
 
 def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice | None:
-    """What the ledgers advise; None where no variant shows that it speculates.
+    """What the ledgers show; None where no variant shows that it speculates.
 
     Raises ConfigError where the mix cannot be.
     """
@@ -46,7 +48,13 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
     found = analysis.advise(_config(variants, counted, points), named, mix=mix)
     if not found.prospects:
         return None
-    return dataclasses.replace(found, notes=(_UNTOLD, *found.notes))
+    guessed = tuple(f"Of {line.name} one window was measured" for line in found.lines)
+    return dataclasses.replace(
+        found,
+        prospects=tuple(one for one in found.prospects if one.measured),
+        recommendations=(),
+        notes=(_UNTOLD, *(note for note in found.notes if not note.startswith(guessed))),
+    )
 
 
 def heading(records: Sequence[Record]) -> str:

@@ -48,6 +48,6 @@ def section(advice: Advice, stand_in: str | None) -> Section:
         recommended=tables.recommended(advice, only_mix=many),
         mix=words.mix(advice),
         tables=(*([tables.recommended(advice)] if many else []), *tables.of(advice)),
-        sentences=words.caveats(advice),
+        sentences=(*words.caveats(advice), words.BOTH_SPEEDS),
         roles={name: colour.role for name, colour in by_line.colours(advice).items()},
     )

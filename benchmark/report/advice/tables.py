@@ -54,6 +54,9 @@ def recommended(advice: Advice, *, rivals: bool = True, only_mix: bool = False) 
     several = len(points) > 1
     priced = any(one.usd_per_million_output_tokens for one in advice.recommendations)
     shared = rivals and any(one.rivals for one in advice.recommendations)
+    # Of one measured window alone, what others would do is assumed: nothing is sure.
+    told: set[str | None] = {line.name for line in advice.lines if len(line.windows) > 1}
+    told |= {None} if told else set()
 
     def rows(load: LoadPoint | None) -> Iterator[Row]:
         for one in advice.recommendations:
@@ -63,12 +66,12 @@ def recommended(advice: Advice, *, rivals: bool = True, only_mix: bool = False) 
             ratio = words.ratio(one.speedup) if speculates else (wording.MISSING, "")
             groups = [
                 (*ratio, ("measured" if one.measured else "predicted") if speculates else ""),
-                (words.probability(one.probability),),
+                (words.probability(one.probability if one.choice.line in told else None),),
             ]
             if priced:
                 groups.append((wording.dollars(one.usd_per_million_output_tokens),))
             if shared:
-                groups.append(("; ".join(_rivals(one)),))
+                groups.append(("\n".join(_rivals(one)),))
             labels = (one.prompt_class or MIX, words.choice(one.choice))
             yield Row(
                 (loads.short(load), *labels) if several else labels,
@@ -180,7 +183,8 @@ def costs(advice: Advice) -> Table:
 
     def row(cost: StepCost) -> Row:
         measured = dict(cost.measured)
-        parts: list[float | None] = [cost.fixed, cost.per_draft]
+        # One window cannot tell what is fixed from what each draft adds.
+        parts: list[float | None] = [cost.fixed if len(measured) > 1 else None, cost.per_draft]
         if split:
             parts += [cost.drafting, None if cost.drafting is None else _verifying(cost)]
         steps = (measured[one].point if one in measured else None for one in windows)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from benchmark.analysis.advice.advice import Advice
+from benchmark.names import ADVICE
 from benchmark.report import layout, loads
 from benchmark.report.advice import tables, words
 from benchmark.report.advice.tables import Table
@@ -18,18 +19,23 @@ _COLUMNS: Final = (
     "its draft alone. How sure: the probability that nothing considered is better."
 )
 
+_OTHERS: Final = f"Other windows are in {ADVICE}."
+
 
 def render(advice: Advice, heading: str, stand_in: str | None, columns: int) -> str:
     """All of it, at most ``columns`` wide, but no narrower than ``NARROW``. Ends with a newline."""
     width = max(NARROW, min(columns, WIDTH))
-    lines = [*wrapped(heading, width), *_serve(advice, stand_in, width)]
-    lines += _table(tables.recommended(advice, rivals=False), width)
-    if every := words.mix(advice):
-        text = f"The mix is {every} of the output tokens."
-        lines += wrapped(text, width)
-    for table in tables.of(advice, every=_few(advice)):
+    lines = wrapped(heading, width)
+    if advice.recommendations:
+        lines += _serve(advice, stand_in, width)
+        lines += _table(tables.recommended(advice, rivals=False), width)
+        if every := words.mix(advice):
+            lines += wrapped(f"The mix is {every} of the output tokens.", width)
+    shown = tables.of(advice, every=_few(advice))
+    for table in shown:
         lines += ["", *_table(table, width)]
-    for note in (_COLUMNS, *words.caveats(advice)):
+    left_out = () if shown == tables.of(advice) else (_OTHERS,)
+    for note in (*left_out, _COLUMNS, *words.caveats(advice)):
         lines += wrapped(f"* {note}", width, indent=2)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from benchmark import wording
+from benchmark.analysis.advice import sentences
 from benchmark.analysis.advice.advice import Advice, Choice, Recommendation
 from benchmark.analysis.estimates import intervals
 from benchmark.analysis.estimates.intervals import Interval
@@ -15,6 +15,15 @@ from benchmark.load_points import LoadPoint
 from benchmark.report import loads
 
 _LOADS: Final = 3  # that have a figure of their own
+_NOISE: Final = 0.005  # of a step: a fixed part of less is none
+_BELOW: Final = (
+    "A fixed part below 0 is no gain: the first drafts of a step cost less than those that a wider "
+    "window adds."
+)
+BOTH_SPEEDS: Final = (
+    "The speed-up of the advice is that of the mean time per token, which adds up over a mix; the "
+    "one of a verdict is of medians. So the same measurement can show two numbers."
+)
 
 
 def choice(chosen: Choice) -> str:
@@ -57,15 +66,13 @@ def at(load: LoadPoint | None) -> str:
 def errors(advice: Advice) -> str:
     """How far predictions are off in all; empty where no window was predicted from others."""
     found = sorted(
-        abs(math.log(one.predicted.point / one.measured.point))
+        abs(one.predicted.point / one.measured.point - 1)
         for one in advice.prospects
         if one.predicted and one.measured
     )
     if not found:
         return ""
-    middle, most = (
-        f"{wording.percent(math.expm1(one))} %" for one in (statistics.median(found), found[-1])
-    )
+    middle, most = (f"{wording.percent(one)} %" for one in (statistics.median(found), found[-1]))
     return f"They differ by {middle} in the median and {most} at most."
 
 
@@ -85,8 +92,8 @@ def mix(advice: Advice) -> str:
 
 
 def stood_in(stand_in: str | None) -> str:
-    """What a rehearsal says in place of advice."""
-    return f"No advice: {stand_in or 'something'} stood in for the services."
+    """What a rehearsal says before what it found."""
+    return f"Not advice for Trainium: {stand_in or 'something'} stood in for the services."
 
 
 def said(advice: Advice) -> tuple[str, ...]:
@@ -95,18 +102,35 @@ def said(advice: Advice) -> tuple[str, ...]:
 
 
 def measure_next(advice: Advice) -> Iterator[str]:
-    """What to measure next for the mix, then which windows else are only predicted to be best."""
+    """What to measure next for the mix, then for classes that the mix has a share of."""
     if advice.rehearsal:
         return
-    yield from dict.fromkeys(one.measure_next for one in _last(advice) if one.measure_next)
-    last = {one.choice for one in _last(advice)}
+    last = _last(advice)
+    mixed = {one.choice for one in last}
+    yield from dict.fromkeys(one.measure_next for one in last if one.measure_next)
+    shares = dict(advice.mix)
     others: dict[str, set[int]] = {}
     for one in advice.recommendations:
-        if not one.measured and one.choice not in last and one.choice.line and one.choice.window:
-            others.setdefault(one.choice.line, set()).add(one.choice.window)
+        choice = one.choice
+        known = one.measured or choice in mixed or not shares.get(one.prompt_class or "", 1)
+        if choice.line and choice.window and not known:
+            others.setdefault(choice.line, set()).add(choice.window)
     if others:
         listed = wording.listed([f"{line} {_windows(windows)}" for line, windows in others.items()])
-        yield f"The best of some class at some load, but only predicted: {listed}."
+        yield f"Measure {listed}: predicted to be the best somewhere."
+    yield from _wider(advice, shares)
+
+
+def _wider(advice: Advice, shares: Mapping[str, float]) -> Iterator[str]:
+    """Where the widest window is the best of some class, and the mix has not said so."""
+    largest = {line.name: max(line.windows) for line in advice.lines}
+    said = {one.measure_next for one in _last(advice)}
+    found = dict.fromkeys(
+        sentences.wider(one.choice, largest)
+        for one in advice.recommendations
+        if shares.get(one.prompt_class or "", 1)
+    )
+    yield from (one for one in found if one and one not in said)
 
 
 def _last(advice: Advice) -> list[Recommendation]:
@@ -131,4 +155,5 @@ def in_short(advice: Advice, stand_in: str | None) -> Iterator[str]:
 def caveats(advice: Advice) -> tuple[str, ...]:
     """How the cost of steps was split, and what to know before believing it: each said once."""
     splits = [cost.sentence for cost in advice.costs if cost.sentence]
-    return tuple(dict.fromkeys((*splits, *advice.notes)))
+    below = [_BELOW] if any(cost.fixed < -_NOISE * cost.baseline for cost in advice.costs) else []
+    return tuple(dict.fromkeys((*splits, *below, *advice.notes)))

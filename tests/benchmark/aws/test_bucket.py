@@ -61,6 +61,17 @@ def test_report_opens_in_a_browser(store: Aws, run_dir: Path) -> None:
     assert store.asked
 
 
+def test_an_upload_that_is_cut_off_leaves_no_half_turn_for_a_whole_one(
+    store: Aws, run_dir: Path
+) -> None:
+    """Attempts are numbered by the ledger, and complete by their progress."""
+    for name in ("answers.jsonl", "progress.jsonl", "prompts.json", "_COMPLETE"):
+        (run_dir / name).write_text("{}\n")
+    Bucket(BUCKET, REGION).upload(run_dir)
+    names = [key.rpartition("/")[2] for key in put(store)]
+    assert (names[0], names[-2:]) == ("ledger.jsonl", ["progress.jsonl", "_COMPLETE"])
+
+
 def test_only_what_changed_is_put_again(store: Aws, run_dir: Path) -> None:
     Bucket(BUCKET, REGION).upload(run_dir)
     store.asked.clear()
@@ -73,7 +84,7 @@ def test_only_what_changed_is_put_again(store: Aws, run_dir: Path) -> None:
     Bucket(BUCKET, REGION).upload(run_dir)
 
     assert put(store) == [
-        f"/{BUCKET}/results/run-1/{name}" for name in ("config.json", "ledger.jsonl")
+        f"/{BUCKET}/results/run-1/{name}" for name in ("ledger.jsonl", "config.json")
     ]
     assert stored() == on_disk(run_dir)
 

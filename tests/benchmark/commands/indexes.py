@@ -30,6 +30,15 @@ class Sweep:
         settings = samples.settings(apart=True, variants=samples.variants(**urls)) | changes
         (self.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
 
+    def serve(self, variant: str, served: str) -> None:
+        """Says how a variant is served from now on."""
+        path = self.folder / "config.json"
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        for one in settings["variants"]:
+            if one["name"] == variant:
+                one["served"] = served
+        path.write_text(json.dumps(settings), encoding="utf-8")
+
     @property
     def names(self) -> list[str]:
         return [*self.servers]

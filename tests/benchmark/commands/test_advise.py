@@ -133,6 +133,34 @@ def test_where_nothing_speculates_one_line_says_so(
     assert ended.err.startswith("benchmark: the ledgers: no variant that speculates")
 
 
+def test_a_failure_is_one_line_and_an_earlier_advice_stays(
+    run: Path, tmp_path: Path, benchmark: Benchmark
+) -> None:
+    assert benchmark("advise", str(run)).status == 0
+    kept = (run / "advice.json").read_text(encoding="utf-8")
+    (run / "config.json").write_text('{"architectures": []}', encoding="utf-8")
+    ended = benchmark("advise", str(run))
+    assert ended.err == f"benchmark: {run}/config.json: is not the configuration of a run\n"
+    assert ended.status == 2
+    assert (run / "advice.json").read_text(encoding="utf-8") == kept
+    garbage = tmp_path / "notes.md"
+    garbage.write_text("# notes\n", encoding="utf-8")
+    ended = benchmark("advise", str(garbage))
+    assert ended.err.startswith(f"benchmark: {garbage}:1: Invalid JSON")
+
+
+def test_ledgers_of_several_windows_predict_nothing(run: Path, benchmark: Benchmark) -> None:
+    copy = run.parent / "copy.jsonl"
+    shutil.copy(run / "ledger.jsonl", copy)
+    ended = benchmark("advise", str(copy))
+    assert (ended.status, ended.err) == (0, "")
+    assert "erve" not in ended.out.replace("served", "")
+    assert "looks fastest" not in ended.out
+    assert "Next:" not in ended.out
+    assert "one window was measured" not in " ".join(ended.out.split())
+    assert [len(measured(ended.out, window)) for window in (3, 5, 7, 15)] == [2, 0, 2, 2]
+
+
 def test_a_folder_that_is_no_run_is_refused_in_one_line(
     tmp_path: Path, benchmark: Benchmark
 ) -> None:
@@ -165,7 +193,12 @@ def test_a_rehearsal_gets_no_advice(tmp_path: Path, benchmark: Benchmark) -> Non
     content["stand_in"] = "golden endpoints"
     folder = generated.write(tmp_path, content, generated.ledger(content))
     out = benchmark("advise", str(folder)).out
-    assert "No advice: golden endpoints stood in for the services." in out
+    assert "Not advice for Trainium: golden endpoints stood in for the services." in out
+    assert re.search(
+        r"Of what stood in, Qwen3-1.7B with a window of \d looks fastest for the mix", out
+    )
     assert "Serve " not in out
     assert "Next:" not in out
     assert "Drafts accepted" in out
+    table = benchmark("read", str(folder)).out
+    assert f"make advise RUN={folder.name}" in " ".join(table.split())

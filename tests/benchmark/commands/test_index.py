@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,7 +142,8 @@ def test_a_killed_index_resumes_from_the_bucket(benchmark: Benchmark, sweep: Swe
     assert run(benchmark, sweep, "Base").status == 0
     progress = "variants/k3/progress.jsonl"
     with started("index", environment=os.environ | sweep.environment("k3")) as process:
-        eventually(lambda: sweep.stored(progress).get(progress, b"").count(b"\n") >= 2)
+        # Not sooner: what was on its way to CloudWatch is not sent again.
+        eventually(lambda: published("k3") >= 2)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     kept = sweep.stored("variants/k3/")
@@ -168,7 +171,7 @@ def test_a_variant_that_never_serves_is_named_and_the_others_have_their_report(
 ) -> None:
     sweep.servers["k7"].healthy = False
     ended = run(benchmark, sweep, "k7", start_seconds=1)
-    assert ended.status == 1
+    assert ended.status == os.EX_UNAVAILABLE == 69
     url = sweep.servers["k7"].url
     assert ended.err.splitlines()[-1] == (
         f"benchmark: failed: k7: not serving after 1 s: k7 ({url}), at the last try: HTTP 503; "
@@ -224,6 +227,70 @@ def test_a_merge_that_fails_leaves_the_variant_complete(
     (line,) = (line for line in ended.err.splitlines() if "not merged" in line)
     assert line.startswith("benchmark: the variants were not merged: s3://results-bucket: ")
     assert "variants/k3/_COMPLETE" in sweep.stored()
+
+
+def test_a_report_that_cannot_be_drawn_leaves_the_variant_complete(
+    benchmark: Benchmark, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(_: Path) -> None:
+        raise ZeroDivisionError("no\nreason")
+
+    monkeypatch.setattr(report, "draw", draw)
+    ended = run(benchmark, sweep, "Base")
+    assert ended.status == 0
+    expected = "benchmark: the variants were not merged: ZeroDivisionError: no reason"
+    assert ended.err.splitlines()[-1] == expected
+    assert "variants/Base/_COMPLETE" in sweep.stored()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_server_that_does_not_come_back_may_do_so_in_the_next_pod(
+    benchmark: Benchmark, sweep: Sweep
+) -> None:
+    """Something was measured, so that it can be served."""
+    with started("index", environment=os.environ | sweep.environment("Base")) as process:
+        progress = "variants/Base/progress.jsonl"
+        eventually(lambda: sweep.stored(progress).get(progress, b"").count(b"\n") >= 2)
+        process.kill()
+    sweep.servers["Base"].healthy = False
+    ended = run(benchmark, sweep, "Base", start_seconds=1)
+    assert (ended.status, "not serving after 1 s" in ended.err) == (1, True)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_variant_that_is_served_otherwise_is_measured_anew(
+    benchmark: Benchmark, sweep: Sweep
+) -> None:
+    sweep.serve("Base", "0a1b2c3d")
+    assert run(benchmark, sweep, "Base").status == 0
+    assert {"variants/Base-0a1b2c3d/_COMPLETE", "config.json"} <= sweep.stored().keys()
+    sweep.serve("Base", "4e5f6a7b")
+    sent = len(sweep.servers["Base"].sent)
+    assert run(benchmark, sweep, "Base").status == 0
+    assert len(sweep.servers["Base"].sent) == 2 * sent
+    assert "variants/Base-4e5f6a7b/_COMPLETE" in sweep.stored()
+    (told,) = json.loads(sweep.stored()["config.json"])["variants"]
+    assert told["served"] == "4e5f6a7b"
+    assert not (sweep.root / "variants" / "Base-0a1b2c3d").exists()
+
+
+def test_it_ends_at_once_while_it_merges(sweep: Sweep, aws: Aws) -> None:
+    """By a handler of its own, which the first process of a container needs: it says so."""
+    merging = threading.Event()
+
+    def before(environ: Any) -> None:
+        if environ["REQUEST_METHOD"] == "PUT" and environ["PATH_INFO"].endswith("/merged.json"):
+            merging.set()
+            time.sleep(5)
+
+    aws.before = before
+    with started("index", environment=os.environ | sweep.environment("Base")) as process:
+        assert merging.wait(60)
+        os.kill(process.pid, signal.SIGTERM)
+        out, _ = process.communicate(timeout=4)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert out.endswith("benchmark: ended by SIGTERM\n")
+    assert "variants/Base/_COMPLETE" in sweep.stored()
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmark.endpoint import greedy
-from benchmark.names import ANSWERS, CONTROL
+from benchmark.names import ANSWERS, CONTROL, LEDGER
 from benchmark.run.patience import Patience
 from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper
@@ -34,6 +35,19 @@ class Alone(Setup):
         """Round, attempt and number of requests, as they follow each other in the ledger."""
         turns = groupby(self.records(), key=lambda r: (r.round, r.attempt, r.case))
         return [(round, attempt, len([*own])) for (round, attempt, _), own in turns]
+
+
+class Choosy(InProcess):
+    """The server has too much to do whenever one of these loads comes."""
+
+    def __init__(self, setup: Alone, *refused: str) -> None:
+        super().__init__(None, setup.folder.parent)
+        self.setup, self.refused = setup, refused
+
+    async def run(self, **given: Any) -> None:
+        refuses = given["results"].name in self.refused
+        self.setup.base.fault = Fault.TOO_MANY if refuses else None
+        await super().run(**given)
 
 
 async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
@@ -100,25 +114,67 @@ async def test_where_only_the_last_control_is_missing_it_alone_is_done(tmp_path:
 
 async def test_a_last_control_that_fails_is_done_again(tmp_path: Path) -> None:
     async with Alone(tmp_path, apart=True) as setup:
-
-        class Refused(InProcess):
-            """The server has enough when it comes to the last control."""
-
-            async def run(self, **given: Any) -> None:
-                if given["results"].name == "control-attempt-2":
-                    setup.base.fault = Fault.TOO_MANY
-                await super().run(**given)
-
-        setup.driver = Refused(None, tmp_path)
+        setup.driver = Choosy(setup, "control-attempt-2", "control-attempt-3")
         run = setup.run()
         assert await run.execute() == [
             "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests"
         ]
         assert not run.complete
-        setup.base.fault = None
         again = setup.run()
         assert await again.execute() == []
         assert again.complete
+
+
+async def test_without_a_first_control_nothing_is_measured(tmp_path: Path) -> None:
+    """Two at the end would not show what changed in between."""
+    async with Alone(tmp_path, apart=True) as setup:
+        setup.driver = Choosy(setup, "control", "control-attempt-2")
+        run = setup.run()
+        assert await run.execute() == [
+            "control load: Base: 0 of 2 requests succeeded: HTTP 429: Too many requests; "
+            "4 of 4 turns were not run"
+        ]
+        assert (run.complete, run.never_served) == (False, False)
+        assert {round for round, _, _ in setup.rounds()} == {0, CONTROL}
+        assert await setup.run().execute() == []
+
+
+async def test_a_control_that_fails_is_done_once_more(tmp_path: Path) -> None:
+    async with Alone(tmp_path, apart=True) as setup:
+        setup.driver = Choosy(setup, "control", "control-attempt-3")
+        run = setup.run()
+        assert await run.execute() == []
+        assert run.complete
+        attempts = [attempt for round, attempt, _ in setup.rounds() if round in (CONTROL, 1)]
+        assert attempts == [1, 2, 1, 1, 3, 4]
+
+
+async def test_one_control_is_not_enough(tmp_path: Path) -> None:
+    """Of the first, the ledger has lost a request."""
+    async with Alone(tmp_path, apart=True) as setup:
+        assert await setup.run().execute() == []
+        path = setup.folder / LEDGER
+        lines = path.read_text().splitlines(keepends=True)
+        first = next(n for n, line in enumerate(lines) if json.loads(line)["round"] == CONTROL)
+        path.write_text("".join(lines[:first] + lines[first + 1 :]))
+        run = setup.run()
+        assert not run.complete
+        assert await run.execute() == []
+        assert run.complete
+
+
+async def test_a_turn_that_fails_in_every_pod_is_measured_in_the_next(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with Alone(tmp_path, apart=True) as setup:
+        setup.driver.fail.add(("sonnets", "Base"))
+        for _ in range(4):
+            assert len(await setup.run().execute()) == 2
+        setup.driver.fail.clear()
+        assert "every case is complete" not in capsys.readouterr().err
+        assert await setup.run().execute() == []
+        assert await setup.run().execute() == []
+        assert "every case is complete" in capsys.readouterr().err
 
 
 async def test_answers_of_controls_are_not_checked(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmark.config import Config
+from benchmark.names import PROGRESS
 from benchmark.record import Record
-from benchmark.run.attempts import MAXIMUM_ATTEMPTS, PROGRESS, Attempts, Turn
+from benchmark.run.attempts import MAXIMUM_ATTEMPTS, Attempts, Turn
 from tests.benchmark import samples
 
 CONFIG = samples.config()
@@ -99,6 +100,16 @@ def test_a_failed_turn_is_tried_again_but_not_for_ever(tmp_path: Path, attempts:
     assert turn not in again.pending
     assert again.settled == [turn]
     assert again.failures == {turn: "failure 2"}
+
+
+def test_where_the_job_counts_pods_a_failed_turn_is_never_given_up(tmp_path: Path) -> None:
+    alone = CONFIG.model_copy(update={"apart": True, "variants": CONFIG.variants[:1]})
+    for attempt in range(MAXIMUM_ATTEMPTS + 1):
+        attempts = Attempts(tmp_path, alone, [])
+        turn = attempts.turns[0]
+        attempts.note(turn, f"failure {attempt}")
+        assert turn in attempts.pending
+        assert turn not in attempts.settled
 
 
 def test_success_after_failure_is_success(attempts: Attempts) -> None:

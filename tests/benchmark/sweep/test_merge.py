@@ -145,6 +145,46 @@ def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
     )
 
 
+def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
+    """The second of two Capacity Blocks had another price, and the benchmark was built again."""
+    settings, cost = {"Benchmark": "a2", "Price": "40.25 USD"}, parts.whole()["cost"]
+    path = folder / "sweep.json"
+    now = json.loads(path.read_text())
+    now["cost"] = {**cost, "usd_per_hour": 40.25}
+    path.write_text(json.dumps(now | {"settings": settings, "objectives": {"ttft_p90_ms": 900}}))
+    for name, benchmark in zip(NAMES, ("a1", "a1", "a1, then a2", "a2"), strict=True):
+        own = folder / "variants" / name / "config.json"
+        told = {"Benchmark": benchmark, "Price": "40.25 USD"}
+        own.write_text(json.dumps(json.loads(own.read_text()) | {"settings": told}))
+    assert merge(folder).notes == (
+        "Base and k7 had another Benchmark than this run says: a1.",
+        "Base-b8 had another Benchmark than this run says: a1, then a2.",
+    )
+    run = results.read(folder)
+    assert run.config.cost is not None
+    assert run.config.cost.usd_per_hour == 40.25
+    assert run.config.settings == settings
+    assert {*merge(folder).notes} <= {*run.summary.notes}
+
+
+def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
+    """What lies beside it was served otherwise, and is in no report."""
+    path = folder / "sweep.json"
+    now = json.loads(path.read_text())
+    for variant in now["variants"]:
+        variant["served"] = "0a1b2c3d"
+        (own,) = folder.glob(f"variants/{variant['name']}")
+        told = json.loads((own / "config.json").read_text())
+        told["variants"][0]["served"] = "0a1b2c3d"
+        (own / "config.json").write_text(json.dumps(told))
+        if variant["name"] != "k7":
+            own.rename(own.with_name(f"{own.name}-0a1b2c3d"))
+    path.write_text(json.dumps(now))
+    merged = merge(folder)
+    assert merged.complete == ("Base", "Base-b8", "k7-b8")
+    assert [*merged.missing] == ["k7"]
+
+
 def test_a_folder_of_another_kind_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(MergeError, match=r"is not the folder of a sweep: it has no sweep.json$"):
         merge(tmp_path)

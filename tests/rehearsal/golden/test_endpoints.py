@@ -20,7 +20,8 @@ from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine
 from experiment.variants import variants
 from rehearsal.golden.acceptances import OF_STRUCTURE, by_text
-from rehearsal.golden.endpoints import golden_endpoints, scheduled_time
+from rehearsal.golden.arithmetic import scheduled_time
+from rehearsal.golden.endpoints import golden_endpoints
 from rehearsal.golden.server import Acceptance
 from tests.experiment.files import EAGLE, edited
 

@@ -240,7 +240,10 @@ def a_job(*, mode: str = "Indexed", sidecars: int = 1) -> dict[str, Any]:
 INDEXES = {
     "kind": "ConfigMap",
     "metadata": {"name": "m"},
-    "data": {"0.variant": "Base\n", "1.variant": "k3\n", "1.serve": "vllm\nserve\na b\n"},
+    "data": {
+        **{"0.variant": "Base\n", "1.variant": "k3\n", "1.folder": "k3-0a1b2c3d\n"},
+        "1.serve": "vllm\nserve\na b\n",
+    },
 }
 
 
@@ -250,6 +253,7 @@ def test_a_job_of_indexes_is_read_with_its_sidecar(tmp_path: Path) -> None:
     assert (job.indexes, job.parallelism, job.retries) == (2, 2, 3)
     assert job.pod.arguments == ("index",)
     assert [job.variant_of(index) for index in (0, 1)] == ["Base", "k3"]
+    assert job.folder_of(1) == "k3-0a1b2c3d"
     server = job.server_of(1)
     assert server.command == ("vllm", "serve", "a b")
     assert server.environment == {"A": "1"}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from benchmark.analysis.changes.change import Changes, Figure
-from benchmark.analysis.changes.compare import Run, compare
+from benchmark.analysis.changes.compare import compare
+from benchmark.analysis.changes.matching import Run
 from benchmark.analysis.compared.correctness import correctness
 from benchmark.analysis.summarise import summarise
 from benchmark.answer import Score
@@ -114,7 +115,7 @@ def test_old_and_new_trade_places() -> None:
 
 
 def test_what_is_in_one_only_is_named() -> None:
-    more = run(1, variants=[*generated_runs.TWO_WINDOWS])
+    more = run(1, variants=generated_runs.TWO_WINDOWS[:2])
     changes = compare(run(2), more)
     assert any(note.startswith("Only in run-1: k3 under repetition at ") for note in changes.notes)
     assert any(note.startswith("Only in run-2: SD under repetition at ") for note in changes.notes)
@@ -140,6 +141,72 @@ def test_runs_without_anything_in_common_are_refused() -> None:
     cases = generated_runs.config(cases=CASES[1:2])["test_cases"]
     with pytest.raises(RunError, match="no variant has 3 rounds or more in both"):
         compare(run(1), run(2, test_cases=cases))
+
+
+def only(kept: Run, **wanted: str) -> Run:
+    """The run with the requests alone that have these values."""
+    records = tuple(
+        one
+        for one in kept.records
+        if all(getattr(one, name) == value for name, value in wanted.items())
+    )
+    return kept._replace(records=records, summary=summarise(kept.config, records))
+
+
+def test_a_gate_fails_where_what_it_guards_is_gone() -> None:
+    baseline = compare(run(1), only(run(2), variant="Base"), 0.95)
+    assert baseline.failed
+    assert [*baseline.judged] == []
+    assert set(baseline.gaps) >= {
+        f"SD under {case} at concurrency-4: run-2 has no tokens per step and no speed-up."
+        for case in ("repetition", "open-ended")
+    }
+    one_case = compare(run(1), only(run(2), case="repetition"), 0.95)
+    assert one_case.failed
+    assert not any(change.below for _, _, change in one_case.judged)
+    assert one_case.gaps == (
+        "SD under open-ended at concurrency-4: run-2 has no tokens per step and no speed-up.",
+        "run-2 is not complete: requests are missing in it.",
+    )
+    no_baseline = compare(run(1), only(run(2), variant="SD"), 0.95)
+    assert no_baseline.gaps[0].endswith("run-2 has no speed-up.")
+
+
+def test_a_gate_fails_where_nothing_is_in_common() -> None:
+    cases = generated_runs.config(cases=CASES[1:2])["test_cases"]
+    assert len(compare(run(1), run(2, test_cases=cases), 0.95).gaps) == 2
+    alone = compare(only(run(1), variant="Base"), run(2), 0.95)
+    assert alone.gaps == (
+        "run-1 has no tokens per step and no speed-up, so there is nothing to guard.",
+    )
+
+
+def test_a_gate_fails_where_the_new_run_is_not_complete() -> None:
+    whole = run(2)
+    last = whole.records[-1]
+    records = tuple(one for one in whole.records if one is not last)
+    torn = whole._replace(records=records, summary=summarise(whole.config, records))
+    changes = compare(run(1), torn, 0.95)
+    assert changes.failed
+    assert any("is not complete" in gap for gap in changes.gaps)
+    assert not compare(run(1), torn).failed
+
+
+def test_a_variant_with_another_name_is_known_by_what_it_is() -> None:
+    base, own = generated_runs.ARTICLE
+    named = [base, {**own, "name": "Qwen3-1-7B-k7"}]
+    changes = compare(run(1), run(2, variants=named), 0.95)
+    assert {cell.variant for cell in changes.cells} == {"Base", "SD"}
+    assert changes.gaps == ()
+    assert changes.notes[0] == (
+        "SD of run-1 is compared with Qwen3-1-7B-k7 of run-2: mode, draft, window and batch are "
+        "the same."
+    )
+    assert changes.settings == ()
+    for others in ([{**named[1], "window": 5}], [named[1], {**own, "name": "again"}]):
+        unlike = compare(run(1), run(2, variants=[base, *others]), 0.95)
+        assert {cell.variant for cell in unlike.cells} == {"Base"}
+        assert len(unlike.gaps) == 2
 
 
 def test_goodput_is_compared() -> None:

@@ -68,6 +68,8 @@ def test_every_window_is_shown_of_one_load_and_of_several_those_that_matter() ->
         shown = windows(rows(render(SEVERAL), f"Speed-up by window at concurrency {load}"))
         # Measured, recommended, or likely to be better than what is.
         assert shown == [*advised.MEASURED, 3, 4, 5, 7, 11, 12, 13, 15]
+    assert "* Other windows are in advice.json." in render(SEVERAL)
+    assert "Other windows" not in render()
 
 
 def test_a_measured_window_has_what_was_predicted_and_how_far_that_was_off() -> None:

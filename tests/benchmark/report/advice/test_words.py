@@ -59,14 +59,48 @@ def test_what_to_measure_next_is_said_once() -> None:
     best = replace(several.recommendations[0], choice=Choice("Qwen3-0.6B", 9), measured=False)
     with_another = replace(several, recommendations=(best, *several.recommendations[1:]))
     assert [*words.measure_next(with_another)][1:] == [
-        "The best of some class at some load, but only predicted: Qwen3-0.6B with a window of 9."
+        "Measure Qwen3-0.6B with a window of 9: predicted to be the best somewhere."
     ]
+
+
+def test_a_class_without_a_share_is_not_to_be_measured() -> None:
+    advice = advised.advice()
+    lost = replace(advice.recommendations[0], choice=Choice("Qwen3-0.6B", 9), measured=False)
+    widest = replace(advice.recommendations[0], choice=Choice("Qwen3-0.6B", 7), measured=True)
+    lines = tuple(replace(line, variants=line.variants[:2]) for line in advice.lines)
+    for shares, amount in (((1.0, 0.0), 2), ((0.0, 1.0), 1)):
+        mix = tuple(zip(("structured", "open-ended"), shares, strict=True))
+        for first, some in ((lost, advice.lines), (widest, lines)):
+            mixed = replace(
+                advice,
+                lines=some,
+                mix=mix,
+                recommendations=(first, *advice.recommendations[2:]),
+            )
+            assert len([*words.measure_next(mixed)]) == amount
+
+
+def test_a_class_whose_best_is_the_widest_asks_for_a_wider_one() -> None:
+    advice = advised.advice()
+    widest = replace(advice.recommendations[0], choice=Choice("Qwen3-0.6B", 7), measured=True)
+    lines = tuple(replace(line, variants=line.variants[:2]) for line in advice.lines)
+    found = replace(advice, lines=lines, recommendations=(widest, *advice.recommendations[2:]))
+    assert [*words.measure_next(found)][1:] == [
+        "Measure Qwen3-0.6B with a window wider than 7: the widest one is the best so far."
+    ]
+
+
+def test_a_fixed_part_below_nothing_is_explained() -> None:
+    advice = advised.advice()
+    below = replace(advice.costs[0], fixed=-0.01)
+    assert not any("below 0" in note for note in words.caveats(advice))
+    assert any("below 0" in note for note in words.caveats(replace(advice, costs=(below,))))
 
 
 def test_a_rehearsal_says_what_is_fastest_and_what_stood_in() -> None:
     advice = advised.advice(rehearsal=True)
     assert [*words.in_short(advice, "golden endpoints")] == [
-        "No advice: golden endpoints stood in for the services."
+        "Not advice for Trainium: golden endpoints stood in for the services."
     ]
     assert [*words.measure_next(advice)] == []
     assert [*words.said(advice)] == [
