@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any, Final
 
 from benchmark.config import Config
@@ -238,12 +238,14 @@ class Sweep:
                     )
 
     def _population(self, prompt_class: str, draft: int) -> list[float]:
-        """Acceptances of prompts like those that are sent."""
+        """Acceptances of prompts like those that are sent, by quantiles: no chance is in them."""
         mean = self.acceptances[prompt_class][draft]
         if not self.prompts:
             return [mean]
-        chance = random.Random(self.name)
-        return [_likely(chance.gauss(mean, self.spread)) for _ in range(_POPULATION)]
+        if not self.spread:
+            return [_likely(mean)]
+        spread = NormalDist(mean, self.spread)
+        return [_likely(spread.inv_cdf((i + 0.5) / _POPULATION)) for i in range(_POPULATION)]
 
     def _prompt(self, number: int, load: int, request: int) -> str:
         if not self.prompts:

@@ -1,8 +1,9 @@
 """How often drafts are accepted, and how many tokens a step yields for it.
 
-A draft model proposes a chain, and the target accepts its beginning. The chain does not depend on
-the window, which only says where it is cut, so all windows of a draft tell of the same chain:
-acceptance is by the position in it, of those steps that reached it.
+A draft model proposes a chain, and the target accepts its beginning. The window only says where the
+chain is cut, so all windows of a draft are taken to tell of the same one: acceptance is by the
+position in it, of those steps that reached it. That is an assumption. Where steps start depends on
+the window, and wide ones start more often where an answer is hard to predict.
 """
 
 from __future__ import annotations

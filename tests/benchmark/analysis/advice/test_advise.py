@@ -318,6 +318,9 @@ def test_apart_without_controls_is_said() -> None:
     records = [one for one in apart.records() if one.round > 0]
     found = advise(apart.config(), records)
     assert any("no control loads" in note for note in found.notes)
+    assert {one.probability for one in found.recommendations} == {None}
+    for one in found.prospects:
+        assert one.speedup.low == one.speedup.point == one.speedup.high
 
 
 def test_json_has_all_of_it() -> None:

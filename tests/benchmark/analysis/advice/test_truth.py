@@ -56,6 +56,20 @@ def test_acceptance_is_within_2_points_where_it_is_reached_often(sweep: Sweep) -
 
 
 @settings
+def test_the_interval_of_a_rarer_position_mostly_holds_the_truth(sweep: Sweep) -> None:
+    """Positions of one line follow each other, so the bar is far below 95 %."""
+    held = [
+        position.interval[0] <= sweep.acceptances[one.prompt_class][draft(sweep, one.line)]
+        and sweep.acceptances[one.prompt_class][draft(sweep, one.line)] <= position.interval[1]
+        for one in advised(sweep).acceptances
+        for position in one.positions
+        if position.reached < 3000 and position.interval is not None
+    ]
+    assert held
+    assert sum(held) >= 0.8 * len(held)
+
+
+@settings
 def test_a_step_takes_what_it_takes_at_every_window(sweep: Sweep) -> None:
     """Predicted ones, too, though a target's pass grows in four different ways."""
     prospects = advised(sweep).prospects
@@ -111,6 +125,7 @@ def test_where_steps_cost_the_same_it_is_leviathans_equation(acceptance: float) 
 
 
 def test_drafting_is_told_from_verification_by_several_loads() -> None:
+    """To 15 %: the split is a part of a small difference between steps, which are known to 2 %."""
     for sweep in SETTINGS[1:]:
         for one in advised(sweep).costs:
             assert one.load is not None
