@@ -39,6 +39,7 @@ that what changed meanwhile can be seen."""
 # A run's folder.
 CONFIG: Final = "config.json"
 LEDGER: Final = "ledger.jsonl"
+PROGRESS: Final = "progress.jsonl"
 LLMPERF: Final = "llmperf"
 PROMPTS: Final = "prompts.json"
 ANSWERS: Final = "answers.jsonl"

@@ -14,11 +14,9 @@ from benchmark import journal
 from benchmark.config import Config
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts
-from benchmark.names import CONTROL
+from benchmark.names import CONTROL, PROGRESS
 from benchmark.record import Record
 from benchmark.run.order import orders
-
-PROGRESS: Final = "progress.jsonl"
 
 # Kubernetes restarts a pod without limit; a test case that never succeeds must not be measured
 # without limit.

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmark.config import Config
+from benchmark.names import PROGRESS
 from benchmark.record import Record
-from benchmark.run.attempts import MAXIMUM_ATTEMPTS, PROGRESS, Attempts, Turn
+from benchmark.run.attempts import MAXIMUM_ATTEMPTS, Attempts, Turn
 from tests.benchmark import samples
 
 CONFIG = samples.config()

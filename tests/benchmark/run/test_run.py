@@ -23,9 +23,8 @@ from benchmark.endpoint.counters import COUNTERS
 from benchmark.errors import RunError
 from benchmark.journal import Journal
 from benchmark.ledger import last_attempts, read_ledger
-from benchmark.names import ANSWERS, LEDGER
+from benchmark.names import ANSWERS, LEDGER, PROGRESS
 from benchmark.record import Record
-from benchmark.run.attempts import PROGRESS
 from benchmark.run.patience import Patience
 from benchmark.run.run import Run
 from experiment.runtimes import Engine
