@@ -14,7 +14,7 @@ class Faults:
     """Indexes to which something happens; by default none."""
 
     killed: frozenset[int] = frozenset()
-    """The benchmark's first attempt is killed as soon as the bucket has some of its records."""
+    """The benchmark's first attempt is killed as soon as the bucket has one of its turns."""
     broken: frozenset[int] = frozenset()
     """The server never starts."""
 

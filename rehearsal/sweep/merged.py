@@ -11,7 +11,7 @@ from typing import Any, Final
 from benchmark import config
 from benchmark.errors import JournalError
 from benchmark.ledger import read_ledger
-from benchmark.names import CONFIG, LEDGER, SUMMARY, VARIANTS, WARM_UP, results_key
+from benchmark.names import CONFIG, LEDGER, PROGRESS, SUMMARY, VARIANTS, WARM_UP, results_key
 from benchmark.record import Record
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
@@ -64,13 +64,16 @@ def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
 
 
 def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
-    """Whether the bucket has any measured request in the folder of a variant."""
-    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{LEDGER}")
+    """Whether the bucket has any measured turn, in the folder of a variant, that will not be measured again.
+
+    The ledger alone does not say so: the note that a turn is over is uploaded after it.
+    """
+    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{PROGRESS}")
     try:
-        ledger = _body(s3, bucket, key)
+        progress = _body(s3, bucket, key)
     except s3.exceptions.NoSuchKey:
         return False
-    return any(json.loads(line)["round"] > WARM_UP for line in ledger.splitlines())
+    return any(json.loads(line)["round"] > WARM_UP for line in progress.splitlines())
 
 
 def _body(s3: Any, bucket: str, key: str) -> bytes:

@@ -79,12 +79,14 @@ def test_a_run_is_brought_as_it_is(aws: Aws, tmp_path: Path) -> None:
     assert {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths} == files
 
 
-def test_a_variant_has_records_once_one_was_measured(aws: Aws) -> None:
+def test_a_variant_has_records_once_a_turn_is_over(aws: Aws) -> None:
     s3 = aws.client("s3")
     bucket = "some-records"
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": aws.region})
+    key = f"results/{RUN}/variants/SD"
+    s3.put_object(Bucket=bucket, Key=f"{key}/ledger.jsonl", Body=ledger(record("SD")).encode())
     assert not merged.has_records(aws, bucket, RUN, "SD")
-    key = f"results/{RUN}/variants/SD/ledger.jsonl"
-    for records, found in (([record("SD", round=0)], False), ([record("SD")], True)):
-        s3.put_object(Bucket=bucket, Key=key, Body=ledger(*records).encode())
+    for round, found in ((-1, False), (1, True)):
+        note = json.dumps({"round": round, "case": "counting", "failure": None}) + "\n"
+        s3.put_object(Bucket=bucket, Key=f"{key}/progress.jsonl", Body=note.encode())
         assert merged.has_records(aws, bucket, RUN, "SD") is found
