@@ -7,12 +7,12 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 
 from charts.names import SWEEP_JOB
-from charts.sweep import NOT_YET
+from charts.sweep import NEVER, NOT_YET
 from experiment import Experiment
 from tests.cluster.api import SECONDS, Cluster, Manifest
 from tests.cluster.conftest import add_trainium
@@ -34,6 +34,7 @@ from tests.synthesis import Synthesised, containers
 INDEXES: Final = 6
 _JOB: Final = "batch.kubernetes.io"
 INDEX_LABEL: Final = f"{_JOB}/job-completion-index"
+_Item = TypeVar("_Item")
 _NUMBERS: Final = itertools.count(100)
 """Of nodes. Each is another one: a lease outlives its node."""
 
@@ -50,10 +51,35 @@ def manifests_of_a_sweep(
 def sweep(
     cluster: Cluster, kubelets: Kubelets, manifests_of_a_sweep: Manifests
 ) -> Iterator[Manifests]:
-    """Applied as the CDK's handler applies it."""
-    assert kubelets
+    """Applied as the CDK's handler applies it. All graphs are soon compiled."""
+    kubelets.finish(_compiles(manifests_of_a_sweep))
     with deployed(cluster, manifests_of_a_sweep, server_side=False):
+        sweeps = [_job(cluster)["metadata"]["name"]]
+        _suspend(cluster, sweeps, suspend=True)
+        for name in _compiles(manifests_of_a_sweep):
+            cluster.until(partial(_succeeded, cluster, name), f"the end of {name}")
+        _suspend(cluster, sweeps, suspend=False)
         yield manifests_of_a_sweep
+
+
+@pytest.fixture(scope="module")
+def manifests_with_compiles(
+    variation: Callable[..., Experiment], rendered: Callable[[Experiment], Manifests]
+) -> Manifests:
+    """A baseline and two windows, whose compiles last until a test ends them."""
+    return rendered(variation(swept(windows=[3, 5]) | {"serving.length": 2048}))
+
+
+@pytest.fixture
+def compiling(
+    cluster: Cluster, kubelets: Kubelets, manifests_with_compiles: Manifests
+) -> Iterator[Manifests]:
+    """The only node compiles."""
+    assert kubelets
+    with deployed(cluster, manifests_with_compiles, server_side=False):
+        cluster.until(lambda: len(pods(cluster, "app", SWEEP_JOB)) == 3, "the indexes")
+        _let_one_compile(cluster)
+        yield manifests_with_compiles
 
 
 @pytest.fixture
@@ -65,6 +91,47 @@ def room_for_all(cluster: Cluster, kubelets: Kubelets, synthesised: Synthesised)
     finally:
         for node in more:
             kubelets.remove(node)
+
+
+def test_a_node_measures_nothing_while_it_compiles(
+    cluster: Cluster, kubelets: Kubelets, compiling: Manifests
+) -> None:
+    """One compile after another. The last one fails for good, which stops no index."""
+    seen = set[str]()
+    for _ in range(3):
+        _let_one_compile(cluster)
+        (compiler,) = _compilers(cluster)
+        cluster.until(lambda: len(_refused(cluster)) == 3, "a word about all indexes")
+        assert all("anti-affinity" in said for said in _refused(cluster))
+        assert not _running(cluster)
+        job = cluster.get("Job", _labels(compiler)[f"{_JOB}/job-name"])
+        assert job is not None
+        seen.add(job["metadata"]["name"])
+        if len(seen) == 3:
+            cluster.patch(job, {"spec": {"activeDeadlineSeconds": 1}})
+        else:
+            kubelets.finish([job["metadata"]["name"]])
+        ended = _uid(compiler)
+        cluster.until(partial(_compiles_no_longer, cluster, ended), "the end of a compile")
+    assert seen == {*_compiles(compiling)}
+    _until_running(cluster, 2)
+
+
+def test_a_node_compiles_nothing_while_it_measures(cluster: Cluster, compiling: Manifests) -> None:
+    # Some have ended already where another test has let them.
+    names = [name for name in _compiles(compiling) if not _succeeded(cluster, name)]
+    _suspend(cluster, names, suspend=True)
+    cluster.until(lambda: not _compilers(cluster), "a node without compiles")
+    running = _until_running(cluster, 2)
+    _suspend(cluster, names, suspend=False)
+    said = cluster.until(
+        lambda: _all(len(names), list(map(refusal, _waiting_compilers(cluster)))),
+        "a word about all compiles",
+    )
+    assert said
+    assert all("anti-affinity" in words for words in said)
+    assert not _compilers(cluster)
+    assert list(map(_uid, _running(cluster))) == list(map(_uid, running))
 
 
 def test_two_run_on_one_node_and_four_on_two(
@@ -166,6 +233,29 @@ def test_another_status_of_fetch_is_a_failure(
     cluster.until(partial(_has_failed, cluster, 1), "a failure")
 
 
+@pytest.mark.parametrize("container", ["fetch", "benchmark"])
+def test_an_index_that_another_try_would_not_help_fails_at_once(
+    cluster: Cluster, kubelets: Kubelets, sweep: Manifests, container: str
+) -> None:
+    assert sweep
+    (pod, _) = _until_running(cluster, 2)
+    kubelets.end(pod, container, NEVER)
+    failed = cluster.until(partial(_with_a_failed_index, cluster), "a failed index")
+    assert failed["status"]["failedIndexes"] == _index(pod)
+    assert failed["status"]["failed"] == 1
+    after = _until_running(cluster, 2)
+    assert _index(pod) not in map(_index, after)
+
+
+def test_fetch_is_told_how_often_it_has_looked(cluster: Cluster, sweep: Manifests) -> None:
+    """From the annotation that the Job controller counts in."""
+    assert sweep
+    (pod, *_) = _until_running(cluster, 2)
+    (fetch, *_) = containers(pod["spec"])
+    told = {v["name"]: v for v in fetch["env"]}["LOOKED"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert told == f"metadata.annotations['{_JOB}/job-index-ignored-failure-count']"
+
+
 def test_a_node_that_is_taken_away_is_no_failure(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
 ) -> None:
@@ -228,11 +318,61 @@ def test_the_commands_that_the_stack_puts_out(
 def _until_running(cluster: Cluster, number: int) -> list[Manifest]:
     """The pods of indexes that run, in the order of these, once there are as many."""
 
-    def look() -> list[Manifest] | None:
-        found = [pod for pod in _pods(cluster) if pod["status"]["phase"] == "Running"]
-        return sorted(found, key=_index) if len(found) == number else None
+    return cluster.until(lambda: _all(number, _running(cluster)), f"{number} indexes to run")
 
-    return cluster.until(look, f"{number} indexes to run")
+
+def _running(cluster: Cluster) -> list[Manifest]:
+    found = [pod for pod in _pods(cluster) if pod["status"]["phase"] == "Running"]
+    return sorted(found, key=_index)
+
+
+def _all(number: int, found: list[_Item]) -> list[_Item] | None:
+    """What was found, once it is as many and nothing is empty."""
+    return found if len(found) == number and all(found) else None
+
+
+def _compiles(manifests: Manifests) -> list[str]:
+    """Names of the Jobs that compile."""
+    jobs = [o for o in manifests.objects() if o["kind"] == "Job"]
+    return [job["metadata"]["name"] for job in jobs if _labels(job).get("step") == "compile"]
+
+
+def _compilers(cluster: Cluster) -> list[Manifest]:
+    """Compile pods that have a node."""
+    return [
+        pod
+        for pod in pods(cluster, "step", "compile")
+        if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")
+    ]
+
+
+def _waiting_compilers(cluster: Cluster) -> list[Manifest]:
+    found = pods(cluster, "step", "compile")
+    return [pod for pod in found if pod["status"]["phase"] == "Pending"]
+
+
+def _suspend(cluster: Cluster, jobs: list[str], *, suspend: bool) -> None:
+    for name in jobs:
+        job = cluster.get("Job", name)
+        assert job is not None
+        cluster.patch(job, {"spec": {"suspend": suspend}})
+
+
+def _compiles_no_longer(cluster: Cluster, uid: str) -> bool:
+    return uid not in map(_uid, _compilers(cluster))
+
+
+def _let_one_compile(cluster: Cluster) -> None:
+    """Indexes that are played look without a pause between, and would keep the node."""
+    sweeps = [_job(cluster)["metadata"]["name"]]
+    _suspend(cluster, sweeps, suspend=True)
+    cluster.until(lambda: _all(1, _compilers(cluster)), "a compile on the only node")
+    _suspend(cluster, sweeps, suspend=False)
+
+
+def _succeeded(cluster: Cluster, job: str) -> bool:
+    found = cluster.get("Job", job)
+    return bool(found and found["status"].get("succeeded"))
 
 
 def _pods(cluster: Cluster) -> list[Manifest]:
