@@ -64,7 +64,7 @@ def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
 
 
 def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
-    """Whether the bucket has any measured turn, in the folder of a variant, that will not be measured again.
+    """Whether the folder of a variant in the bucket has a turn that is not measured again.
 
     The ledger alone does not say so: the note that a turn is over is uploaded after it.
     """

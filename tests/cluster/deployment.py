@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -61,6 +61,16 @@ class Manifests:
             yaml.dump_all(objects, into / path.name)
         assert changes == 1, f"{changes} objects {kind}/{name}"
         return Manifests(into)
+
+
+def without(manifests: Manifests, names: Collection[str], into: Path) -> Manifests:
+    """The same below ``into``, but for the objects of these names."""
+    yaml = YAML(typ="safe", pure=True)
+    into.mkdir()
+    for path in sorted(manifests.directory.iterdir()):
+        objects = [o for o in yaml.load_all(path) if o["metadata"]["name"] not in names]
+        yaml.dump_all(objects, into / path.name)
+    return Manifests(into)
 
 
 def render(experiment: Experiment, directory: Path) -> Manifests:

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
 
 import pytest
@@ -24,6 +25,7 @@ from tests.cluster.deployment import (
     group,
     pods,
     refusal,
+    without,
 )
 from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
@@ -49,16 +51,14 @@ def manifests_of_a_sweep(
 
 @pytest.fixture
 def sweep(
-    cluster: Cluster, kubelets: Kubelets, manifests_of_a_sweep: Manifests
+    cluster: Cluster, kubelets: Kubelets, manifests_of_a_sweep: Manifests, tmp_path: Path
 ) -> Iterator[Manifests]:
-    """Applied as the CDK's handler applies it. All graphs are soon compiled."""
-    kubelets.finish(_compiles(manifests_of_a_sweep))
-    with deployed(cluster, manifests_of_a_sweep, server_side=False):
-        sweeps = [_job(cluster)["metadata"]["name"]]
-        _suspend(cluster, sweeps, suspend=True)
-        for name in _compiles(manifests_of_a_sweep):
-            cluster.until(partial(_succeeded, cluster, name), f"the end of {name}")
-        _suspend(cluster, sweeps, suspend=False)
+    """Applied as the CDK's handler applies it. All graphs are compiled, and their Jobs are over."""
+    assert kubelets
+    compiled = _compiles(manifests_of_a_sweep)
+    with deployed(
+        cluster, without(manifests_of_a_sweep, compiled, tmp_path / "dist"), server_side=False
+    ):
         yield manifests_of_a_sweep
 
 
