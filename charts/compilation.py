@@ -10,6 +10,7 @@ from cdk8s_plus_35 import k8s
 from charts.names import (
     NODE_GROUP_LABEL,
     TRAINIUM_NODES,
+    Component,
     ServiceAccount,
     artifact_prefix,
     model_prefix,
@@ -34,6 +35,11 @@ from charts.server import paths
 from experiment.runtimes import Paths
 from experiment.variants import Variant
 
+COMPILES: Final = {"step": "compile"}
+"""Labels of all pods that compile."""
+SWEEPS: Final = {"component": Component.SWEEP}
+"""Labels of all pods that measure in a sweep."""
+
 # Counted from a pod's start, so without the wait for a node.
 DEADLINE_SECONDS: Final = 8 * 60 * 60
 
@@ -52,7 +58,7 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         active_deadline_seconds=DEADLINE_SECONDS,
         security_context=pod_security(),
         # Two on one node have filled its disk.
-        affinity=not_beside_a_compile(),
+        affinity=not_beside(COMPILES, *([SWEEPS] if variant.experiment.sweep else [])),
         init_containers=[
             _check(variant),
             *_draft(variant),
@@ -79,15 +85,23 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     )
 
 
-def not_beside_a_compile() -> k8s.Affinity:
-    """Keeps a pod off the nodes of compile pods, and compile pods off its node."""
-    term = k8s.PodAffinityTerm(
-        label_selector=k8s.LabelSelector(match_labels={"step": "compile"}),
-        topology_key="kubernetes.io/hostname",
-    )
+def not_beside(*others: Mapping[str, str]) -> k8s.Affinity:
+    """Keeps a pod from a node that has one with these labels.
+
+    Kubernetes applies it in both directions. But a pod that waits is tried again as soon as another
+    has ended only if its own terms select that one, and otherwise within five minutes
+    (kube-scheduler v1.35.0, ``interpodaffinity/plugin.go``, ``isSchedulableAfterPodChange``).
+    """
+    terms = [
+        k8s.PodAffinityTerm(
+            label_selector=k8s.LabelSelector(match_labels=dict(labels)),
+            topology_key="kubernetes.io/hostname",
+        )
+        for labels in others
+    ]
     return k8s.Affinity(
         pod_anti_affinity=k8s.PodAntiAffinity(
-            required_during_scheduling_ignored_during_execution=[term]
+            required_during_scheduling_ignored_during_execution=terms
         )
     )
 

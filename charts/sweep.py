@@ -9,7 +9,7 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from benchmark import config
-from charts.compilation import not_beside_a_compile
+from charts.compilation import COMPILES, not_beside
 from charts.llmperf import (
     BENCHMARK_ROOM,
     CONFIG_PATH,
@@ -227,7 +227,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
         restart_policy="Never",
         # A compile takes all cores of its node: what is measured beside it would be slower, and
         # the controls need not show it. The scheduler keeps compiles away from these pods, too.
-        affinity=not_beside_a_compile(),
+        affinity=not_beside(COMPILES),
         init_containers=[
             fetch("fetch", script, variables=[run, *_looks()], mounts=[indexes]),
             _vllm(experiment, indexes),
