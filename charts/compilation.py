@@ -35,10 +35,16 @@ from charts.server import paths
 from experiment.runtimes import Paths
 from experiment.variants import Variant
 
-COMPILES: Final = {"step": "compile"}
-"""Labels of all pods that compile."""
-SWEEPS: Final = {"component": Component.SWEEP}
-"""Labels of all pods that measure in a sweep."""
+COMPILES: Final = k8s.LabelSelector(match_labels={"step": "compile"})
+"""All pods that compile."""
+COMPILES_AND_INDEXES: Final = k8s.LabelSelector(
+    match_expressions=[
+        k8s.LabelSelectorRequirement(
+            key="component", operator="In", values=[Component.PREPARE, Component.SWEEP]
+        )
+    ]
+)
+"""All pods that compile or, in a sweep, measure. A download is selected, too, on other nodes."""
 
 # Counted from a pod's start, so without the wait for a node.
 DEADLINE_SECONDS: Final = 8 * 60 * 60
@@ -58,7 +64,7 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         active_deadline_seconds=DEADLINE_SECONDS,
         security_context=pod_security(),
         # Two on one node have filled its disk.
-        affinity=not_beside(COMPILES, *([SWEEPS] if variant.experiment.sweep else [])),
+        affinity=not_beside(COMPILES_AND_INDEXES if variant.experiment.sweep else COMPILES),
         init_containers=[
             _check(variant),
             *_draft(variant),
@@ -85,23 +91,18 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
     )
 
 
-def not_beside(*others: Mapping[str, str]) -> k8s.Affinity:
-    """Keeps a pod from a node that has one with these labels.
+def not_beside(others: k8s.LabelSelector) -> k8s.Affinity:
+    """Keeps a pod from a node that has one of ``others``.
 
     Kubernetes applies it in both directions. But a pod that waits is tried again as soon as another
-    has ended only if its own terms select that one, and otherwise within five minutes
-    (kube-scheduler v1.35.0, ``interpodaffinity/plugin.go``, ``isSchedulableAfterPodChange``).
+    has ended only if that matches all of its own terms, and otherwise within five minutes
+    (kube-scheduler v1.35.0, ``interpodaffinity/plugin.go``, ``isSchedulableAfterPodChange``). So
+    there is one term for all.
     """
-    terms = [
-        k8s.PodAffinityTerm(
-            label_selector=k8s.LabelSelector(match_labels=dict(labels)),
-            topology_key="kubernetes.io/hostname",
-        )
-        for labels in others
-    ]
+    term = k8s.PodAffinityTerm(label_selector=others, topology_key="kubernetes.io/hostname")
     return k8s.Affinity(
         pod_anti_affinity=k8s.PodAntiAffinity(
-            required_during_scheduling_ignored_during_execution=terms
+            required_during_scheduling_ignored_during_execution=[term]
         )
     )
 

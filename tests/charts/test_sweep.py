@@ -192,20 +192,27 @@ def test_what_is_no_failure_and_what_is_not_tried_again(sweep: Synthesised) -> N
 
 
 def test_compiles_and_indexes_keep_away_from_each_other(sweep: Synthesised) -> None:
-    """The scheduler applies an index's term to compiles, too (tests/cluster)."""
-    (term,) = _pod(sweep)["affinity"]["podAntiAffinity"][
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ]
-    assert term == {
-        "labelSelector": {"matchLabels": {"step": "compile"}},
-        "topologyKey": "kubernetes.io/hostname",
-    }
+    """Each by one term that selects the other (docs/decisions/0021)."""
+    assert _kept_away(_pod(sweep)) == {"matchLabels": {"step": "compile"}}
     compiles = [
-        job for job in sweep.objects("Job") if job["metadata"]["name"].startswith("compile-")
+        job["spec"]["template"]
+        for job in sweep.objects("Job")
+        if job["metadata"]["name"].startswith("compile-")
     ]
     assert len(compiles) == 6
-    for job in compiles:
-        assert job["spec"]["template"]["metadata"]["labels"]["step"] == "compile"
+    for template in compiles:
+        (asked,) = _kept_away(template["spec"])["matchExpressions"]
+        assert (asked["key"], asked["operator"]) == ("component", "In")
+        assert set(asked["values"]) == {"sweep", template["metadata"]["labels"]["component"]}
+        assert template["metadata"]["labels"]["step"] == "compile"
+
+
+def _kept_away(pod: dict[str, Any]) -> dict[str, Any]:
+    """The selector of a pod's only term of anti-affinity, which is about nodes."""
+    (term,) = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["topologyKey"] == "kubernetes.io/hostname"
+    selector: dict[str, Any] = term["labelSelector"]
+    return selector
 
 
 def test_waiting_for_a_graph_has_an_end(sweep: Synthesised) -> None:

@@ -118,17 +118,12 @@ def test_a_node_measures_nothing_while_it_compiles(
 
 
 def test_a_node_compiles_nothing_while_it_measures(cluster: Cluster, compiling: Manifests) -> None:
-    # Some have ended already where another test has let them.
-    names = [name for name in _compiles(compiling) if not _succeeded(cluster, name)]
+    names = _compiles(compiling)
     _suspend(cluster, names, suspend=True)
     cluster.until(lambda: not _compilers(cluster), "a node without compiles")
     running = _until_running(cluster, 2)
     _suspend(cluster, names, suspend=False)
-    said = cluster.until(
-        lambda: _all(len(names), list(map(refusal, _waiting_compilers(cluster)))),
-        "a word about all compiles",
-    )
-    assert said
+    said = cluster.until(partial(_said_of_compiles, cluster, names), "a word about all compiles")
     assert all("anti-affinity" in words for words in said)
     assert not _compilers(cluster)
     assert list(map(_uid, _running(cluster))) == list(map(_uid, running))
@@ -349,6 +344,12 @@ def _compilers(cluster: Cluster) -> list[Manifest]:
 def _waiting_compilers(cluster: Cluster) -> list[Manifest]:
     found = pods(cluster, "step", "compile")
     return [pod for pod in found if pod["status"]["phase"] == "Pending"]
+
+
+def _said_of_compiles(cluster: Cluster, names: list[str]) -> list[str] | None:
+    """Why compiles wait, once that is said of all; but of those that another test has let end."""
+    left = sum(not _succeeded(cluster, name) for name in names)
+    return _all(left, list(map(refusal, _waiting_compilers(cluster))))
 
 
 def _suspend(cluster: Cluster, jobs: list[str], *, suspend: bool) -> None:
