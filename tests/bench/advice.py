@@ -71,6 +71,8 @@ class Judged:
     acceptance: tuple[bool, ...]
     measured: tuple[bool, ...]
     predicted: tuple[bool, ...]
+    others: tuple[bool, ...]
+    """Of predictions of measured windows from the others."""
 
 
 def judge(sweep: Sweep, seed: int) -> Judged:
@@ -96,6 +98,9 @@ def judge(sweep: Sweep, seed: int) -> Judged:
             holds(one, one.predicted)
             for one in advice.prospects
             if one.predicted and not one.measured
+        ),
+        others=tuple(
+            holds(one, one.predicted) for one in advice.prospects if one.predicted and one.measured
         ),
     )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 
+from rehearsal.golden.cost import Linear
 from tests.bench.advice import LOWEST, NEAR, SELDOM, Judged, drawn, judge
+from tests.bench.sweeps import Sweep
 from tests.bench.trials import likely
 
 SWEEPS = 8
@@ -32,3 +34,24 @@ def test_intervals_hold_the_truth() -> None:
         held = [one for each in judged() for one in getattr(each, what)]
         # Those of one sweep are not independent, so the bound is not that of a binomial.
         assert sum(held) >= (LOWEST - 0.08) * len(held)
+
+
+def test_predictions_know_what_the_model_is_off_by() -> None:
+    """In text whose difficulty changes, one acceptance for all windows is not quite right."""
+    found = [
+        judge(
+            Sweep(
+                f"stretches {number}",
+                cost=Linear(0.01),
+                acceptances={"structured": (0.98,)},
+                hard=0.3,
+            ),
+            number,
+        )
+        for number in range(3)
+    ]
+    between = [one for each in found for one in each.predicted]
+    others = [one for each in found for one in each.others]
+    assert (len(between), len(others)) == (33, 9)
+    assert sum(between) >= 31
+    assert sum(others) >= 8
