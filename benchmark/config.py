@@ -47,14 +47,14 @@ class Structure(str, Enum):
 
 
 class Variant(_Model):
-    """One way of decoding under test, served at one endpoint.
+    """One way of decoding under test, served at one endpoint or run as a job.
 
     A field is None where it is not known, as with a server that someone else set up.
     """
 
     name: Name
-    endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]+(/[^?#]*)?$")] = Field(
-        description="Base URL, /v1 included."
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]+(/[^?#]*)?$")] | None = Field(
+        None, description="Base URL, /v1 included; None for a job, which serves nothing."
     )
     baseline: str | None = Field(
         None, description="The variant it is compared with; None for a baseline."
@@ -79,6 +79,13 @@ class Variant(_Model):
         description="Where it is measured apart: digest of its artifact and of how it is served.",
         exclude_if=lambda served: served is None,
     )
+
+    @property
+    def url(self) -> str:
+        """The endpoint of a variant that has one. Raises ValueError for a job."""
+        if self.endpoint is None:
+            raise ValueError(f"{self.name} runs as a job and serves nothing")
+        return self.endpoint
 
     @property
     def folder(self) -> str:
@@ -249,6 +256,8 @@ class Config(_Model):
                 raise ValueError(f"variants: {variant.name}: {variant.baseline} is no baseline")
         if not self.variants or self.variants[0].baseline is not None:
             raise ValueError("variants: the first must be a baseline")
+        if len(self.endpoints) not in (0, len(self.variants)):
+            raise ValueError("variants: all or none must have an endpoint")
         if (self.bucket is None) != (self.region is None):
             raise ValueError("bucket and region: both or neither")
         return self
@@ -279,9 +288,19 @@ class Config(_Model):
         return math.ceil(point.requests / 2) if self.overloads(point) else point.requests
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the variants, in their order."""
+        return tuple(variant.name for variant in self.variants)
+
+    @property
+    def offline(self) -> bool:
+        """Whether the variants run as jobs, so that there is nothing to ask."""
+        return not self.endpoints
+
+    @property
     def endpoints(self) -> dict[str, str]:
-        """Base URLs by the name of the variant, in the order of the variants."""
-        return {variant.name: variant.endpoint for variant in self.variants}
+        """Base URLs by the name of the variant, in the order of the variants; of jobs, none."""
+        return {v.name: v.endpoint for v in self.variants if v.endpoint is not None}
 
 
 def read(path: Path) -> Config:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 from cdk8s import App, Chart
 
@@ -14,6 +13,7 @@ from charts.claims import ClaimsChart
 from charts.llmperf import LlmperfChart
 from charts.model_store import ModelStoreChart
 from charts.namespace import NamespaceChart
+from charts.offline import OfflineChart
 from charts.preparation import PreparationChart
 from charts.quality import QualityChart
 from charts.scripts import Scripts
@@ -22,9 +22,6 @@ from charts.vllm import VllmChart
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
-
-WORKLOADS: Final[dict[Workload, Callable[..., Chart]]] = {Workload.SERVICE: VllmChart}
-"""The chart of each workload. It takes a scope, an id and the variant, as keyword ``variant``."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +40,22 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         ClaimsChart(app, "claims", experiment=experiment),
         ModelStoreChart(app, "model-store", experiment=experiment, bucket=deployed.bucket),
         PreparationChart(app, "preparation", experiment=experiment, scripts=read),
-        *(_sweep if experiment.sweep else _services)(app, experiment, deployed, read),
+        *_measured(app, experiment, deployed, read),
     ]
     for earlier, later in pairwise(ordered):
         later.add_dependency(earlier)
     return ordered
+
+
+def _measured(
+    app: App, experiment: Experiment, deployed: Deployed, read: Scripts
+) -> Iterator[Chart]:
+    """The variants, and what measures them."""
+    if experiment.sweep:
+        return _sweep(app, experiment, deployed, read)
+    if experiment.workload is Workload.JOB:
+        return _offline(app, experiment, deployed, read)
+    return _services(app, experiment, deployed, read)
 
 
 def _services(
@@ -55,7 +63,7 @@ def _services(
 ) -> Iterator[Chart]:
     """Variants that stand side by side, and what measures and judges them."""
     for variant in variants(experiment):
-        yield WORKLOADS[variant.workload](app, variant.service, variant=variant)
+        yield VllmChart(app, variant.service, variant=variant)
     yield LlmperfChart(
         app,
         "llmperf",
@@ -71,6 +79,20 @@ def _sweep(app: App, experiment: Experiment, deployed: Deployed, read: Scripts) 
     yield SweepChart(
         app,
         "sweep",
+        experiment=experiment,
+        bucket=deployed.bucket,
+        image=deployed.benchmark_image,
+        scripts=read,
+    )
+
+
+def _offline(
+    app: App, experiment: Experiment, deployed: Deployed, read: Scripts
+) -> Iterator[Chart]:
+    """Variants that run as jobs, one after the other."""
+    yield OfflineChart(
+        app,
+        "offline",
         experiment=experiment,
         bucket=deployed.bucket,
         image=deployed.benchmark_image,

@@ -76,7 +76,7 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
                 [
                     "upload-artifact.sh",
                     artifact_prefix(variant.artifact),
-                    *variant.runtime.artifact_parts,
+                    *variant.runtime.artifact_parts(variant),
                 ],
             )
         ],

@@ -31,8 +31,9 @@ from charts.pods import (
 )
 from experiment.measurement import Benchmark, TestCase
 from experiment.model import Model
+from experiment.runtimes import Workload
 from experiment.schema import Experiment
-from experiment.variants import Variant, services
+from experiment.variants import Variant, variants
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
@@ -89,14 +90,14 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
     return config.Config(
         experiment=experiment.name,
         model=experiment.models.target.id,
-        variants=tuple(map(_variant, services(experiment))),
+        variants=tuple(map(_variant, variants(experiment))),
         region=experiment.aws.region,
         bucket=bucket,
         load=_load(load),
         test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
         objectives=_objectives(load),
         keep_answers=load.keep_answers,
-        apart=experiment.sweep is not None,
+        apart=experiment.apart,
         cost=cost(experiment),
         settings=_settings(experiment),
     )
@@ -136,8 +137,13 @@ def _objectives(load: Benchmark) -> config.Objectives | None:
     return config.Objectives(**load.objectives.model_dump()) if load.objectives else None
 
 
-def endpoint(variant: Variant) -> str:
-    """Base URL of a variant for its benchmark, which in a sweep runs in the same pod."""
+def endpoint(variant: Variant) -> str | None:
+    """Base URL of a variant for its benchmark, which in a sweep runs in the same pod.
+
+    None for a job, which serves nothing.
+    """
+    if variant.experiment.workload is Workload.JOB:
+        return None
     if variant.experiment.sweep:
         return f"http://127.0.0.1:{VLLM_PORT}/v1"
     return f"http://{variant.service}.{NAMESPACE}.svc.cluster.local:{VLLM_PORT}/v1"

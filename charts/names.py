@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from experiment.runtimes import Workload
 from experiment.schema import Experiment
 
 NAMESPACE: Final = "speculative-decoding"
@@ -24,6 +25,7 @@ SCRIPTS_CONFIG: Final = "scripts"
 BENCHMARK_POD: Final = "qwen-llmperf"
 QUALITY_JOB: Final = "qwen-lmeval"
 SWEEP_JOB: Final = "qwen-sweep"
+OFFLINE_JOB: Final = "qwen-offline"
 
 
 class Component(StrEnum):
@@ -34,6 +36,7 @@ class Component(StrEnum):
     BENCHMARK = "benchmark"
     QUALITY = "quality"
     SWEEP = "sweep"
+    OFFLINE = "offline"
 
 
 class ServiceAccount(StrEnum):
@@ -44,12 +47,15 @@ class ServiceAccount(StrEnum):
     BENCHMARK = "benchmark"
     QUALITY = "quality"
     SWEEP = "sweep"
+    OFFLINE = "offline"
 
 
 def service_accounts(experiment: Experiment) -> tuple[ServiceAccount, ...]:
-    """Those that ``experiment`` has pods of: a sweep serves, measures and judges by one."""
+    """Those that ``experiment`` has pods of: a sweep or a job has one that does all."""
     if experiment.sweep:
         return ServiceAccount.PREPARE, ServiceAccount.SWEEP
+    if experiment.workload is Workload.JOB:
+        return ServiceAccount.PREPARE, ServiceAccount.OFFLINE
     return (
         ServiceAccount.PREPARE,
         ServiceAccount.SERVE,

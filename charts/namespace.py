@@ -40,7 +40,7 @@ class NamespaceChart(Chart):
         self._policy("allow-dns", {}, types=["Egress"], egress=[_dns()])
         self._policy("allow-aws", {}, types=["Egress"], egress=[_https(), _pod_identity()])
         # An index of a sweep asks its own vLLM, on loopback, which no policy touches.
-        if experiment.sweep is None:
+        if not experiment.apart:
             self._between_clients_and_services()
 
     def _between_clients_and_services(self) -> None:

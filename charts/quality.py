@@ -30,7 +30,7 @@ from charts.pods import (
 )
 from charts.scripts import Scripts
 from experiment.schema import Experiment
-from experiment.variants import services
+from experiment.variants import variants
 
 MAX_ANSWER_TOKENS: Final = 512
 """Room for a brief solution, as in the published sample. A question is shorter."""
@@ -81,7 +81,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     str(experiment.concurrency_without_a_queue),
                     str(min(MAX_ANSWER_TOKENS, experiment.serving.length // 2)),
                     f"{RESULTS_PREFIX}quality/",
-                    *(f"{v.name}={endpoint(v)}" for v in services(experiment)),
+                    *(f"{v.name}={endpoint(v)}" for v in variants(experiment)),
                 ],
                 env=[*environment({}), run_id()],
                 env_from=model_store_environment(),

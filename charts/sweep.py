@@ -37,7 +37,7 @@ from charts.server import (
 )
 from experiment.estimate import deadline_seconds
 from experiment.schema import Experiment
-from experiment.variants import Variant, services
+from experiment.variants import Variant, variants
 
 NOT_YET: Final = 75
 """What ``fetch`` ends with where there is no artifact yet: EX_TEMPFAIL of ``sysexits.h``."""
@@ -109,7 +109,7 @@ class SweepChart(Chart):
         )
 
     def _spec(self, image: str) -> k8s.JobSpec:
-        indexes = len(services(self._experiment))
+        indexes = len(variants(self._experiment))
         return k8s.JobSpec(
             completion_mode="Indexed",
             completions=indexes,
@@ -141,12 +141,12 @@ def run_id(experiment: Experiment) -> str:
 def sweep_config(experiment: Experiment, bucket: str, image: str) -> config.Config:
     """What all indexes are told. ``image`` is the benchmark's tag, where it is built here."""
     told = benchmark_config(experiment, bucket)
-    variants = [
+    measured = [
         one.model_copy(update={"served": _served(variant)})
-        for one, variant in zip(told.variants, services(experiment), strict=True)
+        for one, variant in zip(told.variants, variants(experiment), strict=True)
     ]
     settings = {**told.settings, "Benchmark": experiment.benchmark.image or image[:_SHORT]}
-    return told.model_copy(update={"variants": tuple(variants), "settings": settings})
+    return told.model_copy(update={"variants": tuple(measured), "settings": settings})
 
 
 def _served(variant: Variant) -> str:
@@ -159,7 +159,7 @@ def _indexes(experiment: Experiment) -> dict[str, str]:
     folders = [one.folder for one in sweep_config(experiment, "bucket", "image").variants]
     return {
         f"{index}.{name}": f"{text}\n"
-        for index, variant in enumerate(services(experiment))
+        for index, variant in enumerate(variants(experiment))
         for name, text in (
             ("variant", variant.name),
             ("folder", folders[index]),
@@ -245,7 +245,7 @@ def _vllm(experiment: Experiment, indexes: k8s.VolumeMount) -> k8s.Container:
     Without probes: the benchmark waits for it and says why it does not start. A startup probe that
     failed would begin anew, for ever, and the benchmark would never run.
     """
-    environments = [serve_environment(variant) for variant in services(experiment)]
+    environments = [serve_environment(variant) for variant in variants(experiment)]
     assert environments == environments[:1] * len(environments), "a Job's pods have one environment"
     return server(
         experiment,

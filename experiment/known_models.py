@@ -7,59 +7,9 @@ from Qwen's documentation of vLLM, "Function Calling" (docs/assumptions.md).
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from experiment.text_types import ToolParser
-
-
-class ModelKind(StrEnum):
-    """What a checkpoint can be used as."""
-
-    CAUSAL_LM = "causal-lm"
-    EAGLE_HEAD = "eagle-head"
-    EAGLE3_HEAD = "eagle3-head"
-    DFLASH_DRAFT = "dflash-draft"
-
-
-class Family(StrEnum):
-    """Dense model families that ``inference_demo`` compiles."""
-
-    LLAMA = "llama"
-    QWEN2 = "qwen2"
-    QWEN3 = "qwen3"
-
-
-class Architecture(BaseModel):
-    """The part of a model's configuration that decides what it can be paired with."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    kind: ModelKind = Field(
-        ModelKind.CAUSAL_LM, description="A language model, or a head trained for one target."
-    )
-    family: Family = Field(description="--model-type of NxDI's inference_demo.")
-    vocabulary: Annotated[int, Field(gt=0, description="vocab_size of config.json.")]
-    layers: Annotated[int, Field(gt=0, description="num_hidden_layers of config.json.")]
-    hidden: Annotated[int, Field(gt=0, description="hidden_size of config.json.")]
-    kv_heads: Annotated[int, Field(gt=0, description="num_key_value_heads of config.json.")]
-    head_dim: Annotated[int, Field(gt=0, description="head_dim of config.json.")]
-    tied_embeddings: bool = Field(description="tie_word_embeddings of config.json.")
-    max_length: Annotated[int, Field(gt=0, description="max_position_embeddings of config.json.")]
-    checkpoint_gib: Annotated[float, Field(gt=0, description="Size of the weights, GiB.")]
-    tool_parser: ToolParser | None = Field(
-        None, description="vLLM's --tool-call-parser; needed where prompts have tools."
-    )
-
-    @property
-    def thinks(self) -> bool:
-        """Whether it thinks before it answers, unless its chat template is told not to.
-
-        Qwen3's model cards: ``enable_thinking`` is true by default.
-        """
-        return self.family is Family.QWEN3
+from experiment.architecture import Architecture, Family, ModelKind
 
 
 def _qwen3(layers: int, hidden: int, gib: float, *, tied: bool) -> Architecture:

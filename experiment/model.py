@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from experiment.known_models import KNOWN_MODELS, Architecture
+from experiment.architecture import Architecture
+from experiment.known_models import KNOWN_MODELS
 from experiment.strict import Strict
 from experiment.text_types import Commit, ModelId
 

@@ -15,7 +15,7 @@ from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.measurement import Benchmark, TestCase, one_of
 from experiment.model import Model
 from experiment.prompt_files import PromptFile
-from experiment.runtimes import RUNTIMES, Runtime
+from experiment.runtimes import RUNTIMES, Runtime, Workload
 from experiment.speculation import Batch, Place, Speculation, Speculations, placed
 from experiment.strict import Strict
 from experiment.sweep import Sweep
@@ -201,6 +201,17 @@ class Experiment(Strict):
         if self.sweep:
             return self.sweep.placed
         return placed(self.speculation or ())
+
+    @property
+    def workload(self) -> Workload:
+        """How its variants live in Kubernetes. ``rules`` refuses to have both services and jobs."""
+        modes = self.serving_runtime.modes
+        return modes[self.speculations[0].mode].workload
+
+    @property
+    def apart(self) -> bool:
+        """Whether each variant is measured by itself: in a sweep, or as a job."""
+        return self.sweep is not None or self.workload is Workload.JOB
 
     @property
     def prompt_files(self) -> Mapping[str, PromptFile]:

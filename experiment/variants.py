@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from experiment.artifacts import CompileInputs, artifact_key
 from experiment.model import Model
-from experiment.runtimes import Mode, ModeSupport, Runtime, Workload
+from experiment.runtimes import Mode, ModeSupport, Runtime
 from experiment.schema import Experiment
 from experiment.speculation import Speculation
 
@@ -43,9 +43,12 @@ class Variant:
         return self.runtime.modes[self.mode] if self.mode else None
 
     @property
-    def workload(self) -> Workload:
-        """How it lives in Kubernetes."""
-        return self.support.workload if self.support else Workload.SERVICE
+    def compared_mode(self) -> Mode:
+        """Its mode; of a baseline, that of the variants that are compared with it.
+
+        A baseline that runs as a job is measured as they are, so this decides how it is compiled.
+        """
+        return self.mode or self.experiment.speculations[0].mode
 
     @property
     def window(self) -> int | None:
@@ -55,7 +58,9 @@ class Variant:
     @property
     def drafts_per_step(self) -> int | None:
         """Drafts that a step verifies; it yields at most one token more. None for a baseline."""
-        return self.runtime.drafts_per_step(self.window) if self.window else None
+        if self.support is None or self.window is None:
+            return None
+        return self.support.drafts_per_step(self.window)
 
     @property
     def draft(self) -> Model | None:
@@ -110,11 +115,6 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
             if (s.batch or usual) == batch
         )
     return tuple(found)
-
-
-def services(experiment: Experiment) -> tuple[Variant, ...]:
-    """The variants that answer requests, and hold devices while they do."""
-    return tuple(v for v in variants(experiment) if v.workload is Workload.SERVICE)
 
 
 def service(variant: str) -> str:

@@ -14,7 +14,7 @@ from benchmark.metrics import Metric, Published
 from charts.llmperf import cost
 from experiment.measurement import TestCase
 from experiment.schema import Experiment
-from experiment.variants import Variant, services
+from experiment.variants import Variant, variants
 
 MINUTE: Final = 1
 SPEED_UP_MINUTES: Final = 5
@@ -63,7 +63,7 @@ def speed_up(
     ``variant`` must not be a baseline.
     """
     period = period or Duration.minutes(SPEED_UP_MINUTES)
-    (baseline,) = (v for v in services(variant.experiment) if v.name == variant.baseline)
+    (baseline,) = (v for v in variants(variant.experiment) if v.name == variant.baseline)
     operands = {
         _identifier(each, case, point): measured(
             metrics.TIME_PER_OUTPUT_TOKEN, each, case, point, period=period
@@ -170,11 +170,11 @@ def named(variant: Variant, point: LoadPoint, words: str) -> str:
 
 
 def _position(variant: Variant) -> int:
-    return [each.name for each in services(variant.experiment)].index(variant.name)
+    return [each.name for each in variants(variant.experiment)].index(variant.name)
 
 
 def _colour(variant: Variant) -> str:
-    return palette.of(each.name for each in services(variant.experiment))[variant.name].light
+    return palette.of(each.name for each in variants(variant.experiment))[variant.name].light
 
 
 def _identifier(variant: Variant, case: TestCase, point: LoadPoint) -> str:

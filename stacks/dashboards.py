@@ -13,7 +13,7 @@ from benchmark.metrics import Metric
 from charts.llmperf import benchmark_case
 from experiment.measurement import TestCase
 from experiment.schema import Experiment
-from experiment.variants import services
+from experiment.variants import variants
 from stacks import curves
 from stacks.introduction import closed, introduction
 
@@ -109,7 +109,7 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
 def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
     """What concerns several test cases."""
     cases = experiment.benchmark.test_cases
-    yield [_text(introduction(experiment), height=6 + len(services(experiment)))]
+    yield [_text(introduction(experiment), height=6 + len(variants(experiment)))]
     if headlines := [case for case in cases if case.headline]:
         yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
     yield [
@@ -124,7 +124,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
                 )
                 for case in cases
                 for point in experiment.benchmark.points
-                for variant in services(experiment)
+                for variant in variants(experiment)
                 if variant.baseline is not None
             ],
             axis="times",
@@ -145,17 +145,17 @@ def _figure(
         [
             curves.measured(metric, variant, case, first, label=f"{case.structure}, {variant.name}")
             for case in headlines
-            for variant in services(experiment)
+            for variant in variants(experiment)
         ],
         axis=metric.axis,
         width=_THIRD,
-        bars=experiment.sweep is not None,
+        bars=experiment.apart,
     )
 
 
 def _over_range(experiment: Experiment) -> bool:
     """Whether graphs are bars over the time range: what they compare is not of the same time."""
-    return len(experiment.benchmark.points) > 1 or experiment.sweep is not None
+    return len(experiment.benchmark.points) > 1 or experiment.apart
 
 
 def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch.IWidget]]:
@@ -165,7 +165,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
     variants do, a bar for each.
     """
     points = experiment.benchmark.points
-    cells = [(variant, point) for point in points for variant in services(experiment)]
+    cells = [(variant, point) for point in points for variant in variants(experiment)]
     bars = _over_range(experiment)
     graphs: list[cloudwatch.IWidget] = [
         *(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from benchmark.load_points import LoadPoint
 from charts.llmperf import cost
 from experiment.schema import Experiment
-from experiment.variants import Variant, services
+from experiment.variants import Variant, variants
 
 
 def introduction(experiment: Experiment) -> str:
@@ -19,10 +19,10 @@ def introduction(experiment: Experiment) -> str:
     over = ", of those in the time range at that load" if others else ""
     apart = (
         "\n\nEach variant was measured by itself. Choose a time range that holds the whole sweep."
-        if experiment.sweep
+        if experiment.apart
         else ""
     )
-    listed = "\n".join(f"- {_described(variant)}" for variant in services(experiment))
+    listed = "\n".join(f"- {_described(variant)}" for variant in variants(experiment))
     return f"""# {experiment.name}: does speculative decoding pay?
 **{experiment.models.target.id}** at {at}. Every figure but the {sums} is the median of \
 single requests{over}.{apart}

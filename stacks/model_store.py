@@ -99,7 +99,7 @@ class ModelStoreStack(Stack):
                     self._may_publish(account)
                 case ServiceAccount.QUALITY:
                     self._may_write(account, RESULTS_PREFIX)
-                case ServiceAccount.SWEEP:
+                case ServiceAccount.SWEEP | ServiceAccount.OFFLINE:
                     self._may_write(account, RESULTS_PREFIX)
                     self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
                     self._may_publish(account)

@@ -19,7 +19,7 @@ from constructs import Construct
 
 from benchmark.config import Structure
 from experiment.schema import Experiment
-from experiment.variants import services
+from experiment.variants import variants
 from stacks import curves
 from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
@@ -47,7 +47,7 @@ class ObservabilityStack(Stack):
         self._alarm_if_idle(experiment)
         self._alarm_on_memory_errors(experiment)
         # The variants of a sweep are measured once; nothing of them stands that could lose it.
-        if experiment.sweep is None:
+        if not experiment.apart:
             self._alarm_on_lost_benefit(experiment)
         for dashboard in dashboards:
             acknowledge(dashboard, HOLDS_PROMPTS)
@@ -138,7 +138,7 @@ class ObservabilityStack(Stack):
         why = ", which a draft model should predict," if headlines else ","
         at = f" at {point}" if others else ""
         minimum = experiment.alerts.minimum_speedup
-        for variant in services(experiment):
+        for variant in variants(experiment):
             if variant.baseline is None:
                 continue
             self._alarm(

@@ -135,7 +135,7 @@ def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], Non
     from benchmark.aws.quality import Quality
 
     try:
-        found = Quality(config.bucket, config.region, sleep).fetch(folder, config.endpoints)
+        found = Quality(config.bucket, config.region, sleep).fetch(folder, config.names)
     except (BucketError, OSError) as error:
         return [f"lm-eval's results: {error}"]
     if found is not None:

@@ -65,7 +65,7 @@ async def compare(config: Config) -> list[Divergence]:
         for case in (case for case in config.test_cases if case.prompts is None):
             body = _body(config, case)
             answers = await asyncio.gather(
-                *(_ask(session, variant.endpoint, body) for variant in config.variants)
+                *(_ask(session, variant.url, body) for variant in config.variants)
             )
             names = (variant.name for variant in config.variants)
             found += _divergences(config, case.name, dict(zip(names, answers, strict=True)))

@@ -161,7 +161,7 @@ def _parts(variant: Variant) -> Iterator[str]:
     ):
         if value is not None:
             yield f"{words} {value}"
-    yield f"at {variant.endpoint}"
+    yield f"at {variant.endpoint}" if variant.endpoint else "as a job"
 
 
 def _spread(mean: int, deviation: int) -> str:

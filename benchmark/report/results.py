@@ -224,7 +224,7 @@ def _published(folder: Path, config: Config, records: Sequence[Record]) -> Publi
         if record.succeeded and record.round > WARM_UP and latency is not None:
             by_formula[record.case, record.load, record.variant].append(latency)
     own = {}
-    for case, point, variant in product(config.test_cases, config.load.points, config.endpoints):
+    for case, point, variant in product(config.test_cases, config.load.points, config.names):
         folders = (
             folder / load_results(case.name, variant, number, attempt, load)
             for number in rounds

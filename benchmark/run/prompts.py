@@ -100,7 +100,7 @@ async def _used(config: Config, case: str, one: LoadedSet, window: int) -> UsedS
     """Asks all services for the length of every prompt. Raises RunError where nothing fits."""
     counts = await asyncio.gather(
         *(
-            context.count(variant.endpoint, config.model, one.prompts, config.load.sampling)
+            context.count(variant.url, config.model, one.prompts, config.load.sampling)
             for variant in config.variants
         )
     )

@@ -129,7 +129,7 @@ class Taps:
 
     def _tap(self, variant: Variant) -> Tap:
         return Tap(
-            variant.endpoint,
+            variant.url,
             run=self._folder.name,
             variant=variant.name,
             ledger=self._ledger,

@@ -55,11 +55,11 @@ def merge(folder: Path) -> Merged:
     try:
         notes: Sequence[str] = ()
         if config is not None:
-            for variant in config.endpoints:
+            for variant in config.names:
                 _check(folder, config, variant)
             notes = [*_notes_on_prompts(folder, config), *_notes_on_settings(folder, config)]
             _write(folder, config)
-        found = Merged(tuple(config.endpoints if config else ()), missing, tuple(notes))
+        found = Merged(config.names if config else (), missing, tuple(notes))
         merged.write(folder, found)
     except OSError as error:
         raise MergeError(f"{error.filename or folder}: {error.strerror}") from None
@@ -68,9 +68,7 @@ def merge(folder: Path) -> Merged:
 
 def _missing(folder: Path, whole: Config) -> dict[str, str]:
     """Why a variant cannot be in the run, for each that cannot."""
-    there = {
-        name for name in whole.endpoints if (part.folder(folder, whole, name) / COMPLETE).exists()
-    }
+    there = {name for name in whole.names if (part.folder(folder, whole, name) / COMPLETE).exists()}
     reasons = {
         one.name: _INCOMPLETE
         if one.name not in there
@@ -103,7 +101,7 @@ def _check(folder: Path, config: Config, variant: str) -> None:
 
 def _write(folder: Path, config: Config) -> None:
     """Raises OSError and JournalError."""
-    variants = [*config.endpoints]
+    variants = [*config.names]
     _journal(folder / LEDGER, (r for name in variants for r in _records(folder, config, name)))
     counts = (
         one
@@ -134,7 +132,7 @@ def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
 def _answers(folder: Path, config: Config) -> Iterator[object]:
     greedy = config.load.sampling.get("temperature") == 0
     answers = {
-        name: read_checked(part.folder(folder, config, name) / ANSWERS) for name in config.endpoints
+        name: read_checked(part.folder(folder, config, name) / ANSWERS) for name in config.names
     }
     for variant in config.variants:
         others = answers[variant.baseline] if variant.baseline and greedy else ()
@@ -143,7 +141,7 @@ def _answers(folder: Path, config: Config) -> Iterator[object]:
 
 def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
     """Where variants were not sent the same prompts of a set. Raises MergeError for another set."""
-    first, *others = config.endpoints
+    first, *others = config.names
     expected = _sets(folder, config, first)
     for name in others:
         found = _sets(folder, config, name)
@@ -167,7 +165,7 @@ def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
 def _notes_on_settings(folder: Path, config: Config) -> Iterator[str]:
     """Where variants were measured with other settings than the report prints."""
     others: dict[tuple[str, str], list[str]] = {}
-    for variant in config.endpoints:
+    for variant in config.names:
         path = part.folder(folder, config, variant) / CONFIG
         own = configuration.read(path).settings
         for setting, now in config.settings.items():

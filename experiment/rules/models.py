@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from experiment.architecture import Architecture, ModelKind
 from experiment.errors import Refusal, shown
-from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
+from experiment.known_models import KNOWN_MODELS
 from experiment.model import Model
 from experiment.rules.listed_or_swept import one_way
 from experiment.rules.rule import Refusals, Rule

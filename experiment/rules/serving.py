@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from experiment.architecture import Architecture
 from experiment.errors import Refusal
-from experiment.known_models import Architecture
 from experiment.rules.models import mode_served, models_known, models_of
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
-from experiment.variants import Variant, services, variants
+from experiment.variants import Variant, variants
 
 LARGEST_TENSOR_PARALLEL: Final = 64
 """NxDI takes powers of two up to this."""
@@ -48,7 +48,7 @@ def _claims_fit(experiment: Experiment) -> Refusals:
     if experiment.sweep:
         return
     serving, capacity = experiment.serving, experiment.capacity
-    claims = len(services(experiment))
+    claims = len(variants(experiment))
     per_node = capacity.instance.devices // serving.devices
     needed = math.ceil(claims / per_node)
     if capacity.nodes > needed:

@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 from experiment.runtimes import nxdi_fork, nxdi_plugin
-from experiment.runtimes.runtime import Engine, Mode, ModeSupport, Paths, Runtime, Workload
+from experiment.runtimes.runtime import (
+    Engine,
+    Mode,
+    ModeSupport,
+    Paths,
+    Preparation,
+    Runtime,
+    Workload,
+)
 
 __all__ = [
     "RUNTIMES",
@@ -16,6 +24,7 @@ __all__ = [
     "Mode",
     "ModeSupport",
     "Paths",
+    "Preparation",
     "Runtime",
     "Workload",
     "runtimes_serving",

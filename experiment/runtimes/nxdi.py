@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from experiment.known_models import Family, ModelKind
+from experiment.architecture import Family, ModelKind
 from experiment.runtimes.runtime import Mode, ModeSupport, Paths, Runtime
 
 if TYPE_CHECKING:  # at run time variants import runtimes
@@ -37,8 +37,13 @@ class NxdiMode(ModeSupport):
     same name for each) and where it is served. All of them are set to true: the fork sets each over
     NxDI's own configuration, and a mapping would replace an object of NxDI by something that it
     cannot read (``model_loader/neuronx_distributed.py``)."""
+    kept: int = 1
     minimum_tokens: int = 2
-    """NxDI verifies a window of k positions with k - 1 draft tokens: a window of 1 drafts none."""
+    """NxDI verifies a window of k positions with k - 1 draft tokens: a window of 1 drafts none.
+
+    neuronx-distributed-inference v0.6.10598, ``models/model_base.py``: ``_token_gen_forward``
+    (fused) runs the draft k times, the last time for its KV cache alone, and hands the target k - 1
+    drafts; ``_eagle_token_gen_forward`` runs it k - 1 times."""
     greedy_only: bool = True
 
 
@@ -47,8 +52,6 @@ class Nxdi(Runtime):
     """A generation of vLLM that runs models by way of NxDI."""
 
     modes: Mapping[Mode, NxdiMode]
-    # Without any of these a service fails with an error that does not name it.
-    artifact_parts: tuple[str, ...] = ("model.pt", "neuron_config.json", "weights")
     config_flag: str
     """Flag that carries the overrides as JSON."""
     config_key: str | None
@@ -57,14 +60,9 @@ class Nxdi(Runtime):
     """Flags that this generation needs for any model."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def drafts_per_step(self, window: int) -> int:
-        """One less than the window, which also holds the token that the drafts follow.
-
-        neuronx-distributed-inference v0.6.10598, ``models/model_base.py``: ``_token_gen_forward``
-        (fused) runs the draft k times, the last time for its KV cache alone, and hands the target
-        k - 1 drafts; ``_eagle_token_gen_forward`` runs it k - 1 times.
-        """
-        return window - 1
+    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
+        """Without any of these a service fails with an error that does not name it."""
+        return ("model.pt", "neuron_config.json", "weights")
 
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
         """Flags that decide what is compiled; NxDI writes them into ``neuron_config.json``.

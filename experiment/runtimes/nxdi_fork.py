@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from experiment.known_models import ModelKind
+from experiment.architecture import ModelKind
 from experiment.runtimes.nxdi import ANY, IMAGES, LLAMA, Nxdi, NxdiMode
 from experiment.runtimes.runtime import Engine, Mode
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from experiment.known_models import ModelKind
+from experiment.architecture import ModelKind
 from experiment.runtimes.nxdi import IMAGES, LLAMA, Nxdi, NxdiMode
 from experiment.runtimes.runtime import Engine, Mode
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from experiment.known_models import Family, ModelKind
+from experiment.architecture import Family, ModelKind
 
 if TYPE_CHECKING:  # at run time variants import runtimes
     from experiment.variants import Variant
@@ -40,6 +40,15 @@ class Workload(StrEnum):
     JOB = "job"
 
 
+class Preparation(StrEnum):
+    """When a variant's graphs are compiled."""
+
+    COMPILE_JOB = "compile-job"
+    """Ahead of time, on CPUs, by a Job of its own."""
+    FIRST_START = "first-start"
+    """On the devices, by the first service that starts. Its cache is kept in the bucket."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModeSupport:
     """How one runtime serves one mode."""
@@ -53,6 +62,13 @@ class ModeSupport:
     greedy_only: bool
     """Tokens are sampled greedily on the device, whatever temperature a request asks for."""
     workload: Workload = Workload.SERVICE
+    kept: int = 0
+    """Positions of a window that no draft fills: NxDI keeps one, for the token that the drafts
+    follow."""
+
+    def drafts_per_step(self, window: int) -> int:
+        """Drafts that a step verifies; it yields at most one token more."""
+        return window - self.kept
 
 
 @dataclass(frozen=True)
@@ -77,31 +93,38 @@ class Runtime(ABC):
     engine: Engine
     """Decides which counters ``/metrics`` fills."""
     modes: Mapping[Mode, ModeSupport]
-    artifact_parts: tuple[str, ...]
-    """Files and folders that a complete artifact has."""
-
-    @abstractmethod
-    def drafts_per_step(self, window: int) -> int:
-        """Drafts that a step verifies; it yields at most one token more."""
+    preparation: Preparation = Preparation.COMPILE_JOB
 
     @abstractmethod
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
         """Flags that decide what is compiled: a part of the artifact's key, so without paths."""
 
-    @abstractmethod
-    def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Compiles ``variant`` into ``paths.artifact``."""
+    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
+        """Files and folders that a complete artifact has, of a runtime with a compile Job."""
+        raise NotImplementedError(f"{self.name} has no compile Job")
 
-    @abstractmethod
+    def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
+        """Compiles ``variant`` into ``paths.artifact``, in a compile Job."""
+        raise NotImplementedError(f"{self.name} has no compile Job")
+
     def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
         """Environment of the compile command."""
+        return {}
 
-    @abstractmethod
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
         """A script of ``charts/scripts`` and its arguments, which prepares the draft.
 
         Empty where the draft is compiled as it was downloaded.
         """
+        return []
+
+    def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
+        """Generates with ``variant``, from ``paths.artifact``, in a job."""
+        raise NotImplementedError(f"{self.name} has no mode that runs as a job")
+
+    def generate_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+        """Environment of the generate command."""
+        return {}
 
     @abstractmethod
     def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:

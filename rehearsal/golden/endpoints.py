@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmark.config import Structure
 from experiment import Experiment
-from experiment.variants import Variant, services, variants
+from experiment.variants import Variant, variants
 from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.golden import cost
@@ -97,10 +97,10 @@ def golden_endpoints(
 ) -> Iterator[dict[str, str]]:
     """Base URLs by the name of the variant. Raises RehearsalError or ProcessError."""
     accepted = by_text(experiment)
-    log = {variant.name: logs / f"endpoint-{variant.name}.log" for variant in services(experiment)}
+    log = {variant.name: logs / f"endpoint-{variant.name}.log" for variant in variants(experiment)}
     with contextlib.ExitStack() as stack:
         processes = {}
-        for variant in services(experiment):
+        for variant in variants(experiment):
             command = _command(variant, speed, cost, _acceptance(variant, accepted, logs))
             process = running(command, environment, log[variant.name])
             processes[variant.name] = stack.enter_context(process)

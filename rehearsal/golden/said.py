@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from experiment import Experiment
-from experiment.variants import Variant, services
+from experiment.variants import Variant, variants
 from rehearsal.golden.acceptances import OF_STRUCTURE, of_class
 from rehearsal.golden.arithmetic import WINDOWS, best, decoding, gain
 from rehearsal.golden.cost import Cost
@@ -21,7 +21,7 @@ def said(experiment: Experiment, cost: Cost) -> Iterator[str]:
     yield f"a pass {cost.words}"
     yield f"best: of the windows {WINDOWS[0]} to {WINDOWS[-1]}"
     of_draft: dict[tuple[str, int], list[Variant]] = defaultdict(list)
-    for variant in services(experiment):
+    for variant in variants(experiment):
         if variant.baseline is not None:
             of_draft[_name(variant), variant.batch].append(variant)
     rates = dict(_rates(experiment))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from experiment import Experiment
-from experiment.variants import services, variants
+from experiment.variants import variants
 from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.errors import RehearsalError
@@ -97,9 +97,9 @@ def _pair(experiment: Experiment, layout: Layout, console: Console) -> Path:
 
 def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, ServerCommand]:
     cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < len(services(experiment)):
+    if len(cores) < len(variants(experiment)):
         raise RehearsalError(
-            f"each of {len(services(experiment))} servers needs a core of its own; this machine "
+            f"each of {len(variants(experiment))} servers needs a core of its own; this machine "
             f"has {len(cores)}"
         )
     return {
@@ -108,7 +108,7 @@ def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, 
             # vLLM does not report its port if it is told to take any.
             _served(layout, folder, free_port(), cores[index]),
         )
-        for index, variant in enumerate(services(experiment))
+        for index, variant in enumerate(variants(experiment))
     }
 
 

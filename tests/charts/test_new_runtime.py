@@ -12,7 +12,7 @@ import pytest
 import charts
 from experiment import Experiment, ExperimentError
 from experiment.__main__ import json_schema
-from experiment.known_models import Family
+from experiment.architecture import Family
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime
 from experiment.variants import Variant
@@ -22,8 +22,8 @@ from tests.experiment.files import ABSENT, edited
 class Toy(Runtime):
     """Compiles and serves nothing, in a mode that needs no draft."""
 
-    def drafts_per_step(self, window: int) -> int:
-        return window
+    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
+        return ("toy.bin",)
 
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
         return ("--heads", str(variant.window))
@@ -53,7 +53,6 @@ TOY = Toy(
             draft=None, families=frozenset({Family.QWEN3}), minimum_tokens=1, greedy_only=False
         )
     },
-    artifact_parts=("toy.bin",),
 )
 CHANGES: dict[str, Any] = {
     "runtime": TOY.name,

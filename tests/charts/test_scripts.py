@@ -16,14 +16,13 @@ from moto.server import ThreadedMotoServer
 
 from charts import scripts
 from charts.sweep import NEVER, NOT_YET
-from experiment.runtimes import RUNTIMES
 from tests.charts.hub import Hub
 from tests.synthesis import ROOT
 
 SCRIPTS = ROOT / "charts" / "scripts"
 BUCKET = "models"
 ARTIFACT = "compiled/key/"
-PARTS = RUNTIMES["vllm-0.9.1-nxdi"].artifact_parts
+PARTS = ("model.pt", "neuron_config.json", "weights")
 CHECKPOINTS = ("models/example/target/1/", "models/example/draft/2/")
 
 

@@ -544,7 +544,7 @@ TYPES = [
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocab": 32}}},
         "models.draft.architecture.vocab = 32: unknown key; did you mean vocabulary? allowed: "
         "kind, family, vocabulary, layers, hidden, kv_heads, head_dim, tied_embeddings, "
-        "max_length, checkpoint_gib, tool_parser",
+        "max_length, checkpoint_gib, trained_for, drafts, tool_parser",
     ),
     _edit(
         "unknown-mapping",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from experiment.known_models import Family, ModelKind
+from experiment.architecture import Family, ModelKind
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine, Mode, Paths, runtimes_serving
 from experiment.variants import Variant, variants

@@ -128,7 +128,10 @@ def test_names_fit_and_are_distinct_whatever_the_case(
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_nxdi_verifies_one_draft_less_than_the_window(runtime: str) -> None:
-    assert [RUNTIMES[runtime].drafts_per_step(window) for window in (2, 7, 15)] == [1, 6, 14]
+    assert {
+        tuple(mode.drafts_per_step(window) for window in (2, 7, 15))
+        for mode in RUNTIMES[runtime].modes.values()
+    } == {(1, 6, 14)}
 
 
 def test_a_baseline_has_no_drafts() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from benchmark.report import results
 from experiment import load
-from experiment.variants import services
+from experiment.variants import variants
 from rehearsal.golden.arithmetic import scheduled_time
 from tests.synthesis import ROOT
 
@@ -32,7 +32,7 @@ def test_each_variant_has_a_row_in_every_case_held_against_the_baseline() -> Non
     assert ended.returncode == 0, ended.stdout
     (folder,) = {*(ROOT / "results").glob("rehearsal-*")} - before
     experiment = load(ROOT / FILE)
-    base, *windows = services(experiment)
+    base, *windows = variants(experiment)
     concurrency = experiment.benchmark.points[0].concurrency
     assert concurrency is not None
     cases = results.read(folder).summary.cases

@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmark.config import Structure
 from experiment import load
-from experiment.variants import services
+from experiment.variants import variants
 from rehearsal.golden.acceptances import OF_STRUCTURE
 from rehearsal.golden.arithmetic import decoding
 from rehearsal.golden.schedule import crossover
@@ -22,7 +22,7 @@ FILE: Final = Path(__file__).with_name("ladder.yaml")
 def test_the_crossover_of_the_arithmetic_is_reported() -> None:
     rehearsed = rehearse(FILE, vllm=False)
     experiment = load(FILE)
-    base, speculative = services(experiment)
+    base, speculative = variants(experiment)
     page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
     for structure in Structure:
         (case,) = rehearsed.cases(structure)

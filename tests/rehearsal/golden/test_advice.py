@@ -30,7 +30,7 @@ from benchmark.run.patience import Patience
 from benchmark.run.run import Run
 from experiment import Experiment
 from experiment.loader import parse
-from experiment.variants import Variant, services
+from experiment.variants import Variant, variants
 from rehearsal.golden.acceptances import OF_STRUCTURE
 from rehearsal.golden.arithmetic import best, decoding, gain
 from rehearsal.golden.drafts import draft_of
@@ -101,7 +101,7 @@ def sweep() -> Experiment:
 
 def config(experiment: Experiment, urls: Mapping[str, str]) -> Config:
     """All of the sweep's variants, measured in turn."""
-    variants = [
+    measured = [
         {
             "name": one.name,
             "endpoint": urls[one.name],
@@ -112,7 +112,7 @@ def config(experiment: Experiment, urls: Mapping[str, str]) -> Config:
             "drafts_per_step": one.drafts_per_step,
             "batch": one.batch,
         }
-        for one in services(experiment)
+        for one in variants(experiment)
     ]
     cases = [
         {"name": one.name, "line": one.line, "structure": one.structure}
@@ -125,7 +125,7 @@ def config(experiment: Experiment, urls: Mapping[str, str]) -> Config:
         "rounds": ROUNDS,
         "timeout_seconds": 60,
     }
-    return samples.config(variants=variants, load=load, test_cases=cases, region=None, bucket=None)
+    return samples.config(variants=measured, load=load, test_cases=cases, region=None, bucket=None)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def advised(tmp_path_factory: pytest.TempPathFactory) -> Advised:
         run = Run(told, folder / "run", driver=driver, patience=PATIENCE)
         assert asyncio.run(run.execute()) == []
     records = read_ledger(folder / "run" / LEDGER)
-    return Advised(services(experiment), advise(told, records))
+    return Advised(variants(experiment), advise(told, records))
 
 
 def test_the_best_draft_and_window_are_recommended_or_ones_as_good(advised: Advised) -> None:

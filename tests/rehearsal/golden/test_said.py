@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from experiment import Experiment, load
-from experiment.variants import services
+from experiment.variants import variants
 from rehearsal.golden.acceptances import OF_STRUCTURE
 from rehearsal.golden.arithmetic import COST, WINDOWS, decoding, gain
 from rehearsal.golden.drafts import draft_of
@@ -30,7 +30,7 @@ def test_a_line_for_each_draft_however_many_windows(sweep: Experiment) -> None:
 
 def test_the_best_window_is_the_best(sweep: Experiment) -> None:
     _, _, *drafts = said(sweep, COST)
-    first = {variant.draft.id: variant for variant in services(sweep) if variant.draft}
+    first = {variant.draft.id: variant for variant in variants(sweep) if variant.draft}
     for line, variant in zip(drafts, first.values(), strict=True):
         assert f"a draft takes {draft_of(variant).cost:.1%} of a pass; with 4 in flight" in line
         for structure, article in OF_STRUCTURE.items():
