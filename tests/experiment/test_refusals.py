@@ -44,9 +44,8 @@ ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
 KEYS = (
     "name, aws, capacity, runtime, models, speculation, sweep, serving, benchmark, quality, alerts"
 )
-KNOWN = (
-    "Qwen/Qwen3-32B, Qwen/Qwen3-14B, Qwen/Qwen3-8B, Qwen/Qwen3-4B, Qwen/Qwen3-1.7B, Qwen/Qwen3-0.6B"
-)
+SMALL: dict[str, Any] = LLAMA | {"id": "example/small"}
+ADD = "python -m experiment add-model FOLDER prints it"
 CASE = "benchmark.test_cases.3"
 
 
@@ -735,7 +734,7 @@ TYPES = [
         "kind",
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"kind": "moe"}}},
         "models.draft.architecture.kind = 'moe': must be 'causal-lm', 'eagle-head', "
-        "'eagle3-head' or 'dflash-draft'",
+        "'eagle3-head', 'dflash-draft' or 'medusa-heads'",
     ),
     _edit(
         "name",
@@ -954,13 +953,13 @@ RULES = [
         "target-unknown",
         {"models.target.id": "meta-llama/Llama-3.3-70B"},
         "models.target.architecture = null: is required, since meta-llama/Llama-3.3-70B is not "
-        f"one of {KNOWN}",
+        f"known here (did you mean meta-llama/Llama-3.3-70B-Instruct?); {ADD}",
     ),
     _edit(
         "draft-unknown",
         {"models.draft.id": "qwen/qwen3-1.7b"},
-        f"models.draft.architecture = null: is required, since qwen/qwen3-1.7b is not one of "
-        f"{KNOWN}",
+        "models.draft.architecture = null: is required, since qwen/qwen3-1.7b is not known here "
+        f"(did you mean Qwen/Qwen3-1.7B?); {ADD}",
     ),
     _edit(
         "architecture-contradicts",
@@ -1034,9 +1033,23 @@ RULES = [
         "eagle3-head",
     ),
     _edit(
+        "a-head-of-another-target",
+        EAGLE
+        | {
+            "models.draft": EAGLE_HEAD
+            | {
+                "architecture": EAGLE_HEAD["architecture"]
+                | {"trained_for": "meta-llama/Meta-Llama-3-70B-Instruct"}
+            }
+        },
+        "models.draft = 'example/llama-70b-eagle': is trained for "
+        "meta-llama/Meta-Llama-3-70B-Instruct; must be for the target, "
+        "meta-llama/Llama-3.3-70B-Instruct",
+    ),
+    _edit(
         "families",
-        {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
-        "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
+        {"models.draft": SMALL | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
+        "models.draft = 'example/small': is of family llama; must be the target's, "
         "qwen3: NxDI builds the draft with the target's model class",
     ),
     _edit(
@@ -1055,7 +1068,7 @@ RULES = [
             "speculation.mode": "eagle3",
             "models.draft": EAGLE3_HEAD,
             "models.target": LLAMA_70B
-            | {"architecture": LLAMA_70B["architecture"] | {"hidden": 4096}},
+            | {"id": "example/llama", "architecture": LLAMA_70B["architecture"] | {"hidden": 4096}},
         },
         "models.draft = 'example/llama-70b-eagle3': has hidden size 8192; a head must have the "
         "target's, 4096",
@@ -1517,8 +1530,8 @@ SWEEPS = [
     _sweep(
         "draft-unknown",
         {"sweep.drafts": [SMALL_DRAFT, SMALL_DRAFT | {"id": "example/small"}]},
-        "sweep.drafts[1].architecture = null: is required, since example/small is not one of "
-        f"{KNOWN}",
+        "sweep.drafts[1].architecture = null: is required, since example/small is not known "
+        f"here; {ADD}",
     ),
     _sweep(
         "draft-of-another-family",
@@ -1620,13 +1633,13 @@ SEVERAL = [
         {
             "runtime": "vllm-9",
             "speculation.num_speculative_tokens": 1,
-            "models.draft.id": "meta-llama/Llama-3.2-1B",
+            "models.draft.id": "example/small",
             "serving.length": 50000,
             "alerts.emails": ["a@example.org", "a@example.org"],
         },
         "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
-        "models.draft.architecture = null: is required, since meta-llama/Llama-3.2-1B is not one "
-        f"of {KNOWN}",
+        "models.draft.architecture = null: is required, since example/small is not known "
+        f"here; {ADD}",
         "alerts.emails[1] = 'a@example.org': is duplicated; list each address once",
     ),
     # By a wrong tensor_parallel the cache would be too large as well.
