@@ -846,13 +846,39 @@ TYPES = [
         "branch",
         {"models.target.revision": "main"},
         "models.target.revision = 'main': must be a commit, 40 hexadecimal digits; a branch "
+        "can change its content; the figures known of Qwen/Qwen3-32B are of "
+        "9216db5781bf21249d130ec9da846c4624c16137",
+    ),
+    _edit(
+        "no-commit",
+        {"models.draft.revision": ABSENT},
+        "models.draft.revision: is required; the figures known of Qwen/Qwen3-1.7B are of "
+        "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
+    ),
+    _edit(
+        "no-commit-of-a-draft-of-one-variant",
+        {"speculation.draft": {"id": "Qwen/Qwen3-0.6B"}},
+        "speculation.draft.revision: is required; the figures known of Qwen/Qwen3-0.6B are of "
+        "c1899de289a04d12100db370d81485cdf75e47ca",
+    ),
+    _edit(
+        "no-commit-of-a-model-nobody-knows",
+        {"models.draft": {"id": "example/small"}},
+        "models.draft.revision: is required",
+    ),
+    _edit(
+        "no-commit-and-no-id",
+        {"models.draft": {"revision": "main", "id": ["Qwen/Qwen3-1.7B"]}},
+        "models.draft.id = ['Qwen/Qwen3-1.7B']: must be text; put it in quotes",
+        "models.draft.revision = 'main': must be a commit, 40 hexadecimal digits; a branch "
         "can change its content",
     ),
     _edit(
         "short-commit",
         {"models.draft.revision": "70d244c"},
         "models.draft.revision = '70d244c': must be a commit, 40 hexadecimal digits; a branch "
-        "can change its content",
+        "can change its content; the figures known of Qwen/Qwen3-1.7B are of "
+        "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
     ),
     _edit(
         "window-of-none",
