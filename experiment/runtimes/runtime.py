@@ -92,6 +92,9 @@ class Runtime(ABC):
     image: str
     engine: Engine
     """Decides which counters ``/metrics`` fills."""
+    counts_drafts: bool = False
+    """Whether it fills V1's counters of drafts, ``vllm:spec_decode_*``. NxDI drafts and verifies
+    inside its graphs, and vLLM is told nothing of it."""
     modes: Mapping[Mode, ModeSupport]
     preparation: Preparation = Preparation.COMPILE_JOB
 

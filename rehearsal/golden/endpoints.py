@@ -126,6 +126,7 @@ def _command(variant: Variant, speed: float, model: Cost, acceptance: Path) -> l
         "engine": variant.runtime.engine,
         "model": variant.experiment.models.target.id,
         "window": own.window,
+        "kept": own.kept,
         "batch": variant.batch,
         "max-model-len": variant.experiment.serving.length,
         "speed": own.speed,
@@ -136,4 +137,5 @@ def _command(variant: Variant, speed: float, model: Cost, acceptance: Path) -> l
         "otherwise": draft_of(variant).acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
-    return [sys.executable, "-m", "rehearsal.golden", *arguments]
+    counted = ["--counts-drafts"] if variant.runtime.counts_drafts else []
+    return [sys.executable, "-m", "rehearsal.golden", *arguments, *counted]
