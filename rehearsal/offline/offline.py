@@ -71,7 +71,7 @@ def _truth(variant: Variant, accepted: Mapping[str, float]) -> Truth:
 
 
 def _said(experiment: Experiment) -> Iterator[str]:
-    yield f"none, but a golden inference_demo, {SPEED} times the article's speed, by this arithmetic"
+    yield f"none; a golden inference_demo, {SPEED} times the article's speed, by this arithmetic"
     yield from said(experiment, COST)
 
 

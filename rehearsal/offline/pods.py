@@ -56,8 +56,8 @@ class OfflinePods:
         shutil.rmtree(self._folder(attempt), ignore_errors=True)
         prompts = self._benchmark(self.job.prompts, attempt)
         collect = self.benchmark(attempt)
-        for process in (prompts, collect):
-            process.write()
+        for one in (prompts, collect):
+            one.write()
         plan = Plan(
             [self._container("prompts", attempt, prompts)],
             [self._generate(attempt), self._container("collect", attempt, collect)],
