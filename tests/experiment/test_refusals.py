@@ -735,7 +735,7 @@ TYPES = [
         "kind",
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"kind": "moe"}}},
         "models.draft.architecture.kind = 'moe': must be 'causal-lm', 'eagle-head', "
-        "'eagle3-head' or 'dflash-draft'",
+        "'eagle3-head', 'dflash-draft' or 'medusa-heads'",
     ),
     _edit(
         "name",
@@ -927,22 +927,27 @@ RULES = [
     _edit(
         "runtime-unknown",
         {"runtime": "vllm-0.29"},
-        "runtime = 'vllm-0.29': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
+        "runtime = 'vllm-0.29': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi, vllm-neuron-1.x",
     ),
     *(
         _edit(
             f"mode-{mode}",
-            {"speculation.mode": mode},
-            f"speculation.mode = '{mode}': runtime vllm-0.9.1-nxdi serves fused, eagle; no "
-            f"runtime serves {mode}",
+            {"runtime": "vllm-0.16-nxdi", "speculation.mode": mode},
+            f"speculation.mode = '{mode}': runtime vllm-0.16-nxdi serves eagle, eagle3; {mode} is "
+            f"served by {able}",
         )
-        for mode in ("vanilla", "medusa", "dflash")
+        for mode, able in (
+            ("vanilla", "vllm-0.9.1-nxdi (llama, qwen2, qwen3, as a job)"),
+            ("medusa", "vllm-0.9.1-nxdi (llama, as a job)"),
+            ("dflash", "vllm-neuron-1.x (llama, qwen3)"),
+        )
     ),
     _edit(
         "mode-of-the-other-runtime",
         {"speculation.mode": "eagle3"},
-        "speculation.mode = 'eagle3': runtime vllm-0.9.1-nxdi serves fused, eagle; eagle3 is "
-        "served by vllm-0.16-nxdi (llama)",
+        "speculation.mode = 'eagle3': runtime vllm-0.9.1-nxdi serves fused, eagle, "
+        "vanilla, medusa; eagle3 is served by vllm-0.16-nxdi (llama), vllm-neuron-1.x (llama, "
+        "qwen3)",
     ),
     _edit(
         "fused-on-the-plugin",
@@ -1009,7 +1014,7 @@ RULES = [
             "models.draft": QWEN3_HEAD,
         },
         "models.target = 'Qwen/Qwen3-32B': is of family qwen3; mode eagle3 is served by "
-        "vllm-0.16-nxdi (llama)",
+        "vllm-0.16-nxdi (llama), vllm-neuron-1.x (llama, qwen3)",
     ),
     _edit(
         "a-qwen-head-for-llama",
@@ -1483,9 +1488,9 @@ SWEEPS = [
     ),
     _sweep(
         "mode-not-served",
-        {"sweep.mode": "medusa", "sweep.windows": [3, 7]},
-        "sweep.mode = 'medusa': runtime vllm-0.9.1-nxdi serves fused, eagle; no runtime serves "
-        "medusa",
+        {"sweep.mode": "dflash", "sweep.windows": [3, 7]},
+        "sweep.mode = 'dflash': runtime vllm-0.9.1-nxdi serves fused, eagle, vanilla, medusa; "
+        "dflash is served by vllm-neuron-1.x (llama, qwen3)",
     ),
     _sweep(
         "window-of-one",
@@ -1624,7 +1629,7 @@ SEVERAL = [
             "serving.length": 50000,
             "alerts.emails": ["a@example.org", "a@example.org"],
         },
-        "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
+        "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi, vllm-neuron-1.x",
         "models.draft.architecture = null: is required, since meta-llama/Llama-3.2-1B is not one "
         f"of {KNOWN}",
         "alerts.emails[1] = 'a@example.org': is duplicated; list each address once",
