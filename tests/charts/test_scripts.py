@@ -15,7 +15,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from charts import scripts
-from charts.sweep import NEVER, NOT_YET
+from charts.indexes import NEVER, NOT_YET
 from tests.charts.hub import Hub
 from tests.synthesis import ROOT
 
@@ -78,6 +78,8 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "download.py",
         "fetch-artifact.sh",
         "fetch-index.sh",
+        "generate.py",
+        "generate.sh",
         "prepare_draft.py",
         "quality.lock",
         "quality.py",
