@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiment.runtimes import nxdi_fork, nxdi_plugin
+from experiment.runtimes import nxdi_fork, nxdi_plugin, vllm_neuron
 from experiment.runtimes.runtime import (
     Engine,
     Mode,
@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 RUNTIMES: Final[dict[str, Runtime]] = {
-    runtime.name: runtime for runtime in (nxdi_fork.RUNTIME, nxdi_plugin.RUNTIME)
+    runtime.name: runtime
+    for runtime in (nxdi_fork.RUNTIME, nxdi_plugin.RUNTIME, vllm_neuron.RUNTIME)
 }
 
 

@@ -26,7 +26,9 @@ PLUGIN_EAGLE3 = PLUGIN_EAGLE | {"speculation.mode": "eagle3", "models.draft": EA
 EACH = (FORK_FUSED, FORK_EAGLE, PLUGIN_EAGLE, PLUGIN_EAGLE3)
 
 FORK_FLAG, PLUGIN_FLAG = "--override-neuron-config", "--additional-config"
-PATHS = Paths(target="/target", draft="/draft", artifact="/artifact", scratch="/scratch")
+PATHS = Paths(
+    target="/target", draft="/draft", artifact="/artifact", scratch="/scratch", scripts="/scripts"
+)
 ARTIFACT_ENVIRONMENT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}
 
 
