@@ -54,7 +54,9 @@ def paths(variant: Variant, *, artifact: str, scratch: str) -> Paths:
     """Where the containers of ``variant`` find what their command lines name."""
     draft = checkpoint_path(variant.draft) if variant.draft else None
     target = checkpoint_path(variant.experiment.models.target)
-    return Paths(target=target, draft=draft, artifact=artifact, scratch=scratch)
+    return Paths(
+        target=target, draft=draft, artifact=artifact, scratch=scratch, scripts=SCRIPTS_PATH
+    )
 
 
 def checkpoint_path(model: Model) -> str:

@@ -270,9 +270,15 @@ class Experiment(Strict):
 
         A window less than compiled: NxDI looks a window ahead of the last token, and an input that
         leaves no room for it ends the engine (v0.6.10598, ``models/model_wrapper.py``,
-        ``get_target_bucket``). The largest window decides, so that all take the same requests.
+        ``get_target_bucket``). The largest decides, so that all take the same requests.
         """
-        return self.serving.length - self.largest_window
+        return self.serving.length - self.largest_look_ahead
+
+    @property
+    def largest_look_ahead(self) -> int:
+        """Positions that a step of any variant may use beyond the last token."""
+        modes = self.serving_runtime.modes
+        return max(modes[s.mode].ahead(s.num_speculative_tokens) for s in self.speculations)
 
     @property
     def largest_window(self) -> int:

@@ -224,14 +224,37 @@ def _distinct(experiment: Experiment) -> Refusals:
 
 def _window(experiment: Experiment) -> Refusals:
     for speculation, place, support in speculating(experiment):
-        minimum = support.minimum_tokens
-        if speculation.num_speculative_tokens < minimum:
+        window, most = speculation.num_speculative_tokens, support.maximum_tokens
+        if window < support.minimum_tokens:
             yield Refusal(
                 place.window,
-                speculation.num_speculative_tokens,
-                f"must be at least {minimum}: NxDI verifies a window of k positions with k - 1 "
-                "draft tokens",
+                window,
+                f"must be at least {support.minimum_tokens}: NxDI verifies a window of k positions "
+                "with k - 1 draft tokens",
             )
+        if most is not None and window > most:
+            yield Refusal(
+                place.window,
+                window,
+                f"must be at most {most}, the depth of {speculation.mode}'s tree",
+            )
+
+
+def _cores(experiment: Experiment) -> Refusals:
+    given = experiment.serving.tensor_parallel
+    for speculation, _, support in speculating(experiment):
+        if support.tensor_parallel is not None and given not in support.tensor_parallel:
+            able = " or ".join(map(str, support.tensor_parallel))
+            yield Refusal(
+                "serving.tensor_parallel", given, f"must be {able} in mode {speculation.mode}"
+            )
+
+
+def _length(experiment: Experiment) -> Refusals:
+    runtime, length = experiment.serving_runtime, experiment.serving.length
+    if runtime.lengths is not None and length not in runtime.lengths:
+        able = ", ".join(map(str, runtime.lengths))
+        yield Refusal("serving.length", length, f"runtime {runtime.name} compiles for {able}")
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
@@ -246,4 +269,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _distinct: (_names, _draft, models_known),
     _window: (mode_served,),
     _fixed: (_pair, _window),
+    _cores: (mode_served,),
+    _length: (mode_served,),
 }

@@ -952,22 +952,27 @@ RULES = [
     _edit(
         "runtime-unknown",
         {"runtime": "vllm-0.29"},
-        "runtime = 'vllm-0.29': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
+        "runtime = 'vllm-0.29': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi, vllm-neuron-1.x",
     ),
     *(
         _edit(
             f"mode-{mode}",
-            {"speculation.mode": mode},
-            f"speculation.mode = '{mode}': runtime vllm-0.9.1-nxdi serves fused, eagle; no "
-            f"runtime serves {mode}",
+            {"runtime": "vllm-0.16-nxdi", "speculation.mode": mode},
+            f"speculation.mode = '{mode}': runtime vllm-0.16-nxdi serves eagle, eagle3; {mode} is "
+            f"served by {able}",
         )
-        for mode in ("vanilla", "medusa", "dflash")
+        for mode, able in (
+            ("vanilla", "vllm-0.9.1-nxdi (llama, qwen2, qwen3, as a job)"),
+            ("medusa", "vllm-0.9.1-nxdi (llama, as a job)"),
+            ("dflash", "vllm-neuron-1.x (llama, qwen3)"),
+        )
     ),
     _edit(
         "mode-of-the-other-runtime",
         {"speculation.mode": "eagle3"},
-        "speculation.mode = 'eagle3': runtime vllm-0.9.1-nxdi serves fused, eagle; eagle3 is "
-        "served by vllm-0.16-nxdi (llama)",
+        "speculation.mode = 'eagle3': runtime vllm-0.9.1-nxdi serves fused, eagle, "
+        "vanilla, medusa; eagle3 is served by vllm-0.16-nxdi (llama), vllm-neuron-1.x (llama, "
+        "qwen3)",
     ),
     _edit(
         "fused-on-the-plugin",
@@ -1034,7 +1039,7 @@ RULES = [
             "models.draft": QWEN3_HEAD,
         },
         "models.target = 'Qwen/Qwen3-32B': is of family qwen3; mode eagle3 is served by "
-        "vllm-0.16-nxdi (llama)",
+        "vllm-0.16-nxdi (llama), vllm-neuron-1.x (llama, qwen3)",
     ),
     _edit(
         "a-qwen-head-for-llama",
@@ -1522,9 +1527,9 @@ SWEEPS = [
     ),
     _sweep(
         "mode-not-served",
-        {"sweep.mode": "medusa", "sweep.windows": [3, 7]},
-        "sweep.mode = 'medusa': runtime vllm-0.9.1-nxdi serves fused, eagle; no runtime serves "
-        "medusa",
+        {"sweep.mode": "dflash", "sweep.windows": [3, 7]},
+        "sweep.mode = 'dflash': runtime vllm-0.9.1-nxdi serves fused, eagle, vanilla, medusa; "
+        "dflash is served by vllm-neuron-1.x (llama, qwen3)",
     ),
     _sweep(
         "window-of-one",
@@ -1663,7 +1668,7 @@ SEVERAL = [
             "serving.length": 50000,
             "alerts.emails": ["a@example.org", "a@example.org"],
         },
-        "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
+        "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi, vllm-neuron-1.x",
         "models.draft.architecture = null: is required, since example/small is not known "
         f"here; {ADD}",
         "alerts.emails[1] = 'a@example.org': is duplicated; list each address once",
