@@ -268,7 +268,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _pair: (_kinds,),
     _distinct: (_names, _draft, models_known),
     _window: (mode_served,),
-    _fixed: (_pair, _window),
     _cores: (mode_served,),
     _length: (mode_served,),
+    _fixed: (_pair, _window),
 }
