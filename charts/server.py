@@ -87,10 +87,13 @@ def serving_pod(
     init_containers: Sequence[k8s.Container],
     containers: Sequence[k8s.Container],
     volumes: Sequence[k8s.Volume] = (),
-    restart_policy: str | None = None,
-    affinity: k8s.Affinity | None = None,
+    scratch: str = "50Gi",
+    **settings: Any,
 ) -> k8s.PodSpec:
-    """A pod on a Trainium node, with a claim of its own and the volumes that ``server`` mounts."""
+    """A pod on a Trainium node, with a claim of its own and the volumes that ``server`` mounts.
+
+    ``scratch`` is the size of its ``/tmp``; ``settings`` are further fields.
+    """
     shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
     return k8s.PodSpec(
         service_account_name=account,
@@ -98,8 +101,6 @@ def serving_pod(
         # The variables that Kubernetes injects for a Service can clash with vLLM's own, such as
         # VLLM_PORT.
         enable_service_links=False,
-        restart_policy=restart_policy,
-        affinity=affinity,
         security_context=pod_security(),
         # Shorter than the ten minutes after which Mountpoint's own pod ends.
         termination_grace_period_seconds=120,
@@ -116,11 +117,12 @@ def serving_pod(
             # Compiled graph and sharded weights, on the node's NVMe.
             empty_dir("artifact", "300Gi"),
             empty_dir("shared-memory", f"{shared_memory}Gi", medium="Memory"),
-            empty_dir("tmp", "50Gi"),
+            empty_dir("tmp", scratch),
             *volumes,
         ],
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
         tolerations=[neuron_toleration()],
+        **settings,
     )
 
 
@@ -130,8 +132,13 @@ def fetch(
     *,
     variables: Sequence[k8s.EnvVar] = (),
     mounts: Sequence[k8s.VolumeMount] = (),
+    cpu: int = 4,
+    **settings: Any,
 ) -> k8s.Container:
-    """An init container that brings graph and shards with ``script``, a script's name and words."""
+    """An init container that brings graph and shards with ``script``, a script's name and words.
+
+    ``settings`` are further fields.
+    """
     file, *words = script
     return k8s.Container(
         name=name,
@@ -142,7 +149,7 @@ def fetch(
         env_from=model_store_environment(),
         security_context=container_security(read_only_root=True),
         resources=k8s.ResourceRequirements(
-            requests=quantities(cpu="4", memory="4Gi"), limits=quantities(memory="8Gi")
+            requests=quantities(cpu=str(cpu), memory="4Gi"), limits=quantities(memory="8Gi")
         ),
         volume_mounts=[
             mount("artifact", ARTIFACT_PATH),
@@ -150,6 +157,7 @@ def fetch(
             mount("tmp", "/tmp"),
             *mounts,
         ],
+        **settings,
     )
 
 
@@ -162,31 +170,62 @@ def server(
     mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
 ) -> k8s.Container:
-    """The container with vLLM, which gets its devices' part of the node.
+    """The container with vLLM. Read as ``on_devices``.
 
-    ``beside`` is what another container of the pod takes of that; ``settings`` are further fields.
+    The artifact is read-only: the loader compiles again what it cannot read, for hours and with its
+    own defaults, and begins by writing there. This makes it fail instead.
+    """
+    return on_devices(
+        experiment,
+        "vllm",
+        command,
+        variables,
+        artifact=mount("artifact", ARTIFACT_PATH, read_only=True),
+        beside=beside,
+        mounts=mounts,
+        ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
+        **settings,
+    )
+
+
+def on_devices(
+    experiment: Experiment,
+    name: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    artifact: k8s.VolumeMount,
+    beside: Room = _ALONE,
+    disk: str | None = None,
+    mounts: Sequence[k8s.VolumeMount] = (),
+    **settings: Any,
+) -> k8s.Container:
+    """The container of the runtime's image that has the devices, and gets their part of the node.
+
+    ``beside`` is what another container of the pod takes of that, ``disk`` what it asks for of the
+    node's; ``settings`` are further fields.
     """
     devices = experiment.serving.devices
     memory = f"{devices * _MEMORY_GIB - beside.memory}Gi"
+    asked = {"cpu": str(devices * _CPU - beside.cpu), "memory": memory}
+    if disk:
+        asked["ephemeral_storage"] = disk
     return k8s.Container(
-        name="vllm",
+        name=name,
         image=experiment.serving_runtime.image,
         command=[*command],
         working_dir="/tmp",
         env=environment(variables),
-        ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
         # The Neuron tools write logs and caches next to themselves.
         security_context=container_security(read_only_root=False),
         resources=k8s.ResourceRequirements(
             claims=[k8s.ResourceClaim(name="devices")],
-            requests=quantities(cpu=str(devices * _CPU - beside.cpu), memory=memory),
+            requests=quantities(**asked),
             limits=quantities(memory=memory),
         ),
         volume_mounts=[
             mount("models", MODELS_PATH, read_only=True),
-            # Read-only: the loader compiles again what it cannot read, for hours and with its own
-            # defaults, and begins by writing here. This makes it fail instead.
-            mount("artifact", ARTIFACT_PATH, read_only=True),
+            artifact,
             mount("shared-memory", "/dev/shm"),
             mount("tmp", "/tmp"),
             *mounts,
