@@ -158,9 +158,9 @@ class Alerts(Strict):
 
 
 def _listed_or_swept(schema: dict[str, Any]) -> None:
-    """Has the JSON Schema say what rules refuse: neither of both, both, and where quality is."""
+    """Has the JSON Schema say what rules refuse: neither of both, both, and quality's place."""
     one_of("speculation", "sweep")(schema)
-    schema["dependentRequired"] = {"speculation": ["quality"], "quality": ["speculation"]}
+    schema["dependentRequired"] = {"quality": ["speculation"]}
 
 
 class Experiment(Strict):
@@ -185,7 +185,9 @@ class Experiment(Strict):
     serving: Serving
     benchmark: Benchmark
     quality: Quality | None = Field(
-        None, description="Needed with speculation; a sweep has no services to ask."
+        None,
+        description="Needed with services to ask, which a sweep and modes that run as jobs have "
+        "not.",
     )
     alerts: Alerts
     _prompt_files: Mapping[str, PromptFile] = PrivateAttr(default_factory=dict)

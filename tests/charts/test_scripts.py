@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from charts import scripts
-from charts.sweep import NEVER, NOT_YET
+from charts.indexes import NEVER, NOT_YET
 from tests.charts.conftest import BUCKET, keys
 from tests.charts.hub import Hub
 from tests.synthesis import ROOT
@@ -34,9 +34,16 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "fetch-artifact.sh",
         "fetch-cache.sh",
         "fetch-index.sh",
+        "generate.py",
+        "generate.sh",
         "keep-cache.sh",
         "lock.sh",
+        "medusa-tree-1.json",
+        "medusa-tree-2.json",
+        "medusa-tree-3.json",
+        "medusa-tree-4.json",
         "prepare_draft.py",
+        "prepare_medusa.py",
         "quality.lock",
         "quality.py",
         "serve-cached.sh",
