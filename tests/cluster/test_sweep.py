@@ -353,8 +353,8 @@ def _suspend(cluster: Cluster, jobs: list[str], *, suspend: bool) -> None:
         cluster.patch(job, {"spec": {"suspend": suspend}})
 
 
-def _compiles_no_longer(cluster: Cluster, uid: str) -> bool:
-    return uid not in map(uid, _compilers(cluster))
+def _compiles_no_longer(cluster: Cluster, its: str) -> bool:
+    return its not in map(uid, _compilers(cluster))
 
 
 def _let_one_compile(cluster: Cluster) -> None:
