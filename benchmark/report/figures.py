@@ -257,7 +257,7 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
                 "USD per million output tokens",
             ),
         )
-    yield from _prompts(run, load)
+    yield from _prompts(run, "" if jobs else load)
 
 
 def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:

@@ -50,6 +50,7 @@ class Table:
 def tables(run: Results) -> tuple[Table, ...]:
     """Every table of one load point: of single requests, of all together, of the comparisons."""
     priced = answers.priced(run.summary)
+    asked = "prompt" if run.config.offline else "request"
     shown = offline.metrics_of(run.config)
     latencies = [metric for metric in shown if metric.unit == "Seconds"]
     others = [metric for metric in shown if metric.unit != "Seconds"]
@@ -60,8 +61,8 @@ def tables(run: Results) -> tuple[Table, ...]:
     found = [
         _table("Latency", map(_of_metric, latencies), every),
         _table("The median latency of a typical round", map(_of_median, medians), every),
-        _table("Throughput and tokens of a request", map(_of_metric, others), every),
-        _table("All requests together", (_requests(run), _together(priced=priced)), every),
+        _table(f"Throughput and tokens of a {asked}", map(_of_metric, others), every),
+        _table(f"All {asked}s together", (_requests(run), _together(priced=priced)), every),
     ]
     if kept := tuple(_kept(run.summary)):
         found.append(_table("What was promised, and what the load was", kept, every))
