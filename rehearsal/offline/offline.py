@@ -26,7 +26,6 @@ from rehearsal.sweep import indexes
 from rehearsal.sweep.controller import Attempt
 from rehearsal.sweep.faults import Faults
 
-
 _PACE: Final = "the article's speed"
 
 
