@@ -66,7 +66,9 @@ GENERATIONS: Final = "generations.jsonl"
 """What was generated of it, one line each, in the same order."""
 GENERATE_ENDED: Final = "generate.ended"
 """Written last by what generates: its exit status."""
-EXCHANGED: Final = frozenset({GENERATE, GENERATIONS, GENERATE_ENDED})
+GENERATE_LOCK: Final = "generate.lock"
+"""Locked (flock(2)) while what generates lives: it may be killed before it writes the above."""
+EXCHANGED: Final = frozenset({GENERATE, GENERATIONS, GENERATE_ENDED, GENERATE_LOCK})
 """These stay on the pod's disk: whether texts are kept is the experiment's to say."""
 INFERENCE_DEMO: Final = "inference_demo.json"
 """The report that inference_demo's own ``--benchmark`` writes, as it writes it."""

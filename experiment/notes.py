@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from benchmark.rounds import FEWEST_ROUNDS
 from experiment.estimate import deadline_seconds, estimate, job_deadline_seconds
+from experiment.known_models import KNOWN_MODELS, REVISIONS
+from experiment.rules.models import models_of
 from experiment.runtimes import Workload
 from experiment.schema import Experiment, Purchase
 
@@ -26,12 +28,26 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"benchmark.rounds = {rounds.at_most}: there will be no verdict, which needs at least "
             f"{FEWEST_ROUNDS} rounds"
         )
+    yield from _revisions(experiment)
     yield from _swept(experiment)
     yield from _jobs(experiment)
     sweep, draft = experiment.sweep, experiment.models.draft
     if sweep and sweep.drafts and draft and draft not in sweep.drafts:
         yield f"models.draft = {draft.id}: is not used, since sweep.drafts lists the drafts"
     yield from _unsent(experiment)
+
+
+def _revisions(experiment: Experiment) -> Iterator[str]:
+    """Known models at a revision whose figures nobody has compared with the known ones."""
+    for place, _, model in models_of(experiment):
+        known = REVISIONS.get(model.id)
+        if model.id not in KNOWN_MODELS or (known and known.commit == model.revision):
+            continue
+        which = f"those of {known.commit}, read in {known.read}" if known else "of no one revision"
+        yield (
+            f"{place}.revision = {model.revision}: the known figures of {model.id} are {which}; "
+            "compare them with this one's: python -m experiment add-model"
+        )
 
 
 def _swept(experiment: Experiment) -> Iterator[str]:

@@ -1,10 +1,11 @@
 """``collect``: makes a run of what a job generates, beside what generates it.
 
 Its input is the environment, that of ``prompts``. It waits until generate.ended lies in the
-variant's folder. Meanwhile, whenever a turn is complete, it puts the turn into the ledger, the
-ledger into the bucket, and then its figures into CloudWatch. When the variant is complete, all that
-are complete are made one run with one report. What was generated before generating failed is kept,
-and the next pod goes on from there: the exit status is then 1.
+variant's folder, or nobody holds generate.lock there any more. Meanwhile, whenever a turn is
+complete, it puts the turn into the ledger, the ledger into the bucket, and then its figures into
+CloudWatch. When the variant is complete, all that are complete are made one run with one report.
+What was generated before generating failed is kept, and the next pod goes on from there: the exit
+status is then 1.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import fcntl
 import signal
 import sys
 import time
@@ -25,7 +27,7 @@ from benchmark.commands.alone import Alone
 from benchmark.commands.execution import Ended
 from benchmark.commands.prompts import named
 from benchmark.errors import BenchmarkError
-from benchmark.names import GENERATE_ENDED, GENERATIONS
+from benchmark.names import GENERATE_ENDED, GENERATE_LOCK, GENERATIONS
 from benchmark.offline import intake
 from benchmark.offline.left import Left
 from benchmark.prompt import Prompt
@@ -107,8 +109,9 @@ class _Collected:
 
     @property
     def ended(self) -> bool:
-        """Whether what generates has ended."""
-        return (self._alone.folder / GENERATE_ENDED).exists()
+        """Whether what generates has ended, or was killed before it could say so."""
+        folder = self._alone.folder
+        return (folder / GENERATE_ENDED).exists() or _released(folder / GENERATE_LOCK)
 
     @property
     def complete(self) -> bool:
@@ -169,8 +172,22 @@ class _Collected:
 
     def _on_status(self) -> Iterator[str]:
         path = self._alone.folder / GENERATE_ENDED
-        if path.exists() and (status := path.read_text(encoding="utf-8").strip()) != "0":
-            yield f"what generates ended with status {status or 'unknown'}"
+        if path.exists():
+            status = path.read_text(encoding="utf-8").strip()
+            if status != "0":
+                yield f"what generates ended with status {status}"
+        elif not self._alone.complete:
+            yield "what generates was killed: it did not say how it ended"
+
+
+def _released(lock: Path) -> bool:
+    """Whether there is such a lock, and nobody holds it: whoever held it has ended."""
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except (FileNotFoundError, BlockingIOError):
+        return False
 
 
 def _size(path: Path) -> int:

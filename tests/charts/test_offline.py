@@ -180,10 +180,13 @@ def test_variants_differ_in_what_is_generated_with_and_in_nothing_else(
     experiment: Experiment,
 ) -> None:
     base, speculating = (generate_command(variant) for variant in variants(experiment))
-    assert _flags(base).items() <= _flags(speculating).items() | {
-        ("--compiled-model-path", "/artifact")
+    more = _flags(speculating) - _flags(base)
+    assert _flags(base) < _flags(speculating)
+    assert {flag for flag, _ in more} == {
+        "--draft-model-path",
+        "--compiled-draft-model-path",
+        "--speculation-length",
     }
-    assert "--speculation-length" in _flags(speculating).keys() - _flags(base).keys()
 
 
 def test_what_is_asked_decides_the_run_and_how_it_generates_the_folder(
@@ -195,10 +198,9 @@ def test_what_is_asked_decides_the_run_and_how_it_generates_the_folder(
     folders = _folders(before)
     other = _folders(_parsed({"speculation.num_speculative_tokens": 5}))
     assert folders["SD"] != other["SD"]
-    runtime, run = before.serving_runtime, run_id(before)
-    monkeypatch.setattr(
-        type(runtime), "generate_command", lambda *_: ["inference_demo", "otherwise"]
-    )
+    run = run_id(before)
+    runtime = type(before.serving_runtime)
+    monkeypatch.setattr(runtime, "generate_command", lambda *_: ["inference_demo", "otherwise"])
     assert not {*folders.values()} & {*_folders(before).values()}
     assert run_id(before) == run
 
@@ -257,10 +259,14 @@ def _folders(experiment: Experiment) -> dict[str, str]:
     return {variant.name: variant.folder for variant in told.variants}
 
 
-def _flags(command: list[str]) -> dict[str, str]:
-    """Each flag with the word after it."""
+def _flags(command: list[str]) -> set[tuple[str, str]]:
+    """Each flag with its value, empty where it takes none."""
     pairs = pairwise([*command, ""])
-    return {flag: value for flag, value in pairs if flag.startswith("--")}
+    return {
+        (flag, "" if value.startswith("--") else value)
+        for flag, value in pairs
+        if flag.startswith("--")
+    }
 
 
 def _pod(objects: Objects) -> dict[str, Any]:

@@ -44,9 +44,8 @@ ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
 KEYS = (
     "name, aws, capacity, runtime, models, speculation, sweep, serving, benchmark, quality, alerts"
 )
-KNOWN = (
-    "Qwen/Qwen3-32B, Qwen/Qwen3-14B, Qwen/Qwen3-8B, Qwen/Qwen3-4B, Qwen/Qwen3-1.7B, Qwen/Qwen3-0.6B"
-)
+SMALL: dict[str, Any] = LLAMA | {"id": "example/small"}
+ADD = "python -m experiment add-model FOLDER prints it"
 CASE = "benchmark.test_cases.3"
 
 
@@ -847,13 +846,39 @@ TYPES = [
         "branch",
         {"models.target.revision": "main"},
         "models.target.revision = 'main': must be a commit, 40 hexadecimal digits; a branch "
+        "can change its content; the figures known of Qwen/Qwen3-32B are of "
+        "9216db5781bf21249d130ec9da846c4624c16137",
+    ),
+    _edit(
+        "no-commit",
+        {"models.draft.revision": ABSENT},
+        "models.draft.revision: is required; the figures known of Qwen/Qwen3-1.7B are of "
+        "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
+    ),
+    _edit(
+        "no-commit-of-a-draft-of-one-variant",
+        {"speculation.draft": {"id": "Qwen/Qwen3-0.6B"}},
+        "speculation.draft.revision: is required; the figures known of Qwen/Qwen3-0.6B are of "
+        "c1899de289a04d12100db370d81485cdf75e47ca",
+    ),
+    _edit(
+        "no-commit-of-a-model-nobody-knows",
+        {"models.draft": {"id": "example/small"}},
+        "models.draft.revision: is required",
+    ),
+    _edit(
+        "no-commit-and-no-id",
+        {"models.draft": {"revision": "main", "id": ["Qwen/Qwen3-1.7B"]}},
+        "models.draft.id = ['Qwen/Qwen3-1.7B']: must be text; put it in quotes",
+        "models.draft.revision = 'main': must be a commit, 40 hexadecimal digits; a branch "
         "can change its content",
     ),
     _edit(
         "short-commit",
         {"models.draft.revision": "70d244c"},
         "models.draft.revision = '70d244c': must be a commit, 40 hexadecimal digits; a branch "
-        "can change its content",
+        "can change its content; the figures known of Qwen/Qwen3-1.7B are of "
+        "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
     ),
     _edit(
         "window-of-none",
@@ -959,13 +984,13 @@ RULES = [
         "target-unknown",
         {"models.target.id": "meta-llama/Llama-3.3-70B"},
         "models.target.architecture = null: is required, since meta-llama/Llama-3.3-70B is not "
-        f"one of {KNOWN}",
+        f"known here (did you mean meta-llama/Llama-3.3-70B-Instruct?); {ADD}",
     ),
     _edit(
         "draft-unknown",
         {"models.draft.id": "qwen/qwen3-1.7b"},
-        f"models.draft.architecture = null: is required, since qwen/qwen3-1.7b is not one of "
-        f"{KNOWN}",
+        "models.draft.architecture = null: is required, since qwen/qwen3-1.7b is not known here "
+        f"(did you mean Qwen/Qwen3-1.7B?); {ADD}",
     ),
     _edit(
         "architecture-contradicts",
@@ -1039,9 +1064,23 @@ RULES = [
         "eagle3-head",
     ),
     _edit(
+        "a-head-of-another-target",
+        EAGLE
+        | {
+            "models.draft": EAGLE_HEAD
+            | {
+                "architecture": EAGLE_HEAD["architecture"]
+                | {"trained_for": "meta-llama/Meta-Llama-3-70B-Instruct"}
+            }
+        },
+        "models.draft = 'example/llama-70b-eagle': is trained for "
+        "meta-llama/Meta-Llama-3-70B-Instruct; must be for the target, "
+        "meta-llama/Llama-3.3-70B-Instruct",
+    ),
+    _edit(
         "families",
-        {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
-        "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
+        {"models.draft": SMALL | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
+        "models.draft = 'example/small': is of family llama; must be the target's, "
         "qwen3: NxDI builds the draft with the target's model class",
     ),
     _edit(
@@ -1060,7 +1099,7 @@ RULES = [
             "speculation.mode": "eagle3",
             "models.draft": EAGLE3_HEAD,
             "models.target": LLAMA_70B
-            | {"architecture": LLAMA_70B["architecture"] | {"hidden": 4096}},
+            | {"id": "example/llama", "architecture": LLAMA_70B["architecture"] | {"hidden": 4096}},
         },
         "models.draft = 'example/llama-70b-eagle3': has hidden size 8192; a head must have the "
         "target's, 4096",
@@ -1522,8 +1561,8 @@ SWEEPS = [
     _sweep(
         "draft-unknown",
         {"sweep.drafts": [SMALL_DRAFT, SMALL_DRAFT | {"id": "example/small"}]},
-        "sweep.drafts[1].architecture = null: is required, since example/small is not one of "
-        f"{KNOWN}",
+        "sweep.drafts[1].architecture = null: is required, since example/small is not known "
+        f"here; {ADD}",
     ),
     _sweep(
         "draft-of-another-family",
@@ -1625,13 +1664,13 @@ SEVERAL = [
         {
             "runtime": "vllm-9",
             "speculation.num_speculative_tokens": 1,
-            "models.draft.id": "meta-llama/Llama-3.2-1B",
+            "models.draft.id": "example/small",
             "serving.length": 50000,
             "alerts.emails": ["a@example.org", "a@example.org"],
         },
         "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi, vllm-neuron-1.x",
-        "models.draft.architecture = null: is required, since meta-llama/Llama-3.2-1B is not one "
-        f"of {KNOWN}",
+        "models.draft.architecture = null: is required, since example/small is not known "
+        f"here; {ADD}",
         "alerts.emails[1] = 'a@example.org': is duplicated; list each address once",
     ),
     # By a wrong tensor_parallel the cache would be too large as well.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -252,6 +253,26 @@ def test_a_turn_leaves_the_pod_while_the_next_is_generated(
     assert process.returncode == 128 + signal.SIGTERM
     assert "benchmark: ended by SIGTERM; what was measured is kept in" in out
     # The fifth prompt, which is half a turn, too.
+    assert jobs.stored()["variants/Base-0a1b2c3d/ledger.jsonl"].count(b"\n") == 5
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_generates_may_be_killed_without_a_word(benchmark: Benchmark, jobs: Jobs) -> None:
+    pod = jobs.pod("Base")
+    assert benchmark("prompts", **pod).status == 0
+    jobs.generate("Base", until=5)
+    (jobs.own("Base") / "generate.ended").unlink()
+    with (jobs.own("Base") / "generate.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with started("collect", environment=os.environ | pod) as process:
+            eventually(lambda: published("Base") == 2)
+            assert process.poll() is None
+            lock.close()
+            _, err = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert err.splitlines()[0] == (
+        "benchmark: failed: Base: what generates was killed: it did not say how it ended"
+    )
     assert jobs.stored()["variants/Base-0a1b2c3d/ledger.jsonl"].count(b"\n") == 5
 
 
