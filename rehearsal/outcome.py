@@ -26,6 +26,8 @@ class Measured:
     """What dashboards show and this run has not measured: dimensions with their values."""
     failed: tuple[str, ...] = ()
     """A line for each index of a sweep that failed for good."""
+    own: frozenset[tuple[str, str]] = frozenset()
+    """What this run has measured and no dashboard shows, in the same form as ``absent``."""
 
 
 @dataclass(frozen=True)

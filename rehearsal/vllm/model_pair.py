@@ -69,16 +69,15 @@ def key(experiment: Experiment, root: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def find(experiment: Experiment, layout: Layout) -> Path | None:
-    """The pair, or None if it was not made yet."""
-    folder = layout.pairs / key(experiment, layout.root)
-    return folder if folder.is_dir() else None
+def folder(experiment: Experiment, layout: Layout) -> Path:
+    """Where the pair is, once it is made. Raises RehearsalError."""
+    return layout.pairs / key(experiment, layout.root)
 
 
-def make(experiment: Experiment, layout: Layout) -> Path:
+def make(experiment: Experiment, layout: Layout) -> None:
     """Makes the pair and shows the progress on the terminal. Raises ProcessError."""
-    folder = layout.pairs / key(experiment, layout.root)
-    draft = folder.with_suffix(f".{os.getpid()}")
+    made = folder(experiment, layout)
+    draft = made.with_suffix(f".{os.getpid()}")
     asked = layout.work / "pair-cases.json"
     asked.parent.mkdir(parents=True, exist_ok=True)
     asked.write_text(cases(experiment), encoding="utf-8")
@@ -92,7 +91,6 @@ def make(experiment: Experiment, layout: Layout) -> Path:
             errors_on_terminal=True,
             end_by=signal.SIGTERM,  # on SIGINT it would print a traceback
         )
-        draft.replace(folder)  # one rename, so that the folder is always complete
+        draft.replace(made)  # one rename, so that the folder is always complete
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return folder

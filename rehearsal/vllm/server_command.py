@@ -10,10 +10,16 @@ from typing import Any, Final
 
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod
+from rehearsal.vllm import ngram
 
 _SERVE: Final = ("vllm", "serve")
 _MODULE: Final = ("-m", "vllm.entrypoints.openai.api_server")
 _SPECULATIVE: Final = "--speculative-config"
+
+NO_SUCH_DRAFT: Final = (
+    "the pair made here has an ordinary draft model, which only mode fused serves; make rehearse "
+    "plays the other modes, with golden endpoints"
+)
 
 LEFT_OUT: Final[Mapping[str, str]] = {
     "--override-neuron-config": "settings of the Neuron backend",
@@ -96,7 +102,7 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
             arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
             said.append(f"{flag}: added, {reason}")
     environment = _environment(pod, served, said)
-    # A core of its own. Otherwise one server would take the time of another.
+    # Variants are measured in turn, and a server that nobody asks anything takes no time.
     pinned = ("taskset", "--cpu-list", str(served.core))
     said.append(f"one core, number {served.core}")
     url = f"http://127.0.0.1:{served.port}"
@@ -128,11 +134,12 @@ def _value(flag: str, value: str | None, served: Served, said: list[str]) -> lis
 
 def _speculative(value: str, served: Served, said: list[str]) -> str:
     settings: dict[str, Any] = json.loads(value)
-    if "method" in settings:
-        raise RehearsalError(
-            f"{_SPECULATIVE}: method {settings['method']}: the pair made here has an ordinary "
-            "draft model, which only mode fused serves"
-        )
+    method = settings.get("method")
+    if method == ngram.NAME:
+        said.append(f"{_SPECULATIVE}: {value}, the rehearsal's own, in place of a draft model")
+        return value
+    if method is not None:
+        raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
     said.append(
         f"{_SPECULATIVE}: method draft_model, which the article's runtime never reads; upstream "
         f"drafts {settings['num_speculative_tokens']} tokens a step, NxDI one fewer"

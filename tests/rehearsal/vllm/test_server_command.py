@@ -14,6 +14,7 @@ from experiment import Experiment
 from experiment.variants import variants
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod, read_deployment
+from rehearsal.vllm.ngram import beside, served_by
 from rehearsal.vllm.server_command import (
     ADDED,
     ENVIRONMENT_ADDED,
@@ -104,6 +105,41 @@ def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, serv
         "max_model_len": 1017,
     }
     assert base.environment == speculative.environment
+
+
+def test_n_gram_differs_from_the_draft_model_in_where_its_drafts_come_from(
+    synthesised: Synthesised, served: Served
+) -> None:
+    pod = read_deployment(synthesised.directory.parent / "dist", "qwen-sd-vllm")
+    with_draft, searching = server_command(pod, served), server_command(served_by(pod), served)
+    assert with_draft.environment == searching.environment
+    (settings,) = (part for part in searching.command if part not in with_draft.command)
+    assert json.loads(settings) == {
+        "method": "ngram",
+        "num_speculative_tokens": 7,
+        "max_model_len": 1017,
+        "prompt_lookup_min": 2,
+        "prompt_lookup_max": 4,
+    }
+    (said,) = (line for line in searching.differences if line not in with_draft.differences)
+    assert (
+        said == f"--speculative-config: {settings}, the rehearsal's own, in place of a draft model"
+    )
+
+
+def test_n_gram_stands_beside_what_it_is_compared_with(synthesised: Synthesised) -> None:
+    _, speculative = variants(synthesised.experiment)
+    variant = beside(speculative, "http://127.0.0.1:4000/v1")
+    assert (variant.name, variant.mode, variant.baseline) == ("ngram", "ngram", "Base")
+    assert (variant.draft, variant.artifact, variant.runtime) == (None, None, None)
+    assert (variant.window, variant.drafts_per_step) == (7, 7)
+    assert variant.batch == speculative.batch
+
+
+def test_n_gram_takes_the_place_of_a_draft(synthesised: Synthesised) -> None:
+    base = read_deployment(synthesised.directory.parent / "dist", "qwen-vllm")
+    with pytest.raises(RehearsalError, match=r"^the chart's command has no --speculative-config$"):
+        served_by(base)
 
 
 def adapted(pod: Pod, served: Served, *command: str) -> ServerCommand:
