@@ -194,3 +194,5 @@ def _said(servers: Mapping[str, ServerCommand]) -> Iterator[str]:
     yield from common
     for name, lines in zip(servers, of_each, strict=True):
         yield from (f"{name}: {line}" for line in lines if line not in common)
+    if len(servers) > len(_cores()):
+        yield "servers share cores: the variants are measured in turn, and one that idles takes none"

@@ -136,7 +136,10 @@ def _speculative(value: str, served: Served, said: list[str]) -> str:
     settings: dict[str, Any] = json.loads(value)
     method = settings.get("method")
     if method == ngram.NAME:
-        said.append(f"{_SPECULATIVE}: {value}, the rehearsal's own, in place of a draft model")
+        said.append(
+            f"{_SPECULATIVE}: {value}, the rehearsal's own, in place of a draft model; no runtime "
+            "on Trainium serves it"
+        )
         return value
     if method is not None:
         raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
