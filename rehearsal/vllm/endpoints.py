@@ -195,4 +195,4 @@ def _said(servers: Mapping[str, ServerCommand]) -> Iterator[str]:
     for name, lines in zip(servers, of_each, strict=True):
         yield from (f"{name}: {line}" for line in lines if line not in common)
     if len(servers) > len(_cores()):
-        yield "servers share cores: the variants are measured in turn, and one that idles takes none"
+        yield "servers share cores: variants are measured in turn, and one that idles takes no time"
