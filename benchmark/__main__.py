@@ -15,11 +15,24 @@ from typing import Final, NoReturn
 
 from typing_extensions import override
 
-from benchmark.commands import advise, compare, index, measure, merge, read, report, run, tap
+from benchmark.commands import (
+    advise,
+    collect,
+    compare,
+    index,
+    measure,
+    merge,
+    prompts,
+    read,
+    report,
+    run,
+    tap,
+)
 from benchmark.errors import BenchmarkError
 
 _COMMANDS: Final = {
     **{"run": run, "index": index, "merge": merge},
+    **{"prompts": prompts, "collect": collect},
     **{"report": report, "advise": advise, "compare": compare},
     **{"measure": measure, "tap": tap, "read": read},
 }

@@ -33,19 +33,11 @@ from charts.pods import (
 )
 from charts.server import paths
 from experiment.runtimes import Paths
+from experiment.schema import Experiment
 from experiment.variants import Variant
 
 COMPILES: Final = k8s.LabelSelector(match_labels={"step": "compile"})
 """All pods that compile."""
-COMPILES_AND_INDEXES: Final = k8s.LabelSelector(
-    match_expressions=[
-        k8s.LabelSelectorRequirement(
-            key="component", operator="In", values=[Component.PREPARE, Component.SWEEP]
-        )
-    ]
-)
-"""All pods that compile or, in a sweep, measure. A download is selected, too, on other nodes."""
-
 # Counted from a pod's start, so without the wait for a node.
 DEADLINE_SECONDS: Final = 8 * 60 * 60
 
@@ -64,7 +56,7 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         active_deadline_seconds=DEADLINE_SECONDS,
         security_context=pod_security(),
         # Two on one node have filled its disk.
-        affinity=not_beside(COMPILES_AND_INDEXES if variant.experiment.sweep else COMPILES),
+        affinity=not_beside(_what_it_slows(variant.experiment)),
         init_containers=[
             _check(variant),
             *_draft(variant),
@@ -88,6 +80,23 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
         ],
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
         tolerations=[neuron_toleration()],
+    )
+
+
+def _what_it_slows(experiment: Experiment) -> k8s.LabelSelector:
+    """All pods that compile or, as an index, measure. A download is selected, too, on other nodes.
+
+    Services idle until their graphs are there.
+    """
+    if not experiment.apart:
+        return COMPILES
+    measuring = Component.SWEEP if experiment.sweep else Component.OFFLINE
+    return k8s.LabelSelector(
+        match_expressions=[
+            k8s.LabelSelectorRequirement(
+                key="component", operator="In", values=[Component.PREPARE, measuring]
+            )
+        ]
     )
 
 
@@ -147,8 +156,8 @@ def _compiler(variant: Variant) -> k8s.Container:
         command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
         args=runtime.compile_command(variant, _paths(variant)),
         variables={**runtime.compile_environment(variant, _paths(variant)), "HF_HUB_OFFLINE": "1"},
-        # The request fits beside the services, which idle until this is done; indexes of a sweep
-        # are kept off this node. There is no limit of CPU: the compiler uses all cores.
+        # The request fits beside the services, which idle until this is done; indexes are kept
+        # off this node. There is no limit of CPU: the compiler uses all cores.
         resources=k8s.ResourceRequirements(
             requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),
             limits=quantities(memory="600Gi"),

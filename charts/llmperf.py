@@ -85,7 +85,7 @@ class LlmperfChart(Chart):
 
 
 def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
-    """The benchmark's only input: all variants. Of a sweep, see ``charts.sweep.sweep_config``."""
+    """The benchmark's only input: all variants. Of indexes, see ``charts.indexes``."""
     load = experiment.benchmark
     return config.Config(
         experiment=experiment.name,

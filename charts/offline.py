@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from cdk8s import Chart
+from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from charts.names import NAMESPACE
+from charts.compilation import COMPILES, not_beside
+from charts.indexes import (
+    FETCH_SCRIPTS,
+    Indexes,
+    config_mount,
+    fetch_index,
+    run_id,
+    run_variable,
+)
+from charts.llmperf import (
+    BENCHMARK_ROOM,
+    CONFIG_PATH,
+    RESULTS_PATH,
+    benchmark_container,
+    benchmark_volumes,
+)
+from charts.names import NAMESPACE, OFFLINE_JOB, Component, ServiceAccount
+from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
+from charts.server import ARTIFACT_PATH, on_devices, paths, serving_pod
+from experiment.estimate import index_deadline_seconds, job_deadline_seconds
+from experiment.runtimes import Paths
 from experiment.schema import Experiment
+from experiment.variants import Variant
+
+_OWN: Final = "benchmark-"
+"""Prefix of volumes that are the benchmark's own, where ``generate`` has one of that name, too."""
 
 
 class OfflineChart(Chart):
@@ -24,4 +52,91 @@ class OfflineChart(Chart):
         scripts: Scripts,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
-        raise NotImplementedError(experiment.name + bucket + image + str(len(scripts)))
+        indexes(experiment).add_to(
+            self,
+            experiment,
+            bucket=bucket,
+            image=image,
+            scripts=scripts,
+            pod=lambda image: _pod(experiment, image),
+        )
+
+
+def indexes(experiment: Experiment) -> Indexes:
+    """The Job of an experiment whose variants run as jobs."""
+    return Indexes(
+        name=OFFLINE_JOB,
+        component=Component.OFFLINE,
+        file="generate",
+        command=generate_command,
+        environment=generate_environment,
+        scripts=(*FETCH_SCRIPTS, "generate.sh", "generate.py"),
+        # Beside nothing else, so that no variant's steps are slowed by another's.
+        parallelism=1,
+        deadline_seconds=job_deadline_seconds(experiment),
+        never=("fetch", "generate"),
+    )
+
+
+def generate_command(variant: Variant) -> list[str]:
+    """What generates with ``variant``."""
+    return variant.runtime.generate_command(variant, _paths(variant))
+
+
+def generate_environment(variant: Variant) -> Mapping[str, str]:
+    """The environment of ``generate_command``. All variants refuse the same prompts."""
+    runtimes_own = variant.runtime.generate_environment(variant, _paths(variant))
+    length = str(variant.experiment.served_length)
+    return {**runtimes_own, "HF_HUB_OFFLINE": "1", "SERVED_LENGTH": length}
+
+
+def _paths(variant: Variant) -> Paths:
+    return paths(variant, artifact=ARTIFACT_PATH, scratch="/tmp")
+
+
+def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
+    """Brings the artifact and the prompts, generates, collects: one container after another.
+
+    ``collect`` begins beside ``generate`` and waits for its end, so that what was generated is kept
+    whatever that end is.
+    """
+    return serving_pod(
+        experiment,
+        ServiceAccount.OFFLINE,
+        # An index that failed is a new pod, which the Job counts.
+        restart_policy="Never",
+        # A generation that hangs would keep the devices until the Job's own deadline.
+        active_deadline_seconds=index_deadline_seconds(experiment),
+        # As in a sweep: a compile takes all cores of its node.
+        affinity=not_beside(COMPILES),
+        init_containers=[
+            fetch_index(experiment),
+            _benchmark(experiment, image, "prompts"),
+        ],
+        containers=[_generate(experiment), _benchmark(experiment, image, "collect")],
+        volumes=benchmark_volumes(OFFLINE_JOB, own=_OWN),
+    )
+
+
+def _generate(experiment: Experiment) -> k8s.Container:
+    """The runtime's own program, with the devices. ``collect`` takes a part of what is theirs."""
+    return on_devices(
+        experiment,
+        "generate",
+        ["/bin/bash", f"{SCRIPTS_PATH}/generate.sh", CONFIG_PATH, ARTIFACT_PATH, RESULTS_PATH],
+        {**indexes(experiment).shared_environment(experiment), "RUN_ID": run_id(experiment)},
+        # It writes its tokenizer there (NxDI v0.6.10598, inference_demo.py, load_tokenizer).
+        artifact=mount("artifact", ARTIFACT_PATH),
+        beside=BENCHMARK_ROOM,
+        mounts=[
+            config_mount(),
+            mount("scripts", SCRIPTS_PATH, read_only=True),
+            mount("results", RESULTS_PATH),
+        ],
+    )
+
+
+def _benchmark(experiment: Experiment, image: str, command: str) -> k8s.Container:
+    return benchmark_container(
+        image, command, command, variables=[run_variable(experiment)], own=_OWN
+    )

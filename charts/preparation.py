@@ -46,6 +46,7 @@ _SCRIPTS: Final = {
         "complete.sh",
         "await-checkpoints.sh",
         "prepare_draft.py",
+        "prepare_medusa.py",
         "compile.sh",
         "upload-artifact.sh",
     ),

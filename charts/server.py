@@ -54,7 +54,9 @@ def paths(variant: Variant, *, artifact: str, scratch: str) -> Paths:
     """Where the containers of ``variant`` find what their command lines name."""
     draft = checkpoint_path(variant.draft) if variant.draft else None
     target = checkpoint_path(variant.experiment.models.target)
-    return Paths(target=target, draft=draft, artifact=artifact, scratch=scratch)
+    return Paths(
+        target=target, draft=draft, artifact=artifact, scratch=scratch, scripts=SCRIPTS_PATH
+    )
 
 
 def checkpoint_path(model: Model) -> str:
@@ -85,10 +87,12 @@ def serving_pod(
     init_containers: Sequence[k8s.Container],
     containers: Sequence[k8s.Container],
     volumes: Sequence[k8s.Volume] = (),
-    restart_policy: str | None = None,
-    affinity: k8s.Affinity | None = None,
+    **settings: Any,
 ) -> k8s.PodSpec:
-    """A pod on a Trainium node, with a claim of its own and the volumes that ``server`` mounts."""
+    """A pod on a Trainium node, with a claim of its own and the volumes that ``server`` mounts.
+
+    ``settings`` are further fields.
+    """
     shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
     return k8s.PodSpec(
         service_account_name=account,
@@ -96,8 +100,6 @@ def serving_pod(
         # The variables that Kubernetes injects for a Service can clash with vLLM's own, such as
         # VLLM_PORT.
         enable_service_links=False,
-        restart_policy=restart_policy,
-        affinity=affinity,
         security_context=pod_security(),
         # Shorter than the ten minutes after which Mountpoint's own pod ends.
         termination_grace_period_seconds=120,
@@ -119,6 +121,7 @@ def serving_pod(
         ],
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
         tolerations=[neuron_toleration()],
+        **settings,
     )
 
 
@@ -160,19 +163,47 @@ def server(
     mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
 ) -> k8s.Container:
-    """The container with vLLM, which gets its devices' part of the node.
+    """The container with vLLM. Read as ``on_devices``.
+
+    The artifact is read-only: the loader compiles again what it cannot read, for hours and with its
+    own defaults, and begins by writing there. This makes it fail instead.
+    """
+    return on_devices(
+        experiment,
+        "vllm",
+        command,
+        variables,
+        artifact=mount("artifact", ARTIFACT_PATH, read_only=True),
+        beside=beside,
+        mounts=mounts,
+        ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
+        **settings,
+    )
+
+
+def on_devices(
+    experiment: Experiment,
+    name: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    artifact: k8s.VolumeMount,
+    beside: Room = _ALONE,
+    mounts: Sequence[k8s.VolumeMount] = (),
+    **settings: Any,
+) -> k8s.Container:
+    """The container of the runtime's image that has the devices, and gets their part of the node.
 
     ``beside`` is what another container of the pod takes of that; ``settings`` are further fields.
     """
     devices = experiment.serving.devices
     memory = f"{devices * _MEMORY_GIB - beside.memory}Gi"
     return k8s.Container(
-        name="vllm",
+        name=name,
         image=experiment.serving_runtime.image,
         command=[*command],
         working_dir="/tmp",
         env=environment(variables),
-        ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
         # The Neuron tools write logs and caches next to themselves.
         security_context=container_security(read_only_root=False),
         resources=k8s.ResourceRequirements(
@@ -182,9 +213,7 @@ def server(
         ),
         volume_mounts=[
             mount("models", MODELS_PATH, read_only=True),
-            # Read-only: the loader compiles again what it cannot read, for hours and with its own
-            # defaults, and begins by writing here. This makes it fail instead.
-            mount("artifact", ARTIFACT_PATH, read_only=True),
+            artifact,
             mount("shared-memory", "/dev/shm"),
             mount("tmp", "/tmp"),
             *mounts,

@@ -1,8 +1,9 @@
 """Commands on experiment files.
 
 ``python -m experiment check FILE...`` validates files and prints notes on them; ``notes FILE``
-prints only the notes; ``smoke FILE`` prints a small experiment of the same shape; ``schema`` prints
-the JSON Schema.
+prints only the notes; ``smoke FILE`` prints a small experiment of the same shape; ``add-model
+PATH...`` prints what an experiment file must say about downloaded models; ``schema`` prints the
+JSON Schema.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from experiment import Experiment, ExperimentError, load
+from experiment.add_model import add_model
 from experiment.notes import notes
 from experiment.smoke import smoke
 
@@ -30,6 +33,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiment", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("schema", help="print the JSON Schema")
+    adding = commands.add_parser("add-model", help="print the architecture of downloaded models")
+    adding.add_argument("paths", nargs="+", metavar="PATH", help="a folder, or its config.json")
+    adding.add_argument("--target", type=Path, help="folder of the target of Medusa heads")
     for name, does in _COMMANDS.items():
         command = commands.add_parser(name, help=(does.__doc__ or "").rstrip("."))
         command.add_argument("files", nargs="+", metavar="FILE")
@@ -37,12 +43,24 @@ def main() -> int:
     if arguments.command == "schema":
         print(json_schema(), end="")
         return 0
-    return max(_do(_COMMANDS[arguments.command], file) for file in arguments.files)
+    if arguments.command == "add-model":
+        return max(_do(_added(path, arguments.target)) for path in arguments.paths)
+    chosen = _COMMANDS[arguments.command]
+    return max(_do(_of_file(chosen, file)) for file in arguments.files)
 
 
-def _do(command: Command, file: str) -> int:
+def _of_file(command: Command, file: str) -> Iterator[str]:
+    yield from command(load(file), file)
+
+
+def _added(path: str, target: Path | None) -> Iterator[str]:
+    yield add_model(Path(path), target)
+
+
+def _do(printed: Iterator[str]) -> int:
+    """Prints the lines once all of them are there, or the error that ends them."""
     try:
-        lines = [*command(load(file), file)]
+        lines = [*printed]
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1

@@ -21,7 +21,7 @@ class ModelKind(StrEnum):
 
 
 class Family(StrEnum):
-    """Dense model families that ``inference_demo`` compiles."""
+    """Dense model families that ``inference_demo`` compiles: ``model_type`` of config.json."""
 
     LLAMA = "llama"
     QWEN2 = "qwen2"
@@ -36,7 +36,10 @@ class Architecture(BaseModel):
     kind: ModelKind = Field(
         ModelKind.CAUSAL_LM, description="A language model, or a head trained for one target."
     )
-    family: Family = Field(description="--model-type of NxDI's inference_demo.")
+    family: Family = Field(
+        description="model_type of config.json, and --model-type of NxDI's inference_demo; of a "
+        "head, the model_type of its own layers."
+    )
     vocabulary: Annotated[int, Field(gt=0, description="vocab_size of config.json.")]
     layers: Annotated[int, Field(gt=0, description="num_hidden_layers of config.json.")]
     hidden: Annotated[int, Field(gt=0, description="hidden_size of config.json.")]

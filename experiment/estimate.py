@@ -1,7 +1,8 @@
-"""What a sweep takes, before anything is deployed: hours, and dollars.
+"""What variants that are measured apart take, before anything is deployed: hours, and dollars.
 
 This project has measured none of these constants on Trainium. So notes and refusals are estimates,
-and what holds the limit is the deadline of the sweep's Job (``deadline_seconds``).
+and what holds the limit is the deadline of the Job: of a sweep its money's (``deadline_seconds``),
+of jobs a multiple of the estimate (``job_deadline_seconds``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark.load_points import LoadPoint
+from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 
@@ -23,8 +25,8 @@ COMPILE_SECONDS: Final = 45 * 60
 START_SECONDS: Final = 15 * 60
 """One server, from a graph that is there to the first request. An index that has looked in vain is
 made again after 10 s, and twice as long each further time, up to 10 minutes (``LOOKS`` in
-charts/sweep.py). Then it copies the artifact, about the size of the checkpoints, to local disk, and
-loads it. An assumption: nobody has published a time for 65 GiB of shards."""
+charts/indexes.py). Then it copies the artifact, about the size of the checkpoints, to local disk,
+and loads it. An assumption: nobody has published a time for 65 GiB of shards."""
 
 TOKEN_SECONDS: Final = 0.045
 """One output token of one request, in a full batch. The article's inter-token latency of
@@ -38,9 +40,22 @@ UNCOUNTED_WAVES: Final = 3
 """A warm-up, and a control load at either end. Each is one wave at the largest concurrency."""
 
 
+DEMO_RUNS: Final = 21
+"""Answers of the compiled length that ``inference_demo --benchmark`` makes of its own: a warm-up
+and 20 runs (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``)."""
+
+GENEROUS: Final = 3
+"""How many times longer than its estimate a job may take: the step times of ``inference_demo`` are
+nobody's figures yet."""
+
+PREPARING_SECONDS: Final = 12 * 60 * 60
+"""Of a job's deadline, for what comes before the first compile: the nodes and the download. Half a
+day, since a Capacity Block may begin later than its experiment is deployed."""
+
+
 @dataclass(frozen=True)
 class Estimate:
-    """What a sweep takes if nothing of it is in the bucket yet, from the first compile to the end.
+    """What it takes if nothing of it is in the bucket yet, from the first compile to the end.
 
     A node compiles or measures, never both (charts/compilation.py). So this is all compiles, and
     then all measurements. Left out are the making of the cluster and the download of the
@@ -85,10 +100,10 @@ class Estimate:
 
 
 def estimate(experiment: Experiment) -> Estimate:
-    """What the sweep of ``experiment`` takes. The experiment must have a sweep."""
+    """What the variants of ``experiment`` take, of which each must be measured by itself."""
     found = variants(experiment)
     capacity = experiment.capacity
-    claims = capacity.nodes * (capacity.instance.devices // experiment.serving.devices)
+    claims = _claims(experiment)
     seconds = [index_seconds(variant) for variant in found]
     return Estimate(
         variants=len(found),
@@ -108,16 +123,45 @@ def deadline_seconds(experiment: Experiment) -> int:
     return max(1, int(experiment.sweep.at_most_usd / usd_per_second))
 
 
+def job_deadline_seconds(experiment: Experiment) -> int:
+    """How long the Job of an experiment of jobs may take, from the deploy to its last index."""
+    return PREPARING_SECONDS + math.ceil(GENEROUS * estimate(experiment).hours * 3600)
+
+
+def index_deadline_seconds(experiment: Experiment) -> int:
+    """How long one index of such a Job may hold its devices, from the start of its pod."""
+    return math.ceil(GENEROUS * max(map(index_seconds, variants(experiment))))
+
+
 def index_seconds(variant: Variant) -> float:
     """How long one variant holds its claim.
 
     It starts, and then runs rounds x test cases x load points turns, and ``UNCOUNTED_WAVES`` more.
     """
+    if variant.experiment.workload is Workload.JOB:
+        return _job_seconds(variant)
     load = variant.experiment.benchmark
     widest = max((p.concurrency for p in load.points if p.concurrency), default=variant.batch)
     wave = _turn_seconds(variant, LoadPoint(concurrency=widest, requests=widest))
     one_round = len(load.test_cases) * sum(_turn_seconds(variant, p) for p in load.points)
     return START_SECONDS + UNCOUNTED_WAVES * wave + load.rounds.at_most * one_round
+
+
+def _job_seconds(variant: Variant) -> float:
+    """One answer after another, without a load generator; then ``inference_demo``'s own runs."""
+    load = variant.experiment.benchmark
+    requests = sum(point.requests for point in load.points)
+    answers = UNCOUNTED_WAVES + load.rounds.at_most * len(load.test_cases) * requests
+    tokens = answers * load.mean_output_tokens + DEMO_RUNS * variant.experiment.serving.length
+    return START_SECONDS + tokens * TOKEN_SECONDS
+
+
+def _claims(experiment: Experiment) -> int:
+    """How many variants are measured at once, at most: of jobs one, whatever the nodes hold."""
+    if experiment.workload is Workload.JOB:
+        return 1
+    capacity = experiment.capacity
+    return capacity.nodes * (capacity.instance.devices // experiment.serving.devices)
 
 
 def _turn_seconds(variant: Variant, point: LoadPoint) -> float:

@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterator
 
 from benchmark.rounds import FEWEST_ROUNDS
-from experiment.estimate import deadline_seconds, estimate
+from experiment.estimate import deadline_seconds, estimate, job_deadline_seconds
+from experiment.known_models import KNOWN_MODELS, REVISIONS
+from experiment.rules.models import models_of
+from experiment.runtimes import Workload
 from experiment.schema import Experiment, Purchase
 
 
@@ -25,11 +28,26 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"benchmark.rounds = {rounds.at_most}: there will be no verdict, which needs at least "
             f"{FEWEST_ROUNDS} rounds"
         )
+    yield from _revisions(experiment)
     yield from _swept(experiment)
+    yield from _jobs(experiment)
     sweep, draft = experiment.sweep, experiment.models.draft
     if sweep and sweep.drafts and draft and draft not in sweep.drafts:
         yield f"models.draft = {draft.id}: is not used, since sweep.drafts lists the drafts"
     yield from _unsent(experiment)
+
+
+def _revisions(experiment: Experiment) -> Iterator[str]:
+    """Known models at a revision whose figures nobody has compared with the known ones."""
+    for place, _, model in models_of(experiment):
+        known = REVISIONS.get(model.id)
+        if model.id not in KNOWN_MODELS or (known and known.commit == model.revision):
+            continue
+        which = f"those of {known.commit}, read in {known.read}" if known else "of no one revision"
+        yield (
+            f"{place}.revision = {model.revision}: the known figures of {model.id} are {which}; "
+            "compare them with this one's: python -m experiment add-model"
+        )
 
 
 def _swept(experiment: Experiment) -> Iterator[str]:
@@ -43,6 +61,24 @@ def _swept(experiment: Experiment) -> Iterator[str]:
         f"{math.ceil(found.usd)} USD, mostly for {found.driver}; it is ended after "
         f"{deadline_seconds(experiment) / 3600:.1f} hours, which {most:g} USD pay for, counted "
         "from the deploy, with the start of nodes and the download"
+    )
+
+
+def _jobs(experiment: Experiment) -> Iterator[str]:
+    """What jobs take, by estimate, and what they are not."""
+    if experiment.workload is not Workload.JOB:
+        return
+    found = estimate(experiment)
+    yield (
+        f"jobs: {found.variants} variants, one after the other: by estimate {found.variants} "
+        f"compiles, {found.node_hours:.1f} node hours and {math.ceil(found.usd)} USD, mostly for "
+        f"{found.driver}; the Job is ended after "
+        f"{job_deadline_seconds(experiment) / 3600:.1f} hours, counted from the deploy, with the "
+        "start of nodes and the download"
+    )
+    yield (
+        "jobs: no server answers these prompts, so their figures compare with each other and with "
+        "no service's"
     )
 
 

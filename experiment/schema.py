@@ -158,9 +158,9 @@ class Alerts(Strict):
 
 
 def _listed_or_swept(schema: dict[str, Any]) -> None:
-    """Has the JSON Schema say what rules refuse: neither of both, both, and where quality is."""
+    """Has the JSON Schema say what rules refuse: neither of both, both, and quality's place."""
     one_of("speculation", "sweep")(schema)
-    schema["dependentRequired"] = {"speculation": ["quality"], "quality": ["speculation"]}
+    schema["dependentRequired"] = {"quality": ["speculation"]}
 
 
 class Experiment(Strict):
@@ -185,7 +185,9 @@ class Experiment(Strict):
     serving: Serving
     benchmark: Benchmark
     quality: Quality | None = Field(
-        None, description="Needed with speculation; a sweep has no services to ask."
+        None,
+        description="Needed with services to ask, which a sweep and modes that run as jobs have "
+        "not.",
     )
     alerts: Alerts
     _prompt_files: Mapping[str, PromptFile] = PrivateAttr(default_factory=dict)
@@ -270,9 +272,15 @@ class Experiment(Strict):
 
         A window less than compiled: NxDI looks a window ahead of the last token, and an input that
         leaves no room for it ends the engine (v0.6.10598, ``models/model_wrapper.py``,
-        ``get_target_bucket``). The largest window decides, so that all take the same requests.
+        ``get_target_bucket``). The largest decides, so that all take the same requests.
         """
-        return self.serving.length - self.largest_window
+        return self.serving.length - self.largest_look_ahead
+
+    @property
+    def largest_look_ahead(self) -> int:
+        """Positions that a step of any variant may use beyond the last token."""
+        modes = self.serving_runtime.modes
+        return max(modes[s.mode].ahead(s.num_speculative_tokens) for s in self.speculations)
 
     @property
     def largest_window(self) -> int:

@@ -11,7 +11,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from experiment.errors import ABSENT, Refusal, dotted
+from experiment.errors import ABSENT, Path, Refusal, dotted
+from experiment.known_models import REVISIONS
 from experiment.schema import Experiment
 from experiment.yaml_text import TOO_DEEP, Document
 
@@ -50,7 +51,14 @@ def _translated(error: ErrorDetails, document: Document) -> Refusal | str:
         case _:
             allowed = _allowed(error)
     path, line = document.locate(loc, of_key=kind == "extra_forbidden")
-    return Refusal(dotted(path), value, allowed, line)
+    return Refusal(dotted(path), value, allowed + _known_revision(loc, document), line)
+
+
+def _known_revision(loc: Path, document: Document) -> str:
+    """Of a known model's revision, the one whose figures are known, for the end of a line."""
+    model = document.value((*loc[:-1], "id")) if loc[-1:] == ("revision",) else None
+    known = REVISIONS.get(model) if isinstance(model, str) else None
+    return f"; the figures known of {model} are of {known.commit}" if known else ""
 
 
 def _allowed(error: ErrorDetails) -> str:

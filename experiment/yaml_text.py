@@ -55,6 +55,18 @@ class Document:
                 line = _line(key) if of_key else min(_line(key), _line(node))
         return tuple(spelt), line
 
+    def value(self, path: Path) -> Any:
+        """The value at ``path``, as ``locate`` takes it; None where nothing is."""
+        value = json.loads(self.json)
+        for step in path:
+            if isinstance(value, Mapping) and isinstance(step, int):
+                continue
+            try:
+                value = value[step]
+            except (LookupError, TypeError):
+                return None
+        return value
+
 
 def _entry(node: Node | None, step: str | int) -> tuple[Node, Node] | tuple[None, None]:
     """The key and the value of ``step`` in ``node``; an item of a list is its own key."""

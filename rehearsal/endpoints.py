@@ -76,6 +76,10 @@ class Endpoints(Protocol):
         """How many of a sweep's can serve at the same time; None: as many as there are cores."""
 
     @property
+    def plays_jobs(self) -> bool:
+        """Whether variants that run as jobs can be rehearsed where these stand in for services."""
+
+    @property
     def start_seconds(self) -> int:
         """How long the benchmark of a sweep's index waits for one."""
 

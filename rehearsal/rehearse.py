@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from experiment import Experiment, load
+from experiment.runtimes import Workload
 from experiment.variants import variants
 from rehearsal.aws import checks
 from rehearsal.aws.cdk import Cdk
@@ -14,14 +15,23 @@ from rehearsal.aws.client import embedded_aws
 from rehearsal.comparison import comparison
 from rehearsal.console import Console
 from rehearsal.endpoints import Endpoints
+from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
-from rehearsal.outcome import Outcome
+from rehearsal.offline.offline import offline
+from rehearsal.outcome import Measured, Outcome
 from rehearsal.setting import Setting
 from rehearsal.sweep.faults import NO_FAULTS, Faults
 from rehearsal.sweep.sweep import sweep
 
 STAGES: Final = 7
 """Besides the stages of the endpoints."""
+
+
+def _measured(setting: Setting, faults: Faults) -> Measured:
+    """Measures as the experiment's variants live. Raises RehearsalError or ProcessError."""
+    if setting.experiment.workload is Workload.JOB:
+        return offline(setting, faults)
+    return sweep(setting, faults) if setting.experiment.sweep else comparison(setting)
 
 
 def stacks(experiment: Experiment) -> list[str]:
@@ -36,12 +46,17 @@ def rehearse(
     console: Console,
     faults: Faults = NO_FAULTS,
 ) -> Outcome:
-    """Runs the experiment of ``file``. ``faults`` are for a sweep.
+    """Runs the experiment of ``file``. ``faults`` are for variants that are measured apart.
 
     Raises ExperimentError, RehearsalError or ProcessError.
     """
     experiment = load(file)
-    faults.check(len(variants(experiment)) if experiment.sweep else 0)
+    faults.check(len(variants(experiment)) if experiment.apart else 0)
+    if experiment.workload is Workload.JOB and not endpoints.plays_jobs:
+        mode = experiment.speculations[0].mode
+        raise RehearsalError(
+            f"mode {mode} runs as a job, which no vLLM can play: rehearse {file} without --vllm"
+        )
     run_id = f"rehearsal-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     cdk = Cdk(layout.root, layout.root / "cdk.out", layout.logs)
     with contextlib.ExitStack() as stack:
@@ -56,7 +71,7 @@ def rehearse(
             left_out = cdk.left_out(aws, stacks(experiment))
             stage.found = ", ".join(stacks(experiment))
         setting = Setting(experiment, run_id, layout, aws, endpoints, console)
-        measured = sweep(setting, faults) if experiment.sweep else comparison(setting)
+        measured = _measured(setting, faults)
         with console.stage("compare the dashboards with the metrics") as stage:
             stage.found = checks.dashboards_show(
                 aws,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from benchmark.names import RESULTS_PREFIX, VARIANTS
-from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB, SWEEP_JOB
+from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, QUALITY_JOB, SWEEP_JOB
 from experiment.schema import Experiment
 from experiment.variants import variants
 
@@ -60,9 +60,14 @@ def of_services() -> Iterator[Command]:
     )
 
 
-def of_a_sweep(run_id: str, bucket: str) -> Iterator[Command]:
-    """Those for variants that are measured one by one."""
-    selector = f"--selector app={SWEEP_JOB}"
+def of_indexes(experiment: Experiment, run_id: str, bucket: str) -> Iterator[Command]:
+    """Those for variants that are measured one by one: of a sweep, or as jobs."""
+    job, measures = (
+        (SWEEP_JOB, "its vLLM and its benchmark")
+        if experiment.sweep
+        else (OFFLINE_JOB, "its inference_demo and what is collected")
+    )
+    selector = f"--selector app={job}"
     columns = "COMPLETE:.status.completedIndexes,FAILED:.status.failedIndexes"
     yield Command(
         "Indexes",
@@ -74,7 +79,7 @@ def of_a_sweep(run_id: str, bucket: str) -> Iterator[Command]:
         "Index",
         f"{_KUBECTL} logs {selector},batch.kubernetes.io/job-completion-index=0 "
         "--all-containers --prefix --tail 50 --follow --max-log-requests 1000 --ignore-errors",
-        "One index: its artifact, its vLLM and its benchmark",
+        f"One index: its artifact, {measures}",
     )
     yield Command(
         "Results",

@@ -14,8 +14,8 @@ from cdk8s import Chart
 from constructs import Construct, IDependable
 
 from charts import Deployed, charts
+from charts.indexes import run_id
 from charts.names import NAMESPACE, ServiceAccount, bucket_name
-from charts.sweep import run_id
 from experiment.schema import Experiment
 from stacks import commands
 from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
@@ -139,8 +139,8 @@ class ServingStack(Stack):
         listed = [
             *commands.first(experiment, self.region, administrator.role_arn),
             *(
-                commands.of_a_sweep(run_id(experiment), bucket)
-                if experiment.sweep
+                commands.of_indexes(experiment, run_id(experiment), bucket)
+                if experiment.apart
                 else commands.of_services()
             ),
         ]

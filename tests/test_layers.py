@@ -71,6 +71,7 @@ ROOMS: Final = (
     {"analysis"},
     {"sweep"},
     {"run", "report"},
+    {"offline"},
     {"commands"},
     {"__main__"},
 )

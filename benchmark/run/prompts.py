@@ -50,7 +50,7 @@ async def prepare(
     A service can take a prompt that leaves room for the longest answer. What one cannot take, none
     is sent. ``window`` is the widest of variants that are compared with these and measured
     elsewhere: they must get the same prompts. The services are asked once: a resumed run goes by
-    what is in its folder. Raises RunError.
+    what is in its folder. Of a job nothing can be asked, so nothing is left out. Raises RunError.
     """
     try:
         noted = {used.case: used for used in read(folder)}
@@ -100,8 +100,8 @@ async def _used(config: Config, case: str, one: LoadedSet, window: int) -> UsedS
     """Asks all services for the length of every prompt. Raises RunError where nothing fits."""
     counts = await asyncio.gather(
         *(
-            context.count(variant.url, config.model, one.prompts, config.load.sampling)
-            for variant in config.variants
+            context.count(url, config.model, one.prompts, config.load.sampling)
+            for url in config.endpoints.values()
         )
     )
     left_out = tuple(_left_out(config, one.prompts, counts, window))
@@ -117,7 +117,7 @@ async def _used(config: Config, case: str, one: LoadedSet, window: int) -> UsedS
         classes=tuple(Counter(prompt.prompt_class for prompt in used).items()),
         used=len(used),
         left_out=left_out,
-        counted=all(counted is not None for count in counts for counted in count),
+        counted=bool(counts) and all(counted is not None for count in counts for counted in count),
     )
 
 

@@ -24,6 +24,8 @@ from benchmark.names import (
     COMPLETE,
     CONFIG,
     CONTROL,
+    INFERENCE_DEMO,
+    INFERENCE_DEMOS,
     LEDGER,
     LLMPERF,
     PROMPTS,
@@ -116,6 +118,11 @@ def _write(folder: Path, config: Config) -> None:
     for name in variants:
         if (files := part.folder(folder, config, name) / LLMPERF).is_dir():
             shutil.copytree(files, folder / LLMPERF, dirs_exist_ok=True)
+    shutil.rmtree(folder / INFERENCE_DEMOS, ignore_errors=True)
+    for name in variants:
+        if (file := part.folder(folder, config, name) / INFERENCE_DEMO).exists():
+            (folder / INFERENCE_DEMOS).mkdir(exist_ok=True)
+            _replace(folder / INFERENCE_DEMOS / f"{name}.json", [file.read_bytes()])
     # Last, because a folder with this file is a run's.
     _replace(folder / CONFIG, [configuration.dump(config).encode()])
 

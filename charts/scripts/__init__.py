@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
+from experiment.runtimes import medusa_tree
+
 Scripts = Mapping[str, str]
 """File name to text."""
 
 
 def read() -> Scripts:
-    """All scripts and locks, in the order of their names."""
-    return {
+    """All scripts and locks, and what they read, in the order of their names."""
+    found = {
         file.name: file.read_text(encoding="utf-8")
-        for file in sorted(files(__name__).iterdir(), key=lambda file: file.name)
+        for file in files(__name__).iterdir()
         if file.name.endswith((".sh", ".py", ".lock")) and file.name != "__init__.py"
     }
+    return dict(sorted((found | medusa_tree.files()).items()))

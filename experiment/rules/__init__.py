@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiment.rules import aws, listed_or_swept, measurement, models, prompts, serving
+from experiment.rules import (
+    aws,
+    listed_or_swept,
+    measurement,
+    models,
+    offline,
+    prompts,
+    serving,
+)
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
 
@@ -19,6 +27,7 @@ _RULES: Final = {
     **aws.RULES,
     **listed_or_swept.RULES,
     **models.RULES,
+    **offline.RULES,
     **serving.RULES,
     **measurement.RULES,
     **prompts.RULES,

@@ -22,18 +22,6 @@ def one_way(experiment: Experiment) -> Refusals:
         )
 
 
-def _quality(experiment: Experiment) -> Refusals:
-    quality = experiment.quality
-    if experiment.sweep is None and quality is None:
-        yield Refusal("quality", ABSENT, "is required with speculation")
-    if experiment.sweep is not None and quality is not None:
-        yield Refusal(
-            "quality",
-            quality.model_dump(),
-            "must be absent beside sweep, whose servers end with their measurement",
-        )
-
-
 def _rounds(experiment: Experiment) -> Refusals:
     rounds = experiment.benchmark.rounds
     if experiment.sweep is not None and not rounds.fixed:
@@ -64,7 +52,6 @@ def _repeated(field: str, listed: Sequence[str | int], word: str) -> Iterator[Re
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_way: (),
-    _quality: (one_way,),
     _rounds: (one_way,),
     listed_once: (one_way,),
 }

@@ -13,6 +13,7 @@ from experiment.measurement import MOST_ROUNDS, LoadPoint
 from experiment.rules.listed_or_swept import listed_once, one_way
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
+from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
 
@@ -21,23 +22,31 @@ MOST_CELLS: Final = 150
 template, and below CloudWatch's 500 metrics in a graph and 2,500 on a dashboard."""
 
 
+def _room(experiment: Experiment) -> tuple[int, str]:
+    """Tokens that a request may have, and what is kept of ``serving.length``."""
+    ahead = experiment.largest_look_ahead
+    if experiment.workload is Workload.JOB:
+        return experiment.served_length, f"{ahead} positions that a step looks ahead"
+    # The services take one window less than is compiled for; and vLLM 0.9.1 reserves one window of
+    # slots beyond the last token, and fails where these exceed the served length.
+    return experiment.served_length - ahead, f"two windows of {ahead}"
+
+
 def _load_fits(experiment: Experiment) -> Refusals:
-    load, window = experiment.benchmark, experiment.largest_window
+    load = experiment.benchmark
     longest = (
         (load.mean_input_tokens or 0)
         + load.mean_output_tokens
         # llmperf draws lengths from a normal distribution; three deviations cover nearly all.
         + 3 * (load.stddev_input_tokens + load.stddev_output_tokens)
     )
-    # Two windows: the services take one window less than is compiled for; and vLLM 0.9.1 reserves
-    # one window of slots beyond the last token, and fails where these exceed the served length.
-    most = experiment.serving.length - 2 * window
+    most, kept = _room(experiment)
     if longest > most:
         yield Refusal(
             "benchmark.mean_output_tokens",
             load.mean_output_tokens,
             f"input, output and three standard deviations add up to {longest} tokens; the limit "
-            f"is {most}: serving.length {experiment.serving.length} minus two windows of {window}",
+            f"is {most}: serving.length {experiment.serving.length} minus {kept}",
         )
     if load.mean_input_tokens is None:
         if any(case.is_line for case in load.test_cases):
@@ -218,7 +227,7 @@ def _emails(experiment: Experiment) -> Refusals:
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
-    _load_fits: (one_way,),
+    _load_fits: (mode_served, one_way),
     _load: (),
     _requests: (_load,),
     _distinct_points: (_load,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -98,7 +99,8 @@ def models_known(experiment: Experiment) -> Refusals:
             yield Refusal(
                 field,
                 None,
-                f"is required, since {model.id} is not one of {', '.join(KNOWN_MODELS)}",
+                f"is required, since {model.id} is not known here{_close(model.id)}; python -m "
+                "experiment add-model FOLDER prints it",
             )
         if known is None or model.architecture is None:
             continue
@@ -113,6 +115,14 @@ def models_known(experiment: Experiment) -> Refusals:
                     given,
                     f"must be {shown(value)}, as in {model.id}; architecture can be left out",
                 )
+
+
+def _close(model: str) -> str:
+    """The known model that ``model`` probably misspells, as a question."""
+    known = {name.lower(): name for name in KNOWN_MODELS}
+    longer = [name for name in known if name.startswith(model.lower())]
+    close = longer or difflib.get_close_matches(model.lower(), known, n=1, cutoff=0.8)
+    return f" (did you mean {known[close[0]]}?)" if close else ""
 
 
 def _family(experiment: Experiment) -> Refusals:
@@ -146,16 +156,21 @@ def _kinds(experiment: Experiment) -> Refusals:
 
 
 def _pair(experiment: Experiment) -> Refusals:
-    target = experiment.models.target.known
+    target = experiment.models.target
     for _, field, model in _drafts(experiment):
-        yield from (Refusal(field, model.id, why) for why in _mismatches(model.known, target))
+        trained_for = model.known.trained_for
+        if trained_for not in (None, target.id):
+            why = f"is trained for {trained_for}; must be for the target, {target.id}"
+            yield Refusal(field, model.id, why)
+        whys = _mismatches(model.known, target.known)
+        yield from (Refusal(field, model.id, why) for why in whys)
 
 
 def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
     """What keeps ``draft`` from drafting for ``target``."""
     if draft.vocabulary != target.vocabulary:
         yield f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}"
-    if draft.family != target.family:
+    if draft.kind in _TARGETS_CLASS and draft.family != target.family:
         yield (
             f"is of family {draft.family}; must be the target's, {target.family}: NxDI builds the "
             "draft with the target's model class"
@@ -167,6 +182,28 @@ def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
             f"has {draft.checkpoint_gib} GiB of weights; must be smaller than the target's "
             f"{target.checkpoint_gib} GiB"
         )
+
+
+_TARGETS_CLASS: Final = (ModelKind.CAUSAL_LM, ModelKind.EAGLE_HEAD)
+"""Drafts that are built with the target's class. The others have layers of their own: those of
+published EAGLE3 heads are Llama's, and those of DFlash drafts Qwen3's, whatever the target."""
+
+
+def _fixed(experiment: Experiment) -> Refusals:
+    """Training fixes how many drafts a DFlash draft makes, and how many heads Medusa has."""
+    for speculation, place, support in speculating(experiment):
+        draft = speculation.draft or experiment.models.draft
+        if draft is None or draft.known.drafts is None:
+            continue
+        window, drafts = speculation.num_speculative_tokens, draft.known.drafts
+        fixed = drafts + support.kept
+        at_most = "" if draft.known.kind is ModelKind.DFLASH_DRAFT else "at most "
+        if window > fixed or (window < fixed and not at_most):
+            yield Refusal(
+                place.window,
+                window,
+                f"must be {at_most}{fixed}: {draft.id} makes {at_most}{drafts} drafts in a step",
+            )
 
 
 def _distinct(experiment: Experiment) -> Refusals:
@@ -187,14 +224,37 @@ def _distinct(experiment: Experiment) -> Refusals:
 
 def _window(experiment: Experiment) -> Refusals:
     for speculation, place, support in speculating(experiment):
-        minimum = support.minimum_tokens
-        if speculation.num_speculative_tokens < minimum:
+        window, most = speculation.num_speculative_tokens, support.maximum_tokens
+        if window < support.minimum_tokens:
             yield Refusal(
                 place.window,
-                speculation.num_speculative_tokens,
-                f"must be at least {minimum}: NxDI verifies a window of k positions with k - 1 "
-                "draft tokens",
+                window,
+                f"must be at least {support.minimum_tokens}: NxDI verifies a window of k positions "
+                "with k - 1 draft tokens",
             )
+        if most is not None and window > most:
+            yield Refusal(
+                place.window,
+                window,
+                f"must be at most {most}, the depth of {speculation.mode}'s tree",
+            )
+
+
+def _cores(experiment: Experiment) -> Refusals:
+    given = experiment.serving.tensor_parallel
+    for speculation, _, support in speculating(experiment):
+        if support.tensor_parallel is not None and given not in support.tensor_parallel:
+            able = " or ".join(map(str, support.tensor_parallel))
+            yield Refusal(
+                "serving.tensor_parallel", given, f"must be {able} in mode {speculation.mode}"
+            )
+
+
+def _length(experiment: Experiment) -> Refusals:
+    runtime, length = experiment.serving_runtime, experiment.serving.length
+    if runtime.lengths is not None and length not in runtime.lengths:
+        able = ", ".join(map(str, runtime.lengths))
+        yield Refusal("serving.length", length, f"runtime {runtime.name} compiles for {able}")
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
@@ -208,4 +268,7 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _pair: (_kinds,),
     _distinct: (_names, _draft, models_known),
     _window: (mode_served,),
+    _cores: (mode_served,),
+    _length: (mode_served,),
+    _fixed: (_pair, _window),
 }

@@ -44,8 +44,8 @@ def _parallelism(experiment: Experiment) -> Refusals:
 
 
 def _claims_fit(experiment: Experiment) -> Refusals:
-    """All services are up at once. A sweep's variants take turns, and every node holds a claim."""
-    if experiment.sweep:
+    """All services are up at once. Variants measured apart take turns, and a node holds a claim."""
+    if experiment.apart:
         return
     serving, capacity = experiment.serving, experiment.capacity
     claims = len(variants(experiment))

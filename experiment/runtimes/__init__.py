@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiment.runtimes import nxdi_fork, nxdi_plugin
+from experiment.runtimes import nxdi_fork, nxdi_plugin, vllm_neuron
 from experiment.runtimes.runtime import (
     Engine,
     Mode,
@@ -32,7 +32,8 @@ __all__ = [
 ]
 
 RUNTIMES: Final[dict[str, Runtime]] = {
-    runtime.name: runtime for runtime in (nxdi_fork.RUNTIME, nxdi_plugin.RUNTIME)
+    runtime.name: runtime
+    for runtime in (nxdi_fork.RUNTIME, nxdi_plugin.RUNTIME, vllm_neuron.RUNTIME)
 }
 
 
@@ -42,8 +43,12 @@ def runtimes_serving(mode: Mode) -> tuple[str, ...]:
 
 
 def serving_in_words(mode: Mode) -> str:
-    """Who serves ``mode`` for which families, e.g. ``vllm-0.9.1-nxdi (llama)``."""
+    """Who serves ``mode`` for which families, e.g. ``vllm-0.16-nxdi (llama)``."""
     return ", ".join(
-        f"{name} ({', '.join(sorted(RUNTIMES[name].modes[mode].families))})"
-        for name in runtimes_serving(mode)
+        f"{name} ({_families(RUNTIMES[name].modes[mode])})" for name in runtimes_serving(mode)
     )
+
+
+def _families(support: ModeSupport) -> str:
+    as_job = ["as a job"] if support.workload is Workload.JOB else []
+    return ", ".join([*sorted(support.families), *as_job])

@@ -1,4 +1,4 @@
-"""vLLM 0.9.1, Neuron's fork.
+"""vLLM 0.9.1, Neuron's fork, and the modes that NxDI's ``inference_demo`` runs in the same image.
 
 Source: the Neuron branch of aws-neuron/upstreaming-to-vllm (``neuronx_distributed.py``). The fork's
 loader does not read a method: the overrides alone decide the mode.
@@ -10,8 +10,15 @@ from types import MappingProxyType
 from typing import Final
 
 from experiment.architecture import ModelKind
-from experiment.runtimes.nxdi import ANY, IMAGES, LLAMA, Nxdi, NxdiMode
+from experiment.runtimes.command_line import IMAGES
+from experiment.runtimes.inference_demo import MedusaMode, VanillaMode
+from experiment.runtimes.nxdi import ANY, FEATURE_GUIDE, LLAMA, Nxdi, ServedMode
 from experiment.runtimes.runtime import Engine, Mode
+
+_LOADER: Final = (
+    "https://github.com/aws-neuron/upstreaming-to-vllm/blob/2.24.0/"
+    "vllm/model_executor/model_loader/neuronx_distributed.py"
+)
 
 RUNTIME: Final = Nxdi(
     name="vllm-0.9.1-nxdi",
@@ -19,11 +26,23 @@ RUNTIME: Final = Nxdi(
     engine=Engine.V0,
     modes=MappingProxyType(
         {
-            Mode.FUSED: NxdiMode(
-                draft=ModelKind.CAUSAL_LM, families=ANY, overrides=("enable_fused_speculation",)
+            Mode.FUSED: ServedMode(
+                draft=ModelKind.CAUSAL_LM,
+                families=ANY,
+                overrides=("enable_fused_speculation",),
+                source=_LOADER,
             ),
-            Mode.EAGLE: NxdiMode(
-                draft=ModelKind.EAGLE_HEAD, families=LLAMA, overrides=("enable_eagle_speculation",)
+            Mode.EAGLE: ServedMode(
+                draft=ModelKind.EAGLE_HEAD,
+                families=LLAMA,
+                overrides=("enable_eagle_speculation",),
+                source=_LOADER,
+            ),
+            Mode.VANILLA: VanillaMode(
+                draft=ModelKind.CAUSAL_LM, families=ANY, source=f"{FEATURE_GUIDE}#L504-L592"
+            ),
+            Mode.MEDUSA: MedusaMode(
+                draft=ModelKind.MEDUSA_HEADS, families=LLAMA, source=f"{FEATURE_GUIDE}#L594-L631"
             ),
         }
     ),

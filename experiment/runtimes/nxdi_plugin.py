@@ -9,8 +9,14 @@ from types import MappingProxyType
 from typing import Final
 
 from experiment.architecture import ModelKind
-from experiment.runtimes.nxdi import IMAGES, LLAMA, Nxdi, NxdiMode
+from experiment.runtimes.command_line import IMAGES
+from experiment.runtimes.nxdi import LLAMA, Nxdi, ServedMode
 from experiment.runtimes.runtime import Engine, Mode
+
+_LOADER: Final = (
+    "https://github.com/vllm-project/vllm-neuron/blob/0d6b1cb7/"
+    "vllm_neuron/worker/neuronx_distributed_model_loader.py"
+)
 
 RUNTIME: Final = Nxdi(
     name="vllm-0.16-nxdi",
@@ -18,17 +24,19 @@ RUNTIME: Final = Nxdi(
     engine=Engine.V1,
     modes=MappingProxyType(
         {
-            Mode.EAGLE: NxdiMode(
+            Mode.EAGLE: ServedMode(
                 draft=ModelKind.EAGLE_HEAD,
                 families=LLAMA,
                 method="eagle",
                 overrides=("enable_eagle_speculation",),
+                source=_LOADER,
             ),
-            Mode.EAGLE3: NxdiMode(
+            Mode.EAGLE3: ServedMode(
                 draft=ModelKind.EAGLE3_HEAD,
                 families=LLAMA,
                 method="eagle",
                 overrides=("enable_eagle_speculation", "is_eagle3"),
+                source=_LOADER,
             ),
         }
     ),

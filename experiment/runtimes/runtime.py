@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,12 @@ class ModeSupport:
     """The smallest ``num_speculative_tokens``."""
     greedy_only: bool
     """Tokens are sampled greedily on the device, whatever temperature a request asks for."""
+    source: str = ""
+    """Where the command line was read, as a link that does not move."""
+    maximum_tokens: int | None = None
+    """The largest ``num_speculative_tokens``; None where the mode sets no limit."""
+    tensor_parallel: tuple[int, ...] | None = None
+    """The values of ``serving.tensor_parallel`` that it takes; None for any."""
     workload: Workload = Workload.SERVICE
     kept: int = 0
     """Positions of a window that no draft fills: NxDI keeps one, for the token that the drafts
@@ -69,6 +75,10 @@ class ModeSupport:
     def drafts_per_step(self, window: int) -> int:
         """Drafts that a step verifies; it yields at most one token more."""
         return window - self.kept
+
+    def ahead(self, window: int) -> int:
+        """Positions beyond the last token that a step may use: a request must leave them free."""
+        return window
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,8 @@ class Paths:
     """Where the compiled artifact is written to, or read from."""
     scratch: str
     """An empty folder that a compile Job's containers share."""
+    scripts: str
+    """Where the files of ``charts/scripts`` are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +104,18 @@ class Runtime(ABC):
     image: str
     engine: Engine
     """Decides which counters ``/metrics`` fills."""
+    counts_drafts: bool = False
+    """Whether it fills V1's counters of drafts, ``vllm:spec_decode_*``. NxDI drafts and verifies
+    inside its graphs, and vLLM is told nothing of it."""
     modes: Mapping[Mode, ModeSupport]
+    lengths: tuple[int, ...] | None = None
+    """The values of ``serving.length`` that it compiles for; None for any."""
     preparation: Preparation = Preparation.COMPILE_JOB
+    cached_at: Mapping[str, str] = field(default_factory=dict)
+    """Of a first start: folders of ``Paths.artifact``, each with the absolute path at which the
+    image looks for it."""
+    complete_environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment, beside the usual, of a start that finds its cache complete."""
 
     @abstractmethod
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:

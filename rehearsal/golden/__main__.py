@@ -32,7 +32,15 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--model", default="Qwen/Qwen3-32B")
-    parser.add_argument("--window", type=int, default=1, help="k; 1: plain decoding")
+    parser.add_argument("--window", type=int, default=1, help="num_speculative_tokens")
+    parser.add_argument(
+        "--kept", type=int, default=1, help="how many of the window no draft fills, as with NxDI"
+    )
+    parser.add_argument(
+        "--counts-drafts",
+        action="store_true",
+        help="V1's counters of drafts, too",
+    )
     parser.add_argument("--batch", type=int, help="sequences decoded together; by default all")
     parser.add_argument("--max-model-len", type=int, default=MAX_MODEL_LEN)
     parser.add_argument("--speed", type=float, default=1.0, help="how much faster than real")
@@ -60,6 +68,7 @@ def _arguments() -> argparse.Namespace:
 async def _serve(arguments: argparse.Namespace) -> None:
     decoding = Decoding(
         window=arguments.window,
+        kept=arguments.kept,
         draft_cost=arguments.draft_cost,
         token_seconds=arguments.token_seconds,
         prefill_seconds=arguments.prefill_seconds,
@@ -71,6 +80,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         speculative(decoding, Acceptance(by_text, arguments.otherwise)),
         arguments.model,
         engine=arguments.engine,
+        drafts=decoding.drafts if arguments.counts_drafts else 0,
         batch=arguments.batch,
         slowdown=decoding.slowdown,
         max_model_len=arguments.max_model_len,

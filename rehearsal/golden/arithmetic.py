@@ -17,8 +17,8 @@ from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, speed_up
 
 COST: Final = Linear(0.04)
 
-WINDOWS: Final = range(2, 16)
-"""Those that can speculate."""
+LONGEST: Final = 15
+"""Of the windows that are compared."""
 
 _CONCURRENCY: Final = 4
 """The article's, at which its baseline takes what it takes for a token."""
@@ -28,6 +28,7 @@ def decoding(variant: Variant, cost: Cost = COST, speed: float = 1) -> Decoding:
     """How the variant's endpoint decodes."""
     return Decoding(
         window=variant.window or 1,
+        kept=variant.support.kept if variant.support else 1,
         draft_cost=draft_of(variant).cost,
         token_seconds=TOKEN_SECONDS / cost.of(_CONCURRENCY),
         speed=speed,
@@ -43,12 +44,17 @@ def scheduled_time(variant: Variant, structure: Structure, in_flight: float) -> 
 
 def gain(own: Decoding, acceptance: float, in_flight: float) -> float:
     """Expected speed-up over the same endpoint without speculation."""
-    return speed_up(replace(own, window=1), own, acceptance, in_flight)
+    return speed_up(own.plain, own, acceptance, in_flight)
+
+
+def windows(own: Decoding) -> range:
+    """Those with which the endpoint can speculate."""
+    return range(own.kept + 1, LONGEST + 1)
 
 
 def best(own: Decoding, acceptance: float, in_flight: float) -> Decoding:
     """The same endpoint with the window that is the fastest."""
     return max(
-        (replace(own, window=window) for window in WINDOWS),
+        (replace(own, window=window) for window in windows(own)),
         key=lambda one: gain(one, acceptance, in_flight),
     )

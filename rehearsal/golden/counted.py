@@ -27,7 +27,7 @@ def page(
     """The page after the requests ``sent``, while ``running`` are still served, others waiting.
 
     ``drafts`` is the number of draft tokens that a step verifies, as V1 counts them. It is 0 where
-    the engine counts none: V1 with NxDI, and V0 on Neuron.
+    the runtime counts none: V1 with NxDI, and V0 on Neuron.
     """
     labels = {"model_name": model}
     if engine is Engine.V0:
@@ -91,7 +91,7 @@ def _v1(labels: Mapping[str, str], sent: Sequence[Sent]) -> Iterator[str]:
 def _drafts(labels: Mapping[str, str], sent: Sequence[Sent], drafts: int) -> Iterator[str]:
     if not drafts:
         return
-    accepted = [tokens - 1 for request in sent for _, tokens in request.chunks[1:]]
+    accepted = [count for request in sent for count in _accepted(request)]
     counts = {
         "drafts": len(accepted),
         "draft_tokens": drafts * len(accepted),
@@ -104,6 +104,15 @@ def _drafts(labels: Mapping[str, str], sent: Sequence[Sent], drafts: int) -> Ite
     for position in range(drafts):
         count = sum(number > position for number in accepted)
         yield _sample(name, {**labels, "position": str(position)}, count)
+
+
+def _accepted(request: Sent) -> list[int]:
+    """Of each step. An answer that is cut at its length does not take back what was accepted:
+    ``vllm/v1/core/sched/scheduler.py`` counts first and cuts then."""
+    counts = [tokens - 1 for _, tokens in request.chunks[1:]]
+    if counts:
+        counts[-1] += request.beyond
+    return counts
 
 
 def _gaps(sent: Iterable[Sent]) -> list[float]:

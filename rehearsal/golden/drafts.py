@@ -32,11 +32,13 @@ class Draft:
 
     size: float = 1.0
     """Its share of the target's weights, in that of Qwen3-1.7B in Qwen3-32B."""
+    at_once: int = 1
+    """Drafts that one of its passes makes."""
 
     @property
     def cost(self) -> float:
-        """Length of a draft pass, in target passes: the time in which its weights are read."""
-        return ARTICLE_COST * self.size
+        """What a draft takes, in target passes: of the time in which its weights are read."""
+        return ARTICLE_COST * self.size / self.at_once
 
     def acceptance(self, of_article_s: float) -> float:
         """The probability that a draft is accepted, where the article's has ``of_article_s``.
@@ -49,10 +51,13 @@ class Draft:
 
 
 def draft_of(variant: Variant) -> Draft:
-    """A variant's draft. Heads are not judged by their size, and are taken for the article's."""
+    """A variant's draft. Heads are not judged by their size, and are taken for the article's.
+
+    One whose number of drafts was fixed when it was trained makes all of them in one pass.
+    """
     model = variant.draft
     if model is None or model.known.kind is not ModelKind.CAUSAL_LM:
-        return Draft()
+        return Draft(at_once=(model and model.known.drafts) or 1)
     target = variant.experiment.models.target.known
     share = model.known.checkpoint_gib / target.checkpoint_gib
     return Draft(share / _ARTICLE_SHARE)

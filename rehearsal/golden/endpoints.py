@@ -45,6 +45,7 @@ class GoldenEndpoints:
     caps = Caps(rounds=4, output_tokens=120, rate_seconds=2)
     drafts_whole_window = False  # they draft as NxDI does
     at_once = None
+    plays_jobs = True  # by a golden NxDI, see rehearsal.offline
     start_seconds = 10
 
     @contextlib.contextmanager
@@ -126,6 +127,7 @@ def _command(variant: Variant, speed: float, model: Cost, acceptance: Path) -> l
         "engine": variant.runtime.engine,
         "model": variant.experiment.models.target.id,
         "window": own.window,
+        "kept": own.kept,
         "batch": variant.batch,
         "max-model-len": variant.experiment.serving.length,
         "speed": own.speed,
@@ -136,4 +138,5 @@ def _command(variant: Variant, speed: float, model: Cost, acceptance: Path) -> l
         "otherwise": draft_of(variant).acceptance(OF_STRUCTURE[Structure.OPEN_ENDED]),
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
-    return [sys.executable, "-m", "rehearsal.golden", *arguments]
+    counted = ["--counts-drafts"] if variant.runtime.counts_drafts else []
+    return [sys.executable, "-m", "rehearsal.golden", *arguments, *counted]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from experiment import Experiment
 from experiment.variants import Variant, variants
 from rehearsal.golden.acceptances import OF_STRUCTURE, of_class
-from rehearsal.golden.arithmetic import WINDOWS, best, decoding, gain
+from rehearsal.golden.arithmetic import LONGEST, best, decoding, gain
 from rehearsal.golden.cost import Cost
 from rehearsal.golden.drafts import draft_of
 from rehearsal.golden.schedule import Decoding, crossover
@@ -19,7 +20,7 @@ from rehearsal.prompts import prompts_of
 def said(experiment: Experiment, cost: Cost) -> Iterator[str]:
     """How a pass grows, then a line for each draft and batch. Raises RehearsalError."""
     yield f"a pass {cost.words}"
-    yield f"best: of the windows {WINDOWS[0]} to {WINDOWS[-1]}"
+    yield f"best: of the windows up to {LONGEST}"
     of_draft: dict[tuple[str, int], list[Variant]] = defaultdict(list)
     for variant in variants(experiment):
         if variant.baseline is not None:
@@ -30,8 +31,9 @@ def said(experiment: Experiment, cost: Cost) -> Iterator[str]:
         in_flight = min(experiment.benchmark.points[0].concurrency or 1, batch)
         single = own[0].window if len(own) == 1 else None
         accepted = {text: draft.acceptance(rate) for text, rate in rates.items()}
+        gains = _gain if draft.at_once > 1 else partial(_gains, single=single)
         texts = "; ".join(
-            f"{text}, {rate:.1%} accepted, {_gains(schedule, rate, in_flight, batch, single)}"
+            f"{text}, {rate:.1%} accepted, {gains(schedule, rate, in_flight, batch)}"
             for text, rate in accepted.items()
         )
         yield (
@@ -58,7 +60,7 @@ def _gains(
 
 def _gain(own: Decoding, acceptance: float, in_flight: int, batch: int) -> str:
     text = f"{gain(own, acceptance, in_flight):.2f}x with window {own.window}"
-    at = crossover(replace(own, window=1), own, acceptance, batch)
+    at = crossover(own.plain, own, acceptance, batch)
     return text if at is None else f"{text} (and 1x with {at:.1f} in flight)"
 
 

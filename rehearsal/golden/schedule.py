@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rehearsal.golden.cost import Constant, Cost
 
@@ -18,17 +18,22 @@ class Step:
 
     at: float
     tokens: int
+    beyond: int = 0
+    """Tokens that it yielded besides, after the answer's last: nobody gets them."""
 
 
 @dataclass(frozen=True)
 class Decoding:
     """How a server decodes.
 
-    A step of window k runs k - 1 draft passes and one verification. It yields the accepted drafts
-    and one token more, so 1 to k tokens. A window of 1 is plain decoding.
+    A step drafts its window but for what is ``kept``, a pass for each draft, and verifies the
+    drafts in one pass more. It yields the accepted drafts and one token more. Without drafts it is
+    plain decoding.
     """
 
     window: int = 1
+    kept: int = 1
+    """Positions of the window that no draft fills: 1 with NxDI, 0 with upstream vLLM."""
     draft_cost: float = 0.18
     """Length of a draft pass, in target passes."""
     token_seconds: float = TOKEN_SECONDS
@@ -39,10 +44,20 @@ class Decoding:
     cost: Cost = field(default_factory=Constant)
     """How passes grow with the tokens of the batch."""
 
+    @property
+    def drafts(self) -> int:
+        """Drafts that a step verifies."""
+        return self.window - self.kept
+
+    @property
+    def plain(self) -> Decoding:
+        """The same server without speculation."""
+        return replace(self, window=1, kept=1)
+
     def step_seconds(self, in_flight: float = 1) -> float:
         """Length of one step while so many sequences are in flight."""
-        drafts = (self.window - 1) * self.draft_cost * self.cost.of(in_flight)
-        passes = self.cost.of(in_flight * self.window) + drafts
+        drafts = self.drafts * self.draft_cost * self.cost.of(in_flight)
+        passes = self.cost.of(in_flight * (self.drafts + 1)) + drafts
         return self.token_seconds * passes / self.speed
 
     def slowdown(self, in_flight: float) -> float:
@@ -50,8 +65,9 @@ class Decoding:
         return self.step_seconds(in_flight) / self.step_seconds()
 
     def tokens_per_step(self, acceptance: float) -> float:
-        """Expected: (1 - a^k) / (1 - a), Leviathan et al. 2211.17192, equation 1 with g = k - 1."""
-        return sum(acceptance**accepted for accepted in range(self.window))
+        """Expected: (1 - a^(g + 1)) / (1 - a), with g drafts: Leviathan et al. 2211.17192,
+        equation 1."""
+        return sum(acceptance**accepted for accepted in range(self.drafts + 1))
 
     def time_per_token(self, acceptance: float, in_flight: float = 1) -> float:
         """Expected seconds per output token after the first."""
@@ -68,12 +84,12 @@ class Decoding:
         left, count = tokens, 1
         index = 0
         while left > 0:
-            count = min(count, left)
-            yield Step(self.prefill_seconds / self.speed + index * alone, count)
-            left -= count
+            sent = min(count, left)
+            yield Step(self.prefill_seconds / self.speed + index * alone, sent, count - sent)
+            left -= sent
             index += 1
             count = 1
-            while count < self.window and chance.random() < acceptance:
+            while count <= self.drafts and chance.random() < acceptance:
                 count += 1
 
 

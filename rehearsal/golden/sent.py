@@ -17,6 +17,8 @@ class Sent:
     chunks: list[tuple[float, int]] = field(default_factory=list)
     """Time and tokens of each step, the prefill first. For an answer that is sent in one piece, the
     times at which its steps were due."""
+    beyond: int = 0
+    """Tokens that its last step yielded after the answer's last."""
     whole: bool = False
     """Whether it was served to its end."""
     finish: str = "length"

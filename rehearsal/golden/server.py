@@ -200,6 +200,7 @@ class Golden:
         async with self._seats.taken():
             async for step, due in self._due(steps):
                 sent.chunks.append((due, step.tokens))
+                sent.beyond = step.beyond
         sent.whole = True
         return _json(answer.whole(reply.text, sent.tokens), 200)
 
@@ -246,6 +247,7 @@ class Golden:
             if not sent.chunks and answer.chat:
                 yield answer.role(usage)
             sent.chunks.append((time.monotonic(), step.tokens))
+            sent.beyond = step.beyond
             last = end == len(reply.tokens)
             # vLLM's parsers of tool calls say nothing until they have read the name.
             if answer.tool is not None and end < _TOKENS_OF_A_NAME and not last:

@@ -87,9 +87,9 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
     capped = place.caps.applied(told)
     said += differences(told, capped)
     said.append(f"stand_in: {place.stand_in}")
-    here = config.dump(Config.model_validate(capped.model_dump() | changes))
-    files = {**pod.files, path: here.encode()}
-    written = {_here(path, place.mounts): content for path, content in files.items()}
+    adapted = config.dump(Config.model_validate(capped.model_dump() | changes))
+    files = {**pod.files, path: adapted.encode()}
+    written = {here(path, place.mounts): content for path, content in files.items()}
     names = {point.name for point in capped.load.points}
     left_out = tuple(point.name for point in told.load.points if point.name not in names)
     folders = tuple(place.mounts.values())
@@ -116,7 +116,7 @@ def _environment(pod: Pod, place: Place, said: list[str]) -> dict[str, str]:
         for name, value in place.variables.items()
         if name in pod.environment
     ]
-    said += [f"folder: {here} in place of {path}" for path, here in place.mounts.items()]
+    said += [f"folder: {folder} in place of {path}" for path, folder in place.mounts.items()]
     said.append(f"AWS: {place.environment['AWS_ENDPOINT_URL']} in place of AWS")
     outside = {
         name: value
@@ -124,7 +124,7 @@ def _environment(pod: Pod, place: Place, said: list[str]) -> dict[str, str]:
         if name.startswith("AWS_") or name in _FROM_THIS_MACHINE
     }
     own = {
-        name: str(_here(value, place.mounts)) if value.startswith("/") else value
+        name: str(here(value, place.mounts)) if value.startswith("/") else value
         for name, value in pod.environment.items()
     }
     return outside | own | dict(place.variables) | {"RUN_ID": place.run_id}
@@ -142,6 +142,8 @@ def _variants(told: Sequence[Variant], place: Place, said: list[str]) -> Iterato
 
 
 def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:
+    if variant.endpoint is None:  # a job's, which nobody asks
+        return variant
     if variant.name not in place.endpoints:
         raise RehearsalError(f"no endpoint stands in for the variant {variant.name}")
     url = place.endpoints[variant.name]
@@ -155,7 +157,8 @@ def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:
     return variant.model_copy(update={"endpoint": url, "drafts_per_step": drafts})
 
 
-def _here(path: str, mounts: Mapping[str, Path]) -> Path:
+def here(path: str, mounts: Mapping[str, Path]) -> Path:
+    """Where a path of the pod lies on this machine."""
     for mounted, folder in mounts.items():
         if path == mounted or path.startswith(f"{mounted}/"):
             return folder / path.removeprefix(mounted).lstrip("/")

@@ -32,22 +32,22 @@ class Pod:
     """All mounted paths."""
     files: Mapping[str, bytes]
     """Each file that a mounted ConfigMap brings, by its path in the pod."""
+    directory: str | None = None
+    """Where it runs; None: where its image says."""
 
 
-@dataclass(frozen=True)
-class IndexedJob:
-    """A Job each of whose pods does one index, beside a server of its own."""
+@dataclass(frozen=True, kw_only=True)
+class Indexes:
+    """A Job each of whose pods does one index."""
 
     pod: Pod
-    """The container that ends, and with it the pod."""
-    server: Pod
-    """The sidecar."""
+    """The benchmark's container; the last that ends, and with it the pod."""
     indexes: int
     parallelism: int
     retries: int
     """How often each index is made again after a failure."""
     final: frozenset[int] = frozenset()
-    """Statuses of the container after which an index is not made again."""
+    """Statuses after which an index is not made again."""
 
     def variant_of(self, index: int) -> str:
         """The name of the variant that is measured at an index. Raises RehearsalError."""
@@ -57,16 +57,60 @@ class IndexedJob:
         """The name of the folder that the variant's results are in. Raises RehearsalError."""
         return self._file(f"{index}.folder").strip()
 
-    def server_of(self, index: int) -> Pod:
-        """The sidecar as it serves at an index. Raises RehearsalError."""
-        command = tuple(self._file(f"{index}.serve").splitlines())
-        return replace(self.server, command=command, arguments=())
-
     def _file(self, name: str) -> str:
         for path, content in self.pod.files.items():
             if path.rpartition("/")[2] == name:
                 return content.decode()
         raise RehearsalError(f"no ConfigMap of the Job has {name}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedJob(Indexes):
+    """One whose pods each have a server of their own."""
+
+    server: Pod
+    """The sidecar."""
+
+    def server_of(self, index: int) -> Pod:
+        """The sidecar as it serves at an index. Raises RehearsalError."""
+        command = tuple(self._file(f"{index}.serve").splitlines())
+        return replace(self.server, command=command, arguments=())
+
+
+@dataclass(frozen=True)
+class JobTemplate:
+    """An Indexed Job, and what it makes its pods of."""
+
+    name: str
+    spec: Mapping[str, Any]
+    objects: Mapping[tuple[str, str], Mapping[str, Any]]
+    """All that is rendered, by kind and name."""
+
+    @property
+    def pod(self) -> Mapping[str, Any]:
+        """The specification of its pods."""
+        found: Mapping[str, Any] = self.spec["template"]["spec"]
+        return found
+
+    def container(self, name: str) -> Pod:
+        """A container of its pods, one of those that begin them or one that stays. Raises
+        RehearsalError."""
+        pod = self.pod
+        for container in (*pod.get("initContainers", ()), *pod["containers"]):
+            if container["name"] == name:
+                return _container(pod, container, self.objects)
+        raise RehearsalError(f"the Job {self.name} has no container {name}")
+
+    def final(self, container: str) -> frozenset[int]:
+        """The statuses of one container that fail an index at once."""
+        rules = self.spec.get("podFailurePolicy", {"rules": []})["rules"]
+        failing = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailIndex"]
+        return frozenset(
+            status
+            for codes in failing
+            if codes["operator"] == "In" and codes.get("containerName") in (None, container)
+            for status in codes["values"]
+        )
 
 
 def read_pod(directory: Path, name: str) -> Pod:
@@ -89,7 +133,7 @@ def read_deployment(directory: Path, name: str) -> Pod:
     return _pod(spec, f"{directory}: the Deployment {name}", objects)
 
 
-def read_indexed_job(directory: Path) -> IndexedJob:
+def read_job_template(directory: Path) -> JobTemplate:
     """The only Indexed Job of the ``*.k8s.yaml`` of ``directory``. Raises RehearsalError."""
     objects = _objects(directory)
     jobs = [
@@ -100,35 +144,29 @@ def read_indexed_job(directory: Path) -> IndexedJob:
     if len(jobs) != 1:
         raise RehearsalError(f"{directory}: {len(jobs)} Indexed Jobs, where one is expected")
     (job,) = jobs
-    name, spec = job["metadata"]["name"], job["spec"]
-    template = spec["template"]["spec"]
+    return JobTemplate(job["metadata"]["name"], job["spec"], objects)
+
+
+def read_indexed_job(directory: Path) -> IndexedJob:
+    """The only Indexed Job, which has a sidecar. Raises RehearsalError."""
+    job = read_job_template(directory)
+    place, spec = f"{directory}: the Job {job.name}", job.spec
     sidecars = [
-        container
-        for container in template.get("initContainers", [])
+        container["name"]
+        for container in job.pod.get("initContainers", [])
         if container.get("restartPolicy") == "Always"
     ]
     if len(sidecars) != 1:
-        raise RehearsalError(f"{directory}: the Job {name} has {len(sidecars)} sidecars, not one")
+        raise RehearsalError(f"{place} has {len(sidecars)} sidecars, not one")
+    benchmark = _pod(job.pod, place, job.objects)
+    (container,) = job.pod["containers"]
     return IndexedJob(
-        pod=_pod(template, f"{directory}: the Job {name}", objects),
-        server=_container(template, sidecars[0], objects),
+        pod=benchmark,
+        server=job.container(sidecars[0]),
         indexes=spec["completions"],
         parallelism=spec["parallelism"],
         retries=spec["backoffLimitPerIndex"],
-        final=_final(spec),
-    )
-
-
-def _final(spec: Mapping[str, Any]) -> frozenset[int]:
-    """What fails an index at once, of the statuses of the container that ends."""
-    (container,) = spec["template"]["spec"]["containers"]
-    rules = spec.get("podFailurePolicy", {"rules": []})["rules"]
-    failing = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailIndex"]
-    return frozenset(
-        status
-        for codes in failing
-        if codes["operator"] == "In" and codes.get("containerName") in (None, container["name"])
-        for status in codes["values"]
+        final=job.final(container["name"]),
     )
 
 
@@ -163,6 +201,7 @@ def _container(
         fields=fields,
         mounts=tuple(mount["mountPath"] for mount in container["volumeMounts"]),
         files=_files(spec, container, objects),
+        directory=container.get("workingDir"),
     )
 
 

@@ -1,4 +1,4 @@
-"""What is made to go wrong in the rehearsal of a sweep."""
+"""What is made to go wrong in the rehearsal of variants that are measured apart."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ class Faults:
     killed: frozenset[int] = frozenset()
     """The benchmark's first attempt is killed as soon as the bucket has one of its turns."""
     broken: frozenset[int] = frozenset()
-    """The server never starts."""
+    """The server of a sweep's never starts; the image of a job's has no NxDI."""
 
     def check(self, indexes: int) -> None:
-        """Raises RehearsalError if a sweep of so many has not all of them; 0: there is none.
+        """Raises RehearsalError if not all of them are of so many indexes; 0: there are none.
 
-        Nor can one index have both faults: without a server it never has records.
+        Nor can one index have both faults: a broken one never has records.
         """
         for option, asked in (("--kill", self.killed), ("--break", self.broken)):
             if unknown := sorted(index for index in asked if not 0 <= index < indexes):
                 has = (
-                    f"the sweep has the indexes 0 to {indexes - 1}"
+                    f"the experiment has the indexes 0 to {indexes - 1}"
                     if indexes
-                    else "the experiment has no sweep"
+                    else "the experiment has neither a sweep nor jobs"
                 )
                 raise RehearsalError(f"{option} {unknown[0]}: {has}")
         if both := sorted(self.killed & self.broken):
             raise RehearsalError(
-                f"--kill {both[0]}: must not be that of --break too, since an index without a "
-                "server has no middle to be killed in"
+                f"--kill {both[0]}: must not be that of --break too, since a broken index has no "
+                "middle to be killed in"
             )
 
     @property
@@ -42,7 +42,7 @@ class Faults:
         """One line for each kind of fault that is made."""
         return (
             *_said("killed once, in the middle", self.killed),
-            *_said("without a server", self.broken),
+            *_said("without a server, or without NxDI", self.broken),
         )
 
 

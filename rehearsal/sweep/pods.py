@@ -17,9 +17,7 @@ from rehearsal.pod.manifest import IndexedJob
 from rehearsal.process.ports import await_listener
 from rehearsal.process.processes import Process, reason, running, text
 from rehearsal.sweep.controller import Attempt
-
-INDEX: Final = "JOB_COMPLETION_INDEX"
-"""Kubernetes gives it to each container of an Indexed Job's pods."""
+from rehearsal.sweep.indexes import INDEX
 
 _LISTENS_SECONDS: Final = 60.0
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rehearsal.console import Console, Stage
 from rehearsal.process.processes import Process
 from rehearsal.sweep.controller import Attempt
-from rehearsal.sweep.pods import Pods
+
+if TYPE_CHECKING:  # it is indexes that has a progress
+    from rehearsal.sweep.indexes import IndexPods
 
 
 class Progress:
     """A line for whatever happens to an index."""
 
     def __init__(
-        self, pods: Pods, console: Console, stage: Stage, is_to_die: Callable[[Attempt], bool]
+        self, pods: IndexPods, console: Console, stage: Stage, is_to_die: Callable[[Attempt], bool]
     ) -> None:
         self._pods, self._console, self._stage = pods, console, stage
         self._is_to_die = is_to_die

@@ -46,6 +46,7 @@ class VllmEndpoints:
     drafts_whole_window: Final = True
     # The load generator wants a core, too.
     at_once: Final = 1
+    plays_jobs: Final = False
     start_seconds: Final = round(START_SECONDS)
 
     @contextlib.contextmanager

@@ -1,13 +1,21 @@
-"""An experiment that differs from the article's in its window, synthesised once."""
+"""An experiment that differs from the article's in its window, and an embedded S3."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 
 from experiment import Experiment
 from tests.synthesis import Synthesised, synthesise
+
+BUCKET: Final = "models"
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +25,51 @@ def shorter_window(
     """Five speculative tokens instead of seven."""
     experiment = variation({"speculation.num_speculative_tokens": 5})
     return synthesise(experiment, tmp_path_factory.mktemp("window"))
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """Address of an embedded S3."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def environment(endpoint: str, tmp_path: Path) -> dict[str, str]:
+    """What a pod of the preparation finds in its environment."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "BUCKET": BUCKET,
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_ENDPOINT_URL": endpoint,
+        "POLL_SECONDS": "0.1",
+    }
+
+
+@pytest.fixture
+def store(environment: dict[str, str]) -> Iterator[Any]:
+    """A client of the embedded S3 with an empty bucket."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=environment["AWS_ENDPOINT_URL"],
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )
+    client.create_bucket(Bucket=BUCKET)
+    yield client
+    for key in keys(client):
+        client.delete_object(Bucket=BUCKET, Key=key)
+    client.delete_bucket(Bucket=BUCKET)
+
+
+def keys(store: Any) -> list[str]:
+    """The keys of all objects in the bucket, in their order."""
+    return [entry["Key"] for entry in store.list_objects_v2(Bucket=BUCKET).get("Contents", [])]

@@ -49,14 +49,14 @@ TOY = Toy(
     image="registry.example.com/toy:1",
     engine=Engine.V1,
     modes={
-        Mode.MEDUSA: ModeSupport(
+        Mode.DFLASH: ModeSupport(
             draft=None, families=frozenset({Family.QWEN3}), minimum_tokens=1, greedy_only=False
         )
     },
 )
 CHANGES: dict[str, Any] = {
     "runtime": TOY.name,
-    "speculation": {"mode": "medusa", "num_speculative_tokens": 1},
+    "speculation": {"mode": "dflash", "num_speculative_tokens": 1},
     "models.draft": ABSENT,
 }
 
@@ -86,8 +86,10 @@ def test_the_schema_offers_it() -> None:
 
 def test_refusals_name_it() -> None:
     assert f", {TOY.name}" in refusal({"runtime": "vllm-2"})
-    assert f"medusa is served by {TOY.name} (qwen3)" in refusal({"speculation.mode": "medusa"})
-    assert f"runtime {TOY.name} serves medusa;" in refusal({"runtime": TOY.name})
+    assert f"dflash is served by vllm-neuron-1.x (llama, qwen3), {TOY.name} (qwen3)" in refusal(
+        {"speculation.mode": "dflash"}
+    )
+    assert f"runtime {TOY.name} serves dflash;" in refusal({"runtime": TOY.name})
 
 
 def test_a_draft_that_its_mode_does_not_take_is_refused() -> None:
@@ -116,6 +118,6 @@ def test_a_variant_without_a_draft_is_told_to_the_benchmark_and_downloads_none()
     found = objects(parse(edited(CHANGES), "mine.yaml"))
     config = json.loads(found["ConfigMap", "qwen-llmperf"]["data"]["config.json"])
     _, told = config["variants"]
-    assert (told["mode"], told["draft"], told["runtime"]) == ("medusa", None, TOY.name)
+    assert (told["mode"], told["draft"], told["runtime"]) == ("dflash", None, TOY.name)
     (download,) = found["Job", "download"]["spec"]["template"]["spec"]["containers"]
     assert len(download["args"]) == 1

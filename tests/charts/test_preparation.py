@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from experiment.runtimes.nxdi import Nxdi
+from experiment.runtimes.nxdi import ServedMode
 from experiment.variants import variants
 from tests.charts.test_vllm import compared
 from tests.matrix import BLOCK_IN_MELBOURNE
@@ -80,9 +80,9 @@ def test_compiles_all_variants_with_the_same_sampling_and_parallelism(each: Synt
         assert variant.mode
         flags = _compile_flags(each, variant.service)
         speculation = {"--draft-model-path", "--speculation-length"}
-        assert isinstance(variant.runtime, Nxdi)
-        overrides = variant.runtime.modes[variant.mode].overrides
-        modes = {f"--{key.replace('_', '-')}" for key in overrides}
+        support = variant.support
+        assert isinstance(support, ServedMode)
+        modes = {f"--{key.replace('_', '-')}" for key in support.overrides}
         assert set(flags) - set(base) == speculation | modes
         assert flags["--speculation-length"] == str(variant.window)
         assert {k: v for k, v in flags.items() if k in base} == base
@@ -97,7 +97,12 @@ def test_an_eagle_head_is_made_a_draft_before_it_is_compiled(
     check, draft, compiler = _pod(job)["initContainers"]
     assert (check["name"], draft["name"], compiler["name"]) == ("check", "draft", "compile")
     assert draft["args"] == [
-        f"/models/{model.id}/{model.revision}" for model in (models.draft, models.target) if model
+        "eagle",
+        *(
+            f"/models/{model.id}/{model.revision}"
+            for model in (models.draft, models.target)
+            if model
+        ),
     ]
     assert draft["image"] == compiler["image"]
     flags = dict(pairwise(compiler["args"]))

@@ -3,84 +3,50 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from charts import scripts
-from charts.sweep import NEVER, NOT_YET
+from charts.indexes import NEVER, NOT_YET
+from tests.charts.conftest import BUCKET, keys
 from tests.charts.hub import Hub
 from tests.synthesis import ROOT
 
 SCRIPTS = ROOT / "charts" / "scripts"
-BUCKET = "models"
 ARTIFACT = "compiled/key/"
 PARTS = ("model.pt", "neuron_config.json", "weights")
 CHECKPOINTS = ("models/example/target/1/", "models/example/draft/2/")
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """Address of an embedded S3."""
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def environment(endpoint: str, tmp_path: Path) -> dict[str, str]:
-    """What a pod of the preparation finds in its environment."""
-    return {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "BUCKET": BUCKET,
-        "AWS_REGION": "us-east-1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_ENDPOINT_URL": endpoint,
-        "POLL_SECONDS": "0.1",
-    }
-
-
-@pytest.fixture
-def store(environment: dict[str, str]) -> Iterator[Any]:
-    """A client of the embedded S3 with an empty bucket."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=environment["AWS_ENDPOINT_URL"],
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
-    client.create_bucket(Bucket=BUCKET)
-    yield client
-    for key in _keys(client):
-        client.delete_object(Bucket=BUCKET, Key=key)
-    client.delete_bucket(Bucket=BUCKET)
-
-
 def test_all_scripts_and_locks_go_into_the_cluster() -> None:
     assert set(scripts.read()) == {
         "await-checkpoints.sh",
+        "cache.sh",
         "compile.sh",
         "complete.sh",
         "download.lock",
         "download.py",
         "fetch-artifact.sh",
+        "fetch-cache.sh",
         "fetch-index.sh",
+        "generate.py",
+        "generate.sh",
+        "keep-cache.sh",
+        "lock.sh",
+        "medusa-tree-1.json",
+        "medusa-tree-2.json",
+        "medusa-tree-3.json",
+        "medusa-tree-4.json",
         "prepare_draft.py",
+        "prepare_medusa.py",
         "quality.lock",
         "quality.py",
+        "serve-cached.sh",
         "serve-index.sh",
         "upload-artifact.sh",
     }
@@ -102,11 +68,11 @@ def test_an_artifact_that_is_there_is_not_made_again(
     store: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
     _complete(store, ARTIFACT)
-    before = _keys(store)
+    before = keys(store)
     _run(environment, "await-checkpoints.sh", ARTIFACT, *CHECKPOINTS, str(tmp_path))
     _run(environment, "compile.sh", str(tmp_path), "false")
     _run(environment, "upload-artifact.sh", ARTIFACT, *PARTS, str(tmp_path))
-    assert _keys(store) == before
+    assert keys(store) == before
 
 
 def test_compiles_and_uploads_and_marks_last_what_the_service_fetches(
@@ -120,7 +86,7 @@ def test_compiles_and_uploads_and_marks_last_what_the_service_fetches(
     _run(environment, "compile.sh", str(scratch), "bash", "-c", compiler, str(scratch))
     assert not leftover.exists()
     _run(environment, "upload-artifact.sh", ARTIFACT, *PARTS, str(scratch))
-    assert _keys(store) == [
+    assert keys(store) == [
         f"{ARTIFACT}{name}"
         for name in ("_COMPLETE", "model.pt", "neuron_config.json", "weights/tp0")
     ]
@@ -136,7 +102,7 @@ def test_half_an_artifact_is_not_marked(
     (tmp_path / "artifact" / "model.pt").touch()
     result = _run(environment, "upload-artifact.sh", ARTIFACT, *PARTS, str(tmp_path), status=1)
     assert "the compiler left no neuron_config.json" in result.stderr
-    assert _keys(store) == []
+    assert keys(store) == []
 
 
 def test_a_failed_compile_fails_the_job(environment: dict[str, str], tmp_path: Path) -> None:
@@ -273,7 +239,7 @@ def test_downloads_a_checkpoint_once_and_goes_on_where_it_stopped(
         wanted = {"config.json", "model-00001-of-00002.safetensors"} | {
             "model-00002-of-00002.safetensors"
         }
-        assert _keys(store) == sorted(prefix + name for name in (*wanted, "_COMPLETE"))
+        assert keys(store) == sorted(prefix + name for name in (*wanted, "_COMPLETE"))
         assert hub.downloads == {"config.json", "model-00002-of-00002.safetensors"}
         body = store.get_object(Bucket=BUCKET, Key=f"{prefix}model-00002-of-00002.safetensors")
         assert body["Body"].read() == files["model-00002-of-00002.safetensors"]
@@ -298,7 +264,7 @@ def test_downloads_a_head_that_is_published_pickled(
     with Hub("example/head", "1" * 40, files) as hub:
         environment |= {"HF_ENDPOINT": hub.url, "SCRATCH": str(tmp_path / "scratch")}
         _run(environment, "download.py", f"example/head@{'1' * 40}={prefix}")
-    assert _keys(store) == sorted(
+    assert keys(store) == sorted(
         f"{prefix}{name}" for name in ("_COMPLETE", "config.json", weights)
     )
 
@@ -345,7 +311,3 @@ def _says_twice(process: subprocess.Popen[str], line: str) -> None:
 
 def _complete(store: Any, prefix: str) -> None:
     store.put_object(Bucket=BUCKET, Key=f"{prefix}_COMPLETE", Body=b"")
-
-
-def _keys(store: Any) -> list[str]:
-    return [entry["Key"] for entry in store.list_objects_v2(Bucket=BUCKET).get("Contents", [])]

@@ -17,10 +17,11 @@ from syrupy.assertion import SnapshotAssertion
 import charts
 from benchmark import config
 from charts import scripts
+from charts.indexes import run_id
 from charts.llmperf import benchmark_config
 from charts.names import bucket_name
 from charts.server import serve_command
-from charts.sweep import run_id, sweep_config
+from charts.sweep import indexes
 from experiment import Experiment, load
 from experiment.estimate import deadline_seconds
 from experiment.loader import parse
@@ -284,9 +285,9 @@ def test_a_change_of_how_it_is_served_is_another_folder(monkeypatch: pytest.Monk
 
 def test_the_report_says_which_benchmark_measured() -> None:
     tag = "0123456789abcdef" * 4
-    assert sweep_config(_sweep(), "bucket", tag).settings["Benchmark"] == "0123456789ab"
+    assert _config(_sweep(), tag).settings["Benchmark"] == "0123456789ab"
     own = _sweep({"benchmark.image": "registry.example.com/benchmark:release-2026-07"})
-    told = sweep_config(own, "bucket", "release-2026-07")
+    told = _config(own, "release-2026-07")
     assert told.settings["Benchmark"] == "registry.example.com/benchmark:release-2026-07"
 
 
@@ -326,7 +327,11 @@ def _sweep(changes: dict[str, Any] | None = None, **fields: Any) -> Experiment:
 
 
 def _folders(experiment: Experiment) -> dict[str, str]:
-    return {v.name: v.folder for v in sweep_config(experiment, "bucket", "a1").variants}
+    return {v.name: v.folder for v in _config(experiment, "a1").variants}
+
+
+def _config(experiment: Experiment, image: str) -> config.Config:
+    return indexes(experiment).indexed_config(experiment, "bucket", image)
 
 
 def _rendered(experiment: Experiment, account: str, tag: str) -> str:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from experiment import Experiment
-from experiment.runtimes.nxdi import Nxdi
+from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
 from tests.synthesis import Manifest, Synthesised, containers
 
@@ -58,6 +58,7 @@ def _assert_is_speculation(
     experiment, runtime = variant.experiment, variant.runtime
     assert isinstance(runtime, Nxdi)
     support = runtime.modes[variant.mode]
+    assert isinstance(support, ServedMode)
     settings = {
         "model": f"/models/{variant.draft.id}/{variant.draft.revision}",
         "num_speculative_tokens": variant.window,

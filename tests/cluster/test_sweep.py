@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 import pytest
 
+from charts.indexes import NEVER, NOT_YET
 from charts.names import SWEEP_JOB
-from charts.sweep import NEVER, NOT_YET
 from experiment import Experiment
 from tests.cluster.api import SECONDS, Cluster, Manifest
 from tests.cluster.conftest import add_trainium

@@ -125,6 +125,15 @@ def swept(**sweep: Any) -> dict[str, Any]:
     return {"speculation": ABSENT, "quality": ABSENT, "sweep": usual | sweep}
 
 
+VANILLA: Final[dict[str, Any]] = {
+    "speculation.mode": "vanilla",
+    "serving.batch": 1,
+    "benchmark.concurrency": 1,
+    "quality": ABSENT,
+}
+"""The changes that run the article's pair as jobs."""
+
+
 def lines_of(data: Any, field: str = "", line: int = 1) -> dict[str, int]:
     """The line of each field, such as ``test_cases[0].name``, in the text of ``edited``.
 

@@ -9,9 +9,10 @@ import pytest
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import edited, swept
+from tests.experiment.files import LLAMA, SMALL_DRAFT, edited, swept
 
 BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
+ARCHITECTURE = LLAMA["architecture"] | {"family": "qwen3", "vocabulary": 151936}
 INDIA = {
     "aws.region": "ap-south-2",
     "aws.availability_zones": ["ap-south-2a", "ap-south-2b"],
@@ -54,6 +55,20 @@ def test_too_few_rounds_for_a_verdict_are_named(rounds: int) -> None:
     assert list(notes(experiment(BLOCK | {"benchmark.rounds": rounds}))) == [
         f"benchmark.rounds = {rounds}: there will be no verdict, which needs at least 3 rounds"
     ]
+
+
+def test_a_known_model_at_another_revision_is_named() -> None:
+    changes = BLOCK | {"models.draft.revision": "7" * 40}
+    (note,) = notes(experiment(changes))
+    assert note.startswith(
+        f"models.draft.revision = {'7' * 40}: the known figures of Qwen/Qwen3-1.7B are those of "
+        "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e, read in "
+    )
+
+
+def test_a_model_whose_figures_the_file_gives_has_no_known_revision() -> None:
+    own = SMALL_DRAFT | {"id": "example/mine", "architecture": ARCHITECTURE}
+    assert list(notes(experiment(BLOCK | {"models.draft": own}))) == []
 
 
 def test_what_may_not_be_for_sale_is_said(article: Experiment) -> None:

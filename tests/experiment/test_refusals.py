@@ -44,9 +44,8 @@ ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
 KEYS = (
     "name, aws, capacity, runtime, models, speculation, sweep, serving, benchmark, quality, alerts"
 )
-KNOWN = (
-    "Qwen/Qwen3-32B, Qwen/Qwen3-14B, Qwen/Qwen3-8B, Qwen/Qwen3-4B, Qwen/Qwen3-1.7B, Qwen/Qwen3-0.6B"
-)
+SMALL: dict[str, Any] = LLAMA | {"id": "example/small"}
+ADD = "python -m experiment add-model FOLDER prints it"
 CASE = "benchmark.test_cases.3"
 
 
@@ -735,7 +734,7 @@ TYPES = [
         "kind",
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"kind": "moe"}}},
         "models.draft.architecture.kind = 'moe': must be 'causal-lm', 'eagle-head', "
-        "'eagle3-head' or 'dflash-draft'",
+        "'eagle3-head', 'dflash-draft' or 'medusa-heads'",
     ),
     _edit(
         "name",
@@ -847,13 +846,39 @@ TYPES = [
         "branch",
         {"models.target.revision": "main"},
         "models.target.revision = 'main': must be a commit, 40 hexadecimal digits; a branch "
+        "can change its content; the figures known of Qwen/Qwen3-32B are of "
+        "9216db5781bf21249d130ec9da846c4624c16137",
+    ),
+    _edit(
+        "no-commit",
+        {"models.draft.revision": ABSENT},
+        "models.draft.revision: is required; the figures known of Qwen/Qwen3-1.7B are of "
+        "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
+    ),
+    _edit(
+        "no-commit-of-a-draft-of-one-variant",
+        {"speculation.draft": {"id": "Qwen/Qwen3-0.6B"}},
+        "speculation.draft.revision: is required; the figures known of Qwen/Qwen3-0.6B are of "
+        "c1899de289a04d12100db370d81485cdf75e47ca",
+    ),
+    _edit(
+        "no-commit-of-a-model-nobody-knows",
+        {"models.draft": {"id": "example/small"}},
+        "models.draft.revision: is required",
+    ),
+    _edit(
+        "no-commit-and-no-id",
+        {"models.draft": {"revision": "main", "id": ["Qwen/Qwen3-1.7B"]}},
+        "models.draft.id = ['Qwen/Qwen3-1.7B']: must be text; put it in quotes",
+        "models.draft.revision = 'main': must be a commit, 40 hexadecimal digits; a branch "
         "can change its content",
     ),
     _edit(
         "short-commit",
         {"models.draft.revision": "70d244c"},
         "models.draft.revision = '70d244c': must be a commit, 40 hexadecimal digits; a branch "
-        "can change its content",
+        "can change its content; the figures known of Qwen/Qwen3-1.7B are of "
+        "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
     ),
     _edit(
         "window-of-none",
@@ -927,22 +952,27 @@ RULES = [
     _edit(
         "runtime-unknown",
         {"runtime": "vllm-0.29"},
-        "runtime = 'vllm-0.29': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
+        "runtime = 'vllm-0.29': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi, vllm-neuron-1.x",
     ),
     *(
         _edit(
             f"mode-{mode}",
-            {"speculation.mode": mode},
-            f"speculation.mode = '{mode}': runtime vllm-0.9.1-nxdi serves fused, eagle; no "
-            f"runtime serves {mode}",
+            {"runtime": "vllm-0.16-nxdi", "speculation.mode": mode},
+            f"speculation.mode = '{mode}': runtime vllm-0.16-nxdi serves eagle, eagle3; {mode} is "
+            f"served by {able}",
         )
-        for mode in ("vanilla", "medusa", "dflash")
+        for mode, able in (
+            ("vanilla", "vllm-0.9.1-nxdi (llama, qwen2, qwen3, as a job)"),
+            ("medusa", "vllm-0.9.1-nxdi (llama, as a job)"),
+            ("dflash", "vllm-neuron-1.x (llama, qwen3)"),
+        )
     ),
     _edit(
         "mode-of-the-other-runtime",
         {"speculation.mode": "eagle3"},
-        "speculation.mode = 'eagle3': runtime vllm-0.9.1-nxdi serves fused, eagle; eagle3 is "
-        "served by vllm-0.16-nxdi (llama)",
+        "speculation.mode = 'eagle3': runtime vllm-0.9.1-nxdi serves fused, eagle, "
+        "vanilla, medusa; eagle3 is served by vllm-0.16-nxdi (llama), vllm-neuron-1.x (llama, "
+        "qwen3)",
     ),
     _edit(
         "fused-on-the-plugin",
@@ -954,13 +984,13 @@ RULES = [
         "target-unknown",
         {"models.target.id": "meta-llama/Llama-3.3-70B"},
         "models.target.architecture = null: is required, since meta-llama/Llama-3.3-70B is not "
-        f"one of {KNOWN}",
+        f"known here (did you mean meta-llama/Llama-3.3-70B-Instruct?); {ADD}",
     ),
     _edit(
         "draft-unknown",
         {"models.draft.id": "qwen/qwen3-1.7b"},
-        f"models.draft.architecture = null: is required, since qwen/qwen3-1.7b is not one of "
-        f"{KNOWN}",
+        "models.draft.architecture = null: is required, since qwen/qwen3-1.7b is not known here "
+        f"(did you mean Qwen/Qwen3-1.7B?); {ADD}",
     ),
     _edit(
         "architecture-contradicts",
@@ -1009,7 +1039,7 @@ RULES = [
             "models.draft": QWEN3_HEAD,
         },
         "models.target = 'Qwen/Qwen3-32B': is of family qwen3; mode eagle3 is served by "
-        "vllm-0.16-nxdi (llama)",
+        "vllm-0.16-nxdi (llama), vllm-neuron-1.x (llama, qwen3)",
     ),
     _edit(
         "a-qwen-head-for-llama",
@@ -1034,9 +1064,23 @@ RULES = [
         "eagle3-head",
     ),
     _edit(
+        "a-head-of-another-target",
+        EAGLE
+        | {
+            "models.draft": EAGLE_HEAD
+            | {
+                "architecture": EAGLE_HEAD["architecture"]
+                | {"trained_for": "meta-llama/Meta-Llama-3-70B-Instruct"}
+            }
+        },
+        "models.draft = 'example/llama-70b-eagle': is trained for "
+        "meta-llama/Meta-Llama-3-70B-Instruct; must be for the target, "
+        "meta-llama/Llama-3.3-70B-Instruct",
+    ),
+    _edit(
         "families",
-        {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
-        "models.draft = 'meta-llama/Llama-3.2-1B': is of family llama; must be the target's, "
+        {"models.draft": SMALL | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
+        "models.draft = 'example/small': is of family llama; must be the target's, "
         "qwen3: NxDI builds the draft with the target's model class",
     ),
     _edit(
@@ -1055,7 +1099,7 @@ RULES = [
             "speculation.mode": "eagle3",
             "models.draft": EAGLE3_HEAD,
             "models.target": LLAMA_70B
-            | {"architecture": LLAMA_70B["architecture"] | {"hidden": 4096}},
+            | {"id": "example/llama", "architecture": LLAMA_70B["architecture"] | {"hidden": 4096}},
         },
         "models.draft = 'example/llama-70b-eagle3': has hidden size 8192; a head must have the "
         "target's, 4096",
@@ -1483,9 +1527,9 @@ SWEEPS = [
     ),
     _sweep(
         "mode-not-served",
-        {"sweep.mode": "medusa", "sweep.windows": [3, 7]},
-        "sweep.mode = 'medusa': runtime vllm-0.9.1-nxdi serves fused, eagle; no runtime serves "
-        "medusa",
+        {"sweep.mode": "dflash", "sweep.windows": [3, 7]},
+        "sweep.mode = 'dflash': runtime vllm-0.9.1-nxdi serves fused, eagle, vanilla, medusa; "
+        "dflash is served by vllm-neuron-1.x (llama, qwen3)",
     ),
     _sweep(
         "window-of-one",
@@ -1517,8 +1561,8 @@ SWEEPS = [
     _sweep(
         "draft-unknown",
         {"sweep.drafts": [SMALL_DRAFT, SMALL_DRAFT | {"id": "example/small"}]},
-        "sweep.drafts[1].architecture = null: is required, since example/small is not one of "
-        f"{KNOWN}",
+        "sweep.drafts[1].architecture = null: is required, since example/small is not known "
+        f"here; {ADD}",
     ),
     _sweep(
         "draft-of-another-family",
@@ -1620,13 +1664,13 @@ SEVERAL = [
         {
             "runtime": "vllm-9",
             "speculation.num_speculative_tokens": 1,
-            "models.draft.id": "meta-llama/Llama-3.2-1B",
+            "models.draft.id": "example/small",
             "serving.length": 50000,
             "alerts.emails": ["a@example.org", "a@example.org"],
         },
-        "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi",
-        "models.draft.architecture = null: is required, since meta-llama/Llama-3.2-1B is not one "
-        f"of {KNOWN}",
+        "runtime = 'vllm-9': must be one of vllm-0.9.1-nxdi, vllm-0.16-nxdi, vllm-neuron-1.x",
+        "models.draft.architecture = null: is required, since example/small is not known "
+        f"here; {ADD}",
         "alerts.emails[1] = 'a@example.org': is duplicated; list each address once",
     ),
     # By a wrong tensor_parallel the cache would be too large as well.

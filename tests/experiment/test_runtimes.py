@@ -15,7 +15,7 @@ from experiment.runtimes import RUNTIMES, Engine, Mode, Paths, runtimes_serving
 from experiment.variants import Variant, variants
 from tests.experiment.files import EAGLE, EAGLE3_HEAD, edited
 
-FORK, PLUGIN = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi"
+FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron-1.x"
 SERVED = [(runtime, mode) for runtime in RUNTIMES for mode in RUNTIMES[runtime].modes]
 
 # What makes an experiment of each runtime and mode of the article's.
@@ -26,7 +26,9 @@ PLUGIN_EAGLE3 = PLUGIN_EAGLE | {"speculation.mode": "eagle3", "models.draft": EA
 EACH = (FORK_FUSED, FORK_EAGLE, PLUGIN_EAGLE, PLUGIN_EAGLE3)
 
 FORK_FLAG, PLUGIN_FLAG = "--override-neuron-config", "--additional-config"
-PATHS = Paths(target="/target", draft="/draft", artifact="/artifact", scratch="/scratch")
+PATHS = Paths(
+    target="/target", draft="/draft", artifact="/artifact", scratch="/scratch", scripts="/scripts"
+)
 ARTIFACT_ENVIRONMENT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}
 
 
@@ -49,12 +51,12 @@ def environment(changes: dict[str, Any]) -> Mapping[str, str]:
 @pytest.mark.parametrize(
     ("mode", "names"),
     [
-        (Mode.VANILLA, ()),
+        (Mode.VANILLA, (FORK,)),
         (Mode.FUSED, (FORK,)),
         (Mode.EAGLE, (FORK, PLUGIN)),
-        (Mode.EAGLE3, (PLUGIN,)),
-        (Mode.MEDUSA, ()),
-        (Mode.DFLASH, ()),
+        (Mode.EAGLE3, (PLUGIN, NEURON)),
+        (Mode.MEDUSA, (FORK,)),
+        (Mode.DFLASH, (NEURON,)),
     ],
 )
 def test_who_serves_a_mode(mode: Mode, names: tuple[str, ...]) -> None:
@@ -62,7 +64,8 @@ def test_who_serves_a_mode(mode: Mode, names: tuple[str, ...]) -> None:
 
 
 def test_runtimes_are_catalogued_by_their_own_name() -> None:
-    assert [runtime.name for runtime in RUNTIMES.values()] == [FORK, PLUGIN] == list(RUNTIMES)
+    names = [FORK, PLUGIN, NEURON]
+    assert [runtime.name for runtime in RUNTIMES.values()] == names == list(RUNTIMES)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +73,7 @@ def test_runtimes_are_catalogued_by_their_own_name() -> None:
     [
         (FORK, "0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04"),
         (PLUGIN, "0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04"),
+        (NEURON, "0.24.0.1.1.0-neuronx-py313-sdk2.32.0-ubuntu24.04"),
     ],
 )
 def test_images_are_pinned(name: str, tag: str) -> None:
@@ -146,7 +150,7 @@ def test_the_plugin_needs_no_environment_of_its_own() -> None:
 
 
 def test_each_runtime_s_engine_is_the_one_that_its_environment_selects() -> None:
-    engines = {FORK: Engine.V0, PLUGIN: Engine.V1}
+    engines = {FORK: Engine.V0, PLUGIN: Engine.V1, NEURON: Engine.V1}
     assert {name: runtime.engine for name, runtime in RUNTIMES.items()} == engines
     for changes in EACH:
         selected = environment(changes).get("VLLM_USE_V1") == "0"
@@ -166,8 +170,9 @@ def test_the_plugin_prefills_every_prompt() -> None:
     [
         (FORK_FUSED, []),
         # An EAGLE v1 head is published without an output head.
-        (FORK_EAGLE, ["prepare_draft.py", "/draft", "/target"]),
-        (PLUGIN_EAGLE3, ["prepare_draft.py", "/draft"]),
+        (FORK_EAGLE, ["prepare_draft.py", "eagle", "/draft", "/target"]),
+        # An EAGLE3 head has one for a part of the vocabulary.
+        (PLUGIN_EAGLE3, ["prepare_draft.py", "eagle3", "/draft", "/target"]),
     ],
 )
 def test_a_head_is_prepared_before_it_is_compiled(
@@ -185,6 +190,9 @@ def test_a_head_is_prepared_before_it_is_compiled(
         (Mode.FUSED, ModelKind.CAUSAL_LM),
         (Mode.EAGLE, ModelKind.EAGLE_HEAD),
         (Mode.EAGLE3, ModelKind.EAGLE3_HEAD),
+        (Mode.VANILLA, ModelKind.CAUSAL_LM),
+        (Mode.MEDUSA, ModelKind.MEDUSA_HEADS),
+        (Mode.DFLASH, ModelKind.DFLASH_DRAFT),
     ],
 )
 def test_what_a_mode_drafts_with(mode: Mode, kind: ModelKind) -> None:
@@ -193,14 +201,56 @@ def test_what_a_mode_drafts_with(mode: Mode, kind: ModelKind) -> None:
 
 
 @pytest.mark.parametrize(("name", "mode"), SERVED)
-def test_nxdi_samples_greedily_and_needs_a_window_of_two(name: str, mode: Mode) -> None:
+def test_every_mode_samples_greedily(name: str, mode: Mode) -> None:
     assert RUNTIMES[name].modes[mode].greedy_only
-    assert RUNTIMES[name].modes[mode].minimum_tokens == 2
 
 
-def test_eagle_is_for_the_one_family_whose_class_knows_it() -> None:
-    for runtime in RUNTIMES.values():
-        for mode in (Mode.EAGLE, Mode.EAGLE3):
-            if mode in runtime.modes:
-                assert runtime.modes[mode].families == {Family.LLAMA}
-    assert set(Family) == RUNTIMES[FORK].modes[Mode.FUSED].families
+@pytest.mark.parametrize(
+    ("name", "mode", "fewest", "most"),
+    [
+        # NxDI keeps a position of the window for the token that the drafts follow.
+        *((FORK, mode, 2, None) for mode in (Mode.FUSED, Mode.EAGLE, Mode.VANILLA)),
+        *((PLUGIN, mode, 2, None) for mode in (Mode.EAGLE, Mode.EAGLE3)),
+        (FORK, Mode.MEDUSA, 1, 4),
+        *((NEURON, mode, 1, None) for mode in (Mode.EAGLE3, Mode.DFLASH)),
+    ],
+)
+def test_which_windows_a_mode_takes(name: str, mode: Mode, fewest: int, most: int | None) -> None:
+    support = RUNTIMES[name].modes[mode]
+    assert (support.minimum_tokens, support.maximum_tokens) == (fewest, most)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "window", "ahead"),
+    [
+        (FORK, Mode.FUSED, 7, 7),
+        (FORK, Mode.VANILLA, 7, 7),
+        # The nodes of the tree, and its root.
+        (FORK, Mode.MEDUSA, 1, 7),
+        (FORK, Mode.MEDUSA, 4, 64),
+        (NEURON, Mode.EAGLE3, 3, 3),
+    ],
+)
+def test_how_far_a_step_looks_ahead(name: str, mode: Mode, window: int, ahead: int) -> None:
+    assert RUNTIMES[name].modes[mode].ahead(window) == ahead
+
+
+@pytest.mark.parametrize(
+    ("mode", "families"),
+    [
+        (Mode.FUSED, set(Family)),
+        (Mode.VANILLA, set(Family)),
+        # The one family whose class in NxDI knows a head.
+        (Mode.EAGLE, {Family.LLAMA}),
+        (Mode.MEDUSA, {Family.LLAMA}),
+        (Mode.DFLASH, {Family.LLAMA, Family.QWEN3}),
+    ],
+)
+def test_whose_class_knows_a_mode(mode: Mode, families: set[Family]) -> None:
+    for name in runtimes_serving(mode):
+        assert RUNTIMES[name].modes[mode].families == families
+
+
+def test_who_knows_eagle3() -> None:
+    assert RUNTIMES[PLUGIN].modes[Mode.EAGLE3].families == {Family.LLAMA}
+    assert RUNTIMES[NEURON].modes[Mode.EAGLE3].families == {Family.LLAMA, Family.QWEN3}

@@ -126,12 +126,24 @@ def test_names_fit_and_are_distinct_whatever_the_case(
         assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", service(speculation.name))
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
-def test_nxdi_verifies_one_draft_less_than_the_window(runtime: str) -> None:
-    assert {
-        tuple(mode.drafts_per_step(window) for window in (2, 7, 15))
-        for mode in RUNTIMES[runtime].modes.values()
-    } == {(1, 6, 14)}
+@pytest.mark.parametrize(
+    ("runtime", "mode", "drafts"),
+    [
+        # NxDI verifies one draft less than the window.
+        ("vllm-0.9.1-nxdi", "fused", (1, 6, 14)),
+        ("vllm-0.9.1-nxdi", "eagle", (1, 6, 14)),
+        ("vllm-0.9.1-nxdi", "vanilla", (1, 6, 14)),
+        ("vllm-0.16-nxdi", "eagle", (1, 6, 14)),
+        ("vllm-0.16-nxdi", "eagle3", (1, 6, 14)),
+        # One for each head; and vLLM verifies all of them.
+        ("vllm-0.9.1-nxdi", "medusa", (2, 7, 15)),
+        ("vllm-neuron-1.x", "eagle3", (2, 7, 15)),
+        ("vllm-neuron-1.x", "dflash", (2, 7, 15)),
+    ],
+)
+def test_what_a_window_drafts(runtime: str, mode: Mode, drafts: tuple[int, ...]) -> None:
+    support = RUNTIMES[runtime].modes[mode]
+    assert tuple(support.drafts_per_step(window) for window in (2, 7, 15)) == drafts
 
 
 def test_a_baseline_has_no_drafts() -> None:

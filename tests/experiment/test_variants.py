@@ -111,10 +111,10 @@ def test_all_take_the_same_requests_whatever_their_windows() -> None:
             id="type in a list",
         ),
         pytest.param(
-            {"speculation": [speculation("a"), speculation("b", mode="medusa")]},
+            {"speculation": [speculation("a"), speculation("b", mode="dflash")]},
             [
-                "speculation[1].mode = 'medusa': runtime vllm-0.9.1-nxdi serves fused, eagle; no "
-                "runtime serves medusa"
+                "speculation[1].mode = 'dflash': runtime vllm-0.9.1-nxdi serves fused, eagle, "
+                "vanilla, medusa; dflash is served by vllm-neuron-1.x (llama, qwen3)"
             ],
             id="rule in a list",
         ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from charts.sweep import run_id
+from charts.indexes import run_id
 from experiment.variants import variants
 from tests.matrix import SWEEP
 from tests.synthesis import Synthesised

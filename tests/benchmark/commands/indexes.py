@@ -66,16 +66,7 @@ class Sweep:
 
     def stored(self, prefix: str = "") -> dict[str, bytes]:
         """What the bucket has of the run, by path in the run's folder."""
-        client = boto3.client("s3", region_name=REGION)
-        root = f"results/{RUN_ID}/"
-        pages = client.get_paginator("list_objects_v2").paginate(
-            Bucket=BUCKET, Prefix=f"{root}{prefix}"
-        )
-        keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
-        return {
-            key.removeprefix(root): client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-            for key in keys
-        }
+        return stored(RUN_ID, prefix)
 
     def download(self, target: Path) -> Path:
         """The run's folder as somebody else brings it from the bucket."""
@@ -83,3 +74,17 @@ class Sweep:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             (target / name).write_bytes(content)
         return target
+
+
+def stored(run_id: str, prefix: str = "") -> dict[str, bytes]:
+    """What the bucket has of a run, by path in the run's folder."""
+    client = boto3.client("s3", region_name=REGION)
+    root = f"results/{run_id}/"
+    pages = client.get_paginator("list_objects_v2").paginate(
+        Bucket=BUCKET, Prefix=f"{root}{prefix}"
+    )
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+    return {
+        key.removeprefix(root): client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        for key in keys
+    }

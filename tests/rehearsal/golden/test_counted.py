@@ -69,6 +69,14 @@ def test_v1_counts_drafts_where_it_has_them() -> None:
     }
 
 
+def test_what_is_accepted_counts_though_the_answer_ends_before_it() -> None:
+    sent = Sent("a", 0, "say it", [(0.5, 1), (0.75, 3), (1, 1)], beyond=2, whole=True)
+    counted = samples(page(Engine.V1, "m", [sent], drafts=2))
+    assert counted["spec_decode_num_accepted_tokens_total"] == 4
+    assert counted["spec_decode_num_accepted_tokens_per_pos_total1"] == 2
+    assert counted["generation_tokens_total"] == 5
+
+
 @pytest.mark.parametrize(("engine", "shown"), [(Engine.V0, False), (Engine.V1, True)])
 def test_v0_shows_a_histogram_from_its_first_value_on(engine: Engine, shown: bool) -> None:
     assert ("request_generation_tokens_sum" in samples(page(engine, "m", []))) == shown

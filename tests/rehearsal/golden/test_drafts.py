@@ -16,6 +16,10 @@ from tests.experiment.files import EAGLE, SMALL_DRAFT, edited
 ARTICLE_WINDOW = 7
 
 
+def test_a_draft_of_a_fixed_window_makes_all_of_them_in_one_pass() -> None:
+    assert Draft(at_once=10).cost == pytest.approx(Draft().cost / 10)
+
+
 def draft(**changes: object) -> Draft:
     return draft_of(variants(parse(edited(changes), "mine.yaml"))[1])
 

@@ -7,6 +7,7 @@ import json
 import os
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,13 @@ from benchmark.load import llmperf
 from benchmark.load.requests import requests_of
 from experiment import Experiment
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Engine
+from experiment.runtimes import RUNTIMES, Engine, Mode
 from experiment.variants import variants
 from rehearsal.golden.acceptances import OF_STRUCTURE, by_text
-from rehearsal.golden.arithmetic import scheduled_time
+from rehearsal.golden.arithmetic import decoding, scheduled_time
 from rehearsal.golden.endpoints import golden_endpoints
 from rehearsal.golden.server import Acceptance
-from tests.experiment.files import EAGLE, edited
+from tests.experiment.files import EAGLE, EAGLE3_HEAD, edited
 
 
 def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
@@ -75,24 +76,63 @@ def test_both_serve_while_they_are_needed(article: Experiment, tmp_path: Path) -
             urllib.request.urlopen(f"{url}/models")
 
 
+def recorded(url: str) -> dict[str, Any]:
+    """An endpoint's own record of the only request it got."""
+    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/record") as response:
+        (sent,) = json.load(response)
+    return dict(sent)
+
+
 def counted(url: str, model: str) -> Counters:
     """What an endpoint has counted when it has answered one request."""
-    body = {"model": model, "prompt": "say it", "max_tokens": 40}
-    with urllib.request.urlopen(f"{url}/completions", json.dumps(body).encode()):
-        pass
+    body = {"model": model, "prompt": "say it", "max_tokens": 40, "stream": True}
+    with urllib.request.urlopen(f"{url}/completions", json.dumps(body).encode()) as answer:
+        answer.read()
     with urllib.request.urlopen(f"{url.removesuffix('/v1')}/metrics") as response:
         found = counters.parse(response.read().decode())
     assert found is not None
     return found
 
 
+def of_runtime(name: str) -> Experiment:
+    """A head for Llama, of the kind that the runtime serves."""
+    head = {} if Mode.EAGLE in RUNTIMES[name].modes else {"models.draft": EAGLE3_HEAD}
+    mode = {"speculation.mode": "eagle3"} if head else {}
+    return parse(edited(EAGLE | {"runtime": name} | head | mode), "mine.yaml")
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_they_count_as_the_runtime_s_engine_does(runtime: str, tmp_path: Path) -> None:
-    experiment = parse(edited(EAGLE | {"runtime": runtime}), "mine.yaml")
-    model = experiment.models.target.id
+def test_they_have_the_runtime_s_face(runtime: str, tmp_path: Path) -> None:
+    """Its engine's counters, those of drafts if it has them, and as many tokens as a step yields
+    there: one more than its drafts."""
+    experiment = of_runtime(runtime)
+    model, (_, sd) = experiment.models.target.id, variants(experiment)
+    assert sd.drafts_per_step is not None
     with golden_endpoints(experiment, 100, os.environ, tmp_path) as endpoints:
         base, speculative = (counted(url, model) for url in endpoints.values())
-    assert base.generation_tokens == base.tokens == 40
+        steps = [tokens for _, tokens in recorded(endpoints["SD"])["chunks"][1:]]
+    assert (base.tokens, base.drafts) == (40, 0)
+    assert base.generation_tokens == 40
     assert speculative.tokens == 40
-    steps = RUNTIMES[runtime].engine is Engine.V0
-    assert (speculative.generation_tokens < 40) == steps
+    counts_steps = RUNTIMES[runtime].engine is Engine.V0
+    assert speculative.generation_tokens == (1 + len(steps) if counts_steps else 40)
+    if RUNTIMES[runtime].counts_drafts:
+        assert speculative.drafts == len(steps)
+        assert speculative.draft_tokens == sd.drafts_per_step * len(steps)
+        assert speculative.accepted == sum(speculative.per_position) >= sum(steps) - len(steps)
+        assert len(speculative.per_position) == sd.drafts_per_step
+    else:
+        assert (speculative.drafts, speculative.draft_tokens, speculative.per_position) == (
+            0,
+            0,
+            (),
+        )
+
+
+def test_a_step_yields_what_the_runtime_s_window_allows(tmp_path: Path) -> None:
+    """With drafts that are almost always right, the longest step is the window's, and no longer."""
+    for runtime in RUNTIMES:
+        experiment = of_runtime(runtime)
+        (_, sd), own = variants(experiment), decoding(variants(experiment)[1])
+        counts = [step.tokens for step in own.steps(2000, 0.97, runtime)]
+        assert max(counts) == (sd.drafts_per_step or 0) + 1, runtime

@@ -10,7 +10,7 @@ import pytest
 from experiment import Experiment, load
 from experiment.variants import variants
 from rehearsal.golden.acceptances import OF_STRUCTURE
-from rehearsal.golden.arithmetic import COST, WINDOWS, decoding, gain
+from rehearsal.golden.arithmetic import COST, decoding, gain, windows
 from rehearsal.golden.drafts import draft_of
 from rehearsal.golden.said import said
 from tests.experiment.files import EXPERIMENTS
@@ -36,7 +36,9 @@ def test_the_best_window_is_the_best(sweep: Experiment) -> None:
         for structure, article in OF_STRUCTURE.items():
             rate = draft_of(variant).acceptance(article)
             own = decoding(variant)
-            by_window = {window: gain(replace(own, window=window), rate, 4) for window in WINDOWS}
+            by_window = {
+                window: gain(replace(own, window=window), rate, 4) for window in windows(own)
+            }
             window, speedup = max(by_window.items(), key=lambda item: item[1])
             assert (
                 f"{structure} text, {rate:.1%} accepted, best {speedup:.2f}x with window {window}"

@@ -31,6 +31,21 @@ def test_a_step_drafts_at_width_one_and_verifies_at_the_window() -> None:
     assert decoding.slowdown(4) == pytest.approx((1.27 + 0.6 * 1.03) / (1.06 + 0.6))
 
 
+def test_a_window_of_which_nothing_is_kept_drafts_one_more_and_yields_one_more() -> None:
+    nxdi, upstream = Decoding(window=7), Decoding(window=6, kept=0)
+    assert upstream.drafts == nxdi.drafts == 6
+    assert upstream.step_seconds(4) == nxdi.step_seconds(4)
+    assert [*upstream.steps(99, 0.9, "x")] == [*nxdi.steps(99, 0.9, "x")]
+    assert max(step.tokens for step in upstream.steps(9_999, 0.9, "x")) == 7
+    assert upstream.plain == nxdi.plain == Decoding()
+
+
+def test_the_last_step_yields_more_than_the_answer_takes() -> None:
+    *steps, last = Decoding(window=5).steps(20, 1.0, "x")
+    assert [(step.tokens, step.beyond) for step in steps] == [(1, 0), (5, 0), (5, 0), (5, 0)]
+    assert (last.tokens, last.beyond) == (4, 1)
+
+
 @pytest.mark.parametrize("model", MODELS[1:])
 def test_the_speed_up_is_one_at_the_crossover(model: Cost) -> None:
     base, fused = pair(model)

@@ -1,0 +1,133 @@
+"""Rules on experiments whose variants run as jobs: one mode, one prompt at a time, no server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from experiment.errors import ABSENT, Refusal
+from experiment.rules.listed_or_swept import one_way
+from experiment.rules.models import mode_served, speculating
+from experiment.rules.rule import Refusals, Rule
+from experiment.runtimes import Workload
+from experiment.schema import Experiment
+
+
+def one_workload(experiment: Experiment) -> Refusals:
+    """All variants are services, or all are jobs of one mode: the baseline can only be one."""
+    found = [(its, place) for its, place, _ in speculating(experiment)]
+    modes = experiment.serving_runtime.modes
+    jobs = [(its, place) for its, place in found if modes[its.mode].workload is Workload.JOB]
+    for its, place in jobs:
+        if experiment.sweep:
+            yield Refusal(
+                place.mode,
+                str(its.mode),
+                "runs as a job, and a sweep serves what it measures; list the variants with "
+                "speculation instead",
+            )
+        elif len(jobs) < len(found):
+            yield Refusal(
+                place.mode,
+                str(its.mode),
+                "runs as a job, which is compared only with a baseline that runs as one; give it "
+                "an experiment file of its own",
+            )
+        elif its.mode is not (first := jobs[0][0].mode):
+            yield Refusal(
+                place.mode,
+                str(its.mode),
+                f"must be {first}, as of the first variant: jobs of one experiment have one "
+                "baseline, which is compiled as they are",
+            )
+
+
+def _quality(experiment: Experiment) -> Refusals:
+    """lm-eval asks servers that stand."""
+    quality = experiment.quality
+    if not experiment.apart:
+        if quality is None:
+            yield Refusal("quality", ABSENT, "is required with speculation")
+        return
+    if quality is not None:
+        why = (
+            "beside sweep, whose servers end with their measurement"
+            if experiment.sweep
+            else f"with mode {_mode(experiment)}, which runs as a job: there is no server to ask"
+        )
+        yield Refusal("quality", quality.model_dump(), f"must be absent {why}")
+
+
+def _one_at_a_time(experiment: Experiment) -> Refusals:
+    """``inference_demo`` takes one prompt after another: unfused speculation has a batch of 1.
+
+    neuronx-distributed-inference v0.6.10598: transformers refuses assisted generation of a batch
+    (4.51, ``generation/utils.py``), and ``utils/hf_adapter.py`` decodes the first sequence alone.
+    """
+    if not _runs_as_job(experiment):
+        return
+    needs = f"mode {_mode(experiment)} runs as a job, which decodes one prompt at a time"
+    if experiment.serving.batch != 1:
+        yield Refusal("serving.batch", experiment.serving.batch, f"must be 1: {needs}")
+    for speculation, place in experiment.placed:
+        if speculation.batch not in (None, 1):
+            yield Refusal(str(place.batch), speculation.batch, f"must be 1: {needs}")
+    benchmark = experiment.benchmark
+    if benchmark.concurrency not in (None, 1):
+        yield Refusal("benchmark.concurrency", benchmark.concurrency, f"must be 1: {needs}")
+    for index, given in enumerate(benchmark.load or ()):
+        field = f"benchmark.load[{index}]"
+        if given.rate is not None:
+            yield Refusal(f"{field}.rate", given.rate, f"must be absent: {needs}")
+        if given.concurrency not in (None, 1):
+            yield Refusal(f"{field}.concurrency", given.concurrency, f"must be 1: {needs}")
+
+
+def _measured_apart(experiment: Experiment) -> Refusals:
+    if not _runs_as_job(experiment):
+        return
+    rounds, nodes = experiment.benchmark.rounds, experiment.capacity.nodes
+    if not rounds.fixed:
+        yield Refusal(
+            "benchmark.rounds",
+            rounds.model_dump(),
+            f"must be a number with mode {_mode(experiment)}, which runs as a job: whether a range "
+            "is enough is decided on both sides of a comparison, and these are measured at "
+            "different times",
+        )
+    if nodes > 1:
+        yield Refusal(
+            "capacity.nodes",
+            nodes,
+            "must be 1: jobs run one after the other; every node is billed",
+        )
+
+
+def _no_tools(experiment: Experiment) -> Refusals:
+    if not _runs_as_job(experiment):
+        return
+    for index, case in enumerate(experiment.benchmark.test_cases):
+        if experiment.has_tools(case):
+            yield Refusal(
+                f"benchmark.test_cases[{index}]",
+                case.name,
+                f"has prompts with tools, which only a server calls; mode {_mode(experiment)} runs "
+                "as a job",
+            )
+
+
+def _runs_as_job(experiment: Experiment) -> bool:
+    return experiment.workload is Workload.JOB
+
+
+def _mode(experiment: Experiment) -> str:
+    return experiment.speculations[0].mode
+
+
+RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
+    one_workload: (mode_served,),
+    _quality: (one_way, one_workload),
+    _one_at_a_time: (one_workload,),
+    _measured_apart: (one_workload,),
+    _no_tools: (one_workload,),
+}

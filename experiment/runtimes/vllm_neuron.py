@@ -1,0 +1,169 @@
+"""vLLM 0.24 with vllm-neuron 1.1, which runs models without NxDI.
+
+It compiles on the devices, at its first start, into a cache that later starts find. Source:
+aws-neuron-sdk, folder ``vllm-neuron/docs`` (SDK 2.32), and the examples of
+vllm-project/vllm-neuron. No page shows this very command line: it is put together of theirs
+(docs/assumptions.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from experiment.architecture import Family, ModelKind
+from experiment.runtimes.command_line import IMAGES, compact, serve, tools
+from experiment.runtimes.runtime import Engine, Mode, ModeSupport, Paths, Preparation, Runtime
+
+if TYPE_CHECKING:  # at run time variants import runtimes
+    from experiment.variants import Variant
+
+_DOCUMENTATION: Final = (
+    "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"
+    "vllm-neuron/docs"
+)
+
+_BLOCK: Final = 32
+_SPARE_BLOCKS: Final = 176
+"""Tokens of a block of the KV cache, and blocks beyond a full batch's, as in the examples of DFlash
+(vllm-project/vllm-neuron @09006a447c4e, ``run_tp4.sh``)."""
+
+_PATIENCE_SECONDS: Final = 6 * 60 * 60
+"""A first start may compile for hours; each of the timeouts is for the whole of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadMode(ModeSupport):
+    """A mode whose draft is a model trained on the target's hidden states."""
+
+    method: str
+    """``method`` of ``--speculative-config``."""
+    minimum_tokens: int = 1
+    greedy_only: bool = True
+    families: frozenset[Family] = frozenset({Family.LLAMA, Family.QWEN3})
+    flags: tuple[str, ...] = ()
+    """Flags that it needs; all variants of the experiment get them."""
+    neuron_config: Mapping[str, Any] = field(default_factory=dict)
+    """Neuron's options that it needs; all variants get them, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VllmNeuron(Runtime):
+    """A generation of vllm-neuron from 1.0 on."""
+
+    modes: Mapping[Mode, HeadMode]
+
+    def compile_flags(self, variant: Variant) -> tuple[str, ...]:
+        """Flags that decide its graphs.
+
+        All of a prompt is prefilled at once. Prefixes are not cached, since the second of two equal
+        prompts would be answered without a prefill. Async scheduling, which vLLM turns off for a
+        variant that speculates, is off for its baseline, too. The number of blocks is given: it is
+        a shape of the graphs, and would otherwise follow the memory that is free at the start.
+        """
+        serving, batch = variant.experiment.serving, variant.batch
+        blocks = -(-serving.length * batch // _BLOCK) + _SPARE_BLOCKS
+        used = self._used(variant)
+        neuron_config = {
+            "num_seqs_buckets": [batch],
+            "on_device_sampling_config": {"all_greedy": True},
+            **{key: value for mode in used for key, value in mode.neuron_config.items()},
+        }
+        return (
+            *("--tensor-parallel-size", str(serving.tensor_parallel)),
+            *("--dtype", "bfloat16"),
+            *("--max-model-len", str(serving.length)),
+            *("--max-num-batched-tokens", str(serving.length)),
+            *("--max-num-seqs", str(batch)),
+            *("--num-gpu-blocks-override", str(blocks)),
+            *("--no-enable-prefix-caching", "--no-async-scheduling"),
+            *dict.fromkeys(flag for mode in used for flag in mode.flags),
+            *("--additional-config", compact({"neuron_config": neuron_config})),
+            *self._speculation(variant, None),
+        )
+
+    def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
+        """The flags that decide the graphs, and those that do not."""
+        graphs = self.compile_flags(variant)
+        decoding = len(self._speculation(variant, None))
+        return [
+            *serve(variant.experiment, paths, port),
+            *graphs[: len(graphs) - decoding],
+            *tools(variant.experiment),
+            *self._speculation(variant, paths.draft),
+        ]
+
+    def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
+        """Where the cache is; and time for a first start.
+
+        Two names of one root: the cache's code moved to another package between releases. Pods have
+        no EFA device, which its workers otherwise look for (vllm-project/vllm-neuron @09006a447c4e,
+        ``run_tp4.sh``).
+        """
+        cache = f"{paths.artifact}/vllm"
+        return {
+            "VLLM_CACHE_ROOT": cache,
+            "NEURON_LIBTORCH_CACHE_ROOT": cache,
+            "NEURON_LOGICAL_NC_CONFIG": str(variant.experiment.serving.logical_core_size),
+            "NEURON_SKIP_EFA_AFFINITY": "1",
+            **dict.fromkeys(_TIMEOUTS, str(_PATIENCE_SECONDS)),
+        }
+
+    def _used(self, variant: Variant) -> tuple[HeadMode, ...]:
+        """The modes of the experiment."""
+        modes = dict.fromkeys(s.mode for s in variant.experiment.speculations)
+        return tuple(self.modes[mode] for mode in modes)
+
+    def _speculation(self, variant: Variant, draft: str | None) -> tuple[str, ...]:
+        """The flag that switches a mode on; without the draft's path, what decides the graphs."""
+        if variant.mode is None:
+            return ()
+        settings = {
+            "method": self.modes[variant.mode].method,
+            **({"model": draft} if draft else {}),
+            "num_speculative_tokens": variant.window,
+        }
+        return ("--speculative-config", compact(settings))
+
+
+_TIMEOUTS: Final = (
+    "NEURON_LIBTORCH_COMPILATION_TIMEOUT",
+    "VLLM_NEURON_COMPILATION_TIMEOUT",
+    "VLLM_NEURON_BARRIER_TIMEOUT",
+    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS",
+    "VLLM_ENGINE_READY_TIMEOUT_S",
+)
+"""Each in seconds. The first two are the newer and the older name of one."""
+
+RUNTIME: Final = VllmNeuron(
+    name="vllm-neuron-1.x",
+    image=f"{IMAGES}:0.24.0.1.1.0-neuronx-py313-sdk2.32.0-ubuntu24.04",
+    engine=Engine.V1,
+    counts_drafts=True,
+    modes=MappingProxyType(
+        {
+            Mode.EAGLE3: HeadMode(
+                draft=ModelKind.EAGLE3_HEAD,
+                method="eagle3",
+                source=f"{_DOCUMENTATION}/tutorials/"
+                "tutorial-eagle3-speculative-decoding-llama-3-1.md",
+            ),
+            Mode.DFLASH: HeadMode(
+                draft=ModelKind.DFLASH_DRAFT,
+                method="dflash",
+                source=f"{_DOCUMENTATION}/guides/features-guide.md",
+                tensor_parallel=(4, 8),
+                flags=("--no-enable-chunked-prefill", "--disable-hybrid-kv-cache-manager"),
+                neuron_config=MappingProxyType({"quantization": "bf16"}),
+            ),
+        }
+    ),
+    # A prompt is prefilled at once up to 16,384 tokens, in powers of two from 128.
+    lengths=tuple(2**power for power in range(7, 15)),
+    preparation=Preparation.FIRST_START,
+    # Graphs name files of this folder by their absolute path.
+    cached_at=MappingProxyType({"nki": "/var/tmp/nki-intermediate-cache"}),
+    complete_environment=MappingProxyType({"VLLM_NEURON_DISABLE_WARMUP_COMPILE": "1"}),
+)

@@ -1,0 +1,1 @@
+"""In place of neuronx-distributed 2.26."""
