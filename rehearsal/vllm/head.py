@@ -1,6 +1,6 @@
-"""Makes an EAGLE3 head for the pair's target: ``python -m rehearsal.vllm.head PAIR CASES``.
+"""Makes an EAGLE3 head for a pair's target: ``python -m rehearsal.vllm.head FOLDER CASES PAIR``.
 
-Run in vLLM's environment. It writes ``PAIR/eagle3``. The head is a decoder layer that gets, at each
+It runs in vLLM's environment. The head is a decoder layer that gets, at each
 place of the text, the embedding of the token there, and what three layers of the target made of the
 place before; it says the token after. For its next drafts it gets what it made of the last one in
 the target's stead, so it is trained on that, too, as EAGLE3 is ("training-time test").
@@ -30,14 +30,12 @@ from transformers import AutoTokenizer, LlamaConfig, Qwen3ForCausalLM
 from rehearsal.vllm.build import SEED, batches
 from rehearsal.vllm.corpus import Case
 
-FOLDER: Final = "eagle3"
-
 WINDOW: Final = 3
 """Drafts in a row that it is trained for. Trained for two, it had hardly a fourth accepted."""
 _LATER: Final = 0.8
 """What a draft counts, of the one before it."""
 
-STEPS: Final = 200
+STEPS: Final = 120
 BATCH: Final = 4
 RATE: Final = 1.5e-3
 _WARM_UP: Final = 20
@@ -165,8 +163,9 @@ class _Head:
 def main() -> int:
     """Trains the head and writes it; returns the exit status."""
     parser = argparse.ArgumentParser(prog="head")
-    parser.add_argument("pair", type=Path)
+    parser.add_argument("folder", type=Path)
     parser.add_argument("cases", type=Path, help="as of rehearsal.vllm.build")
+    parser.add_argument("pair", type=Path)
     arguments = parser.parse_args()
     cases = [Case(*case) for case in json.loads(arguments.cases.read_bytes())]
     torch.set_num_threads(1)
@@ -176,8 +175,8 @@ def main() -> int:
     config = _config(draft)
     weights = _first(config, draft)
     _train(_Head(config, weights), draft, islice(batches(tokenizer, cases, BATCH), STEPS))
-    folder = arguments.pair / FOLDER
-    folder.mkdir(exist_ok=True)
+    folder = arguments.folder
+    folder.mkdir(parents=True)
     save_file(
         {name: value.detach() for name, value in weights.items()}, folder / "model.safetensors"
     )

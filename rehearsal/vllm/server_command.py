@@ -15,6 +15,7 @@ from rehearsal.vllm import ngram
 _SERVE: Final = ("vllm", "serve")
 _MODULE: Final = ("-m", "vllm.entrypoints.openai.api_server")
 _SPECULATIVE: Final = "--speculative-config"
+_EAGLE3: Final = "eagle3"
 
 NO_SUCH_DRAFT: Final = (
     "the pair made here has an ordinary draft model, which only mode fused serves; make rehearse "
@@ -24,6 +25,7 @@ NO_SUCH_DRAFT: Final = (
 LEFT_OUT: Final[Mapping[str, str]] = {
     "--override-neuron-config": "settings of the Neuron backend",
     "--additional-config": "settings of the Neuron backend, as the newer image spells them",
+    "--num-gpu-blocks-override": "blocks of the Neuron backend, whose number its graphs need",
     "--disable-log-requests": "removed from vLLM, which logs no requests by default since 0.10",
 }
 """Flags of the chart that are not passed on, each with the reason. Every other flag is."""
@@ -48,6 +50,12 @@ ENVIRONMENT_LEFT_OUT: Final[Mapping[str, str]] = {
     "VLLM_USE_V1": "removed from vLLM: only V1 is left",
     "NEURON_COMPILED_ARTIFACTS": "Neuron's",
     "NEURON_LOGICAL_NC_CONFIG": "Neuron's",
+    "NEURON_SKIP_EFA_AFFINITY": "Neuron's",
+    "NEURON_LIBTORCH_CACHE_ROOT": "Neuron's",
+    "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "Neuron's",
+    "VLLM_NEURON_COMPILATION_TIMEOUT": "Neuron's",
+    "VLLM_NEURON_BARRIER_TIMEOUT": "Neuron's",
+    "VLLM_CACHE_ROOT": "a folder of the pod",
 }
 """Variables of the chart that are not passed on, each with the reason. Every other one is."""
 
@@ -70,6 +78,8 @@ class Served:
     core: int
     """Number of the CPU that it may use."""
     home: Path
+    head: Path | None = None
+    """An EAGLE3 head for the target, where one was made."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +151,9 @@ def _speculative(value: str, served: Served, said: list[str]) -> str:
             "on Trainium serves it"
         )
         return value
+    if method == _EAGLE3 and served.head is not None:
+        said.append(f"{_SPECULATIVE}: a head made for the pair in place of {settings['model']}")
+        return json.dumps(settings | {"model": str(served.head)}, separators=(",", ":"))
     if method is not None:
         raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
     said.append(
