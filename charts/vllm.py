@@ -30,8 +30,8 @@ from experiment.runtimes import Preparation
 from experiment.variants import Variant
 
 # What a graph takes is not published for Qwen3-32B: 15 to 20 minutes for a model twice as large
-# (aws-neuron-sdk at v2.32, vllm-neuron/docs/tutorials/tutorial-llama3-70b.md), and a start has a
-# few. One that is ended here goes on, when it is made again, from the graphs that it has finished.
+# (aws-neuron-sdk at v2.32, vllm-neuron, tutorial-llama3-70b.md). One that is ended here goes on,
+# when it is made again, from the graphs that it has finished.
 _COMPILE_SECONDS: Final = 4 * 60 * 60
 # What a pod's containers tell each other of the cache. In a folder that all have.
 _NOTES: Final = "/tmp/first-start"

@@ -7,7 +7,7 @@ from typing import Final
 
 from experiment.errors import ABSENT, Refusal
 from experiment.rules.rule import Refusals, Rule
-from experiment.runtimes import Preparation
+from experiment.runtimes import RUNTIMES, Preparation
 from experiment.schema import Experiment
 
 
@@ -35,8 +35,10 @@ def _rounds(experiment: Experiment) -> Refusals:
 
 
 def _compiled_ahead(experiment: Experiment) -> Refusals:
-    runtime = experiment.serving_runtime
-    if experiment.sweep is not None and runtime.preparation is Preparation.FIRST_START:
+    runtime = RUNTIMES.get(experiment.runtime)
+    if experiment.sweep is None or runtime is None:
+        return
+    if runtime.preparation is Preparation.FIRST_START:
         yield Refusal(
             "runtime",
             runtime.name,
