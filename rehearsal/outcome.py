@@ -25,7 +25,9 @@ class Measured:
     absent: frozenset[tuple[str, str]] = frozenset()
     """What dashboards show and this run has not measured: dimensions with their values."""
     failed: tuple[str, ...] = ()
-    """A line for each index of a sweep that failed for good."""
+    """A line for each index that failed for good."""
+    load: str | None = None
+    """What made the load, where no program did that says its name."""
     own: frozenset[tuple[str, str]] = frozenset()
     """What this run has measured and no dashboard shows, in the same form as ``absent``."""
 
@@ -56,7 +58,7 @@ class Outcome:
         yield f"Endpoints: {first}"
         yield from (f"  {line}" for line in more)
         yield f"AWS: moto, whose CloudFormation left out {left_out or 'nothing'}"
-        yield f"Load: made by {load_maker(self.run_dir)}"
+        yield f"Load: {self.measured.load or f'made by {load_maker(self.run_dir)}'}"
 
     def _ends(self, console: Console) -> Iterator[str]:
         if self.measured.failed:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
 
 from benchmark.config import Structure
 from experiment import Experiment
@@ -24,6 +26,8 @@ from rehearsal.sweep import indexes
 from rehearsal.sweep.controller import Attempt
 from rehearsal.sweep.faults import Faults
 
+_PACE: Final = "the article's speed"
+
 
 def offline(setting: Setting, faults: Faults) -> Measured:
     """Measures all variants, an index each. Raises RehearsalError or ProcessError."""
@@ -36,7 +40,7 @@ def offline(setting: Setting, faults: Faults) -> Measured:
         {variant.name: variant for variant in variants(setting.experiment)},
         truths(setting.experiment),
         setting.entry_point,
-        setting.place({}),
+        replace(setting.place({}), stand_in=f"a golden inference_demo at {SPEED} times {_PACE}"),
         faults.broken,
         setting.layout,
     )
@@ -48,6 +52,7 @@ def offline(setting: Setting, faults: Faults) -> Measured:
         at_once=job.parallelism,
         said=tuple(_said(setting.experiment)),
         differences=_differences(pods),
+        load="none; a job generates one prompt after another",
     )
 
 
@@ -71,7 +76,7 @@ def _truth(variant: Variant, accepted: Mapping[str, float]) -> Truth:
 
 
 def _said(experiment: Experiment) -> Iterator[str]:
-    yield f"none; a golden inference_demo, {SPEED} times the article's speed, by this arithmetic"
+    yield f"none; a golden inference_demo, {SPEED} times {_PACE}, by this arithmetic"
     yield from said(experiment, COST)
 
 

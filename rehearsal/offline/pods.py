@@ -26,6 +26,9 @@ from rehearsal.sweep.indexes import INDEX
 STUB: Final = Path(__file__).with_name("stub")
 """What stands in for NxDI's packages."""
 
+RECORD: Final = "steps.jsonl"
+"""In a pod's folder: what its golden NxDI did, answer by answer, by its own account."""
+
 _ARTIFACT: Final = "/artifact"
 _GENERATED: Final = ".generate"
 """How the name of the file ends that has an index's command, an argument a line."""
@@ -118,7 +121,7 @@ class OfflinePods:
         golden = {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join(map(str, packages)),
-            TRUTH: str(self._truth(variant)),
+            TRUTH: str(self._truth(variant, folder)),
         }
         return Container(
             "generate",
@@ -146,7 +149,8 @@ class OfflinePods:
             elif not file.exists():
                 file.write_bytes(content)
 
-    def _truth(self, variant: Variant) -> Path:
-        path = self.layout.logs / f"truth-{variant.name}.json"
-        self.truths[variant.name].write(path)
+    def _truth(self, variant: Variant, folder: Path) -> Path:
+        """What its golden NxDI knows, and where it leaves a record of its own."""
+        path = folder / "truth.json"
+        replace(self.truths[variant.name], record=str(folder / RECORD)).write(path)
         return path

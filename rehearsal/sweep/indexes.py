@@ -62,11 +62,12 @@ def measured(
     at_once: int,
     said: tuple[str, ...],
     differences: Iterable[str],
+    load: str | None = None,
 ) -> Measured:
     """Measures all variants, an index each, and brings what was merged of them.
 
     ``title`` is that of the stage, ``said`` what the stand-ins say, ``differences`` those from the
-    pods. Raises RehearsalError or ProcessError.
+    pods, ``load`` as in ``Measured``. Raises RehearsalError or ProcessError.
     """
     console, first = setting.console, pods.benchmark(Attempt(0))
     given_up = _run(setting, pods, faults, title, at_once)
@@ -82,7 +83,7 @@ def measured(
     absent = {(VARIANT_DIMENSION, pods.job.variant_of(index)) for index in given_up}
     absent |= {(LOAD_DIMENSION, name) for name in first.left_out}
     told = (*_folders(), *differences, *faults.said)
-    return Measured(run_dir, told, said, frozenset(absent), failed)
+    return Measured(run_dir, told, said, frozenset(absent), failed, load)
 
 
 def _folders() -> Iterator[str]:

@@ -31,6 +31,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "batch_size": 1,
     "ctx_batch_size": 1,
     "enable_bucketing": False,
+    "enable_eagle_draft_input_norm": False,
     "enable_eagle_speculation": False,
     "enable_fused_speculation": False,
     "is_continuous_batching": False,

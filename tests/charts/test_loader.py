@@ -15,29 +15,29 @@ from tests.synthesis import Synthesised
 SCALARS = (bool, int, str)
 
 
-def test_a_service_is_the_one_that_was_compiled(each: Synthesised) -> None:
-    for variant in variants(each.experiment):
+def test_a_service_is_the_one_that_was_compiled(served_by_nxdi: Synthesised) -> None:
+    for variant in variants(served_by_nxdi.experiment):
         told = overrides(serve_command(variant))
         assert faults(artifact(variant.compile_flags), told) == [], variant.service
         assert all(isinstance(value, SCALARS) for value in told.values())
 
 
-def test_an_artifact_holds_what_a_fair_comparison_needs(each: Synthesised) -> None:
-    for variant in variants(each.experiment):
+def test_an_artifact_holds_what_a_fair_comparison_needs(served_by_nxdi: Synthesised) -> None:
+    for variant in variants(served_by_nxdi.experiment):
         compiled = artifact(variant.compile_flags)
         assert compiled["on_device_sampling_config"] == OnDeviceSampling(top_k=1)
         assert compiled["save_sharded_checkpoint"] is True
         # The article ran without, on both sides.
         assert compiled["sequence_parallel_enabled"] is False
-    for pair in compared(each):
+    for pair in compared(served_by_nxdi):
         base, compiled = (artifact(variant.compile_flags) for variant in pair)
         differing = {key for key in base if base[key] != compiled[key]}
         assert {"speculation_length", "enable_fused_speculation"} <= differing
         assert all("specul" in key or "eagle" in key for key in differing)
 
 
-def test_the_override_says_which_mode_it_is(each: Synthesised) -> None:
-    for base, variant in compared(each):
+def test_the_override_says_which_mode_it_is(served_by_nxdi: Synthesised) -> None:
+    for base, variant in compared(served_by_nxdi):
         assert overrides(serve_command(base)) == {}
         told = overrides(serve_command(variant))
         assert told

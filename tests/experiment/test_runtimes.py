@@ -114,7 +114,14 @@ def test_speculative_config(changes: dict[str, Any], settings: dict[str, Any]) -
         (
             PLUGIN_EAGLE3,
             PLUGIN_FLAG,
-            {"override_neuron_config": {"enable_eagle_speculation": True, "is_eagle3": True}},
+            {
+                "override_neuron_config": {
+                    "enable_eagle_speculation": True,
+                    "is_eagle3": True,
+                    # EAGLE3 heads have norms before their attention.
+                    "enable_eagle_draft_input_norm": True,
+                }
+            },
         ),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from benchmark import wording
@@ -75,6 +76,16 @@ def advise(
             *observed.notes,
             *_notes(observed, found, accepted, unknown=unknown),
         ),
+    )
+
+
+def accepted(config: Config, records: Sequence[Record]) -> Advice | None:
+    """How often the draft at each position is accepted, and no advice; None where no step shows."""
+    observed = observe(config, records)
+    found = lines(config, observed.drafts)
+    shown = acceptances(observed, found)
+    return (
+        replace(_nothing(config, observed, {}), lines=found, acceptances=shown) if shown else None
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,8 @@ class Truth:
     """The acceptance of drafts for a prompt that is not known."""
     by_text: Mapping[str, float] = field(default_factory=dict)
     """Acceptance by a text that a prompt contains. The first match counts."""
+    record: str | None = None
+    """Where each answer's steps are written down, a list of tokens a line, the prefill's first."""
 
     @classmethod
     def told(cls) -> Truth:
@@ -41,6 +43,12 @@ class Truth:
     def write(self, path: Path) -> None:
         """For a process that is to be started."""
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    def note(self, steps: Sequence[int]) -> None:
+        """Writes down what an answer came in."""
+        if self.record is not None:
+            with Path(self.record).open("a", encoding="utf-8") as file:
+                file.write(json.dumps([*steps]) + "\n")
 
     @property
     def acceptance(self) -> Acceptance:

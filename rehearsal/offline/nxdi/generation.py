@@ -82,6 +82,7 @@ class _Generation:
         while done < self._most and self._answer[done - 1] not in ends:
             self._model.step(self._mask, [len(self._ids) + done - 1])
             done += 1
+        self._model.note([1] * done)
         return self._answer[:done]
 
     def with_draft(self, assistant: HuggingFaceGenerationAdapter) -> list[int]:
@@ -101,7 +102,7 @@ class _Generation:
             self._rate = 0.0  # it drafts what follows another prompt
         self._model.prefill(Tensor([self._ids]), self._mask)
         assistant.neuron_model.kv_cache_populated = True
-        done, length = 1, 0
+        done, length, steps = 1, 0, [1]
         while True:
             begin = len(self._ids) + done - 1
             self._model.step(self._mask, range(begin, begin + width))
@@ -111,7 +112,9 @@ class _Generation:
             new = self._answer[done : done + accepted + 1]
             new = new[: self._until_end(new)]
             done, length = done + len(new), length + len(new)
+            steps.append(len(new))
             if new[-1] in self._end or self._most - length < width:
+                self._model.note(steps)
                 return self._answer[:done]
 
     def _until_end(self, new: Sequence[int]) -> int:

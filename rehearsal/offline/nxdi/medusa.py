@@ -31,15 +31,20 @@ def answer(
         raise TypeError("'NoneType' object cannot be interpreted as an integer")
     tokens = answer_to(ids, 2 * config.seq_len)
     model.prefill(Tensor([ids]), mask)
+    steps = [1]
     done = 0
     for _ in range(config.max_new_tokens):
         begin = len(ids) + done
         model.step(mask, [begin, *(begin + len(path) for path in config.medusa_tree)])
-        done += 1 + accepted(_reached(model))
+        steps.append(1 + accepted(_reached(model)))
+        done += steps[-1]
         if not isinstance(end, int):
             raise RuntimeError("Tensor.__contains__ only supports Tensor or scalar")
         if done == end or done > config.max_new_tokens:
             break
+    # What a step begins with came with the step before, and the last step's next never comes.
+    steps[-1] -= 1
+    model.note(steps)
     return tokens[:done]
 
 

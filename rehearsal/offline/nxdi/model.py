@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
@@ -68,6 +69,8 @@ class Model:
         self.on_device_sampling = self.neuron_config.on_device_sampling_config is not None
         self.kv_cache_populated = False
         self.truth, self.device = truth, Device()
+        self.timed = True
+        """Whether its passes take time."""
         self.asked: Counter[str] = Counter()
         if draft:
             self.neuron_config.speculation_length = 0
@@ -109,6 +112,11 @@ class Model:
             )
         self.context_encoding_model(tokens, mask, Tensor([[*range(length)]]))
         self.kv_cache_populated = True
+
+    def note(self, steps: Sequence[int]) -> None:
+        """Writes down what an answer came in, unless nobody waited for it."""
+        if self.timed:
+            self.truth.note(steps)
 
     def step(self, mask: Tensor, positions: range | list[int]) -> None:
         """Runs the graph of the mode."""

@@ -37,8 +37,12 @@ class Vocabulary:
         return self._ids[text]
 
     def text(self, ids: Iterable[int], *, special: bool = True) -> str:
-        """The text of tokens; without the special ones, if so asked."""
-        return "".join(self._texts[i] for i in ids if special or i >= len(_SPECIAL))
+        """The text of tokens; without the special ones, if so asked.
+
+        Any id is a token of a real vocabulary, also one that no text has yet got here.
+        """
+        texts = (self._texts[i] if i < len(self._texts) else UNKNOWN for i in ids)
+        return "".join(text for text in texts if special or text not in _SPECIAL)
 
 
 VOCABULARY: Final = Vocabulary()
