@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from experiment import ExperimentError, load
 from experiment.errors import MOST_SHOWN
+from experiment.known_models import KNOWN_MODELS
 from experiment.loader import parse
 from tests.experiment.files import (
     ABSENT,
@@ -36,6 +37,7 @@ from tests.experiment.files import (
     field_of_error,
     line_of_error,
     lines_of,
+    of_file,
     replaced,
     swept,
 )
@@ -44,6 +46,9 @@ ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
 
 KEYS = (
     "name, aws, capacity, runtime, models, speculation, sweep, serving, benchmark, quality, alerts"
+)
+MEDUSA_HEADS: dict[str, Any] = KNOWN_MODELS["FasterDecoding/medusa-vicuna-7b-v1.3"].model_dump(
+    mode="json"
 )
 SMALL: dict[str, Any] = LLAMA | {"id": "example/small"}
 ADD = "python -m experiment add-model FOLDER prints it"
@@ -1063,6 +1068,32 @@ RULES = [
         EAGLE | {"runtime": "vllm-0.16-nxdi", "speculation.mode": "eagle3"},
         "models.draft = 'example/llama-70b-eagle': is of kind eagle-head; mode eagle3 needs "
         "eagle3-head",
+    ),
+    _edit(
+        "dflash-of-another-window",
+        of_file("dflash") | {"speculation.num_speculative_tokens": 8},
+        "speculation.num_speculative_tokens = 8: must be 9: "
+        "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat makes 9 drafts in a step",
+    ),
+    _edit(
+        "more-medusa-heads-than-there-are",
+        of_file("medusa")
+        | {
+            "models.draft.architecture": MEDUSA_HEADS | {"drafts": 3},
+            "models.draft.id": "example/heads",
+        },
+        "speculation.num_speculative_tokens = 4: must be at most 3: example/heads makes at most 3 "
+        "drafts in a step",
+    ),
+    _edit(
+        "an-eagle3-head-of-qwen-layers-on-nxdi",
+        of_file("eagle3-llama")
+        | {
+            "models.draft": EAGLE3_HEAD
+            | {"architecture": EAGLE3_HEAD["architecture"] | {"family": "qwen3", "hidden": 4096}}
+        },
+        "models.draft = 'example/llama-70b-eagle3': is of family qwen3; must be the target's, "
+        "llama: NxDI builds the draft with the target's model class",
     ),
     _edit(
         "a-head-of-another-target",
