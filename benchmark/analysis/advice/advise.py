@@ -133,7 +133,7 @@ def _notes(
             "sure this is."
         )
     for line in lines:
-        if len(line.variants) == 1:
+        if len(line.variants) == 1 and not line.fixed:
             yield (
                 f"Of {line.name} one window was measured. At others a step may cost less for each "
                 "draft that it has less, or as much as at this one: their intervals hold both."
