@@ -129,9 +129,13 @@ def scripts_volume() -> k8s.Volume:
     return k8s.Volume(name="scripts", config_map=k8s.ConfigMapVolumeSource(name=SCRIPTS_CONFIG))
 
 
-def mount(volume: str, path: str, *, read_only: bool = False) -> k8s.VolumeMount:
-    """A mount of the volume named ``volume``."""
-    return k8s.VolumeMount(name=volume, mount_path=path, read_only=read_only or None)
+def mount(
+    volume: str, path: str, *, read_only: bool = False, folder: str | None = None
+) -> k8s.VolumeMount:
+    """A mount of the volume named ``volume``, or of one folder of it."""
+    return k8s.VolumeMount(
+        name=volume, mount_path=path, read_only=read_only or None, sub_path=folder
+    )
 
 
 def neuron_toleration() -> k8s.Toleration:

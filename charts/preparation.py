@@ -37,6 +37,7 @@ from charts.pods import (
     scripts_volume,
 )
 from charts.scripts import Scripts
+from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from experiment.variants import variants
 
@@ -54,7 +55,7 @@ _SCRIPTS: Final = {
 
 
 class PreparationChart(Chart):
-    """The download Job and one compile Job per variant."""
+    """The download Job and one compile Job per variant that needs one."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, experiment: Experiment, scripts: Scripts
@@ -69,6 +70,8 @@ class PreparationChart(Chart):
         )
         self._job("Download", "download", "download", _download(experiment))
         for variant in variants(experiment):
+            if variant.runtime.preparation is Preparation.FIRST_START:
+                continue
             self._job(
                 f"Compile-{variant.service}",
                 f"compile-{variant.service}",

@@ -87,11 +87,12 @@ def serving_pod(
     init_containers: Sequence[k8s.Container],
     containers: Sequence[k8s.Container],
     volumes: Sequence[k8s.Volume] = (),
+    scratch: str = "50Gi",
     **settings: Any,
 ) -> k8s.PodSpec:
     """A pod on a Trainium node, with a claim of its own and the volumes that ``server`` mounts.
 
-    ``settings`` are further fields.
+    ``scratch`` is the size of its ``/tmp``; ``settings`` are further fields.
     """
     shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
     return k8s.PodSpec(
@@ -116,7 +117,7 @@ def serving_pod(
             # Compiled graph and sharded weights, on the node's NVMe.
             empty_dir("artifact", "300Gi"),
             empty_dir("shared-memory", f"{shared_memory}Gi", medium="Memory"),
-            empty_dir("tmp", "50Gi"),
+            empty_dir("tmp", scratch),
             *volumes,
         ],
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
@@ -131,8 +132,13 @@ def fetch(
     *,
     variables: Sequence[k8s.EnvVar] = (),
     mounts: Sequence[k8s.VolumeMount] = (),
+    cpu: int = 4,
+    **settings: Any,
 ) -> k8s.Container:
-    """An init container that brings graph and shards with ``script``, a script's name and words."""
+    """An init container that brings graph and shards with ``script``, a script's name and words.
+
+    ``settings`` are further fields.
+    """
     file, *words = script
     return k8s.Container(
         name=name,
@@ -143,7 +149,7 @@ def fetch(
         env_from=model_store_environment(),
         security_context=container_security(read_only_root=True),
         resources=k8s.ResourceRequirements(
-            requests=quantities(cpu="4", memory="4Gi"), limits=quantities(memory="8Gi")
+            requests=quantities(cpu=str(cpu), memory="4Gi"), limits=quantities(memory="8Gi")
         ),
         volume_mounts=[
             mount("artifact", ARTIFACT_PATH),
@@ -151,6 +157,7 @@ def fetch(
             mount("tmp", "/tmp"),
             *mounts,
         ],
+        **settings,
     )
 
 
@@ -189,15 +196,20 @@ def on_devices(
     *,
     artifact: k8s.VolumeMount,
     beside: Room = _ALONE,
+    disk: str | None = None,
     mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
 ) -> k8s.Container:
     """The container of the runtime's image that has the devices, and gets their part of the node.
 
-    ``beside`` is what another container of the pod takes of that; ``settings`` are further fields.
+    ``beside`` is what another container of the pod takes of that, ``disk`` what it asks for of the
+    node's; ``settings`` are further fields.
     """
     devices = experiment.serving.devices
     memory = f"{devices * _MEMORY_GIB - beside.memory}Gi"
+    asked = {"cpu": str(devices * _CPU - beside.cpu), "memory": memory}
+    if disk:
+        asked["ephemeral_storage"] = disk
     return k8s.Container(
         name=name,
         image=experiment.serving_runtime.image,
@@ -208,7 +220,7 @@ def on_devices(
         security_context=container_security(read_only_root=False),
         resources=k8s.ResourceRequirements(
             claims=[k8s.ResourceClaim(name="devices")],
-            requests=quantities(cpu=str(devices * _CPU - beside.cpu), memory=memory),
+            requests=quantities(**asked),
             limits=quantities(memory=memory),
         ),
         volume_mounts=[

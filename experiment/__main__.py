@@ -2,8 +2,8 @@
 
 ``python -m experiment check FILE...`` validates files and prints notes on them; ``notes FILE``
 prints only the notes; ``smoke FILE`` prints a small experiment of the same shape; ``add-model
-PATH...`` prints what an experiment file must say about downloaded models; ``schema`` prints the
-JSON Schema.
+PATH...`` prints what an experiment file must say about downloaded models; ``modes`` prints the
+tables of docs/modes.md; ``schema`` prints the JSON Schema.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 
 from experiment import Experiment, ExperimentError, load
 from experiment.add_model import add_model
+from experiment.modes import modes
 from experiment.notes import notes
 from experiment.smoke import smoke
 
@@ -33,6 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiment", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("schema", help="print the JSON Schema")
+    commands.add_parser("modes", help="print who runs which mode, and how, in Markdown")
     adding = commands.add_parser("add-model", help="print the architecture of downloaded models")
     adding.add_argument("paths", nargs="+", metavar="PATH", help="a folder, or its config.json")
     adding.add_argument("--target", type=Path, help="folder of the target of Medusa heads")
@@ -42,6 +44,9 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.command == "schema":
         print(json_schema(), end="")
+        return 0
+    if arguments.command == "modes":
+        print(modes(), end="")
         return 0
     if arguments.command == "add-model":
         return max(_do(_added(path, arguments.target)) for path in arguments.paths)

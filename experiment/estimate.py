@@ -42,7 +42,7 @@ UNCOUNTED_WAVES: Final = 3
 
 DEMO_RUNS: Final = 21
 """Answers of the compiled length that ``inference_demo --benchmark`` makes of its own: a warm-up
-and 20 runs (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``)."""
+and 20 runs (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``). Medusa has none."""
 
 GENEROUS: Final = 3
 """How many times longer than its estimate a job may take: the step times of ``inference_demo`` are

@@ -6,7 +6,7 @@ import datetime
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, PrivateAttr
 
@@ -157,10 +157,20 @@ class Alerts(Strict):
     budget_usd_per_month: Annotated[float, Field(gt=0)]
 
 
+_SUPPORTED: Final = [pair for runtime in RUNTIMES.values() for pair in runtime.modes.items()]
+_SERVED: Final = {mode for mode, its in _SUPPORTED if its.workload is Workload.SERVICE}
+_JOB_MODES: Final = sorted({mode.value for mode, _ in _SUPPORTED if mode not in _SERVED})
+"""Modes that no server serves, so that there is nothing for ``quality`` to ask."""
+
+
 def _listed_or_swept(schema: dict[str, Any]) -> None:
     """Has the JSON Schema say what rules refuse: neither of both, both, and quality's place."""
     one_of("speculation", "sweep")(schema)
-    schema["dependentRequired"] = {"quality": ["speculation"]}
+    mode = {"properties": {"mode": {"enum": [*_JOB_MODES]}}, "required": ["mode"]}
+    listed = {"anyOf": [mode | {"type": "object"}, {"type": "array", "contains": mode}]}
+    schema["if"] = {"properties": {"speculation": listed}, "required": ["speculation"]}
+    schema["then"] = {"not": {"required": ["quality"]}}
+    schema["else"] = {"dependentRequired": {"speculation": ["quality"], "quality": ["speculation"]}}
 
 
 class Experiment(Strict):

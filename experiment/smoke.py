@@ -8,7 +8,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from experiment.errors import ExperimentError, Refusal
-from experiment.runtimes import Mode
+from experiment.runtimes import Mode, Workload, serving_in_words
 from experiment.schema import Experiment
 
 # Both have 16 heads, as the article's draft has, which NxDI shards over 32 cores as well.
@@ -39,16 +39,24 @@ def smoke(experiment: Experiment, file: str) -> str:
     """YAML of ``experiment``, read from ``file``, with small models, few tokens and few requests.
 
     It has the same name, and so the same stacks and nodes. No small heads are known, so its
-    variants use a fused draft model. Of a sweep it has one window.
+    variants use a draft model: fused, or vanilla where they are jobs. Of a sweep it has one window.
 
     Raises ExperimentError for a runtime without that mode.
     """
-    if Mode.FUSED not in experiment.serving_runtime.modes:
-        allowed = f"serves no {Mode.FUSED}, the one mode that a small pair is known for"
+    mode = Mode.VANILLA if experiment.workload is Workload.JOB else Mode.FUSED
+    if mode not in experiment.serving_runtime.modes:
+        allowed = (
+            f"a small pair is known for mode {mode} alone, which is served by "
+            f"{serving_in_words(mode)}; deploy {file} itself"
+        )
         raise ExperimentError(file, Refusal("runtime", experiment.runtime, allowed))
     data: dict[str, Any] = experiment.model_dump(mode="json")
     for speculation in data["speculation"] or ():
-        speculation |= {"mode": str(Mode.FUSED), "draft": None}
+        speculation |= {"mode": str(mode), "draft": None}
+        speculation["num_speculative_tokens"] = max(
+            speculation["num_speculative_tokens"],
+            experiment.serving_runtime.modes[mode].minimum_tokens,
+        )
     if experiment.sweep:
         _shorten(data, experiment)
     data["models"] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -15,7 +15,8 @@ from experiment.strict import Strict
 from experiment.text_types import VariantName
 
 Batch = Annotated[int, Field(ge=1, le=256)]
-Window = Annotated[int, Field(ge=1, le=15)]
+LARGEST_WINDOW: Final = 15
+Window = Annotated[int, Field(ge=1, le=LARGEST_WINDOW)]
 
 
 class Speculation(Strict):

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from typing import Final
 
-from benchmark.names import LOAD_DIMENSION
+from benchmark.names import LOAD_DIMENSION, VARIANT_DIMENSION
 from rehearsal.aws import checks
 from rehearsal.errors import RehearsalError
 from rehearsal.outcome import Measured
@@ -23,16 +23,16 @@ def comparison(setting: Setting) -> Measured:
     console, layout, aws = setting.console, setting.layout, setting.aws
     serving = setting.endpoints.serving(setting.experiment, layout, aws.environment, console)
     with serving as endpoints:
-        benchmark = as_process(
-            read_pod(layout.manifests, POD), setting.entry_point, setting.place(endpoints.urls)
-        )
+        place = setting.place(endpoints.urls, beside=endpoints.beside)
+        benchmark = as_process(read_pod(layout.manifests, POD), setting.entry_point, place)
         with console.stage("run the benchmark", shows_itself=True):
             _run(setting, benchmark, BENCHMARK_SECONDS * len(endpoints.urls))
     run_dir = layout.mounts["/results"] / setting.run_id
     with console.stage("compare the bucket with the results") as stage:
         stage.found = checks.bucket_holds(aws, benchmark.bucket, run_dir)
     absent = frozenset((LOAD_DIMENSION, name) for name in benchmark.left_out)
-    return Measured(run_dir, benchmark.differences, endpoints.said, absent)
+    own = frozenset((VARIANT_DIMENSION, variant.name) for variant in endpoints.beside)
+    return Measured(run_dir, benchmark.differences, endpoints.said, absent, own=own)
 
 
 def _run(setting: Setting, benchmark: BenchmarkProcess, seconds: float) -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from benchmark.config import Variant
 from experiment import Experiment
 from rehearsal.console import Console
 from rehearsal.layout import Layout
@@ -22,6 +23,8 @@ class RunningEndpoints:
     """Base URL, ``/v1`` included, by the name of the variant."""
     said: tuple[str, ...]
     """What the summary says of them."""
+    beside: tuple[Variant, ...] = ()
+    """Variants of the rehearsal's own, which the experiment has not; ``urls`` has them, too."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ class Measured:
     """A line for each index that failed for good."""
     load: str | None = None
     """What made the load, where no program did that says its name."""
+    own: frozenset[tuple[str, str]] = frozenset()
+    """What this run has measured and no dashboard shows, in the same form as ``absent``."""
 
 
 @dataclass(frozen=True)

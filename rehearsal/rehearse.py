@@ -74,10 +74,16 @@ def rehearse(
         measured = _measured(setting, faults)
         with console.stage("compare the dashboards with the metrics") as stage:
             stage.found = checks.dashboards_show(
-                aws, f"{experiment.name}-observability", without=measured.absent
+                aws,
+                f"{experiment.name}-observability",
+                without=measured.absent,
+                beside=measured.own,
             )
         with console.stage("compare the dashboards' costs with the report's") as stage:
             stage.found = checks.costs_agree(
-                aws, f"{experiment.name}-observability", measured.run_dir
+                aws,
+                f"{experiment.name}-observability",
+                measured.run_dir,
+                beside=measured.own,
             )
     return Outcome(measured, left_out)

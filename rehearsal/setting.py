@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from benchmark.config import Variant
 from experiment import Experiment
 from rehearsal.aws.client import Aws
 from rehearsal.console import Console
@@ -29,7 +30,12 @@ class Setting:
     endpoints: Endpoints
     console: Console
 
-    def place(self, urls: Mapping[str, str], variables: Mapping[str, str] | None = None) -> Place:
+    def place(
+        self,
+        urls: Mapping[str, str],
+        variables: Mapping[str, str] | None = None,
+        beside: tuple[Variant, ...] = (),
+    ) -> Place:
         """Where the benchmark runs. ``urls``: base URLs by the name of the variant."""
         return Place(
             run_id=self.run_id,
@@ -41,6 +47,7 @@ class Setting:
             stand_in=self.endpoints.name,
             drafts_whole_window=self.endpoints.drafts_whole_window,
             variables=variables or {},
+            beside=beside,
         )
 
     @property

@@ -18,6 +18,7 @@ from charts.names import (
     bucket_name,
     service_accounts,
 )
+from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
 from stacks.roles import pod_identity_principal
@@ -46,7 +47,7 @@ class ModelStoreStack(Stack):
             )
             for account in service_accounts(experiment)
         }
-        self._grants()
+        self._grants(experiment.serving_runtime.preparation)
 
     def _bucket(self, experiment: Experiment) -> s3.Bucket:
         bucket = s3.Bucket(
@@ -85,13 +86,16 @@ class ModelStoreStack(Stack):
         )
         return bucket
 
-    def _grants(self) -> None:
+    def _grants(self, preparation: Preparation) -> None:
         for account in self.roles:
             match account:
                 case ServiceAccount.PREPARE:
                     self._may_write(account, MODELS_PREFIX, COMPILED_PREFIX)
                     self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX)
                 case ServiceAccount.SERVE:
+                    # A service that compiles at its first start fills the cache of the next.
+                    if preparation is Preparation.FIRST_START:
+                        self._may_write(account, COMPILED_PREFIX)
                     self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX)
                 case ServiceAccount.BENCHMARK:
                     self._may_write(account, RESULTS_PREFIX)

@@ -15,7 +15,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from experiment import Experiment, load
 from tests.experiment.files import ABSENT
-from tests.matrix import MATRIX, STANDING
+from tests.matrix import MATRIX, SERVED_BY_NXDI, STANDING
 
 if TYPE_CHECKING:
     from tests.synthesis import Synthesised
@@ -125,6 +125,22 @@ def standing(
     request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
 ) -> Synthesised:
     """Each experiment of the matrix whose variants are services."""
+    return of_matrix(request.param)
+
+
+@pytest.fixture(scope="session", params=SERVED_BY_NXDI)
+def served_by_nxdi(
+    request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
+) -> Synthesised:
+    """Each experiment of the matrix whose servers load what a Job compiled."""
+    return of_matrix(request.param)
+
+
+@pytest.fixture(scope="session", params=[name for name in STANDING if name in SERVED_BY_NXDI])
+def standing_on_nxdi(
+    request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
+) -> Synthesised:
+    """Each whose variants are services that load what a Job compiled."""
     return of_matrix(request.param)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.experiment.files import ABSENT, EAGLE, swept
+from tests.experiment.files import ABSENT, EAGLE, of_file, swept
 
 RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
@@ -14,6 +14,12 @@ WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices, two 
 LADDER: Final = "spot in Virginia, smaller draft, shortest name, a ladder of loads, prompt sets"
 SWEEP: Final = "a sweep of two windows at two batches, on two nodes"
 THREE_VARIANTS: Final = "a baseline and two windows, a quarter of a node each"
+
+EAGLE3: Final = "EAGLE3 on NxDI, three windows, four services on a node"
+FIRST_START: Final = "EAGLE3 for Qwen3, compiled by its first start"
+DFLASH: Final = "DFlash on one device, compiled by its first start"
+VANILLA: Final = "vanilla and its baseline, as jobs"
+MEDUSA: Final = "Medusa and its baseline, as jobs"
 
 _LINES: Final = (
     "Répète 五十 fois 🙂\n",
@@ -108,7 +114,23 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
             batches=[4, 8],
         ),
     },
+    EAGLE3: of_file("eagle3-llama"),
+    FIRST_START: of_file("eagle3"),
+    DFLASH: of_file("dflash"),
+    VANILLA: of_file("vanilla"),
+    MEDUSA: of_file("medusa"),
 }
 
-STANDING: Final = tuple(name for name, changes in MATRIX.items() if "sweep" not in changes)
+JOBS: Final = (VANILLA, MEDUSA)
+"""Those whose variants are jobs, one after the other."""
+
+FIRST_STARTS: Final = (FIRST_START, DFLASH)
+"""Those that no Job compiles, and that NxDI does not serve."""
+
+STANDING: Final = tuple(
+    name for name, changes in MATRIX.items() if "sweep" not in changes and name not in JOBS
+)
 """Those whose variants are services, side by side."""
+
+SERVED_BY_NXDI: Final = tuple(name for name in MATRIX if name not in (*JOBS, *FIRST_STARTS))
+"""Those whose servers load what a Job compiled."""

@@ -3,7 +3,8 @@
 - *Tokens* are those of the answers that ended.
 - *Steps* are passes of the target after the prefill; the prefill yields an answer's first token.
   A server may count steps in several ways: as times between two outputs, as verified drafts, and
-  as what vLLM's V0 calls generation tokens. Each of these counts has to agree.
+  as what vLLM's V0 calls generation tokens. Each of these counts has to agree. Of the second,
+  steps may be missing that had no drafts, as n-gram finds none for some: each yields one token.
 - *Accepted drafts* are the tokens that a step yields beyond its first.
 """
 
@@ -105,9 +106,9 @@ def _check(case: str, load: str, variant: str, records: list[Record], counts: li
     # Without drafts there is nothing to compare. Some images do not count drafts at all.
     drafts = sum(c.drafts for c in counted)
     if drafts and all(record.shows_steps for record in records):
-        figures.append(_accepted(records, counted, drafts))
+        figures.append(_accepted(records, counted))
         by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
-        positions = tuple(_positions(records, by_server, drafts))
+        positions = tuple(_positions(records, by_server, _gaps(counted) or drafts))
     return Check(case, load, variant, tuple(figures), positions, _token_seconds(records, counts))
 
 
@@ -116,38 +117,49 @@ def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[F
 
     Where the server counts them in several ways, the count furthest from the ledger's is taken.
     """
-    steps = sum(len(record.chunks[1:]) for record in records)
-    by_server = tuple(_steps_by_server(counted))
+    yields = [tokens for record in records for _, tokens in record.chunks[1:]]
+    by_server = tuple(_steps_by_server(counted, single=yields.count(1)))
     if by_server and all(record.shows_steps for record in records):
+        steps = len(yields)
         yield Figure("steps", steps, max(by_server, key=lambda count: abs(count - steps)))
 
 
-def _steps_by_server(counted: Sequence[Counters]) -> Iterator[int]:
-    gaps = [c.gaps for c in counted if c.gaps is not None]
-    if len(gaps) == len(counted):
-        yield sum(gaps)
+def _steps_by_server(counted: Sequence[Counters], single: int) -> Iterator[int]:
+    """``single``: how many steps yielded one token, by the ledger."""
+    gaps = _gaps(counted)
+    if gaps is not None:
+        yield gaps
     generated = sum(c.generation_tokens for c in counted)
     # Fewer than there were tokens, so V0 counted: one prefill for each answer, and the steps.
     if generated < sum(c.tokens for c in counted):
         yield generated - sum(c.finished for c in counted)
-    if drafts := sum(c.drafts for c in counted):
+    drafts = sum(c.drafts for c in counted)
+    without_drafts = 0 if gaps is None else gaps - drafts
+    if drafts and not 0 < without_drafts <= single:
         yield drafts
 
 
-def _accepted(records: Sequence[Record], counted: Sequence[Counters], drafts: int) -> Figure:
-    window = round(sum(c.draft_tokens for c in counted) / drafts)
-    # A step yields one token more than it accepts drafts: window + 1 at most.
-    cut = sum(max(0, window + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
+def _gaps(counted: Sequence[Counters]) -> int | None:
+    """None where a load has none, since they are not held against the others' steps."""
+    found = [c.gaps for c in counted if c.gaps is not None]
+    return sum(found) if len(found) == len(counted) else None
+
+
+def _accepted(records: Sequence[Record], counted: Sequence[Counters]) -> Figure:
+    # Not the mean of what was drafted: n-gram drafts as many tokens as it finds.
+    drafts = max(len(c.per_position) for c in counted)
+    # A step yields one token more than it accepts drafts.
+    cut = sum(max(0, drafts + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
     arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
     return Figure("accepted drafts", arrived, sum(c.accepted for c in counted), cut)
 
 
 def _positions(
-    records: Sequence[Record], by_server: Sequence[int], drafts: int
+    records: Sequence[Record], by_server: Sequence[int], counted: int
 ) -> Iterator[tuple[float, float]]:
     steps = [tokens for record in records for _, tokens in record.chunks[1:]]
     for position, count in enumerate(by_server, start=1):
-        yield sum(tokens > position for tokens in steps) / max(1, len(steps)), count / drafts
+        yield sum(tokens > position for tokens in steps) / max(1, len(steps)), count / counted
 
 
 def _token_seconds(

@@ -47,6 +47,8 @@ class Plan:
     apart: bool = False
     """Whether each variant was measured at a time of its own."""
     rehearsal: bool = False
+    offline: bool = False
+    """Whether the variants were jobs."""
     repeated: Sequence[Record] = ()
     """Requests of turns that were measured again."""
 
@@ -69,6 +71,7 @@ class Plan:
             fixed=config.load.rounds.fixed,
             apart=config.apart,
             rehearsal=config.stand_in is not None,
+            offline=config.offline,
             repeated=repeated,
         )
 

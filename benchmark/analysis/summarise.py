@@ -13,11 +13,12 @@ from benchmark.analysis import caveats
 from benchmark.analysis.compared import claims
 from benchmark.analysis.compared.claims import Contrast, Question
 from benchmark.analysis.compared.comparison import comparison
-from benchmark.analysis.compared.correctness import correctness, sameness
+from benchmark.analysis.compared.correctness import correctness
 from benchmark.analysis.compared.crossover import Rung
 from benchmark.analysis.compared.drift import drifts
 from benchmark.analysis.compared.ladder import ladder
 from benchmark.analysis.compared.overall import overall
+from benchmark.analysis.compared.sameness import sameness
 from benchmark.analysis.compared.spread import spread
 from benchmark.analysis.evidence import Evidence, of_ledgers, of_run
 from benchmark.analysis.keys import CellKey

@@ -50,12 +50,15 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
+_JOBS = "its variants ran as jobs, whose modes no server knows, so there is nothing to serve"
 _NOTHING = "no variant that speculates shows its steps, so there is nothing to advise on"
 
 
 def _of_run(run: Results, mix: Mapping[str, float] | None, width: int) -> str:
     from benchmark.report.advice import terminal
 
+    if run.config.offline:
+        raise RunError(f"{run.folder}: {_JOBS}")
     advice = run.advise(mix)
     if advice is None:
         raise RunError(f"{run.folder}: {_NOTHING}")

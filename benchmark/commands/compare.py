@@ -43,7 +43,14 @@ def main(arguments: argparse.Namespace) -> int:
     from benchmark.analysis.changes.compare import compare
     from benchmark.report import terminal, terminal_changes
 
-    found = compare(_read(old), _read(new), arguments.fail_below)
+    runs = _read(old), _read(new)
+    if runs[0].config.offline != runs[1].config.offline:
+        jobs, services = (old, new) if runs[0].config.offline else (new, old)
+        raise RunError(
+            f"the variants of {jobs} ran as jobs and those of {services} were served: their "
+            "figures are of different things"
+        )
+    found = compare(*runs, arguments.fail_below)
     print(terminal_changes.render(found, terminal.terminal_width()), end="")
     return _FAILED if found.failed else 0
 

@@ -98,7 +98,7 @@ class Left:
         if missing:
             yield f"{missing} of {len(self.turns)} turns were not generated to their end"
         elif not self.controlled:
-            yield "control load: was not generated after all turns"
+            yield "control load: two have to succeed, one of them after all turns"
 
     def _part(self, turn: Turn) -> Part | None:
         """None for a turn that is settled."""

@@ -94,6 +94,8 @@ def _drawing(shown: _Figure) -> Drawing:
 
 def _catalogue(run: Results) -> Iterator[_Figure]:
     points = run.config.load.points
+    if run.acceptance:
+        yield _accepted(run.acceptance, "of the chain or the path that is verified")
     if run.advice:
         for figure in _advised(run.advice):
             yield replace(figure, advice=True)
@@ -128,14 +130,7 @@ def _advised(advice: Advice) -> Iterator[_Figure]:
                 "between them and its band are predicted. Ringed is the best, measured or not.",
                 partial(over_windows.paint, advice, load),
             )
-    yield _Figure(
-        "acceptance",
-        "Drafts accepted, by position",
-        "Of the steps in which all drafts before it were accepted, over all windows and loads, "
-        "with 95 % intervals. Left out: what too few steps reached. Hollow: too few rounds for "
-        "an interval.",
-        lambda: over_positions.paint(advice),
-    )
+    yield _accepted(advice, "over all windows and loads")
     if errors := words.errors(advice):
         yield _Figure(
             "predicted",
@@ -144,6 +139,16 @@ def _advised(advice: Advice) -> Iterator[_Figure]:
             f"intervals. On the line both are the same. {errors}",
             lambda: predicted.paint(advice),
         )
+
+
+def _accepted(advice: Advice, of: str) -> _Figure:
+    return _Figure(
+        "acceptance",
+        "Drafts accepted, by position",
+        f"Of the steps in which all drafts before it were accepted, {of}, with 95 % intervals. "
+        "Left out: what too few steps reached. Hollow: too few rounds for an interval.",
+        lambda: over_positions.paint(advice),
+    )
 
 
 def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:
@@ -184,7 +189,7 @@ def _prompts(run: Results, load: str) -> Iterator[_Figure]:
         if case.spreads:
             yield _Figure(
                 f"prompts-{case.name}",
-                f"Speed-up prompt by prompt {load}",
+                f"Speed-up prompt by prompt{load}",
                 "Above, each dot is a prompt, in the order of their speed-ups: what is left of the "
                 "line at 1 is slower. Below, the same by class, with the number of prompts, the "
                 "geometric mean and its 95 % interval. On a logarithmic scale.",
@@ -196,27 +201,28 @@ def _prompts(run: Results, load: str) -> Iterator[_Figure]:
 
 def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
     """What is drawn of one load point."""
-    load = f"at {loads.words([point])}"
+    load, jobs = loads.beside(run.config, point), run.config.offline
     headline = wording.listed([case.name for case in run.summary.cases if case.headline])
     joined = f"{over_time.wave(point)} requests in a row" if point.open else "its waves"
+    dots = f"A dot is a request; a line joins the medians of {joined}."
+    dots = "A dot is a prompt; a line joins them." if jobs else dots
     yield _Figure(
         "end-to-end",
-        f"End-to-end latency {load}",
-        f"The article's Figure 3, for {headline}. A dot is a request; a line joins the medians "
-        f"of {joined}.",
+        f"End-to-end latency{load}",
+        f"{_of_article(3, jobs)} {headline}. {dots}",
         lambda: over_time.paint(run, metrics.END_TO_END_LATENCY),
     )
     yield _Figure(
         "inter-token",
-        f"Inter-token latency {load}",
-        f"The article's Figure 4, for {headline}, with the true time per output token, which "
-        "counts every token.",
+        f"{'Time per output token' if jobs else 'Inter-token latency'}{load}",
+        f"{_of_article(4, jobs)} {headline}"
+        f"{'.' if jobs else ', with the true time per output token, which counts every token.'}",
         lambda: over_time.paint(run, metrics.TIME_PER_OUTPUT_TOKEN),
     )
     yield _Figure(
         "ttft",
-        f"Time to first token {load}",
-        f"The article's Figure 5, for {headline}. Speculation does not change the prefill, so the "
+        f"Time to first token{load}",
+        f"{_of_article(5, jobs)} {headline}. Speculation does not change the prefill, so the "
         "curves should lie together.",
         lambda: over_time.paint(run, metrics.TTFT),
     )
@@ -224,8 +230,9 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
         yield from _comparisons(run, load, headline)
     yield _Figure(
         "throughput",
-        f"Output throughput {load}",
-        f"All requests together, {_TOGETHER[point.open]}. With 95 % intervals. Higher is better.",
+        f"Output throughput{load}",
+        ("Prefill included." if jobs else f"All requests together, {_TOGETHER[point.open]}.")
+        + " With 95 % intervals. Higher is better.",
         lambda: per_case.paint_values(
             run,
             lambda cell: (cell.tokens_per_second, cell.tokens_per_second_interval),
@@ -236,9 +243,10 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
     if run.config.cost is not None:
         yield _Figure(
             "cost",
-            f"Cost of a million output tokens {load}",
-            f"For {run.config.cost.denominator}, at the throughput of all requests together, with "
-            "95 % intervals. Lower is better.",
+            f"Cost of a million output tokens{load}",
+            f"For {run.config.cost.denominator}, at the throughput of "
+            f"{'one prompt after the other' if jobs else 'all requests together'}, with 95 % "
+            "intervals. Lower is better.",
             lambda: per_case.paint_values(
                 run,
                 lambda cell: (
@@ -249,7 +257,7 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
                 "USD per million output tokens",
             ),
         )
-    yield from _prompts(run, load)
+    yield from _prompts(run, "" if jobs else load)
 
 
 def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:
@@ -261,17 +269,27 @@ def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:
         "accepted draft.",
         lambda: per_step.paint(run),
     )
+    if not run.config.offline:
+        yield _against_llmperf(run)
     yield _Figure(
+        "speed-up",
+        f"Speed-up{load}",
+        "With 95 % intervals, on a logarithmic scale.",
+        lambda: per_case.paint_speedups(run),
+    )
+
+
+def _of_article(number: int, offline: bool) -> str:
+    """Which of the article's figures it is: these are of servers."""
+    return "For" if offline else f"The article's Figure {number}, for"
+
+
+def _against_llmperf(run: Results) -> _Figure:
+    return _Figure(
         "llmperf",
         "Inter-token latency: the truth and llmperf",
         f"Medians, llmperf's {run.published.origin}. Arrows lead from the baseline to the variant. "
         "llmperf divides by chunks, and one chunk can carry several tokens. Bold: llmperf calls a "
         "variant slower that is not.",
         lambda: against_llmperf.paint(run),
-    )
-    yield _Figure(
-        "speed-up",
-        f"Speed-up {load}",
-        "With 95 % intervals, on a logarithmic scale.",
-        lambda: per_case.paint_speedups(run),
     )

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from benchmark import wording
 from benchmark.analysis.summary import Cell
+from benchmark.config import Config
 from benchmark.load_points import Load, LoadPoint
+from benchmark.report import offline
 
 
 def words(points: Sequence[LoadPoint | None]) -> str:
@@ -17,6 +19,11 @@ def words(points: Sequence[LoadPoint | None]) -> str:
     if rates:
         kinds.append(f"{wording.listed(rates)} request{'' if rates == ['1'] else 's'} a second")
     return ", and ".join(kinds)
+
+
+def beside(config: Config, point: LoadPoint) -> str:
+    """A load point to stand right after a title; of jobs, which have none, how they are asked."""
+    return f", {offline.HOW}" if config.offline else f" at {words([point])}"
 
 
 def short(point: LoadPoint | None) -> str:

@@ -17,6 +17,7 @@ from benchmark.report.results import Results
 
 _FEW: Final = 5
 _UNCOUNTED: Final = "some could not be counted, and may be too long"
+_OF_JOBS: Final = "what is too long is refused when it is generated, and counts as failed"
 _DIGITS: Final = 12
 """Of a digest: enough to tell two sets apart."""
 
@@ -36,7 +37,8 @@ class Set:
     """The name of each prompt that was not sent, with its length or why it was refused."""
     why: str
     """Why they were left out."""
-    counted: bool
+    uncounted: str
+    """What to know where not all prompts were counted beforehand; empty where they were."""
 
     @property
     def many(self) -> bool:
@@ -49,11 +51,12 @@ class Set:
         left_out = "none left out"
         if self.left_out:
             left_out = f"{len(self.left_out)} left out: {self.why}"
-        return f"{self.prompts}; {left_out}{'' if self.counted else f'; {_UNCOUNTED}'}"
+        return "; ".join(filter(None, (self.prompts, left_out, self.uncounted)))
 
 
 def sets(run: Results) -> Iterator[Set]:
     """A set for each test case that has one."""
+    uncounted = _OF_JOBS if run.config.offline else _UNCOUNTED
     for used in run.summary.sets:
         prompts = wording.count(used.used, "prompt")
         yield Set(
@@ -65,12 +68,15 @@ def sets(run: Results) -> Iterator[Set]:
             classes=wording.listed([f"{size} {name}" for name, size in used.classes if name]),
             left_out=tuple(f"{one.name} ({_because(one)})" for one in used.left_out),
             why=_why(used.left_out),
-            counted=used.counted,
+            uncounted="" if used.counted else uncounted,
         )
 
 
-def in_short(used: UsedSet, records: Iterable[Record]) -> str:
-    """One sentence: the source, its licence, and what was left out, by name if that is little."""
+def in_short(used: UsedSet, records: Iterable[Record], *, offline: bool = False) -> str:
+    """One sentence: the source, its licence, and what was left out, by name if that is little.
+
+    ``offline``: whether jobs generated the answers.
+    """
     licence = f", {used.licence}" if used.licence else ""
     text = f"{used.case}: {wording.count(used.used, 'prompt')} of {used.source}{licence}"
     text += _part(used, records)
@@ -81,7 +87,7 @@ def in_short(used: UsedSet, records: Iterable[Record]) -> str:
         if more := len(used.left_out) - len(names):
             names.append(f"{more} more")
         text += f"; {len(used.left_out)} left out, {_why(used.left_out)}: {wording.listed(names)}"
-    return f"{text}." if used.counted else f"{text}; {_UNCOUNTED}."
+    return f"{text}." if used.counted else f"{text}; {_OF_JOBS if offline else _UNCOUNTED}."
 
 
 def _part(used: UsedSet, records: Iterable[Record]) -> str:

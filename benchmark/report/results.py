@@ -33,6 +33,7 @@ from benchmark.load_points import LoadPoint
 from benchmark.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
 from benchmark.prompt import UsedSet
 from benchmark.record import Record
+from benchmark.report import inference_demo, offline
 from benchmark.sweep import merged
 
 _RESPONSES: Final = "**/*_individual_responses.json"
@@ -90,11 +91,25 @@ class Results:
     divergences: tuple[Divergence, ...]
     ledger: tuple[Record, ...]
     """Every request there is: control loads and repeated attempts, too."""
+    demos: inference_demo.Reports
+    """inference_demo's own reports; empty where there are none."""
 
     @cached_property
     def advice(self) -> Advice | None:
-        """What to serve, for the mix of the run; None where no variant shows that it speculates."""
-        return self.advise(None)
+        """What to serve, for the mix of the run; None where no variant shows that it speculates.
+
+        None, too, of jobs: no server knows their modes.
+        """
+        return None if self.config.offline else self.advise(None)
+
+    @cached_property
+    def acceptance(self) -> Advice | None:
+        """Of jobs, how often the draft at each position is accepted; None of services."""
+        if not self.config.offline:
+            return None
+        from benchmark.analysis.advice.advise import accepted
+
+        return accepted(self.config, self.ledger)
 
     def advise(self, mix: Mapping[str, float] | None) -> Advice | None:
         """The same for another mix of classes. Raises ConfigError where the mix cannot be."""
@@ -109,6 +124,8 @@ class Results:
     @property
     def driver(self) -> str:
         """The program that made the load, as far as its files tell."""
+        if self.config.offline:
+            return offline.DRIVER
         if not self.records:
             return "no driver yet"
         if not self.published.original:
@@ -169,7 +186,13 @@ def read(folder: Path) -> Results:
     counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))
     checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
     disagreements = (failure for check in checks for failure in check.failures)
-    notes = (*_notes_on_parts(folder, config), *summary.notes, *_file_notes(path), *disagreements)
+    notes = (
+        *_notes_on_parts(folder, config),
+        *offline.notes(config),
+        *summary.notes,
+        *_file_notes(path),
+        *disagreements,
+    )
     return Results(
         folder=folder,
         config=config,
@@ -179,6 +202,7 @@ def read(folder: Path) -> Results:
         checks=checks,
         divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
         ledger=tuple(ledger),
+        demos=inference_demo.read(folder, config.names),
     )
 
 
@@ -197,7 +221,8 @@ def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:
     found = merged.read(folder)
     if found is not None:
         yield from found.sentences
-    if config.apart and any(case.prompts is None for case in config.test_cases):
+    unnamed = any(case.prompts is None for case in config.test_cases)
+    if config.apart and unnamed and not config.offline:
         yield (
             "Greedy answers were not compared, because the variants did not serve at the same time."
         )

@@ -1,6 +1,6 @@
 # To be sourced: where vllm-neuron 1.x keeps what it compiles, below DIRECTORY and in the bucket.
 # Sources: vllm_neuron/compile/cache.py (_is_cache_complete, _store_local) and nki/nki_cache.py of
-# version 0.21; aws-neuron-sdk at v2.32, vllm-neuron/docs/design/compilation/compilation_cache.md.
+# version 0.21; the page "Compilation Cache" of aws-neuron-sdk at v2.32, folder vllm-neuron.
 # VLLM_CACHE_ROOT is DIRECTORY/vllm. Locks lie beside the graphs' folders and never travel.
 shopt -s nullglob dotglob
 # A folder for each graph, named by its hash. The last file written into it is the sentinel.

@@ -70,22 +70,20 @@ class Steps:
     calls: list[tuple[float, int]] = field(default_factory=list)
     """Of each further call, when it had ended, and the first position that it computed."""
 
-    def tokens(self, prompt: int, total: int, *, behind: int) -> list[tuple[float, int]]:
+    def tokens(self, prompt: int, total: int) -> list[tuple[float, int]]:
         """Seconds since the prefill was called, and how many tokens came then.
 
-        ``prompt`` and ``total`` are tokens, ``total`` with the answer. A step yields as many as the
-        next one begins further on. ``behind`` is 1 where a step begins at the last token that is
-        there, and 0 with Medusa, whose steps begin at the one after. Medusa's last step yields one
-        that it does not put out. Raises ValueError if the positions do not add up to the answer.
+        ``prompt`` and ``total`` are tokens, ``total`` with the answer. The prefill yields one. A
+        step yields as many as the next one begins further on, and the last what is left: with
+        Medusa one less than it knows, which is never put out. Raises ValueError if the positions
+        do not add up to the answer.
         """
-        begins = [position for _, position in self.calls] + [total - behind]
-        counts = [later - earlier for earlier, later in pairwise(begins)]
-        if not behind:
-            counts[-1:] = [count - 1 for count in counts[-1:]]
-        if prompt + 1 + sum(counts) != total or any(count < 0 for count in counts):
-            raise ValueError(f"positions {begins} do not add up to {total} tokens")
+        begins = [position for _, position in self.calls] + [total - 1]
+        counts = [1, *(later - earlier for earlier, later in pairwise(begins))]
+        if begins[0] != prompt or min(counts) < 0:
+            raise ValueError(f"positions {begins} do not add up to {total - prompt} tokens")
         ends = [self.prefilled, *(end for end, _ in self.calls)]
-        return [(end - self.began, n) for end, n in zip(ends, [1, *counts], strict=True)]
+        return [(end - self.began, count) for end, count in zip(ends, counts, strict=True)]
 
 
 @contextlib.contextmanager
@@ -194,11 +192,9 @@ class Loop:
                 **_limits(model.config.neuron_config, most, ends),
             )
         ids = [int(each) for each in getattr(outputs, "sequences", outputs)[0]]
-        medusa = model.config.neuron_config.is_medusa
-        if medusa and 0 in ids:
+        if model.config.neuron_config.is_medusa and 0 in ids:
             raise Refused("it has a token 0, which Medusa's loop does not count", prompt)
-        behind = 0 if medusa else 1
-        came = steps.tokens(prompt, len(ids), behind=behind)
+        came = steps.tokens(prompt, len(ids))
         answer, finish = _cut(ids[prompt:], most, ends)
         kept = list(_kept(came, len(answer)))
         return {

@@ -1,7 +1,7 @@
 """Llama 3, 3.1, 3.2 and 3.3, and what drafts for them.
 
 No parser of tool calls: vLLM's for Llama wants a chat template of vLLM's examples beside it
-(vLLM v0.10.1, docs/features/tool_calling.md), which these services are not given. The models are
+(vLLM v0.10.1, "Tool Calling"), which these services are not given. The models are
 gated.
 """
 

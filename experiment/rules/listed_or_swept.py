@@ -7,6 +7,7 @@ from typing import Final
 
 from experiment.errors import ABSENT, Refusal
 from experiment.rules.rule import Refusals, Rule
+from experiment.runtimes import RUNTIMES, Preparation
 from experiment.schema import Experiment
 
 
@@ -33,6 +34,19 @@ def _rounds(experiment: Experiment) -> Refusals:
         )
 
 
+def _compiled_ahead(experiment: Experiment) -> Refusals:
+    runtime = RUNTIMES.get(experiment.runtime)
+    if experiment.sweep is None or runtime is None:
+        return
+    if runtime.preparation is Preparation.FIRST_START:
+        yield Refusal(
+            "runtime",
+            runtime.name,
+            "must not be one that compiles at a service's first start, with sweep: a node would "
+            "compile one variant and measure another; list the variants under speculation",
+        )
+
+
 def listed_once(experiment: Experiment) -> Refusals:
     """A sweep lists each draft, window and batch once."""
     sweep = experiment.sweep
@@ -53,5 +67,6 @@ def _repeated(field: str, listed: Sequence[str | int], word: str) -> Iterator[Re
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_way: (),
     _rounds: (one_way,),
+    _compiled_ahead: (one_way,),
     listed_once: (one_way,),
 }

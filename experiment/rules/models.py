@@ -162,15 +162,20 @@ def _pair(experiment: Experiment) -> Refusals:
         if trained_for not in (None, target.id):
             why = f"is trained for {trained_for}; must be for the target, {target.id}"
             yield Refusal(field, model.id, why)
-        whys = _mismatches(model.known, target.known)
+        one_family = experiment.serving_runtime.one_family
+        whys = _mismatches(model.known, target.known, one_family=one_family)
         yield from (Refusal(field, model.id, why) for why in whys)
 
 
-def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
-    """What keeps ``draft`` from drafting for ``target``."""
+def _mismatches(draft: Architecture, target: Architecture, *, one_family: bool) -> Iterator[str]:
+    """What keeps ``draft`` from drafting for ``target``.
+
+    The layers of published heads are not always of their target's family: those for Qwen3 by EAGLE3
+    are Llama's, and those for Llama by DFlash are Qwen3's.
+    """
     if draft.vocabulary != target.vocabulary:
         yield f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}"
-    if draft.kind in _TARGETS_CLASS and draft.family != target.family:
+    if one_family and draft.family != target.family:
         yield (
             f"is of family {draft.family}; must be the target's, {target.family}: NxDI builds the "
             "draft with the target's model class"
@@ -182,11 +187,6 @@ def _mismatches(draft: Architecture, target: Architecture) -> Iterator[str]:
             f"has {draft.checkpoint_gib} GiB of weights; must be smaller than the target's "
             f"{target.checkpoint_gib} GiB"
         )
-
-
-_TARGETS_CLASS: Final = (ModelKind.CAUSAL_LM, ModelKind.EAGLE_HEAD)
-"""Drafts that are built with the target's class. The others have layers of their own: those of
-published EAGLE3 heads are Llama's, and those of DFlash drafts Qwen3's, whatever the target."""
 
 
 def _fixed(experiment: Experiment) -> Refusals:

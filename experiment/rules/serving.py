@@ -9,6 +9,7 @@ from typing import Final
 from experiment.architecture import Architecture
 from experiment.errors import Refusal
 from experiment.rules.models import mode_served, models_known, models_of
+from experiment.rules.offline import one_workload
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
@@ -131,7 +132,7 @@ def _length(experiment: Experiment) -> Refusals:
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _parallelism: (),
-    _claims_fit: (mode_served,),
+    _claims_fit: (one_workload,),
     _nodes_are_used: (mode_served,),
     _memory: (mode_served, models_known, _parallelism),
     _length: (models_known,),

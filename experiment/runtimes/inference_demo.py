@@ -19,9 +19,6 @@ ARTIFACT: Final = ("model.pt", "neuron_config.json", "weights")
 """What a compiled model consists of. Without any of these, loading fails with an error that does
 not name it."""
 
-REPORT: Final = "inference_demo.json"
-"""Where ``--benchmark`` leaves its report, in the folder that the job runs in."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledMode(ModeSupport):
@@ -150,8 +147,8 @@ class VanillaMode(JobMode):
         return (*folders, *draft)
 
     def report_flags(self) -> tuple[str, ...]:
-        """Its own benchmark, of random token ids."""
-        return ("--benchmark", "--benchmark-report-path", REPORT)
+        """Its own benchmark, of random token ids. ``generate.py`` adds where its report goes."""
+        return ("--benchmark",)
 
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
         """Those of the target and, but for a baseline, of the draft."""

@@ -93,6 +93,7 @@ class Nxdi(Runtime):
     """A generation of vLLM that runs models by way of NxDI."""
 
     modes: Mapping[Mode, CompiledMode]
+    one_family: bool = True
     config_flag: str
     """Flag that carries the overrides as JSON."""
     config_key: str | None

@@ -35,7 +35,13 @@ RUNTIME: Final = Nxdi(
                 draft=ModelKind.EAGLE3_HEAD,
                 families=LLAMA,
                 method="eagle",
-                overrides=("enable_eagle_speculation", "is_eagle3"),
+                # Without the last, NxDI's Llama leaves out the two norms that every EAGLE3 head has
+                # before its attention, and says nothing (0.10, ``models/llama/modeling_llama.py``).
+                overrides=(
+                    "enable_eagle_speculation",
+                    "is_eagle3",
+                    "enable_eagle_draft_input_norm",
+                ),
                 source=_LOADER,
             ),
         }

@@ -108,6 +108,8 @@ class Runtime(ABC):
     """Whether it fills V1's counters of drafts, ``vllm:spec_decode_*``. NxDI drafts and verifies
     inside its graphs, and vLLM is told nothing of it."""
     modes: Mapping[Mode, ModeSupport]
+    one_family: bool = False
+    """Whether a draft is built with its target's model class, so must be of the same family."""
     lengths: tuple[int, ...] | None = None
     """The values of ``serving.length`` that it compiles for; None for any."""
     preparation: Preparation = Preparation.COMPILE_JOB

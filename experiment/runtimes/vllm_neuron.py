@@ -25,10 +25,15 @@ _DOCUMENTATION: Final = (
     "vllm-neuron/docs"
 )
 
+_EXAMPLES: Final = (
+    "https://github.com/vllm-project/vllm-neuron/blob/09006a447c4e8d9dddaca7d1c707f90482859ba1/"
+    "examples/vllm_neuron/models"
+)
+
 _BLOCK: Final = 32
 _SPARE_BLOCKS: Final = 176
 """Tokens of a block of the KV cache, and blocks beyond a full batch's, as in the examples of DFlash
-(vllm-project/vllm-neuron @09006a447c4e, ``run_tp4.sh``)."""
+(``run_tp4.sh``)."""
 
 _PATIENCE_SECONDS: Final = 6 * 60 * 60
 """A first start may compile for hours; each of the timeouts is for the whole of it."""
@@ -99,8 +104,7 @@ class VllmNeuron(Runtime):
         """Where the cache is; and time for a first start.
 
         Two names of one root: the cache's code moved to another package between releases. Pods have
-        no EFA device, which its workers otherwise look for (vllm-project/vllm-neuron @09006a447c4e,
-        ``run_tp4.sh``).
+        no EFA device, which its workers otherwise look for (``run_tp4.sh`` of the examples).
         """
         cache = f"{paths.artifact}/vllm"
         return {
@@ -153,7 +157,7 @@ RUNTIME: Final = VllmNeuron(
             Mode.DFLASH: HeadMode(
                 draft=ModelKind.DFLASH_DRAFT,
                 method="dflash",
-                source=f"{_DOCUMENTATION}/guides/features-guide.md",
+                source=f"{_EXAMPLES}/qwen3/dflash/run_tp4.sh",
                 tensor_parallel=(4, 8),
                 flags=("--no-enable-chunked-prefill", "--disable-hybrid-kv-cache-manager"),
                 neuron_config=MappingProxyType({"quantization": "bf16"}),

@@ -49,19 +49,29 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
     return f"{len(here)} files, all the same in s3://{bucket}"
 
 
-def dashboards_show(aws: Aws, stack: str, *, without: Collection[tuple[str, str]] = ()) -> str:
+def dashboards_show(
+    aws: Aws,
+    stack: str,
+    *,
+    without: Collection[tuple[str, str]] = (),
+    beside: Collection[tuple[str, str]] = (),
+) -> str:
     """Whether the dashboards of ``stack`` and the published metrics match; returns what was found.
 
     Each curve must draw metrics that the benchmark has published, and each published metric must be
     on a dashboard. Curves of what was not measured need draw nothing: ``without`` has it as
-    dimensions with their values, such as a load point that was left out. Raises RehearsalError.
+    dimensions with their values, such as a load point that was left out. So has ``beside`` what was
+    measured besides, such as a variant of the rehearsal's own: it needs to be on no dashboard.
+    Raises RehearsalError.
     """
     drawn = list(_curves(aws, stack))
     absent = frozenset(without)
     curves = [c for c in drawn if not any(absent & metric.dimensions for metric in c.metrics)]
     # The others show what agents report from the nodes, and there are no nodes.
     ours = [c for c in curves if any(metric.namespace == NAMESPACE for metric in c.metrics)]
-    published = set(_published(aws.client("cloudwatch")))
+    own = frozenset(beside)
+    found = set(_published(aws.client("cloudwatch")))
+    published = {metric for metric in found if not own & metric.dimensions}
     empty = [f"{c.place}: {c.label} shows nothing" for c in ours if not c.metrics <= published]
     shown = frozenset[Identity]().union(*(curve.metrics for curve in drawn))
     unseen = [f"{metric} is on no dashboard" for metric in sorted(published - shown, key=str)]
@@ -74,14 +84,23 @@ def dashboards_show(aws: Aws, stack: str, *, without: Collection[tuple[str, str]
         f"{len(ours)} curves draw the {len(published)} published metrics "
         f"({len(curves) - len(ours)} others draw node telemetry, and there are no nodes"
         f"{f'; {left_out} are of what was not measured' if left_out else ''})"
+        f"{_besides(len(found) - len(published), own)}"
     )
 
 
-def costs_agree(aws: Aws, stack: str, run_dir: Path) -> str:
+def _besides(metrics: int, own: Collection[tuple[str, str]]) -> str:
+    names = ", ".join(sorted(value for _, value in own))
+    return f"; {metrics} metrics of {names} are on none" if metrics else ""
+
+
+def costs_agree(
+    aws: Aws, stack: str, run_dir: Path, *, beside: Collection[tuple[str, str]] = ()
+) -> str:
     """Whether the dashboards of ``stack`` have the report's costs; returns what was found.
 
     A dashboard's cost over the time range of the run must be that of ``summary.json``, for each
-    test case, variant and load point that has one there. Raises RehearsalError.
+    test case, variant and load point that has one there. Variants of ``beside``, as with
+    ``dashboards_show``, are on no dashboard. Raises RehearsalError.
     """
     summary = json.loads((run_dir / SUMMARY).read_text(encoding="utf-8"))
     ladder = len(summary["loads"]) > 1
@@ -94,6 +113,7 @@ def costs_agree(aws: Aws, stack: str, run_dir: Path) -> str:
         for case in summary["cases"]
         for cell in case["cells"]
         if cell["usd_per_million_output_tokens"] is not None
+        and (VARIANT_DIMENSION, cell["variant"]) not in beside
     }
     statistic = partial(_statistic, aws.client("cloudwatch"), summary["started"], summary["ended"])
     shown = {

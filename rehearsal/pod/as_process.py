@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -38,6 +38,8 @@ class Place:
     """Whether a step drafts as many tokens as its window has, as upstream vLLM does."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """What the pod's container has besides, or with another value."""
+    beside: tuple[Variant, ...] = ()
+    """Variants of the rehearsal's own, which the pod does not measure."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
     said.append(f"bucket: {bucket} in place of {told.bucket}")
     changes = {
         "bucket": bucket,
-        "variants": tuple(_variant(variant, place, said) for variant in told.variants),
+        "variants": tuple(_variants(told.variants, place, said)),
         "stand_in": place.stand_in,
     }
     capped = place.caps.applied(told)
@@ -126,6 +128,17 @@ def _environment(pod: Pod, place: Place, said: list[str]) -> dict[str, str]:
         for name, value in pod.environment.items()
     }
     return outside | own | dict(place.variables) | {"RUN_ID": place.run_id}
+
+
+def _variants(told: Sequence[Variant], place: Place, said: list[str]) -> Iterator[Variant]:
+    for variant in told:
+        yield _variant(variant, place, said)
+    for variant in place.beside:
+        said.append(
+            f"variants.{variant.name}: added, at {variant.endpoint}, mode {variant.mode}, which "
+            "the pod does not measure"
+        )
+        yield variant
 
 
 def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:

@@ -119,9 +119,8 @@ def _trained(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, RATE, total_steps=steps, pct_start=min(0.5, _WARM_UP / steps)
     )
-    batches = _batches(tokenizer, cases)
     with tqdm(total=steps, desc="train the draft", unit="step", file=sys.stderr) as bar:
-        for tokens, labels in islice(batches, steps):
+        for tokens, labels in islice(batches(tokenizer, cases, BATCH), steps):
             loss = model(input_ids=tokens, labels=labels).loss
             optimizer.zero_grad()
             loss.backward()
@@ -133,14 +132,14 @@ def _trained(
     return model.eval()
 
 
-def _batches(
-    tokenizer: PreTrainedTokenizerFast, cases: list[Case]
+def batches(
+    tokenizer: PreTrainedTokenizerFast, cases: list[Case], size: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Tokens and labels, each of shape (BATCH, LENGTH); only answers are learnt."""
+    """Tokens and labels, each of shape (size, LENGTH); only answers are learnt."""
     source = conversations(cases, SEED + 1, _ANSWER_CHARACTERS)
     while True:
         tokens, labels = [], []
-        for prompt, answer in islice(source, BATCH):
+        for prompt, answer in islice(source, size):
             # The answer must have its place: of a long prompt, its end alone is learnt from.
             asked = tokenizer.encode(prompt)[-_LONGEST_PROMPT:]
             answered = tokenizer.encode(answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 import urllib.error
@@ -11,18 +12,25 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from benchmark import config
 from experiment import Experiment
-from experiment.variants import variants
+from experiment.runtimes import Mode
+from experiment.variants import Variant, variants
 from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob, read_deployment
-from rehearsal.process.ports import free_port, lasting_port
+from rehearsal.process.ports import lasting_port
 from rehearsal.process.processes import Process, reason, running, text
-from rehearsal.vllm import model_pair
-from rehearsal.vllm.server_command import Served, ServerCommand, server_command
+from rehearsal.vllm import model_pair, ngram
+from rehearsal.vllm.server_command import (
+    NO_SUCH_DRAFT,
+    Served,
+    ServerCommand,
+    server_command,
+)
 
 START_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5
@@ -53,13 +61,13 @@ class VllmEndpoints:
 
         Raises RehearsalError or ProcessError.
         """
-        folder = _pair(experiment, layout, console)
-        servers = _servers(experiment, layout, folder)
+        servers, beside = _servers(experiment, layout)
+        _make_pair(experiment, layout, console)
         with contextlib.ExitStack() as stack:
             with console.stage(f"start {len(servers)} vLLM servers") as stage:
                 urls = stack.enter_context(_running(servers, layout.logs))
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
-            yield RunningEndpoints(urls, tuple(_said(servers)))
+            yield RunningEndpoints(urls, tuple(_said(servers)), (beside,))
 
     def servers(
         self,
@@ -70,14 +78,13 @@ class VllmEndpoints:
         console: Console,
     ) -> Servers:
         """Those of a sweep, by the commands of its Job. Raises RehearsalError or ProcessError."""
-        folder = _pair(experiment, layout, console)
-        first, *_ = sorted(os.sched_getaffinity(0))
+        _speculating(experiment)
+        first, *_ = _cores()
         commands = {
-            variant.name: server_command(
-                job.server_of(index), _served(layout, folder, lasting_port(), first)
-            )
+            variant.name: server_command(job.server_of(index), _served(experiment, layout, first))
             for index, variant in enumerate(variants(experiment))
         }
+        _make_pair(experiment, layout, console)
         of_each = {
             name: Server(f"{one.url}/v1", one.command, _with_path(one.environment))
             for name, one in commands.items()
@@ -85,38 +92,60 @@ class VllmEndpoints:
         return Servers(of_each, tuple(_said(commands)))
 
 
-def _pair(experiment: Experiment, layout: Layout, console: Console) -> Path:
-    """The folder of the model pair, which is one stage."""
+def _make_pair(experiment: Experiment, layout: Layout, console: Console) -> None:
+    """Makes the model pair where there is none, which is one stage."""
     if not layout.vllm.exists():
         raise RehearsalError(f"{layout.vllm}: is missing; make rehearse-vllm sets it up")
-    known = model_pair.find(experiment, layout)
-    with console.stage("make the model pair", shows_itself=known is None) as stage:
-        folder = known or model_pair.make(experiment, layout)
+    folder = model_pair.folder(experiment, layout)
+    known = folder.is_dir()
+    with console.stage("make the model pair", shows_itself=not known) as stage:
+        if not known:
+            model_pair.make(experiment, layout)
         stage.found = os.path.relpath(folder, layout.root)
-    return folder
 
 
-def _servers(experiment: Experiment, layout: Layout, folder: Path) -> dict[str, ServerCommand]:
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < len(variants(experiment)):
-        raise RehearsalError(
-            f"each of {len(variants(experiment))} servers needs a core of its own; this machine "
-            f"has {len(cores)}"
-        )
-    return {
-        variant.name: server_command(
-            read_deployment(layout.manifests, variant.service),
-            # vLLM does not report its port if it is told to take any.
-            _served(layout, folder, free_port(), cores[index]),
-        )
-        for index, variant in enumerate(variants(experiment))
+def _speculating(experiment: Experiment) -> tuple[Variant, ...]:
+    """The variants that speculate. Raises RehearsalError where the pair has no draft for one."""
+    found = tuple(variant for variant in variants(experiment) if variant.mode)
+    for variant in found:
+        if variant.mode is not Mode.FUSED:
+            raise RehearsalError(f"{variant.name}: mode {variant.mode}: {NO_SUCH_DRAFT}")
+    return found
+
+
+def _servers(
+    experiment: Experiment, layout: Layout
+) -> tuple[dict[str, ServerCommand], config.Variant]:
+    """A server for each variant and one for the rehearsal's own, and that variant.
+
+    Raises RehearsalError.
+    """
+    first, *_ = _speculating(experiment)
+    pods = {
+        variant.name: read_deployment(layout.manifests, variant.service)
+        for variant in variants(experiment)
     }
+    if ngram.NAME in pods:
+        raise RehearsalError(f"{ngram.NAME} is the name of a variant that the rehearsal adds")
+    pods[ngram.NAME] = ngram.served_by(pods[first.name])
+    # Where there are fewer cores than servers, several share one: they are asked in turn.
+    servers = {
+        name: server_command(pod, _served(experiment, layout, core))
+        for (name, pod), core in zip(pods.items(), itertools.cycle(_cores()), strict=False)
+    }
+    return servers, ngram.beside(first, f"{servers[ngram.NAME].url}/v1")
 
 
-def _served(layout: Layout, folder: Path, port: int, core: int) -> Served:
+def _cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+def _served(experiment: Experiment, layout: Layout, core: int) -> Served:
     home = layout.work / "vllm"
     home.mkdir(parents=True, exist_ok=True)
-    return Served(layout.vllm, folder / "target", folder / "draft", port, core, home)
+    pair = model_pair.folder(experiment, layout)
+    # vLLM does not report its port if it is told to take any.
+    return Served(layout.vllm, pair / "target", pair / "draft", lasting_port(), core, home)
 
 
 def _with_path(environment: Mapping[str, str]) -> dict[str, str]:
@@ -166,3 +195,5 @@ def _said(servers: Mapping[str, ServerCommand]) -> Iterator[str]:
     yield from common
     for name, lines in zip(servers, of_each, strict=True):
         yield from (f"{name}: {line}" for line in lines if line not in common)
+    if len(servers) > len(_cores()):
+        yield "servers share cores: variants are measured in turn, and one that idles takes no time"

@@ -1,4 +1,7 @@
-"""The model pair, made once and kept: a folder with ``draft`` and ``target``."""
+"""The model pair, made once and kept: a folder with ``draft`` and ``target``.
+
+For its target an EAGLE3 head can be made, too, in a folder of its own.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,8 @@ _INPUTS: Final = (
     "benchmark/load/texts.py",
 )
 
+_HEAD_INPUT: Final = "rehearsal/vllm/head.py"
+
 
 def cases(experiment: Experiment) -> str:
     """The test cases that the pair is trained on, as ``build`` reads them.
@@ -69,30 +74,43 @@ def key(experiment: Experiment, root: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def find(experiment: Experiment, layout: Layout) -> Path | None:
-    """The pair, or None if it was not made yet."""
-    folder = layout.pairs / key(experiment, layout.root)
-    return folder if folder.is_dir() else None
+def folder(experiment: Experiment, layout: Layout) -> Path:
+    """Where the pair is, once it is made. Raises RehearsalError."""
+    return layout.pairs / key(experiment, layout.root)
 
 
-def make(experiment: Experiment, layout: Layout) -> Path:
+def head(experiment: Experiment, layout: Layout) -> Path:
+    """Where the head is, once it is made. Raises RehearsalError."""
+    digest = hashlib.sha256((layout.root / _HEAD_INPUT).read_bytes()).hexdigest()
+    return layout.pairs / f"{key(experiment, layout.root)}-eagle3-{digest[:8]}"
+
+
+def make(experiment: Experiment, layout: Layout) -> None:
     """Makes the pair and shows the progress on the terminal. Raises ProcessError."""
-    folder = layout.pairs / key(experiment, layout.root)
-    draft = folder.with_suffix(f".{os.getpid()}")
+    _make(experiment, layout, folder(experiment, layout), "rehearsal.vllm.build")
+
+
+def make_head(experiment: Experiment, layout: Layout) -> None:
+    """Makes the head of a pair that is there, likewise. Raises ProcessError."""
+    pair = folder(experiment, layout)
+    _make(experiment, layout, head(experiment, layout), "rehearsal.vllm.head", str(pair))
+
+
+def _make(experiment: Experiment, layout: Layout, made: Path, module: str, *arguments: str) -> None:
+    draft = made.with_suffix(f".{os.getpid()}")
     asked = layout.work / "pair-cases.json"
     asked.parent.mkdir(parents=True, exist_ok=True)
     asked.write_text(cases(experiment), encoding="utf-8")
-    command = [str(layout.vllm), "-m", "rehearsal.vllm.build", str(draft), str(asked)]
+    command = [str(layout.vllm), "-m", module, str(draft), str(asked), *arguments]
     try:
         run(
             command,
             {**os.environ, "PYTHONPATH": str(layout.root), "HF_HUB_OFFLINE": "1"},
-            layout.logs / "build-pair.log",
+            layout.logs / f"{module.rpartition('.')[2]}.log",
             BUILD_SECONDS,
             errors_on_terminal=True,
             end_by=signal.SIGTERM,  # on SIGINT it would print a traceback
         )
-        draft.replace(folder)  # one rename, so that the folder is always complete
+        draft.replace(made)  # one rename, so that the folder is always complete
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    return folder

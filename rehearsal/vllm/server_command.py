@@ -10,14 +10,22 @@ from typing import Any, Final
 
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod
+from rehearsal.vllm import ngram
 
 _SERVE: Final = ("vllm", "serve")
 _MODULE: Final = ("-m", "vllm.entrypoints.openai.api_server")
 _SPECULATIVE: Final = "--speculative-config"
+_EAGLE3: Final = "eagle3"
+
+NO_SUCH_DRAFT: Final = (
+    "the pair made here has an ordinary draft model, which only mode fused serves; make rehearse "
+    "plays the other modes, with golden endpoints"
+)
 
 LEFT_OUT: Final[Mapping[str, str]] = {
     "--override-neuron-config": "settings of the Neuron backend",
     "--additional-config": "settings of the Neuron backend, as the newer image spells them",
+    "--num-gpu-blocks-override": "blocks of the Neuron backend, whose number its graphs need",
     "--disable-log-requests": "removed from vLLM, which logs no requests by default since 0.10",
 }
 """Flags of the chart that are not passed on, each with the reason. Every other flag is."""
@@ -42,6 +50,12 @@ ENVIRONMENT_LEFT_OUT: Final[Mapping[str, str]] = {
     "VLLM_USE_V1": "removed from vLLM: only V1 is left",
     "NEURON_COMPILED_ARTIFACTS": "Neuron's",
     "NEURON_LOGICAL_NC_CONFIG": "Neuron's",
+    "NEURON_SKIP_EFA_AFFINITY": "Neuron's",
+    "NEURON_LIBTORCH_CACHE_ROOT": "Neuron's",
+    "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "Neuron's",
+    "VLLM_NEURON_COMPILATION_TIMEOUT": "Neuron's",
+    "VLLM_NEURON_BARRIER_TIMEOUT": "Neuron's",
+    "VLLM_CACHE_ROOT": "a folder of the pod",
 }
 """Variables of the chart that are not passed on, each with the reason. Every other one is."""
 
@@ -64,6 +78,8 @@ class Served:
     core: int
     """Number of the CPU that it may use."""
     home: Path
+    head: Path | None = None
+    """An EAGLE3 head for the target, where one was made."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +112,7 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
             arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
             said.append(f"{flag}: added, {reason}")
     environment = _environment(pod, served, said)
-    # A core of its own. Otherwise one server would take the time of another.
+    # Variants are measured in turn, and a server that nobody asks anything takes no time.
     pinned = ("taskset", "--cpu-list", str(served.core))
     said.append(f"one core, number {served.core}")
     url = f"http://127.0.0.1:{served.port}"
@@ -128,11 +144,18 @@ def _value(flag: str, value: str | None, served: Served, said: list[str]) -> lis
 
 def _speculative(value: str, served: Served, said: list[str]) -> str:
     settings: dict[str, Any] = json.loads(value)
-    if "method" in settings:
-        raise RehearsalError(
-            f"{_SPECULATIVE}: method {settings['method']}: the pair made here has an ordinary "
-            "draft model, which only mode fused serves"
+    method = settings.get("method")
+    if method == ngram.NAME:
+        said.append(
+            f"{_SPECULATIVE}: {value}, the rehearsal's own, in place of a draft model; no runtime "
+            "on Trainium serves it"
         )
+        return value
+    if method == _EAGLE3 and served.head is not None:
+        said.append(f"{_SPECULATIVE}: a head made for the pair in place of {settings['model']}")
+        return json.dumps(settings | {"model": str(served.head)}, separators=(",", ":"))
+    if method is not None:
+        raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
     said.append(
         f"{_SPECULATIVE}: method draft_model, which the article's runtime never reads; upstream "
         f"drafts {settings['num_speculative_tokens']} tokens a step, NxDI one fewer"

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-ACCEPTED: Final = (3, 0, 6, 2, 1)
+ACCEPTED: Final = (1, 3, 0, 6, 2)
 END: Final = 2
 PACKAGES: Final = {
     "neuronx_distributed_inference/__init__.py": "",

@@ -157,7 +157,7 @@ def test_locks_are_for_the_pods_python() -> None:
 def test_scripts_and_locks_fit_where_kubectl_keeps_them(synthesised: Synthesised) -> None:
     """As an annotation, which holds 256 KiB: what was applied last, beside the thing itself."""
     applied = json.dumps(synthesised.object("ConfigMap", "scripts"))
-    assert len(json.dumps(applied)) < 64 * 2**10
+    assert len(json.dumps(applied)) < 128 * 2**10
 
 
 def test_hashes_of_other_platforms_are_dropped() -> None:

@@ -29,11 +29,11 @@ def test_a_model_that_variants_share_is_downloaded_once(each: Synthesised) -> No
     assert len(arguments) == len(set(arguments)) == 2
 
 
-def test_each_variant_has_a_compile_job_on_trainium(each: Synthesised) -> None:
-    jobs = [name for name in _job_names(each) if name.startswith("compile-")]
-    assert len(jobs) == len(variants(each.experiment))
-    for variant in variants(each.experiment):
-        pod = _pod(each.object("Job", f"compile-{variant.service}-"))
+def test_each_variant_has_a_compile_job_on_trainium(served_by_nxdi: Synthesised) -> None:
+    jobs = [name for name in _job_names(served_by_nxdi) if name.startswith("compile-")]
+    assert len(jobs) == len(variants(served_by_nxdi.experiment))
+    for variant in variants(served_by_nxdi.experiment):
+        pod = _pod(served_by_nxdi.object("Job", f"compile-{variant.service}-"))
         assert pod["nodeSelector"] == {"speculative-decoding/node-group": "trainium"}
         assert pod["tolerations"][0]["key"] == "aws.amazon.com/neuron"
         for container in containers(pod):
@@ -62,10 +62,10 @@ def test_no_two_compiles_share_a_node(synthesised: Synthesised) -> None:
             assert term["topologyKey"] == "kubernetes.io/hostname"
 
 
-def test_compiles_what_the_service_serves(each: Synthesised) -> None:
-    serving = each.experiment.serving
-    for variant in variants(each.experiment):
-        flags = _compile_flags(each, variant.service)
+def test_compiles_what_the_service_serves(served_by_nxdi: Synthesised) -> None:
+    serving = served_by_nxdi.experiment.serving
+    for variant in variants(served_by_nxdi.experiment):
+        flags = _compile_flags(served_by_nxdi, variant.service)
         assert flags["--tp-degree"] == str(serving.tensor_parallel)
         assert flags["--logical-nc-config"] == str(serving.logical_core_size)
         assert flags["--batch-size"] == str(variant.batch)
@@ -73,12 +73,14 @@ def test_compiles_what_the_service_serves(each: Synthesised) -> None:
         assert flags["--torch-dtype"] == "bfloat16"
 
 
-def test_compiles_all_variants_with_the_same_sampling_and_parallelism(each: Synthesised) -> None:
-    for baseline, variant in compared(each):
-        base = _compile_flags(each, baseline.service)
+def test_compiles_all_variants_with_the_same_sampling_and_parallelism(
+    served_by_nxdi: Synthesised,
+) -> None:
+    for baseline, variant in compared(served_by_nxdi):
+        base = _compile_flags(served_by_nxdi, baseline.service)
         assert "--on-device-sampling" in base
         assert variant.mode
-        flags = _compile_flags(each, variant.service)
+        flags = _compile_flags(served_by_nxdi, variant.service)
         speculation = {"--draft-model-path", "--speculation-length"}
         support = variant.support
         assert isinstance(support, ServedMode)

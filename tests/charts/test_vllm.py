@@ -27,10 +27,10 @@ def test_every_variant_has_a_deployment_and_a_service(standing: Synthesised) -> 
 
 
 def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
-    standing: Synthesised,
+    standing_on_nxdi: Synthesised,
 ) -> None:
     """The comparison is fair only if this is the whole difference."""
-    for pair in compared(standing):
+    for pair in compared(standing_on_nxdi):
         names = tuple(variant.service for variant in pair)
         expected = {
             "metadata.labels.app": names,
@@ -41,7 +41,7 @@ def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
                 f"compiled/{variant.artifact}/" for variant in pair
             ),
         }
-        left, right = (_split(_deployment(standing, name)) for name in names)
+        left, right = (_split(_deployment(standing_on_nxdi, name)) for name in names)
         found = dict(difference(left, right))
         command = "spec.template.spec.containers[0].command"
         speculation = {path: found.pop(path) for path in list(found) if path.startswith(command)}
@@ -136,12 +136,12 @@ def test_all_services_can_call_tools_where_prompts_have_some(standing: Synthesis
         assert flags == (TOOL_FLAGS if tools else [])
 
 
-def test_takes_a_window_less_than_is_compiled(standing: Synthesised) -> None:
+def test_takes_a_window_less_than_is_compiled(standing_on_nxdi: Synthesised) -> None:
     """On all sides; an input that leaves no room for a window would end a speculative one."""
-    window = _largest_window(standing.experiment)
-    for variant in variants(standing.experiment):
-        flags = dict(pairwise(_container(standing, variant.service)["command"]))
-        assert int(flags["--max-model-len"]) == standing.experiment.serving.length - window
+    window = _largest_window(standing_on_nxdi.experiment)
+    for variant in variants(standing_on_nxdi.experiment):
+        flags = dict(pairwise(_container(standing_on_nxdi, variant.service)["command"]))
+        assert int(flags["--max-model-len"]) == standing_on_nxdi.experiment.serving.length - window
 
 
 def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
@@ -149,9 +149,9 @@ def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
     assert mounts["artifact"]["readOnly"] is True
 
 
-def test_the_draft_gets_the_targets_length(standing: Synthesised) -> None:
-    for _, variant in compared(standing):
-        flags = dict(pairwise(_container(standing, variant.service)["command"]))
+def test_the_draft_gets_the_targets_length(standing_on_nxdi: Synthesised) -> None:
+    for _, variant in compared(standing_on_nxdi):
+        flags = dict(pairwise(_container(standing_on_nxdi, variant.service)["command"]))
         settings = json.loads(flags["--speculative-config"])
         assert str(settings["max_model_len"]) == flags["--max-model-len"]
 
@@ -187,12 +187,12 @@ def test_has_shared_memory_and_local_disk(synthesised: Synthesised) -> None:
     assert mounts["shared-memory"] == "/dev/shm"
 
 
-def test_the_services_of_a_node_and_a_compile_fit_it(standing: Synthesised) -> None:
-    instance = standing.experiment.capacity.instance
-    pods = dict(standing.pods())
+def test_the_services_of_a_node_and_a_compile_fit_it(standing_on_nxdi: Synthesised) -> None:
+    instance = standing_on_nxdi.experiment.capacity.instance
+    pods = dict(standing_on_nxdi.pods())
     compile_name = next(name for name in pods if name.startswith("compile-"))
-    services = [variant.service for variant in variants(standing.experiment)]
-    of_a_node = services[: instance.devices // standing.experiment.serving.devices]
+    services = [variant.service for variant in variants(standing_on_nxdi.experiment)]
+    of_a_node = services[: instance.devices // standing_on_nxdi.experiment.serving.devices]
     needed = [
         max(_request(c, "cpu") for c in containers(pods[name]))
         for name in (*of_a_node, compile_name)

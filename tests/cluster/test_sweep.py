@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import itertools
-import os
-import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import pytest
 
 from charts.indexes import NEVER, NOT_YET
 from charts.names import SWEEP_JOB
 from experiment import Experiment
-from tests.cluster.api import SECONDS, Cluster, Manifest
+from tests.cluster.api import Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import (
     Manifests,
-    claim,
     deployed,
     devices,
-    group,
     pods,
     refusal,
     without,
+)
+from tests.cluster.indexed import (
+    INDEX_LABEL,
+    JOB,
+    Indexed,
+    as_many,
+    conditions,
+    has_no_devices,
+    index,
+    labels,
+    typed,
+    uid,
 )
 from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
@@ -34,9 +42,7 @@ from tests.matrix import SWEEP
 from tests.synthesis import Synthesised, containers
 
 INDEXES: Final = 6
-_JOB: Final = "batch.kubernetes.io"
-INDEX_LABEL: Final = f"{_JOB}/job-completion-index"
-_Item = TypeVar("_Item")
+SWEPT: Final = Indexed(SWEEP_JOB)
 _NUMBERS: Final = itertools.count(100)
 """Of nodes. Each is another one: a lease outlives its node."""
 
@@ -101,46 +107,48 @@ def test_a_node_measures_nothing_while_it_compiles(
     for _ in range(3):
         _let_one_compile(cluster)
         (compiler,) = _compilers(cluster)
-        cluster.until(lambda: len(_refused(cluster)) == 3, "a word about all indexes")
-        assert all("anti-affinity" in said for said in _refused(cluster))
-        assert not _running(cluster)
-        job = cluster.get("Job", _labels(compiler)[f"{_JOB}/job-name"])
+        cluster.until(lambda: len(SWEPT.refused(cluster)) == 3, "a word about all indexes")
+        assert all("anti-affinity" in said for said in SWEPT.refused(cluster))
+        assert not SWEPT.running(cluster)
+        job = cluster.get("Job", labels(compiler)[f"{JOB}/job-name"])
         assert job is not None
         seen.add(job["metadata"]["name"])
         if len(seen) == 3:
             cluster.patch(job, {"spec": {"activeDeadlineSeconds": 1}})
         else:
             kubelets.finish([job["metadata"]["name"]])
-        ended = _uid(compiler)
+        ended = uid(compiler)
         cluster.until(partial(_compiles_no_longer, cluster, ended), "the end of a compile")
     assert seen == {*_compiles(compiling)}
-    _until_running(cluster, 2)
+    SWEPT.until_running(cluster, 2)
 
 
 def test_a_node_compiles_nothing_while_it_measures(cluster: Cluster, compiling: Manifests) -> None:
     names = _compiles(compiling)
     _suspend(cluster, names, suspend=True)
     cluster.until(lambda: not _compilers(cluster), "a node without compiles")
-    running = _until_running(cluster, 2)
+    running = SWEPT.until_running(cluster, 2)
     _suspend(cluster, names, suspend=False)
     said = cluster.until(partial(_said_of_compiles, cluster, names), "a word about all compiles")
     assert all("anti-affinity" in words for words in said)
     assert not _compilers(cluster)
-    assert list(map(_uid, _running(cluster))) == list(map(_uid, running))
+    assert list(map(uid, SWEPT.running(cluster))) == list(map(uid, running))
 
 
 def test_two_run_on_one_node_and_four_on_two(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
 ) -> None:
     assert sweep
-    _until_running(cluster, 2)
-    cluster.until(lambda: len(_refused(cluster)) == INDEXES - 2, "a word about the other four")
-    _each_has_a_group_of_its_own(cluster, nodes={"trainium-0"})
+    SWEPT.until_running(cluster, 2)
+    cluster.until(lambda: len(SWEPT.refused(cluster)) == INDEXES - 2, "a word about the other four")
+    SWEPT.each_has_a_group_of_its_own(cluster, nodes={"trainium-0"}, count=16)
     second = add_trainium(cluster, kubelets, synthesised, next(_NUMBERS))
     try:
-        _until_running(cluster, 4)
-        cluster.until(lambda: len(_refused(cluster)) == INDEXES - 4, "a word about the other two")
-        _each_has_a_group_of_its_own(cluster, nodes={"trainium-0", second})
+        SWEPT.until_running(cluster, 4)
+        cluster.until(
+            lambda: len(SWEPT.refused(cluster)) == INDEXES - 4, "a word about the other two"
+        )
+        SWEPT.each_has_a_group_of_its_own(cluster, nodes={"trainium-0", second}, count=32)
     finally:
         kubelets.remove(second)
 
@@ -151,12 +159,12 @@ def test_an_index_that_ends_makes_room_for_the_next(
     assert sweep
     timeline, done = Timeline(cluster), set[str]()
     while len(done) < INDEXES:
-        running = _until_running(cluster, min(2, INDEXES - len(done)))
+        running = SWEPT.until_running(cluster, min(2, INDEXES - len(done)))
         ending = running[0]
-        done.add(_index(ending))
+        done.add(index(ending))
         kubelets.end(ending, "benchmark", 0)
-        cluster.until(partial(_has_no_devices, cluster, ending), "the end of its claim")
-    complete = cluster.until(lambda: _ended(cluster, "Complete"), "the end of the Job")
+        cluster.until(partial(has_no_devices, cluster, ending), "the end of its claim")
+    complete = cluster.until(lambda: SWEPT.ended(cluster, "Complete"), "the end of the Job")
     assert complete["status"]["completedIndexes"] == f"0-{INDEXES - 1}"
     assert not complete["status"].get("failed")
     assert timeline.most().allocated == 2
@@ -166,22 +174,22 @@ def test_a_failed_index_is_tried_again_alone_and_the_others_go_on(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, room_for_all: None
 ) -> None:
     assert sweep
-    others = {_index(pod): _uid(pod) for pod in _until_running(cluster, INDEXES)}
+    others = {index(pod): uid(pod) for pod in SWEPT.until_running(cluster, INDEXES)}
     first = others.pop("2")
     for tries in range(1, 4):
-        (pod,) = (p for p in _until_running(cluster, INDEXES) if _index(p) == "2")
-        assert (_uid(pod) == first) == (tries == 1)
+        (pod,) = (p for p in SWEPT.until_running(cluster, INDEXES) if index(p) == "2")
+        assert (uid(pod) == first) == (tries == 1)
         kubelets.end(pod, "benchmark", 1)
-        cluster.until(partial(_has_failed, cluster, tries), "a failure")
-    failed = cluster.until(partial(_with_a_failed_index, cluster), "a failed index")
+        cluster.until(partial(SWEPT.has_failed, cluster, tries), "a failure")
+    failed = cluster.until(partial(SWEPT.with_a_failed_index, cluster), "a failed index")
     assert failed["status"]["failedIndexes"] == "2"
-    assert "Failed" not in _conditions(failed)
-    running = _until_running(cluster, INDEXES - 1)
-    assert {_index(pod): _uid(pod) for pod in running} == others
+    assert "Failed" not in conditions(failed)
+    running = SWEPT.until_running(cluster, INDEXES - 1)
+    assert {index(pod): uid(pod) for pod in running} == others
     for pod in running:
         kubelets.end(pod, "benchmark", 0)
-    ended = cluster.until(lambda: _ended(cluster, "Failed"), "the end of the Job")
-    assert _conditions(ended)["Failed"]["reason"] == "FailedIndexes"
+    ended = cluster.until(lambda: SWEPT.ended(cluster, "Failed"), "the end of the Job")
+    assert conditions(ended)["Failed"]["reason"] == "FailedIndexes"
     assert ended["status"]["completedIndexes"] == "0,1,3-5"
     assert ended["status"]["failed"] == 3
 
@@ -190,13 +198,13 @@ def test_an_index_without_a_graph_gives_its_devices_to_another(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests
 ) -> None:
     assert sweep
-    before = _until_running(cluster, 2)
+    before = SWEPT.until_running(cluster, 2)
     for pod in before:
         kubelets.end(pod, "fetch", NOT_YET)
     for pod in before:
-        cluster.until(partial(_has_no_devices, cluster, pod), "the end of its claim")
-    after = _until_running(cluster, 2)
-    assert not {_index(pod) for pod in before} & {_index(pod) for pod in after}
+        cluster.until(partial(has_no_devices, cluster, pod), "the end of its claim")
+    after = SWEPT.until_running(cluster, 2)
+    assert not {index(pod) for pod in before} & {index(pod) for pod in after}
 
 
 def test_an_index_without_a_graph_has_not_failed(
@@ -206,15 +214,15 @@ def test_an_index_without_a_graph_has_not_failed(
     assert sweep
     seen = set[str]()
     for times in range(5):
-        (pod,) = (p for p in _until_running(cluster, INDEXES) if _index(p) == "2")
+        (pod,) = (p for p in SWEPT.until_running(cluster, INDEXES) if index(p) == "2")
         annotations = pod["metadata"]["annotations"]
-        assert annotations[f"{_JOB}/job-index-failure-count"] == "0"
-        assert int(annotations.get(f"{_JOB}/job-index-ignored-failure-count", 0)) == times
-        seen.add(_uid(pod))
+        assert annotations[f"{JOB}/job-index-failure-count"] == "0"
+        assert int(annotations.get(f"{JOB}/job-index-ignored-failure-count", 0)) == times
+        seen.add(uid(pod))
         kubelets.end(pod, "fetch", NOT_YET)
-        cluster.until(partial(_over, cluster, pod), "the end of the pod")
+        cluster.until(partial(SWEPT.over, cluster, pod), "the end of the pod")
     assert len(seen) == 5
-    status = _job(cluster)["status"]
+    status = SWEPT.job(cluster)["status"]
     assert not status.get("failed")
     assert not status.get("failedIndexes")
 
@@ -223,9 +231,9 @@ def test_another_status_of_fetch_is_a_failure(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests
 ) -> None:
     assert sweep
-    (pod, _) = _until_running(cluster, 2)
+    (pod, _) = SWEPT.until_running(cluster, 2)
     kubelets.end(pod, "fetch", 1)
-    cluster.until(partial(_has_failed, cluster, 1), "a failure")
+    cluster.until(partial(SWEPT.has_failed, cluster, 1), "a failure")
 
 
 @pytest.mark.parametrize("container", ["fetch", "benchmark"])
@@ -233,22 +241,22 @@ def test_an_index_that_another_try_would_not_help_fails_at_once(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, container: str
 ) -> None:
     assert sweep
-    (pod, _) = _until_running(cluster, 2)
+    (pod, _) = SWEPT.until_running(cluster, 2)
     kubelets.end(pod, container, NEVER)
-    failed = cluster.until(partial(_with_a_failed_index, cluster), "a failed index")
-    assert failed["status"]["failedIndexes"] == _index(pod)
-    cluster.until(partial(_has_failed, cluster, 1), "one failure")  # counted a moment later
-    after = _until_running(cluster, 2)
-    assert _index(pod) not in map(_index, after)
+    failed = cluster.until(partial(SWEPT.with_a_failed_index, cluster), "a failed index")
+    assert failed["status"]["failedIndexes"] == index(pod)
+    cluster.until(partial(SWEPT.has_failed, cluster, 1), "one failure")  # counted a moment later
+    after = SWEPT.until_running(cluster, 2)
+    assert index(pod) not in map(index, after)
 
 
 def test_fetch_is_told_how_often_it_has_looked(cluster: Cluster, sweep: Manifests) -> None:
     """From the annotation that the Job controller counts in."""
     assert sweep
-    (pod, *_) = _until_running(cluster, 2)
+    (pod, *_) = SWEPT.until_running(cluster, 2)
     (fetch, *_) = containers(pod["spec"])
     told = {v["name"]: v for v in fetch["env"]}["LOOKED"]["valueFrom"]["fieldRef"]["fieldPath"]
-    assert told == f"metadata.annotations['{_JOB}/job-index-ignored-failure-count']"
+    assert told == f"metadata.annotations['{JOB}/job-index-ignored-failure-count']"
 
 
 def test_a_node_that_is_taken_away_is_no_failure(
@@ -257,12 +265,12 @@ def test_a_node_that_is_taken_away_is_no_failure(
     assert sweep
     second = add_trainium(cluster, kubelets, synthesised, next(_NUMBERS))
     try:
-        running = _until_running(cluster, 4)
-        lost = {_index(pod) for pod in running if pod["spec"]["nodeName"] == second}
+        running = SWEPT.until_running(cluster, 4)
+        lost = {index(pod) for pod in running if pod["spec"]["nodeName"] == second}
         cluster.kubectl("drain", second, "--delete-emptydir-data", "--timeout=30s")
-        cluster.until(lambda: {_index(p) for p in _pods(cluster)} >= lost, "their next pods")
+        cluster.until(lambda: {index(p) for p in SWEPT.pods(cluster)} >= lost, "their next pods")
         assert len(lost) == 2
-        assert not _job(cluster)["status"].get("failed")
+        assert not SWEPT.job(cluster)["status"].get("failed")
     finally:
         kubelets.remove(second)
 
@@ -271,7 +279,7 @@ def test_all_containers_know_their_index(cluster: Cluster, sweep: Manifests) -> 
     """Init containers, too: the API server fills it in, not the chart."""
     job = sweep.one("Job", SWEEP_JOB)
     assert "JOB_COMPLETION_INDEX" not in str(job)
-    (pod, *_) = _until_running(cluster, 2)
+    (pod, *_) = SWEPT.until_running(cluster, 2)
     for container in containers(pod["spec"]):
         told = {v["name"]: v for v in container["env"]}["JOB_COMPLETION_INDEX"]
         assert told["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{INDEX_LABEL}']"
@@ -279,11 +287,11 @@ def test_all_containers_know_their_index(cluster: Cluster, sweep: Manifests) -> 
 
 def test_a_sweep_that_lasts_too_long_is_ended(cluster: Cluster, sweep: Manifests) -> None:
     assert sweep
-    _until_running(cluster, 2)
-    cluster.patch(_job(cluster), {"spec": {"activeDeadlineSeconds": 1}})
-    ended = cluster.until(lambda: _ended(cluster, "Failed"), "the end of the Job")
-    assert _conditions(ended)["Failed"]["reason"] == "DeadlineExceeded"
-    assert not _pods(cluster)
+    SWEPT.until_running(cluster, 2)
+    cluster.patch(SWEPT.job(cluster), {"spec": {"activeDeadlineSeconds": 1}})
+    ended = cluster.until(lambda: SWEPT.ended(cluster, "Failed"), "the end of the Job")
+    assert conditions(ended)["Failed"]["reason"] == "DeadlineExceeded"
+    assert not SWEPT.pods(cluster)
     assert not [c for c in cluster.all("ResourceClaim") if devices(c)]
 
 
@@ -295,41 +303,27 @@ def test_the_commands_that_the_stack_puts_out(
 ) -> None:
     assert sweep
     outputs = of_matrix(SWEEP).template("serving")["Outputs"]
-    for pod in _until_running(cluster, 2):
+    for pod in SWEPT.until_running(cluster, 2):
         kubelets.end(pod, "benchmark", 0)
-    cluster.until(lambda: _job(cluster)["status"].get("succeeded") == 2, "two that are complete")
-    before = _job(cluster)
-    heads, its = _type(cluster, outputs["Command4Indexes"]["Value"]).splitlines()
+    cluster.until(
+        lambda: SWEPT.job(cluster)["status"].get("succeeded") == 2, "two that are complete"
+    )
+    before = SWEPT.job(cluster)
+    heads, its = typed(cluster, outputs["Command4Indexes"]["Value"]).splitlines()
     assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
     assert its.split()[1:] == [str(INDEXES), before["status"]["completedIndexes"]]
-    _type(cluster, outputs["Command7Again"]["Value"])
-    after = _job(cluster)
+    typed(cluster, outputs["Command7Again"]["Value"])
+    after = SWEPT.job(cluster)
     assert after["metadata"]["name"] == before["metadata"]["name"]
-    assert _uid(after) != _uid(before)
+    assert uid(after) != uid(before)
     assert "completedIndexes" not in after["status"]
-    _until_running(cluster, 2)
-
-
-def _until_running(cluster: Cluster, number: int) -> list[Manifest]:
-    """The pods of indexes that run, in the order of these, once there are as many."""
-
-    return cluster.until(lambda: _all(number, _running(cluster)), f"{number} indexes to run")
-
-
-def _running(cluster: Cluster) -> list[Manifest]:
-    found = [pod for pod in _pods(cluster) if pod["status"]["phase"] == "Running"]
-    return sorted(found, key=_index)
-
-
-def _all(number: int, found: list[_Item]) -> list[_Item] | None:
-    """What was found, once it is as many and nothing is empty."""
-    return found if len(found) == number and all(found) else None
+    SWEPT.until_running(cluster, 2)
 
 
 def _compiles(manifests: Manifests) -> list[str]:
     """Names of the Jobs that compile."""
     jobs = [o for o in manifests.objects() if o["kind"] == "Job"]
-    return [job["metadata"]["name"] for job in jobs if _labels(job).get("step") == "compile"]
+    return [job["metadata"]["name"] for job in jobs if labels(job).get("step") == "compile"]
 
 
 def _compilers(cluster: Cluster) -> list[Manifest]:
@@ -349,7 +343,7 @@ def _waiting_compilers(cluster: Cluster) -> list[Manifest]:
 def _said_of_compiles(cluster: Cluster, names: list[str]) -> list[str] | None:
     """Why compiles wait, once that is said of all; but of those that another test has let end."""
     left = sum(not _succeeded(cluster, name) for name in names)
-    return _all(left, list(map(refusal, _waiting_compilers(cluster))))
+    return as_many(left, list(map(refusal, _waiting_compilers(cluster))))
 
 
 def _suspend(cluster: Cluster, jobs: list[str], *, suspend: bool) -> None:
@@ -359,110 +353,18 @@ def _suspend(cluster: Cluster, jobs: list[str], *, suspend: bool) -> None:
         cluster.patch(job, {"spec": {"suspend": suspend}})
 
 
-def _compiles_no_longer(cluster: Cluster, uid: str) -> bool:
-    return uid not in map(_uid, _compilers(cluster))
+def _compiles_no_longer(cluster: Cluster, its: str) -> bool:
+    return its not in map(uid, _compilers(cluster))
 
 
 def _let_one_compile(cluster: Cluster) -> None:
     """Indexes that are played look without a pause between, and would keep the node."""
-    sweeps = [_job(cluster)["metadata"]["name"]]
+    sweeps = [SWEPT.job(cluster)["metadata"]["name"]]
     _suspend(cluster, sweeps, suspend=True)
-    cluster.until(lambda: _all(1, _compilers(cluster)), "a compile on the only node")
+    cluster.until(lambda: as_many(1, _compilers(cluster)), "a compile on the only node")
     _suspend(cluster, sweeps, suspend=False)
 
 
 def _succeeded(cluster: Cluster, job: str) -> bool:
     found = cluster.get("Job", job)
     return bool(found and found["status"].get("succeeded"))
-
-
-def _pods(cluster: Cluster) -> list[Manifest]:
-    """Those of the sweep that are not over."""
-    found = pods(cluster, "app", SWEEP_JOB)
-    return [pod for pod in found if pod["status"]["phase"] in ("Pending", "Running")]
-
-
-def _refused(cluster: Cluster) -> list[str]:
-    """What the scheduler says of indexes that it has no place for."""
-    return [said for said in map(refusal, _pods(cluster)) if "0/" in said]
-
-
-def _each_has_a_group_of_its_own(cluster: Cluster, nodes: set[str]) -> None:
-    """Eight connected devices on its own node, none of which another index has."""
-    given = []
-    for pod in _pods(cluster):
-        its_claim = claim(cluster, pod)
-        if pod["spec"].get("nodeName") and its_claim:
-            its = devices(its_claim)
-            assert len(its) == 8
-            assert {pool for pool, _ in its} == {pod["spec"]["nodeName"]}
-            assert len({group(cluster, device) for device in its}) == 1
-            given += its
-    assert {pool for pool, _ in given} == nodes
-    assert len(set(given)) == len(given) == 16 * len(nodes)
-
-
-def _over(cluster: Cluster, pod: Manifest) -> bool:
-    return _uid(pod) not in map(_uid, _pods(cluster))
-
-
-def _has_no_devices(cluster: Cluster, pod: Manifest) -> bool:
-    its_claim = claim(cluster, pod)
-    return its_claim is None or not devices(its_claim)
-
-
-def _job(cluster: Cluster) -> Manifest:
-    (found,) = (job for job in cluster.all("Job") if _labels(job).get("app") == SWEEP_JOB)
-    return found
-
-
-def _has_failed(cluster: Cluster, times: int) -> bool:
-    return bool(_job(cluster)["status"].get("failed") == times)
-
-
-def _with_a_failed_index(cluster: Cluster) -> Manifest | None:
-    """The Job, once it has given an index up."""
-    found = _job(cluster)
-    return found if found["status"].get("failedIndexes") else None
-
-
-def _ended(cluster: Cluster, how: str) -> Manifest | None:
-    """The Job, once it is ``Complete`` or ``Failed``."""
-    found = _job(cluster)
-    return found if how in _conditions(found) else None
-
-
-def _conditions(job: Manifest) -> dict[str, Manifest]:
-    return {c["type"]: c for c in job["status"].get("conditions", []) if c["status"] == "True"}
-
-
-def _index(pod: Manifest) -> str:
-    return _labels(pod)[INDEX_LABEL]
-
-
-def _labels(manifest: Manifest) -> dict[str, str]:
-    labels: dict[str, str] = manifest["metadata"]["labels"]
-    return labels
-
-
-def _uid(manifest: Manifest) -> str:
-    uid: str = manifest["metadata"]["uid"]
-    return uid
-
-
-def _type(cluster: Cluster, command: str) -> str:
-    """What ``command`` prints, typed as the stack puts it out."""
-    plane = cluster.plane
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        env={
-            "PATH": f"{plane.kubectl.parent}{os.pathsep}{os.environ['PATH']}",
-            "KUBECONFIG": str(plane.kubeconfig),
-            "HOME": str(plane.kubeconfig.parent),
-        },
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    return done.stdout

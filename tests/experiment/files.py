@@ -90,6 +90,13 @@ LLAMA: Final[dict[str, Any]] = {
 }
 
 
+def of_file(name: str) -> dict[str, Any]:
+    """The changes that make the experiment of that name of the article's."""
+    text = (EXPERIMENTS / f"{name}.yaml").read_text(encoding="utf-8")
+    own = json.loads(json.dumps(YAML(typ="safe", pure=True).load(text), default=str))
+    return {field: own.get(field, ABSENT) for field in _DATA | own}
+
+
 def edited_data(changes: Mapping[str, Any]) -> Any:
     """The article's data, as JSON has it, with the dotted fields of ``changes`` changed.
 

@@ -15,6 +15,7 @@ from benchmark.rounds import Rounds
 from experiment import Experiment, ExperimentError, load
 from experiment.estimate import (
     COMPILE_SECONDS,
+    DEMO_RUNS,
     DRIVER_SECONDS,
     START_SECONDS,
     TOKEN_SECONDS,
@@ -22,14 +23,16 @@ from experiment.estimate import (
     Estimate,
     deadline_seconds,
     estimate,
+    index_deadline_seconds,
     index_seconds,
+    job_deadline_seconds,
 )
 from experiment.loader import parse
 from experiment.notes import notes
 from experiment.runtimes import Mode
 from experiment.sweep import Sweep
 from experiment.variants import variants
-from tests.experiment.files import ABSENT, EXPERIMENTS, ROOT, SMALL_DRAFT, edited, swept
+from tests.experiment.files import ABSENT, EXPERIMENTS, ROOT, SMALL_DRAFT, VANILLA, edited, swept
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 ARTICLE_SWEEP = EXPERIMENTS / "article-sweep.yaml"
@@ -238,3 +241,50 @@ def test_the_figures_of_the_cost_page_are_these(nodes: int) -> None:
 def test_a_small_draft_is_no_less_to_compile() -> None:
     """Nothing is known of it, so nothing is promised."""
     assert hours() == estimate(sweep(drafts=[SMALL_DRAFT])).hours
+
+
+def jobs(changes: dict[str, Any] | None = None) -> Experiment:
+    return parse(edited(VANILLA | (changes or {})), "mine.yaml")
+
+
+class TestJobs:
+    """Variants that run as jobs, one prompt at a time and one variant after the other."""
+
+    def test_an_index_is_its_start_its_answers_and_inference_demos_own(self) -> None:
+        experiment = jobs()
+        answers = UNCOUNTED_WAVES + 6 * 10 * experiment.benchmark.points[0].requests
+        tokens = answers * 600 + DEMO_RUNS * experiment.serving.length
+        for variant in variants(experiment):
+            expected = START_SECONDS + tokens * TOKEN_SECONDS
+            assert index_seconds(variant) == pytest.approx(expected)
+
+    def test_none_runs_beside_another(self) -> None:
+        """Though the node holds two claims."""
+        found = estimate(jobs())
+        assert (found.variants, found.at_once) == (2, 1)
+        measuring = sum(map(index_seconds, variants(jobs()))) / 3600
+        assert found.measuring_hours == pytest.approx(measuring)
+        assert found.hours == pytest.approx(2 * COMPILE_SECONDS / 3600 + measuring)
+
+    def test_their_deadlines_leave_room_for_what_nobody_has_measured(self) -> None:
+        experiment = jobs()
+        longest = max(map(index_seconds, variants(experiment)))
+        assert index_deadline_seconds(experiment) >= 3 * longest
+        # Every index may take as long as its deadline, after nodes and compiles.
+        needed = 2 * (index_deadline_seconds(experiment) + COMPILE_SECONDS)
+        assert job_deadline_seconds(experiment) >= needed
+
+    def test_more_rounds_have_later_deadlines(self) -> None:
+        few, many = (jobs({"benchmark.rounds": rounds}) for rounds in (3, 30))
+        assert index_deadline_seconds(few) < index_deadline_seconds(many)
+        assert job_deadline_seconds(few) < job_deadline_seconds(many)
+
+    def test_the_notes_say_what_they_take_and_what_they_are_not(self) -> None:
+        experiment = jobs()
+        found = estimate(experiment)
+        takes, are_not = (note for note in notes(experiment) if note.startswith("jobs: "))
+        assert "2 variants, one after the other: by estimate 2 compiles" in takes
+        assert f"{found.node_hours:.1f} node hours and {math.ceil(found.usd)} USD" in takes
+        assert f"ended after {job_deadline_seconds(experiment) / 3600:.1f} hours" in takes
+        assert "no service's" in are_not
+        assert not [note for note in notes(parse(edited({}), "mine.yaml")) if "jobs" in note]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from experiment import ExperimentError, load
 from experiment.errors import MOST_SHOWN
+from experiment.known_models import KNOWN_MODELS
 from experiment.loader import parse
 from tests.experiment.files import (
     ABSENT,
@@ -30,11 +31,13 @@ from tests.experiment.files import (
     QWEN3_HEAD,
     ROOT,
     SMALL_DRAFT,
+    VANILLA,
     edited,
     edited_data,
     field_of_error,
     line_of_error,
     lines_of,
+    of_file,
     replaced,
     swept,
 )
@@ -43,6 +46,9 @@ ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
 
 KEYS = (
     "name, aws, capacity, runtime, models, speculation, sweep, serving, benchmark, quality, alerts"
+)
+MEDUSA_HEADS: dict[str, Any] = KNOWN_MODELS["FasterDecoding/medusa-vicuna-7b-v1.3"].model_dump(
+    mode="json"
 )
 SMALL: dict[str, Any] = LLAMA | {"id": "example/small"}
 ADD = "python -m experiment add-model FOLDER prints it"
@@ -1064,6 +1070,32 @@ RULES = [
         "eagle3-head",
     ),
     _edit(
+        "dflash-of-another-window",
+        of_file("dflash") | {"speculation.num_speculative_tokens": 8},
+        "speculation.num_speculative_tokens = 8: must be 9: "
+        "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat makes 9 drafts in a step",
+    ),
+    _edit(
+        "more-medusa-heads-than-there-are",
+        of_file("medusa")
+        | {
+            "models.draft.architecture": MEDUSA_HEADS | {"drafts": 3},
+            "models.draft.id": "example/heads",
+        },
+        "speculation.num_speculative_tokens = 4: must be at most 3: example/heads makes at most 3 "
+        "drafts in a step",
+    ),
+    _edit(
+        "an-eagle3-head-of-qwen-layers-on-nxdi",
+        of_file("eagle3-llama")
+        | {
+            "models.draft": EAGLE3_HEAD
+            | {"architecture": EAGLE3_HEAD["architecture"] | {"family": "qwen3", "hidden": 4096}}
+        },
+        "models.draft = 'example/llama-70b-eagle3': is of family qwen3; must be the target's, "
+        "llama: NxDI builds the draft with the target's model class",
+    ),
+    _edit(
         "a-head-of-another-target",
         EAGLE
         | {
@@ -1623,6 +1655,117 @@ SWEEPS = [
     ),
 ]
 
+
+def _job(name: str, changes: dict[str, Any], *errors: str) -> Bad:
+    """A bad experiment of the article's pair as jobs."""
+    return _edit(f"jobs-{name}", VANILLA | changes, *errors)
+
+
+MEDUSA_HEADS = {"id": "FasterDecoding/medusa-vicuna-7b-v1.3", "revision": "1" * 40}
+SMALL_VICUNA: dict[str, Any] = {
+    "id": "example/small-vicuna",
+    "revision": "1" * 40,
+    "architecture": ARCHITECTURE
+    | {"vocabulary": 32000, "max_length": 2048, "tied_embeddings": False},
+}
+
+JOBS = [
+    _job(
+        "with-services",
+        {
+            "quality": {"limit": 50},
+            "speculation": [
+                {"name": "SD", "mode": "fused", "num_speculative_tokens": 7},
+                {"name": "vanilla", "mode": "vanilla", "num_speculative_tokens": 7},
+            ],
+        },
+        "speculation[1].mode = 'vanilla': runs as a job, which is compared only with a baseline "
+        "that runs as one; give it an experiment file of its own",
+    ),
+    _job(
+        "of-two-modes",
+        {
+            "models": {"target": {"id": "lmsys/vicuna-7b-v1.3", "revision": "1" * 40}},
+            "speculation": [
+                {"mode": "medusa", "num_speculative_tokens": 4, "draft": MEDUSA_HEADS},
+                {
+                    "name": "vanilla",
+                    "mode": "vanilla",
+                    "num_speculative_tokens": 4,
+                    "draft": SMALL_VICUNA,
+                },
+            ],
+        },
+        "speculation[1].mode = 'vanilla': must be medusa, as of the first variant: jobs of one "
+        "experiment have one baseline, which is compiled as they are",
+    ),
+    _edit(
+        "jobs-in-a-sweep",
+        swept(mode="vanilla", windows=[3, 7]) | {"serving.batch": 1, "benchmark.concurrency": 1},
+        "sweep.mode = 'vanilla': runs as a job, and a sweep serves what it measures; list the "
+        "variants with speculation instead",
+    ),
+    _job(
+        "with-quality",
+        {"quality": {"limit": 50}},
+        "quality = {'limit': 50}: must be absent with mode vanilla, which runs as a job: there is "
+        "no server to ask",
+    ),
+    _job(
+        "at-a-batch",
+        {"serving.batch": 4},
+        "serving.batch = 4: must be 1: mode vanilla runs as a job, which decodes one prompt at a "
+        "time",
+    ),
+    _job(
+        "at-a-batch-of-its-own",
+        {
+            "speculation": [
+                {"mode": "vanilla", "num_speculative_tokens": 7},
+                {"name": "b2", "mode": "vanilla", "num_speculative_tokens": 5, "batch": 2},
+            ]
+        },
+        "speculation[1].batch = 2: must be 1: mode vanilla runs as a job, which decodes one prompt "
+        "at a time",
+    ),
+    _job(
+        "at-a-rate",
+        {
+            "benchmark.concurrency": ABSENT,
+            "benchmark.load": [{"concurrency": 1}, {"rate": 0.5, "seconds": 60}],
+        },
+        "benchmark.load[1].rate = 0.5: must be absent: mode vanilla runs as a job, which decodes "
+        "one prompt at a time",
+    ),
+    _job(
+        "beyond-one",
+        {
+            "benchmark.concurrency": ABSENT,
+            "benchmark.load": [{"concurrency": 1}, {"concurrency": 2}],
+        },
+        "benchmark.load[1].concurrency = 2: must be 1: mode vanilla runs as a job, which decodes "
+        "one prompt at a time",
+    ),
+    _job(
+        "with-a-range-of-rounds",
+        {"benchmark.rounds": {"at_least": 4, "at_most": 30, "half_width": 0.05}},
+        "benchmark.rounds = {'at_most': 30, 'at_least': 4, 'half_width': 0.05}: must be a number "
+        "with mode vanilla, which runs as a job: whether a range is enough is decided on both "
+        "sides of a comparison, and these are measured at different times",
+    ),
+    _job(
+        "on-two-nodes",
+        {"capacity.nodes": 2},
+        "capacity.nodes = 2: must be 1: jobs run one after the other; every node is billed",
+    ),
+    _job(
+        "with-tools",
+        {CASE: {"name": "tools", "set": "bfcl"}},
+        "benchmark.test_cases[3] = 'tools': has prompts with tools, which only a server calls; "
+        "mode vanilla runs as a job",
+    ),
+]
+
 SEVERAL = [
     _edit(
         "types-here-and-there",
@@ -1704,7 +1847,7 @@ SEVERAL = [
     ),
 ]
 
-BAD = [*SYNTAX, *PLACES, *TYPES, *RULES, *LOADS, *PROMPTS, *SWEEPS, *SEVERAL]
+BAD = [*SYNTAX, *PLACES, *TYPES, *RULES, *LOADS, *PROMPTS, *SWEEPS, *JOBS, *SEVERAL]
 each_bad_file = pytest.mark.parametrize("bad", BAD, ids=lambda bad: bad.name)
 
 # Words of pydantic, of the YAML parser and of Python that mean nothing to the author of a file.

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from experiment import ExperimentError
 from experiment.architecture import Family, ModelKind
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Engine, Mode, Paths, runtimes_serving
+from experiment.runtimes import (
+    RUNTIMES,
+    Engine,
+    Mode,
+    Paths,
+    Preparation,
+    medusa_tree,
+    runtimes_serving,
+)
 from experiment.variants import Variant, variants
-from tests.experiment.files import EAGLE, EAGLE3_HEAD, edited
+from tests.experiment.files import ABSENT, EAGLE, EAGLE3_HEAD, LLAMA_70B, QWEN3_HEAD, edited
 
 FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron-1.x"
 SERVED = [(runtime, mode) for runtime in RUNTIMES for mode in RUNTIMES[runtime].modes]
@@ -24,6 +34,14 @@ FORK_EAGLE = EAGLE
 PLUGIN_EAGLE = EAGLE | {"runtime": PLUGIN}
 PLUGIN_EAGLE3 = PLUGIN_EAGLE | {"speculation.mode": "eagle3", "models.draft": EAGLE3_HEAD}
 EACH = (FORK_FUSED, FORK_EAGLE, PLUGIN_EAGLE, PLUGIN_EAGLE3)
+NEURON_EAGLE3 = {
+    "runtime": NEURON,
+    "speculation.mode": "eagle3",
+    "models.draft": QWEN3_HEAD,
+}
+DFLASH_DRAFT = QWEN3_HEAD | {
+    "architecture": QWEN3_HEAD["architecture"] | {"kind": "dflash-draft", "layers": 5}
+}
 
 FORK_FLAG, PLUGIN_FLAG = "--override-neuron-config", "--additional-config"
 PATHS = Paths(
@@ -114,7 +132,14 @@ def test_speculative_config(changes: dict[str, Any], settings: dict[str, Any]) -
         (
             PLUGIN_EAGLE3,
             PLUGIN_FLAG,
-            {"override_neuron_config": {"enable_eagle_speculation": True, "is_eagle3": True}},
+            {
+                "override_neuron_config": {
+                    "enable_eagle_speculation": True,
+                    "is_eagle3": True,
+                    # EAGLE3 heads have norms before their attention.
+                    "enable_eagle_draft_input_norm": True,
+                }
+            },
         ),
     ],
 )
@@ -254,3 +279,109 @@ def test_whose_class_knows_a_mode(mode: Mode, families: set[Family]) -> None:
 def test_who_knows_eagle3() -> None:
     assert RUNTIMES[PLUGIN].modes[Mode.EAGLE3].families == {Family.LLAMA}
     assert RUNTIMES[NEURON].modes[Mode.EAGLE3].families == {Family.LLAMA, Family.QWEN3}
+
+
+def key(changes: dict[str, Any]) -> tuple[str, ...]:
+    return speculative(NEURON_EAGLE3 | changes).compile_flags
+
+
+def test_what_decides_a_graph_of_vllm_neuron_is_in_its_key_and_no_path_is() -> None:
+    flags = key({})
+    assert not [word for word in flags if PATHS.target in word or "/draft" in word]
+    changes: tuple[dict[str, Any], ...] = (
+        {"speculation.num_speculative_tokens": 3},
+        {"serving.batch": 8},
+        {"serving.length": 2048},
+        {"serving.devices": 4, "serving.tensor_parallel": 16},
+    )
+    assert len({flags, *map(key, changes)}) == 1 + len(changes)
+
+
+def test_a_first_start_has_time_and_its_cache_a_root() -> None:
+    given = dict(environment(NEURON_EAGLE3))
+    timeouts = {name: given.pop(name) for name in list(given) if "TIMEOUT" in name}
+    assert len(timeouts) == 5
+    assert set(timeouts.values()) == {"21600"}
+    assert given == {
+        "VLLM_CACHE_ROOT": "/artifact/vllm",
+        "NEURON_LIBTORCH_CACHE_ROOT": "/artifact/vllm",
+        "NEURON_LOGICAL_NC_CONFIG": "2",
+        "NEURON_SKIP_EFA_AFFINITY": "1",
+    }
+
+
+def test_a_complete_cache_is_not_added_to() -> None:
+    runtime = RUNTIMES[NEURON]
+    assert runtime.complete_environment == {"VLLM_NEURON_DISABLE_WARMUP_COMPILE": "1"}
+    assert runtime.cached_at == {"nki": "/var/tmp/nki-intermediate-cache"}
+    assert [r.preparation for r in RUNTIMES.values()] == [
+        *(Preparation.COMPILE_JOB, Preparation.COMPILE_JOB, Preparation.FIRST_START)
+    ]
+
+
+def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
+    small = {"serving.devices": 1, "serving.tensor_parallel": 4}
+    figures = LLAMA_70B["architecture"] | {"checkpoint_gib": 16.0}
+    target = LLAMA_70B | {"id": "example/llama", "architecture": figures}
+    head = EAGLE3_HEAD
+    block = head | {"architecture": head["architecture"] | {"kind": "dflash-draft"}}
+    listed = [
+        {"name": "E", "mode": "eagle3", "num_speculative_tokens": 3, "draft": head},
+        {"name": "D", "mode": "dflash", "num_speculative_tokens": 9, "draft": block},
+    ]
+    changes = small | {"runtime": NEURON, "models.target": target, "speculation": listed}
+    found = variants(parse(edited(changes), "mine.yaml"))
+    flags = [list(v.runtime.serve_command(v, PATHS, 8000)) for v in found]
+    without = [words[: words.index("--speculative-config")] for words in flags[1:]]
+    assert without == [flags[0]] * 2
+    assert "--no-enable-chunked-prefill" in flags[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"speculation.mode": "dflash", "models.draft": DFLASH_DRAFT},
+            "serving.tensor_parallel = 32: must be 4 or 8 in mode dflash",
+        ),
+        (
+            {"serving.length": 1000},
+            "serving.length = 1000: runtime vllm-neuron-1.x compiles for 128, 256, 512, 1024, "
+            "2048, 4096, 8192, 16384",
+        ),
+    ],
+)
+def test_what_vllm_neuron_cannot_compile_is_refused(changes: dict[str, Any], line: str) -> None:
+    with pytest.raises(ExperimentError) as refused:
+        parse(edited(NEURON_EAGLE3 | changes), "mine.yaml")
+    assert line in str(refused.value)
+
+
+def test_medusa_has_no_more_heads_than_its_tree_has_levels() -> None:
+    heads = EAGLE3_HEAD["architecture"] | {"kind": "medusa-heads"}
+    changes = EAGLE | {
+        "models.draft": EAGLE3_HEAD | {"architecture": heads},
+        "speculation.mode": "medusa",
+        "speculation.num_speculative_tokens": 5,
+        "serving.batch": 1,
+        "benchmark.concurrency": 1,
+        "quality": ABSENT,
+    }
+    with pytest.raises(ExperimentError) as refused:
+        parse(edited(changes), "mine.yaml")
+    assert "num_speculative_tokens = 5: must be at most 4, the depth of medusa's tree" in str(
+        refused.value
+    )
+
+
+def test_the_tree_is_the_published_one_and_each_cut_of_it_is_a_tree() -> None:
+    """63 nodes on four levels (``examples/medusa_mc_sim_7b_63.json`` of NxDI v0.6.10598)."""
+    assert Counter(map(len, medusa_tree.tree(4))) == {1: 6, 2: 15, 3: 21, 4: 21}
+    assert max(rank for way in medusa_tree.tree(4) for rank in way) == 9
+    for heads in (1, 2, 3, 4):
+        ways = [tuple(way) for way in medusa_tree.tree(heads)]
+        assert len(set(ways)) == len(ways) == medusa_tree.nodes(heads) - 1
+        assert max(map(len, ways)) == heads
+        assert {way[:-1] for way in ways} <= {(), *ways}
+        assert json.loads(medusa_tree.files()[f"medusa-tree-{heads}.json"]) == [*map(list, ways)]
+        assert max(rank for way in ways for rank in way) < medusa_tree.CANDIDATES

@@ -64,7 +64,7 @@ def test_variants_are_listed_with_quality_or_swept_without(
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
-        pytest.param({"quality": ABSENT}, "$", id="missing"),
+        pytest.param({"alerts": ABSENT}, "$", id="missing"),
         pytest.param(swept(windows=[16]), "$.sweep", id="in a sweep"),
         pytest.param({"serving.batchs": 4}, "$.serving", id="unknown key"),
         pytest.param({"serving.batch": "4"}, "$.serving.batch", id="quoted number"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
-from experiment import Experiment, ExperimentError
+from experiment import Experiment, ExperimentError, load
 from experiment.loader import parse
 from experiment.smoke import smoke
 from experiment.variants import variants
-from tests.experiment.files import ABSENT, EAGLE, SMALL_DRAFT, edited, swept
+from tests.experiment.files import ABSENT, EAGLE, EXPERIMENTS, SMALL_DRAFT, edited, swept
 
 
 def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment]:
@@ -110,10 +112,29 @@ def test_a_variant_s_own_draft_gives_way_to_the_small_one() -> None:
     assert little.models.draft.id == "Qwen/Qwen3-0.6B"
 
 
-def test_a_runtime_without_a_small_pair_is_refused_in_one_line() -> None:
+@pytest.mark.parametrize("name", ["vanilla", "medusa"])
+def test_jobs_are_tried_out_with_a_vanilla_draft(name: str) -> None:
+    large = load(EXPERIMENTS / f"{name}.yaml")
+    little = parse(smoke(large, "mine.yaml"), "mine-smoke.yaml")
+    assert little.speculations[0].mode == "vanilla"
+    assert little.workload == large.workload
+    assert little.serving.batch == 1
+    assert little.quality is None
+
+
+def test_the_window_of_one_head_is_one_that_a_draft_model_can_have() -> None:
+    data = YAML(typ="safe", pure=True).load(EXPERIMENTS / "medusa.yaml")
+    data["speculation"]["num_speculative_tokens"] = 1
+    large = parse(json.dumps(data, default=str), "mine.yaml")
+    assert parse(smoke(large, "mine.yaml"), "mine-smoke.yaml").largest_window == 2
+
+
+@pytest.mark.parametrize("name", ["eagle3-llama", "eagle3", "dflash"])
+def test_a_runtime_without_a_small_pair_is_refused_in_one_line(name: str) -> None:
+    large = load(EXPERIMENTS / f"{name}.yaml")
     with pytest.raises(ExperimentError) as refused:
-        smoke(parse(edited(EAGLE | {"runtime": "vllm-0.16-nxdi"}), "mine.yaml"), "mine.yaml")
+        smoke(large, "mine.yaml")
     assert str(refused.value) == (
-        "mine.yaml: runtime = 'vllm-0.16-nxdi': serves no fused, the one mode that a small pair is "
-        "known for"
+        f"mine.yaml: runtime = '{large.runtime}': a small pair is known for mode fused alone, "
+        "which is served by vllm-0.9.1-nxdi (llama, qwen2, qwen3); deploy mine.yaml itself"
     )

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.synthesis import Synthesised
+from experiment import Experiment
+from tests.charts.test_first_start import EAGLE3
+from tests.synthesis import Synthesised, synthesise
 
 # Who may do what: service account, action, prefix.
 ALLOWED = {
@@ -77,14 +80,34 @@ def test_incomplete_uploads_and_old_results_go_away_and_models_stay(
 
 
 def test_each_consumer_may_touch_its_own_objects_and_no_others(synthesised: Synthesised) -> None:
-    granted = {
+    assert granted(synthesised) == ALLOWED
+
+
+def granted(synthesised: Synthesised) -> set[tuple[str, str, str]]:
+    """Service account, action and prefix of all that is granted on objects."""
+    return {
         (account, action, _below_bucket(resource))
         for account, statement in _statements(synthesised)
         for action in _listed(statement["Action"])
         if action.startswith("s3:") and action != "s3:ListBucket"
         for resource in _listed(statement["Resource"])
     }
-    assert granted == ALLOWED
+
+
+def test_services_that_compile_at_their_first_start_may_write_compiled_graphs(
+    variation: Callable[..., Experiment], tmp_path: Path
+) -> None:
+    first_start = synthesise(variation(EAGLE3), tmp_path)
+    assert granted(first_start) == ALLOWED | {
+        ("Serve", "s3:PutObject", "compiled/*"),
+        ("Serve", "s3:AbortMultipartUpload", "compiled/*"),
+    }
+    failures = [
+        violation
+        for plugin in first_start.validation_report["pluginReports"]
+        for violation in plugin["violations"]
+    ]
+    assert failures == []
 
 
 def test_listing_is_confined_to_prefixes(synthesised: Synthesised) -> None:

@@ -207,7 +207,7 @@ def test_cost_is_the_price_of_the_request_time_over_the_tokens_served(each: Synt
             price, time, tokens = re.split(r" [*/] ", quotient["expression"])
             assert quotient["expression"] == f"{price} * {time} / {tokens}"
             above, below = operand[time], operand[tokens]
-            load = above.get("Load", "concurrency-4")
+            load = above.get("Load", experiment.benchmark.points[0].name)
             in_flight = int(load.removeprefix("concurrency-"))
             assert float(price) == pytest.approx(usd * share / in_flight, rel=1e-4)
             assert (above["name"], below["name"]) == ("RequestTime", "ServedTokens")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
 from charts.indexes import run_id
 from experiment.variants import variants
 from tests.matrix import SWEEP
+from tests.stacks.templates import below_bucket, listed, statements, widgets
 from tests.synthesis import Synthesised
 
 
@@ -22,10 +22,10 @@ def sweep(of_matrix: Callable[[str], Synthesised]) -> Synthesised:
 
 def test_one_role_serves_measures_and_keeps(sweep: Synthesised) -> None:
     granted = {
-        (action, _below_bucket(resource))
-        for role, statement in _statements(sweep)
-        for action in _listed(statement["Action"])
-        for resource in _listed(statement["Resource"])
+        (action, below_bucket(resource))
+        for role, statement in statements(sweep)
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
         if role == "Sweep" and action != "s3:ListBucket"
     }
     assert granted == {
@@ -36,13 +36,13 @@ def test_one_role_serves_measures_and_keeps(sweep: Synthesised) -> None:
         ("s3:AbortMultipartUpload", "results/*"),
         ("cloudwatch:PutMetricData", "*"),
     }
-    listing = [s["Condition"] for r, s in _statements(sweep) if r == "Sweep" and s["Sid"] == "List"]
+    listing = [s["Condition"] for r, s in statements(sweep) if r == "Sweep" and s["Sid"] == "List"]
     prefixes = ["models/*", "compiled/*", "results/*"]
     assert listing == [{"StringLike": {"s3:prefix": prefixes}}]
 
 
 def test_there_is_a_role_for_each_account_and_none_besides(sweep: Synthesised) -> None:
-    roles = {role for role, _ in _statements(sweep)}
+    roles = {role for role, _ in statements(sweep)}
     accounts = {account["metadata"]["name"] for account in sweep.objects("ServiceAccount")}
     identities = {
         identity["Properties"]["ServiceAccount"]
@@ -52,7 +52,7 @@ def test_there_is_a_role_for_each_account_and_none_besides(sweep: Synthesised) -
 
 
 def test_metrics_go_into_the_benchmarks_own_namespace_only(sweep: Synthesised) -> None:
-    (condition,) = (s["Condition"] for _, s in _statements(sweep) if s["Sid"] == "PublishMetrics")
+    (condition,) = (s["Condition"] for _, s in statements(sweep) if s["Sid"] == "PublishMetrics")
     assert condition == {"StringEquals": {"cloudwatch:namespace": "Qwen/LLMPerf"}}
 
 
@@ -75,42 +75,15 @@ def test_outputs_are_about_indexes(sweep: Synthesised) -> None:
 
 def test_variants_are_drawn_over_the_time_range(sweep: Synthesised) -> None:
     """They are measured one after the other, so no curve would meet its baseline's."""
-    graphs = [w["properties"] for w in _widgets(sweep) if w["type"] == "metric"]
+    graphs = [w["properties"] for w in widgets(sweep) if w["type"] == "metric"]
     assert {graph["view"] for graph in graphs} == {"bar", "singleValue"}
     assert all(graph["setPeriodToTimeRange"] for graph in graphs)
     shown = json.dumps(graphs)
     assert all(f'"{variant.name}"' in shown for variant in variants(sweep.experiment))
-    (first, *_) = (w["properties"]["markdown"] for w in _widgets(sweep) if w["type"] == "text")
+    (first, *_) = (w["properties"]["markdown"] for w in widgets(sweep) if w["type"] == "text")
     assert "a time range that holds the whole sweep" in first
 
 
 def test_no_alarm_waits_for_variants_that_do_not_stand(sweep: Synthesised) -> None:
     alarms = [a["Properties"]["AlarmName"] for _, a in sweep.resources("AWS::CloudWatch::Alarm")]
     assert sorted(alarms) == ["a-sweep-ecc-errors", "a-sweep-node-idle"]
-
-
-def _widgets(synthesised: Synthesised) -> Iterator[dict[str, Any]]:
-    """Those of the dashboards that compare."""
-    for _, dashboard in synthesised.resources("AWS::CloudWatch::Dashboard"):
-        if "comparison" in dashboard["Properties"]["DashboardName"]:
-            body = dashboard["Properties"]["DashboardBody"]
-            parts = [body] if isinstance(body, str) else body["Fn::Join"][1]
-            text = "".join(part if isinstance(part, str) else "us-east-2" for part in parts)
-            yield from json.loads(text)["widgets"]
-
-
-def _statements(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Consumer and statement of every policy of the model store."""
-    for logical_id, resource in synthesised.template("model-store")["Resources"].items():
-        if resource["Type"] == "AWS::IAM::Policy":
-            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
-                yield logical_id.partition("Role")[0], statement
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _below_bucket(resource: Any) -> str:
-    """``models/*`` of the resource ``<bucket>/models/*``."""
-    return "*" if resource == "*" else json.dumps(resource).rpartition('"/')[2].rpartition('"')[0]

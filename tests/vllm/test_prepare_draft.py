@@ -1,10 +1,16 @@
-"""An EAGLE head becomes a draft: with real PyTorch, on checkpoints of a few numbers."""
+"""A head becomes what NxDI takes: with real PyTorch, on checkpoints of a few numbers.
+
+The checkpoints have the names and the configurations of published ones: EAGLE's own, EAGLE3's own
+(``midlayer``, ``d2t``, no embeddings), those of vLLM's speculators, and Medusa's.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -13,106 +19,356 @@ from charts import scripts
 from tests.synthesis import ROOT
 
 PYTHON: Final = ROOT / ".venv-vllm" / "bin" / "python"
-SCRIPT: Final = Path(scripts.__file__).parent / "prepare_draft.py"
+FOLDER: Final = Path(scripts.__file__).parent
+DRAFT: Final = FOLDER / "prepare_draft.py"
+MEDUSA: Final = FOLDER / "prepare_medusa.py"
 
-HEADS: Final = ("model.safetensors", "pytorch_model.bin", "eagle_head.pt")
-OF_THE_HEAD: Final = {
-    "embed_tokens.weight": ["torch.float32", [5, 2], 1.0],
-    "fc.weight": ["torch.float32", [2, 4], 3.0],
+HIDDEN, VOCABULARY = 2, 6
+LLAMA: Final[dict[str, Any]] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "num_hidden_layers": 1,
+    "hidden_size": HIDDEN,
+    "vocab_size": VOCABULARY,
 }
-TIED: Final = {"tied.weight": ["torch.float32", [5, 2], 1.0]}
-TARGETS: Final = {"untied": 9.0, "tied": 7.0}
-"""What the output head of each target is filled with; of the tied one, its embeddings."""
 
-# In the environment that has PyTorch.
-MAKE: Final = """
-import sys, torch
+# One process that has PyTorch, since to import it takes seconds: it makes files, runs the scripts
+# and shows files, one line of JSON for each.
+WORKER: Final = """
+import contextlib, io, json, runpy, sys, torch
 from pathlib import Path
-from safetensors.torch import save_file
-folder = Path(sys.argv[1])
-shared = torch.ones(5, 2)
-head = {"fc.weight": torch.full((2, 4), 3.0), "embed_tokens.weight": shared}
-for name in sys.argv[2:]:
-    (folder / name).mkdir()
-    (folder / name / "config.json").write_text('{"model_type": "llama"}')
-    save = save_file if name.endswith("safetensors") else torch.save
-    # safetensors cannot say that two names share their memory; a pickle can.
-    tied = {} if name.endswith("safetensors") else {"tied.weight": shared}
-    save(head | tied, folder / name / name)
-embeddings = {"model.embed_tokens.weight": torch.full((5, 2), 7.0, dtype=torch.bfloat16)}
-output = {"lm_head.weight": torch.full((5, 2), 9.0, dtype=torch.bfloat16)}
-for name in ("tied", "untied"):
-    (folder / name).mkdir()
-    save_file(embeddings, folder / name / "model-00001-of-00002.safetensors")
-save_file(output, folder / "untied" / "model-00002-of-00002.safetensors")
-"""
-READ: Final = """
-import json, sys
-from safetensors.torch import load_file
-print(json.dumps({
-    path: {k: [str(v.dtype), list(v.shape), float(v.max())] for k, v in load_file(path).items()}
-    for path in sys.argv[1:]
-}))
+from safetensors.torch import load_file, save_file
+
+def make(path, tensors):
+    made = {n: torch.tensor(v, dtype=getattr(torch, kind)) for n, (kind, v) in tensors.items()}
+    (save_file if path.endswith("safetensors") else torch.save)(made, path)
+
+def show(path):
+    found = load_file(path) if path.endswith("safetensors") else torch.load(path)
+    return {n: [str(v.dtype).removeprefix("torch."), v.tolist()] for n, v in found.items()}
+
+def run(script, *arguments):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = runpy.run_path(script)["main"](list(arguments))
+    return [status, said.getvalue()]
+
+for line in sys.stdin:
+    name, *arguments = json.loads(line)
+    print(json.dumps(globals()[name](*arguments)), flush=True)
 """
 
-
-def run(*arguments: str | Path, status: int = 0) -> str:
-    done = subprocess.run(
-        [PYTHON, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout + done.stderr
+Tensors = Mapping[str, tuple[str, Sequence[Any]]]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Heads of each kind, and two targets."""
-    folder = tmp_path_factory.mktemp("checkpoints")
-    run("-c", MAKE, folder, *HEADS)
+class Torch:
+    """The process that has PyTorch."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [PYTHON, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, *question: Any) -> Any:
+        assert self._process.stdin
+        assert self._process.stdout
+        print(json.dumps(question, default=str), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+        assert self._process.returncode == 0
+
+
+_workers: list[Torch] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch() -> Iterator[None]:
+    _workers.append(Torch())
+    yield
+    _workers.pop().close()
+
+
+def run(script: Path, *arguments: str | Path, status: int = 0) -> str:
+    ended, said = _workers[0].ask("run", script, *arguments)
+    assert ended == status, said
+    return str(said)
+
+
+def filled(rows: int, columns: int, value: float) -> tuple[str, list[list[float]]]:
+    return "float32", [[value] * columns for _ in range(rows)]
+
+
+def checkpoint(folder: Path, config: Mapping[str, Any], **files: Tensors) -> Path:
+    """A folder with a configuration and weights; a file's name has __ for its dot."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    for name, tensors in files.items():
+        _workers[0].ask("make", folder / name.replace("__", "."), tensors)
     return folder
 
 
+def shown(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = _workers[0].ask("show", path)
+    return found
+
+
+EAGLE: Final[dict[str, tuple[str, Any]]] = {
+    "embed_tokens.weight": filled(VOCABULARY, HIDDEN, 1),
+    "fc.weight": filled(HIDDEN, 2 * HIDDEN, 3),
+    "layers.0.self_attn.q_proj.weight": filled(HIDDEN, HIDDEN, 4),
+}
+EAGLE3: Final[dict[str, tuple[str, Any]]] = {
+    "fc.weight": filled(HIDDEN, 3 * HIDDEN, 3),
+    "midlayer.hidden_norm.weight": ("float16", [1.0, 1.0]),
+    "norm.weight": ("float16", [1.0, 1.0]),
+    # Three tokens of six: 0, 2 and 5.
+    "lm_head.weight": ("float32", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+    "d2t": ("int64", [0, 1, 3]),
+    "t2d": ("bool", [True, False, True, False, False, True]),
+}
+SPECULATORS: Final[dict[str, Any]] = {
+    "architectures": ["Eagle3Speculator"],
+    "speculators_model_type": "eagle3",
+    "speculators_config": {"algorithm": "eagle3"},
+    "draft_vocab_size": 3,
+    "norm_before_residual": False,
+    "transformer_layer_config": LLAMA,
+}
+
+
 @pytest.fixture(scope="module")
-def drafts(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """What became of each head with a target, or with none (EAGLE3)."""
-    made = {}
-    for head, target in [*((head, "untied") for head in HEADS), (HEADS[0], "tied"), (HEADS[2], "")]:
-        scratch = folder / f"scratch-{head}-{target}"
-        run(SCRIPT, scratch, folder / head, *([folder / target] if target else []))
-        made[head, target] = scratch / "draft" / "model.safetensors"
-    tensors = json.loads(run("-c", READ, *made.values()))
-    return {key: tensors[str(path)] for key, path in made.items()}
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """One with an output head in its second file, and one that is tied."""
+    folder = tmp_path_factory.mktemp("targets")
+    embeddings = {"model.embed_tokens.weight": filled(VOCABULARY, HIDDEN, 7)}
+    output = {"lm_head.weight": filled(VOCABULARY, HIDDEN, 9)}
+    config = LLAMA | {"num_hidden_layers": 8}
+    first = {"model-00001-of-00002__safetensors": embeddings}
+    second = {"model-00002-of-00002__safetensors": output}
+    return {
+        "untied": checkpoint(folder / "untied", config, **first, **second),
+        "tied": checkpoint(folder / "tied", config, **first),
+    }
 
 
 @pytest.mark.parametrize(
-    ("head", "target"), [*((head, "untied") for head in HEADS), (HEADS[0], "tied")]
+    ("file", "target", "output"),
+    [
+        ("model.safetensors", "untied", 9.0),
+        ("pytorch_model.bin", "untied", 9.0),
+        ("eagle_head.pt", "untied", 9.0),
+        # A tied target's output head is its embeddings.
+        ("model.safetensors", "tied", 7.0),
+    ],
 )
-def test_the_targets_output_head_is_copied_in(
-    head: str, target: str, drafts: dict[tuple[str, str], dict[str, Any]], folder: Path
+def test_an_eagle_head_gets_its_targets_output_head(
+    file: str, target: str, output: float, targets: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    output_head = {"lm_head.weight": ["torch.bfloat16", [5, 2], TARGETS[target]]}
-    tied = {} if head.endswith("safetensors") else TIED
-    assert drafts[head, target] == OF_THE_HEAD | tied | output_head
-    config = folder / f"scratch-{head}-{target}" / "draft" / "config.json"
-    assert config.read_text() == '{"model_type": "llama"}'
+    bias = {"fc.bias": ("float16", [0.5, 0.5])}
+    weights = {file.replace(".", "__"): EAGLE | bias}
+    head = checkpoint(tmp_path / "head", LLAMA | {"bias": False}, **weights)
+    assert "lm_head.weight new" in run(DRAFT, tmp_path, "eagle", head, targets[target])
+    made = shown(tmp_path / "draft" / "model.safetensors")
+    assert set(made) == {*EAGLE, "fc.bias", "lm_head.weight"}
+    assert {kind for kind, _ in made.values()} == {"bfloat16"}
+    assert made["lm_head.weight"][1] == [[output] * HIDDEN] * VOCABULARY
+    assert made["fc.weight"][1] == EAGLE["fc.weight"][1]
+    config = json.loads((tmp_path / "draft" / "config.json").read_text())
+    assert config["fc_bias"] is True
+    assert config["tie_word_embeddings"] is False
 
 
-def test_an_eagle3_head_keeps_what_it_has(drafts: dict[tuple[str, str], dict[str, Any]]) -> None:
-    assert drafts[HEADS[2], ""] == OF_THE_HEAD | TIED
+@pytest.mark.parametrize("config", [LLAMA | {"draft_vocab_size": 3}, SPECULATORS])
+def test_an_eagle3_head_gets_an_output_head_for_the_whole_vocabulary(
+    config: dict[str, Any], targets: Mapping[str, Path], tmp_path: Path
+) -> None:
+    head = checkpoint(tmp_path / "head", config, pytorch_model__bin=EAGLE3)
+    run(DRAFT, tmp_path, "eagle3", head, targets["untied"])
+    made = shown(tmp_path / "draft" / "model.safetensors")
+    mean = [3.0, 4.0]
+    assert made["lm_head.weight"][1] == [[1, 2], mean, [3, 4], mean, mean, [5, 6]]
+    assert made["embed_tokens.weight"][1] == [[7.0] * HIDDEN] * VOCABULARY
+    assert set(made) == {
+        *("fc.weight", "layers.0.hidden_norm.weight", "norm.weight"),
+        *("lm_head.weight", "embed_tokens.weight"),
+    }
+    config = json.loads((tmp_path / "draft" / "config.json").read_text())
+    assert config == LLAMA | {
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "fc_bias": False,
+        **({"norm_before_residual": False} if "norm_before_residual" in config else {}),
+    }
 
 
-def test_a_head_without_weights_is_said_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "head").mkdir()
-    said = run(SCRIPT, tmp_path, tmp_path / "head", status=1)
-    head = tmp_path / "head"
+def test_an_eagle3_head_that_has_everything_keeps_it(
+    targets: Mapping[str, Path], tmp_path: Path
+) -> None:
+    own = {
+        "fc.weight": EAGLE3["fc.weight"],
+        "embed_tokens.weight": filled(VOCABULARY, HIDDEN, 1),
+        "lm_head.weight": filled(VOCABULARY, HIDDEN, 2),
+    }
+    # The layers that NxDI hands out, said aloud.
+    config = LLAMA | {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [2, 4, 5]}}
+    head = checkpoint(tmp_path / "head", config, model__safetensors=own)
+    run(DRAFT, tmp_path, "eagle3", head, targets["untied"])
+    made = shown(tmp_path / "draft" / "model.safetensors")
+    assert {name: values for name, (_, values) in made.items()} == {
+        name: values for name, (_, values) in own.items()
+    }
+
+
+NORMED: Final = {"layers.0.input_layernorm.weight": ("float32", [1.0, 1.0])}
+WITHOUT_D2T: Final = {name: value for name, value in EAGLE3.items() if name != "d2t"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "weights", "said"),
+    [
+        ("eagle", {}, EAGLE | NORMED, "normalises its input"),
+        ("eagle", {}, EAGLE3, "is no eagle head: fc joins 3 hidden states, not 2"),
+        ("eagle3", {}, EAGLE, "is no eagle3 head: fc joins 2 hidden states, not 3"),
+        ("eagle3", {}, NORMED, "has no fc.weight, so is no eagle3 head"),
+        (
+            "eagle3",
+            {"norm_before_residual": True},
+            EAGLE3,
+            "norm_before_residual is true, which NxDI does not compute; runtime vllm-neuron-1.x "
+            "takes such heads as they are",
+        ),
+        (
+            "eagle3",
+            {"eagle_aux_hidden_state_layer_ids": [1, 4, 6]},
+            EAGLE3,
+            "reads layers [1, 4, 6]; NxDI hands out [2, 4, 5]",
+        ),
+        ("eagle3", {}, WITHOUT_D2T, "has 3 of 6 tokens, and no d2t to say which"),
+        (
+            "eagle3",
+            {},
+            EAGLE3 | {"d2t": ("int64", [0, 1, 4])},
+            "d2t names tokens twice, or beyond the 6 of the target",
+        ),
+        ("eagle3", {}, EAGLE3 | {"d2t": ("int64", [1, 0, 3])}, "d2t names tokens twice"),
+    ],
+)
+def test_a_head_that_nxdi_would_run_as_another_is_refused(
+    kind: str,
+    config: dict[str, Any],
+    weights: Tensors,
+    said: str,
+    targets: Mapping[str, Path],
+    tmp_path: Path,
+) -> None:
+    head = checkpoint(tmp_path / "head", LLAMA | config, model__safetensors=weights)
+    (line,) = run(DRAFT, tmp_path, kind, head, targets["untied"], status=1).splitlines()
+    assert line.startswith(f"prepare_draft: {head}: ")
+    assert said in line
+    assert not (tmp_path / "draft").exists()
+
+
+def test_a_head_without_weights_is_said_in_one_line(
+    targets: Mapping[str, Path], tmp_path: Path
+) -> None:
+    head = checkpoint(tmp_path / "head", LLAMA)
+    said = run(DRAFT, tmp_path, "eagle", head, targets["tied"], status=1)
     assert said == f"prepare_draft: {head}: {head} has no .safetensors, .bin or .pt file\n"
     (head / "pytorch_model.bin").write_bytes(b"half of it")
-    said = run(SCRIPT, tmp_path, head, status=1)
+    said = run(DRAFT, tmp_path, "eagle", head, targets["tied"], status=1)
     assert said.startswith(f"prepare_draft: {head}: ")
-    assert "Traceback" not in said
+    assert said.count("\n") == 1
+
+
+def test_the_command_ends_with_the_status(tmp_path: Path) -> None:
+    folders = [str(tmp_path / name) for name in ("scratch", "head", "target")]
+    command = [str(PYTHON), str(DRAFT), folders[0], "eagle", *folders[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("prepare_draft: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_target_without_the_tensor_is_said(targets: Mapping[str, Path], tmp_path: Path) -> None:
+    bare = checkpoint(tmp_path / "bare", LLAMA)
+    head = checkpoint(tmp_path / "head", LLAMA, model__safetensors=EAGLE)
+    said = run(DRAFT, tmp_path, "eagle", head, bare, status=1)
+    assert f"its target {bare} has no lm_head.weight and no embed_tokens.weight" in said
 
 
 def test_nothing_is_prepared_for_an_artifact_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "nothing-to-do").touch()
-    assert run(SCRIPT, tmp_path, tmp_path / "head") == "nothing to prepare\n"
+    arguments = (tmp_path, "eagle", tmp_path / "head", tmp_path / "target")
+    assert run(DRAFT, *arguments) == "nothing to prepare\n"
     assert not (tmp_path / "draft").exists()
+    assert run(MEDUSA, tmp_path, tmp_path, tmp_path, "4") == "nothing to prepare\n"
+    assert not (tmp_path / "target").exists()
+
+
+def medusa(
+    count: int, prefix: str = "", parts: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, tuple[str, Any]]:
+    """Heads as Medusa's authors publish them; ``parts`` replace those of the first one."""
+    return {
+        f"{prefix}{number}.{part}": value
+        for number in range(count)
+        for part, value in (
+            {
+                "0.linear.weight": filled(HIDDEN, HIDDEN, number),
+                "0.linear.bias": ("float32", [0.5, 0.5]),
+                "1.weight": filled(VOCABULARY, HIDDEN, number),
+            }
+            | (dict(parts) if number == 0 else {})
+        ).items()
+        if value is not None
+    }
+
+
+@pytest.mark.parametrize("prefix", ["", "medusa_head.", "medusa_heads."])
+def test_medusa_heads_are_put_beside_their_target(
+    prefix: str, targets: Mapping[str, Path], tmp_path: Path
+) -> None:
+    # Five heads, as in the file for Vicuna 7B, of which four are wanted.
+    heads = checkpoint(tmp_path / "heads", {}, medusa_lm_head__pt=medusa(5, prefix))
+    run(MEDUSA, tmp_path, heads, targets["untied"], "4")
+    run(MEDUSA, tmp_path, heads, targets["untied"], "4")  # again, after an interruption
+    prepared = tmp_path / "target"
+    made = shown(prepared / "medusa_heads.pt")
+    assert set(made) == {
+        f"medusa_head_{number}.{part}"
+        for number in range(4)
+        for part in ("0.linear.weight", "0.linear.bias", "1.weight")
+    }
+    assert made["medusa_head_3.1.weight"] == [*filled(VOCABULARY, HIDDEN, 3)]
+    for file in targets["untied"].iterdir():
+        assert (prepared / file.name).read_bytes() == file.read_bytes()
+
+
+def test_a_medusa_head_without_a_bias_gets_one_of_nothing(
+    targets: Mapping[str, Path], tmp_path: Path
+) -> None:
+    weights = medusa(1, parts={"0.linear.bias": None})
+    heads = checkpoint(tmp_path / "heads", {}, model__safetensors=weights)
+    run(MEDUSA, tmp_path, heads, targets["tied"], "1")
+    made = shown(tmp_path / "target" / "medusa_heads.pt")
+    assert made["medusa_head_0.0.linear.bias"] == ["float32", [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("weights", "said"),
+    [
+        (medusa(3), "has 3 heads, not 4: use num_speculative_tokens as few"),
+        (medusa(4, parts={"1.weight": None}), "head 0 has no 1.weight"),
+        (medusa(4, parts={"1.linear.weight": filled(2, 2, 1)}), "NxDI's heads have one layer"),
+    ],
+)
+def test_medusa_heads_that_nxdi_has_no_room_for_are_refused(
+    weights: Tensors, said: str, targets: Mapping[str, Path], tmp_path: Path
+) -> None:
+    heads = checkpoint(tmp_path / "heads", {}, medusa_lm_head__pt=weights)
+    (line,) = run(MEDUSA, tmp_path, heads, targets["tied"], "4", status=1).splitlines()
+    assert line.startswith(f"prepare_medusa: {heads}: ")
+    assert said in line
+    assert not (tmp_path / "target").exists()

@@ -9,6 +9,7 @@ import pytest
 
 from benchmark import metrics
 from benchmark.analysis.summary import Case, OfClass, Spread
+from rehearsal.vllm import ngram
 from tests.vllm.conftest import Rehearsed, rehearse
 
 FILE: Final = Path(__file__).with_name("prompts.yaml")
@@ -35,7 +36,9 @@ def test_every_prompt_is_answered_at_every_load(on_prompts: Rehearsed, case: Cas
     assert all(record.succeeded for record in on_prompts.run.records)
     assert [load.concurrency for load in case.loads if load] == CONCURRENCIES
     assert [load.concurrency for load in case.ladders[0].loads] == CONCURRENCIES
-    assert len(case.spreads) == len(CONCURRENCIES)
+    assert {(one.variant, one.load.concurrency) for one in case.spreads if one.load} == {
+        (variant, concurrency) for concurrency in CONCURRENCIES for variant in ("SD", ngram.NAME)
+    }
     for spread in case.spreads:
         names = [name for name, _, _ in spread.prompts]
         assert len(set(names)) == len(names) == 12
@@ -46,7 +49,7 @@ def test_every_prompt_is_answered_at_every_load(on_prompts: Rehearsed, case: Cas
 
 
 def test_what_is_predictable_gains_more(case: Case) -> None:
-    alone = classes(case.spreads[0])
+    alone = classes(next(spread for spread in case.spreads if spread.variant == "SD"))
     coding, writing = alone["coding"].speed, alone["writing"].speed
     assert coding is not None
     assert writing is not None
@@ -74,8 +77,10 @@ def test_the_set_is_named_with_its_version_and_licence(on_prompts: Rehearsed) ->
         assert text in " ".join(on_prompts.said.split())
 
 
-def test_both_give_nearly_the_same_answers(on_prompts: Rehearsed) -> None:
-    (sameness,) = on_prompts.run.summary.sameness
-    assert sameness.answers == 12 * len(CONCURRENCIES)
-    # Not all: a batch of another width adds in another order.
-    assert sameness.same >= sameness.answers / 2
+def test_all_give_nearly_the_same_answers(on_prompts: Rehearsed) -> None:
+    found = on_prompts.run.summary.sameness
+    assert [sameness.variant for sameness in found] == ["SD", ngram.NAME]
+    for sameness in found:
+        assert sameness.answers == 12 * len(CONCURRENCIES)
+        # Not all: a batch of another width adds in another order.
+        assert sameness.same >= sameness.answers / 2

@@ -6,7 +6,8 @@ import re
 import statistics
 
 from benchmark.analysis.summary import Case, Cell
-from benchmark.metrics import TIME_PER_OUTPUT_TOKEN, TTFT, Metric
+from benchmark.metrics import TIME_PER_OUTPUT_TOKEN, TOKENS_PER_STEP, TTFT, Metric
+from rehearsal.vllm import ngram
 from tests.vllm.conftest import Rehearsed
 
 
@@ -16,9 +17,15 @@ def median(cell: Cell, metric: Metric) -> float:
     return sample.p50
 
 
-def ratio(case: Case, metric: Metric = TIME_PER_OUTPUT_TOKEN) -> float:
-    """SD's median by that of Base."""
-    return median(case.cell("SD"), metric) / median(case.cell("Base"), metric)
+def ratio(case: Case, metric: Metric = TIME_PER_OUTPUT_TOKEN, variant: str = "SD") -> float:
+    """The variant's median by that of Base."""
+    return median(case.cell(variant), metric) / median(case.cell("Base"), metric)
+
+
+def test_one_report_has_three_variants(rehearsed: Rehearsed) -> None:
+    for case in rehearsed.run.summary.cases:
+        assert [cell.variant for cell in case.cells] == ["Base", "SD", ngram.NAME]
+        assert [comparison.baseline for _, comparison in case.compared] == ["Base", "Base"]
 
 
 def test_every_request_succeeds_and_every_token_is_counted(rehearsed: Rehearsed) -> None:
@@ -40,13 +47,34 @@ def test_open_ended_prompts_neither_gain_nor_lose_much(rehearsed: Rehearsed) -> 
 
 def test_the_prefill_stays_as_it_is(rehearsed: Rehearsed) -> None:
     # Over all cases: six prefills of one, on a core that others use too, scatter by a quarter.
-    ratios = [ratio(case, TTFT) for case in rehearsed.run.summary.cases]
-    assert 1 / 1.2 <= statistics.geometric_mean(ratios) <= 1.2
+    for variant in ("SD", ngram.NAME):
+        ratios = [ratio(case, TTFT, variant) for case in rehearsed.run.summary.cases]
+        assert 1 / 1.2 <= statistics.geometric_mean(ratios) <= 1.2
+
+
+def test_n_gram_gains_where_text_repeats_and_not_where_it_only_can_be_foretold(
+    rehearsed: Rehearsed,
+) -> None:
+    cases = {case.name: case for case in rehearsed.cases("structured")}
+    repeated, counted = cases["repeat-line"], cases["counting"]
+    assert ratio(repeated, variant=ngram.NAME) <= 1 / 2.5
+    assert median(repeated.cell(ngram.NAME), TOKENS_PER_STEP) > 6
+    # No number was there before. A draft model knows the next one, n-gram has nothing to look up.
+    assert median(counted.cell(ngram.NAME), TOKENS_PER_STEP) < 2
+    assert ratio(counted, variant=ngram.NAME) > 2 * ratio(counted)
+
+
+def test_greedy_answers_are_the_baselines_where_one_token_leads(rehearsed: Rehearsed) -> None:
+    structured = {case.name for case in rehearsed.cases("structured")}
+    compared = [one for one in rehearsed.run.divergences if one.case in structured]
+    assert {one.variant for one in compared} == {"SD", ngram.NAME}
+    assert len(compared) == 2 * len(structured)
+    assert [one for one in compared if one.first is not None] == []
 
 
 def test_drafts_of_structured_prompts_are_accepted(rehearsed: Rehearsed) -> None:
     structured = {case.name for case in rehearsed.cases("structured")}
-    checks = {check.case: check for check in rehearsed.run.checks if check.positions}
+    checks = {check.case: check for check in rehearsed.run.checks if check.variant == "SD"}
     assert structured <= checks.keys()
     for name in structured:
         by_server = [server for _, server in checks[name].positions]
@@ -61,9 +89,19 @@ def test_ledger_and_server_count_the_same(rehearsed: Rehearsed) -> None:
     for (case, variant), check in compared.items():
         figures = {figure.name: figure for figure in check.figures}
         assert figures["tokens"].ledger == figures["tokens"].server
-        assert ("accepted drafts" in figures) == (variant == "SD"), case
+        if variant != ngram.NAME:  # which may find none
+            assert ("accepted drafts" in figures) == (variant == "SD"), case
         # Accepted drafts within 1 %, but for what an answer's length cut off its last step.
         assert check.failures == ()
+
+
+def test_the_server_of_n_gram_counts_its_drafts(rehearsed: Rehearsed) -> None:
+    checks = {check.case: check for check in rehearsed.run.checks if check.variant == ngram.NAME}
+    by_server = [server for _, server in checks["repeat-line"].positions]
+    assert len(by_server) == 7
+    assert min(by_server) > 0.6
+    # Parts of all steps, and not of the few that had drafts.
+    assert max((server for _, server in checks["counting"].positions), default=0) < 0.2
 
 
 def published(rehearsed: Rehearsed, case: Case, variant: str = "Base") -> float:
@@ -89,9 +127,15 @@ def test_the_whole_report_is_drawn(rehearsed: Rehearsed) -> None:
     page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
     assert "Not drawn:" not in page
     assert "The ledger against the server's own counters" in page
-    assert len(rehearsed.run.divergences) == len(rehearsed.run.summary.cases)
+    assert len(rehearsed.run.divergences) == 2 * len(rehearsed.run.summary.cases)
 
 
 def test_what_differs_from_the_pods_is_said(rehearsed: Rehearsed) -> None:
-    for difference in ("--tensor-parallel-size", "--override-neuron-config", "one core, number"):
+    for difference in (
+        "--tensor-parallel-size",
+        "--override-neuron-config",
+        "one core, number",
+        "variants.ngram: added",
+        "no runtime on Trainium serves it",
+    ):
         assert difference in rehearsed.said

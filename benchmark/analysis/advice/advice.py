@@ -32,6 +32,12 @@ class Line:
         """The measured windows."""
         return tuple(window for window, _ in self.variants)
 
+    @property
+    def fixed(self) -> bool:
+        """Whether the draft makes as many tokens as it was trained to, so that no other window can
+        be served: a DFlash head drafts a block."""
+        return self.mode == "dflash"
+
 
 @dataclass(frozen=True)
 class Position:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from benchmark import wording
@@ -78,6 +79,16 @@ def advise(
     )
 
 
+def accepted(config: Config, records: Sequence[Record]) -> Advice | None:
+    """How often the draft at each position is accepted, and no advice; None where no step shows."""
+    observed = observe(config, records)
+    found = lines(config, observed.drafts)
+    shown = acceptances(observed, found)
+    return (
+        replace(_nothing(config, observed, {}), lines=found, acceptances=shown) if shown else None
+    )
+
+
 def _nothing(config: Config, observed: Observed, shares: Mapping[str, float]) -> Advice:
     return Advice(
         *((), tuple(shares.items()), (), (), (), ()),
@@ -122,7 +133,7 @@ def _notes(
             "sure this is."
         )
     for line in lines:
-        if len(line.variants) == 1:
+        if len(line.variants) == 1 and not line.fixed:
             yield (
                 f"Of {line.name} one window was measured. At others a step may cost less for each "
                 "draft that it has less, or as much as at this one: their intervals hold both."

@@ -83,9 +83,9 @@ def outlook(observed: Observed, lines: Sequence[Line], draws: Draws, rivals: Dra
     )
 
 
-def windows(line: Line) -> range:
+def windows(line: Line) -> Sequence[int]:
     """Those that are considered."""
-    return range(line.offset + 1, max(line.windows) + 1)
+    return line.windows if line.fixed else range(line.offset + 1, max(line.windows) + 1)
 
 
 def pooled_steps(observed: Observed) -> Mapping[str, Array]:

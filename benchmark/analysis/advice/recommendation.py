@@ -188,7 +188,7 @@ def _recommended(
     return sentences.said(
         found,
         measured={one: place.measured(one) is not None for one in place.choices},
-        largest={line.name: max(line.windows) for line in place.lines},
+        largest={line.name: max(line.windows) for line in place.lines if not line.fixed},
         advises=advises,
     )
 

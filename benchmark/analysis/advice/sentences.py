@@ -25,7 +25,8 @@ def said(
 ) -> Recommendation:
     """With its sentences. ``measured``: of each choice, whether it was, and not only predicted.
 
-    ``largest`` is the largest measured window by line. ``advises``: whether to say what to do.
+    ``largest`` is the largest measured window by line, of those that can be wider. ``advises``:
+    whether to say what to do.
     """
     return dataclasses.replace(
         found,
@@ -44,11 +45,11 @@ def name(choice: Choice) -> str:
 def wider(choice: Choice, largest: Mapping[str, int]) -> str:
     """To go on where the widest window is the best; empty where it is not, or is as wide as can be.
 
-    ``largest`` is the largest measured window by line.
+    ``largest`` is the largest measured window by line, of those that can be wider.
     """
     if choice.line is None or choice.window is None:
         return ""
-    if choice.window != largest[choice.line] or choice.window >= WIDEST:
+    if choice.window != largest.get(choice.line) or choice.window >= WIDEST:
         return ""
     return (
         f"Measure {choice.line} with a window wider than {choice.window}: the widest one is the "

@@ -63,7 +63,7 @@ def _verdict(
         measure="" if contrast.time_per_output_token else "output throughput",
         name_baseline=len(plan.baselines) - len(plan.compared) > 1,
         priced=plan.cost is not None,
-        advise=not plan.rehearsal,
+        advise=not (plan.rehearsal or plan.offline),
     )
 
 

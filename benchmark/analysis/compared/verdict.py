@@ -114,7 +114,7 @@ def judge(
     ``measure`` names what the speed was taken from, unless that is the time per output token.
     ``name_baseline``: whether the sentence names the baseline, as it must where there are several.
     ``priced``: whether a price is known; if not, the cost is told in tokens a second.
-    ``advise``: not where something stood in for the services.
+    ``advise``: not where something stood in for the services, nor where nothing is served.
     """
     of = f" of {baseline.variant}" if name_baseline else ""
     on_speed = _on_speed(cell, baseline, speed, f" by {measure}" if measure else "", name_baseline)

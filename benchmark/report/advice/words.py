@@ -123,7 +123,7 @@ def measure_next(advice: Advice) -> Iterator[str]:
 
 def _wider(advice: Advice, shares: Mapping[str, float]) -> Iterator[str]:
     """Where the widest window is the best of some class, and the mix has not said so."""
-    largest = {line.name: max(line.windows) for line in advice.lines}
+    largest = {line.name: max(line.windows) for line in advice.lines if not line.fixed}
     said = {one.measure_next for one in _last(advice)}
     found = dict.fromkeys(
         sentences.wider(one.choice, largest)

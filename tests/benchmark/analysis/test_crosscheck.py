@@ -53,6 +53,46 @@ def test_a_count_that_agrees() -> None:
     assert found.positions == ((1, 1),) * 3 + ((2 / 3, 1),) * 3 + ((2 / 3, 2 / 3),)
 
 
+# Steps of 1, 5, 1 and 3 tokens. One of the single tokens was a step without drafts, and the last
+# step was cut: of 4 drafts that it found, it accepted all.
+SEARCHED = ((0.2, 1), (0.3, 1), (0.4, 5), (0.5, 1), (0.6, 3))
+
+
+def searched(**changes: Any) -> Count:
+    """What vLLM counts of these where n-gram drafts as many tokens as it finds, at most 7."""
+    counters = {
+        **{"generation_tokens": 11, "drafts": 3, "draft_tokens": 9, "accepted": 8},
+        **{"per_position": (2, 2, 2, 2, 0, 0, 0), "finished_tokens": 11, "gaps": 4},
+    }
+    return count(**(counters | changes))
+
+
+def test_steps_for_which_no_drafts_were_found_are_not_missed() -> None:
+    shown = record(chunks=SEARCHED, output_tokens=11)
+    (found,) = check([shown], [searched()])
+    assert [(f.name, f.ledger, f.server, f.cut) for f in found.figures] == [
+        ("tokens", 11, 11, 0),
+        ("steps", 4, 4, 0),
+        ("accepted drafts", 6, 8, 5),
+    ]
+    assert found.failures == ()
+    # Parts of all steps, on both sides.
+    assert found.positions[:3] == ((0.5, 0.5), (0.5, 0.5), (0.25, 0.5))
+
+
+@pytest.mark.parametrize(
+    "drafts",
+    [
+        1,  # two steps yielded more than one token: each had drafts
+        5,  # there were not so many steps
+    ],
+)
+def test_steps_with_drafts_that_cannot_be_so_many(drafts: int) -> None:
+    shown = record(chunks=SEARCHED, output_tokens=11)
+    (found,) = check([shown], [searched(drafts=drafts)])
+    assert [line.split(": ")[1] for line in found.failures] == ["steps"]
+
+
 def test_a_count_that_one_of_two_loads_lacks_is_not_held_against_both() -> None:
     """A run that a newer benchmark went on with: its first loads have no times between outputs."""
     second = dataclasses.replace(count(), requests=("b",))

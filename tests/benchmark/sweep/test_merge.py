@@ -11,7 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmark.analysis.compared.correctness import correctness, sameness
+from benchmark.analysis.compared.correctness import correctness
+from benchmark.analysis.compared.sameness import sameness
 from benchmark.answer import Answer, CheckedAnswer
 from benchmark.answers.checked import read_checked
 from benchmark.answers.comparison import digest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,10 @@ def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment
         "article-observability: TTFT of another counting SD is on no dashboard; TTFT of article "
         "counting Third is on no dashboard"
     )
+    own = [("Variant", "Third"), ("Experiment", "another")]
+    assert checks.dashboards_show(deployed, STACK, beside=own).endswith(
+        "there are no nodes); 2 metrics of Third, another are on none"
+    )
 
 
 def test_a_ladder_is_drawn_whole_but_for_what_was_left_out(deployed: Aws) -> None:
@@ -213,7 +218,7 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
         for variant in variants(article)
     ]
 
-    def compared() -> str:
+    def compared(beside: Collection[tuple[str, str]] = ()) -> str:
         now = time.time()
         summary = {
             "started": now - 3600,
@@ -222,7 +227,7 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
             "cases": [{"cells": cells}],
         }
         (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-        return checks.costs_agree(deployed, STACK, tmp_path)
+        return checks.costs_agree(deployed, STACK, tmp_path, beside=beside)
 
     assert compared() == "20 costs, all the same"
 
@@ -237,6 +242,8 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
         "article-observability: repeat-line SD: 32.5000 USD in the report, 7.4501 here; "
         "meaning-of-life Third: 7.4502 USD in the report, nan here"
     )
+    cells[1]["usd_per_million_output_tokens"] = usd
+    assert compared([("Variant", "Third")]) == "18 costs, all the same"
 
 
 def test_costs_of_a_ladder_are_told_apart_by_load_point(deployed: Aws, tmp_path: Path) -> None:

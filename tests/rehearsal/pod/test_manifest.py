@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from benchmark.config import Config
+from benchmark.config import Config, Variant
 from benchmark.load_points import Load
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints
@@ -174,6 +174,19 @@ def test_a_variant_without_an_endpoint_is_one_line(pod: Pod, place: Place) -> No
     one = {"Base": ENDPOINTS["Base"]}
     with pytest.raises(RehearsalError, match=r"^no endpoint stands in for the variant SD$"):
         adapted(pod, replace(place, endpoints=one))
+
+
+def test_variants_of_the_rehearsals_own_stand_beside_the_pods(pod: Pod, place: Place) -> None:
+    own = Variant(name="own", endpoint="http://127.0.0.1:4/v1", baseline="Base", mode="ngram")
+    benchmark = adapted(pod, replace(place, beside=(own,)))
+    ((_, text),) = benchmark.files.items()
+    base, speculative, third = Config.model_validate_json(text).variants
+    assert [base.name, speculative.name] == ["Base", "SD"]
+    assert third == own
+    assert (
+        "variants.own: added, at http://127.0.0.1:4/v1, mode ngram, which the pod does not measure"
+        in benchmark.differences
+    )
 
 
 def test_the_account_is_filled_in(pod: Pod, place: Place) -> None:

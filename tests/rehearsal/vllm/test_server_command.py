@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from charts.server import serve_command
+from charts.server import serve_command, serve_environment
 from experiment import Experiment
 from experiment.variants import variants
+from rehearsal.console import Console
 from rehearsal.errors import RehearsalError
+from rehearsal.layout import Layout
 from rehearsal.pod.manifest import Pod, read_deployment
+from rehearsal.vllm.endpoints import VllmEndpoints
+from rehearsal.vllm.ngram import beside, served_by
 from rehearsal.vllm.server_command import (
     ADDED,
     ENVIRONMENT_ADDED,
@@ -106,6 +112,42 @@ def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, serv
     assert base.environment == speculative.environment
 
 
+def test_n_gram_differs_from_the_draft_model_in_where_its_drafts_come_from(
+    synthesised: Synthesised, served: Served
+) -> None:
+    pod = read_deployment(synthesised.directory.parent / "dist", "qwen-sd-vllm")
+    with_draft, searching = server_command(pod, served), server_command(served_by(pod), served)
+    assert with_draft.environment == searching.environment
+    (settings,) = (part for part in searching.command if part not in with_draft.command)
+    assert json.loads(settings) == {
+        "method": "ngram",
+        "num_speculative_tokens": 7,
+        "max_model_len": 1017,
+        "prompt_lookup_min": 2,
+        "prompt_lookup_max": 4,
+    }
+    (said,) = (line for line in searching.differences if line not in with_draft.differences)
+    assert said == (
+        f"--speculative-config: {settings}, the rehearsal's own, in place of a draft model; no "
+        "runtime on Trainium serves it"
+    )
+
+
+def test_n_gram_stands_beside_what_it_is_compared_with(synthesised: Synthesised) -> None:
+    _, speculative = variants(synthesised.experiment)
+    variant = beside(speculative, "http://127.0.0.1:4000/v1")
+    assert (variant.name, variant.mode, variant.baseline) == ("ngram", "ngram", "Base")
+    assert (variant.draft, variant.artifact, variant.runtime) == (None, None, None)
+    assert (variant.window, variant.drafts_per_step) == (7, 7)
+    assert variant.batch == speculative.batch
+
+
+def test_n_gram_takes_the_place_of_a_draft(synthesised: Synthesised) -> None:
+    base = read_deployment(synthesised.directory.parent / "dist", "qwen-vllm")
+    with pytest.raises(RehearsalError, match=r"^the chart's command has no --speculative-config$"):
+        served_by(base)
+
+
 def adapted(pod: Pod, served: Served, *command: str) -> ServerCommand:
     return server_command(dataclasses.replace(pod, command=command), served)
 
@@ -144,3 +186,59 @@ def test_a_mode_that_the_pair_cannot_play(
     _, speculative = variants(eagle)
     with pytest.raises(RehearsalError, match=r"method eagle: .* only mode fused serves"):
         adapted(pod, served, *serve_command(speculative))
+
+
+NEURON_1: Final[dict[str, Any]] = {
+    "runtime": "vllm-neuron-1.x",
+    "models.draft": {
+        "id": "RedHatAI/Qwen3-32B-speculator.eagle3",
+        "revision": "dc84fe7ff1db31efa824776f49c141fc8195eb47",
+    },
+    "speculation.mode": "eagle3",
+    "speculation.num_speculative_tokens": 3,
+}
+
+
+def test_a_head_takes_the_place_of_the_published_one(
+    variation: Callable[..., Experiment], pod: Pod, served: Served
+) -> None:
+    _, speculative = variants(variation(NEURON_1))
+    command = serve_command(speculative)
+    with pytest.raises(RehearsalError, match=r"method eagle3: .* make rehearse plays the other"):
+        adapted(pod, served, *command)
+    with_head = dataclasses.replace(served, head=Path("/pair/eagle3"))
+    here = flags(adapted(pod, with_head, *command).command)
+    assert json.loads(here["--speculative-config"] or "") == {
+        "method": "eagle3",
+        "model": "/pair/eagle3",
+        "num_speculative_tokens": 3,
+    }
+    assert here["--dtype"] == "bfloat16"
+    assert {*flags(tuple(command))} - {*here} == {
+        "--additional-config",
+        "--num-gpu-blocks-override",
+    }
+
+
+def test_no_variable_of_neurons_is_passed_on(
+    variation: Callable[..., Experiment], pod: Pod, served: Served
+) -> None:
+    _, speculative = variants(variation(NEURON_1))
+    told = {**pod.environment, **serve_environment(speculative)}
+    here = server_command(dataclasses.replace(pod, environment=told), served).environment
+    assert not [name for name in here if "NEURON" in name]
+    assert not [value for value in here.values() if value.startswith("/artifact")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "mode"),
+    [(EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")],
+)
+def test_a_mode_that_the_pair_cannot_play_is_said_before_the_pair_is_made(
+    variation: Callable[..., Experiment], tmp_path: Path, changes: dict[str, Any], mode: str
+) -> None:
+    nowhere = Layout(tmp_path)  # no vLLM, no manifests, no pair
+    console = Console(2, io.StringIO())
+    serving = VllmEndpoints().serving(variation(changes), nowhere, {}, console)
+    with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"), serving:
+        pass

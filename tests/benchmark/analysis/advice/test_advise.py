@@ -327,3 +327,15 @@ def test_json_has_all_of_it() -> None:
     found = json.loads(small().to_json())
     assert len(found["prospects"]) == len(small().prospects)
     assert found["recommendations"][0]["load"] == {"concurrency": 1, "requests": 4}
+
+
+def test_a_block_s_window_is_neither_changed_nor_widened() -> None:
+    """A DFlash head drafts as many tokens as it was trained to."""
+    records = [*answers([1] * 12, "Base"), *answers([8, 6, 8, 7, 8, 5])]
+    found = advise(config(mode="dflash", window=8, drafts_per_step=7), records)
+    assert {one.window for one in found.prospects} == {8}
+    assert {one.choice.window for one in found.recommendations} == {8}
+    assert not any("wider" in one.measure_next for one in found.recommendations)
+    assert not any("one window was measured" in note for note in found.notes)
+    fused = advise(config(mode="fused", window=8, drafts_per_step=7), records)
+    assert {one.window for one in fused.prospects} == {2, 3, 4, 5, 6, 7, 8}

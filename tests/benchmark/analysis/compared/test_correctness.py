@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmark.analysis.compared.correctness import correctness, sameness
+from benchmark.analysis.compared.correctness import correctness
+from benchmark.analysis.compared.sameness import sameness
 from benchmark.analysis.summarise import summarise
 from benchmark.analysis.summary import Correctness, Sameness
 from benchmark.answer import Answer, CheckedAnswer, Evaluation, Score, ToolCall

@@ -1,0 +1,92 @@
+"""Which mode runs on which runtime, for which families: the tables of docs/modes.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from experiment.architecture import ModelKind
+from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Preparation, Runtime, Workload
+from experiment.runtimes.inference_demo import VanillaMode
+from experiment.speculation import LARGEST_WINDOW
+
+
+def modes() -> str:
+    """Two tables in Markdown: who runs a mode, and how."""
+    return "\n".join([*_who(), "", *_how()]) + "\n"
+
+
+def _who() -> Iterator[str]:
+    """A row for each mode, a column for each runtime, the families in the cells."""
+    yield from _head(["Mode", *(f"`{name}`" for name in RUNTIMES)])
+    for mode in Mode:
+        supports = [runtime.modes.get(mode) for runtime in RUNTIMES.values()]
+        yield _row([f"`{mode}`", *(_families(support) if support else "-" for support in supports)])
+
+
+def _families(support: ModeSupport) -> str:
+    as_job = ", as a job" if support.workload is Workload.JOB else ""
+    return f"{', '.join(sorted(support.families))}{as_job}"
+
+
+def _how() -> Iterator[str]:
+    """A row for each mode on each runtime that runs it."""
+    columns = ("Mode", "Runtime", "Draft", "Window k", "Tokens a step", "Limits")
+    yield from _head([*columns, "Prepared by", "Measured by", "Documented by"])
+    for mode in Mode:
+        for runtime in RUNTIMES.values():
+            if support := runtime.modes.get(mode):
+                yield _row([f"`{mode}`", f"`{runtime.name}`", *_details(runtime, support)])
+
+
+def _details(runtime: Runtime, support: ModeSupport) -> Sequence[str]:
+    return (
+        f"`{support.draft}`" if support.draft else "none",
+        _window(support),
+        "up to k + 1" if support.kept == 0 else "up to k",
+        _limits(runtime, support),
+        _prepared(runtime),
+        _measured(runtime, support),
+        f"[{support.source.rpartition('/')[2].partition('#')[0]}]({support.source})",
+    )
+
+
+def _window(support: ModeSupport) -> str:
+    if support.draft is ModelKind.DFLASH_DRAFT:
+        return "the draft's `block_size` - 1"
+    return f"{support.minimum_tokens} to {support.maximum_tokens or LARGEST_WINDOW}"
+
+
+def _limits(runtime: Runtime, support: ModeSupport) -> str:
+    found = []
+    if support.workload is Workload.JOB:
+        found.append("batch 1")
+    if support.tensor_parallel:
+        found.append(f"`tensor_parallel` {' or '.join(map(str, support.tensor_parallel))}")
+    if runtime.lengths:
+        found.append(f"`length` a power of two, {runtime.lengths[0]} to {runtime.lengths[-1]}")
+    return ", ".join(found) or "-"
+
+
+def _prepared(runtime: Runtime) -> str:
+    if runtime.preparation is Preparation.FIRST_START:
+        return "the first start, whose cache is kept"
+    return "a compile Job"
+
+
+def _measured(runtime: Runtime, support: ModeSupport) -> str:
+    if support.workload is Workload.JOB:
+        own = ", and `inference_demo --benchmark`" if isinstance(support, VanillaMode) else ""
+        return f"NxDI's own calls, observed{own}"
+    if runtime.counts_drafts:
+        return "the tap; the server's counters of tokens and drafts"
+    counts = "steps" if runtime.engine is Engine.V0 else "tokens"
+    return f"the tap; the server's counters of {counts}, none of drafts"
+
+
+def _head(columns: Sequence[str]) -> Iterator[str]:
+    yield _row(columns)
+    yield _row(["---"] * len(columns))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,155 @@
+"""Services of a runtime that compiles on the devices, at its first start."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from experiment import Experiment, ExperimentError
+from experiment.loader import parse
+from experiment.runtimes import RUNTIMES, Preparation
+from experiment.variants import variants
+from tests.charts.test_vllm import difference
+from tests.experiment.files import QWEN3_HEAD, edited, swept
+from tests.synthesis import Synthesised, containers, synthesise
+
+BASE, SD = "qwen-vllm", "qwen-sd-vllm"
+EAGLE3: dict[str, Any] = {
+    "runtime": "vllm-neuron-1.x",
+    "speculation.mode": "eagle3",
+    "speculation.num_speculative_tokens": 3,
+    "models.draft": QWEN3_HEAD,
+}
+HOURS = 60 * 60
+
+
+@pytest.fixture(scope="module")
+def first_start(
+    variation: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory
+) -> Synthesised:
+    """A baseline and EAGLE3 on vllm-neuron."""
+    return synthesise(variation(EAGLE3), tmp_path_factory.mktemp("first-start"))
+
+
+def pod(synthesised: Synthesised, service: str) -> dict[str, Any]:
+    """The pod specification of a service."""
+    found = dict(synthesised.pods())
+    its: dict[str, Any] = copy.deepcopy(found[service])
+    return its
+
+
+def test_nothing_but_the_checkpoints_is_prepared(first_start: Synthesised) -> None:
+    jobs = [job["metadata"]["name"].rpartition("-")[0] for job in first_start.objects("Job")]
+    assert sorted(jobs) == ["download", "qwen-lmeval"]
+
+
+def test_brings_the_cache_of_its_key_once_its_checkpoints_are_there(
+    first_start: Synthesised,
+) -> None:
+    for variant in variants(first_start.experiment):
+        fetch, keep = pod(first_start, variant.service)["initContainers"]
+        (server,) = pod(first_start, variant.service)["containers"]
+        prefix, directory, notes, *checkpoints = fetch["args"]
+        assert prefix == f"compiled/{variant.artifact}/"
+        models = [m for m in (first_start.experiment.models.target, variant.draft) if m]
+        assert checkpoints == [f"models/{model.id}/{model.revision}/" for model in models]
+        assert keep["args"] == [prefix, directory, notes, "8000", "Qwen/Qwen3-32B"]
+        assert server["command"][:2] == ["/bin/bash", "/scripts/serve-cached.sh"]
+        assert server["command"][2] == notes
+        for container in (fetch, keep, server):
+            mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+            assert {directory, "/scripts", "/tmp"} <= mounts
+            assert notes.startswith("/tmp/")
+        for container in (fetch, keep):
+            (name,) = (e for e in container["env"] if e["name"] == "POD")
+            assert name["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
+
+
+def test_keeps_the_cache_beside_the_server_without_a_say_in_its_readiness(
+    first_start: Synthesised,
+) -> None:
+    fetch, keep = pod(first_start, SD)["initContainers"]
+    assert (fetch["name"], "restartPolicy" in fetch) == ("fetch-cache", False)
+    assert (keep["name"], keep["restartPolicy"]) == ("keep-cache", "Always")
+    assert not {"readinessProbe", "startupProbe", "livenessProbe"} & set(keep)
+    claims = [c["name"] for c in containers(pod(first_start, SD)) if c["resources"].get("claims")]
+    assert claims == ["vllm"]
+
+
+def test_the_server_may_write_the_cache_where_it_looks_for_it(first_start: Synthesised) -> None:
+    (server,) = pod(first_start, SD)["containers"]
+    mounts = {mount["mountPath"]: mount for mount in server["volumeMounts"]}
+    environment = {e["name"]: e["value"] for e in server["env"]}
+    assert environment["VLLM_CACHE_ROOT"] == "/artifact/vllm"
+    assert "readOnly" not in mounts["/artifact"]
+    kernels = mounts["/var/tmp/nki-intermediate-cache"]
+    assert (kernels["name"], kernels["subPath"]) == (mounts["/artifact"]["name"], "nki")
+    assert "readOnly" not in kernels
+
+
+def test_a_complete_cache_switches_compiling_off(first_start: Synthesised) -> None:
+    (server,) = pod(first_start, SD)["containers"]
+    assert server["command"][3:5] == ["VLLM_NEURON_DISABLE_WARMUP_COMPILE=1", "vllm"]
+    assert "VLLM_NEURON_DISABLE_WARMUP_COMPILE" not in {e["name"] for e in server["env"]}
+
+
+def test_a_start_may_compile_for_hours(first_start: Synthesised) -> None:
+    deployment = first_start.object("Deployment", SD)
+    (server,) = pod(first_start, SD)["containers"]
+    startup = server["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] == 4 * HOURS
+    assert deployment["spec"]["progressDeadlineSeconds"] == 10 * HOURS
+
+
+def test_the_services_of_a_node_compile_side_by_side(first_start: Synthesised) -> None:
+    instance = first_start.experiment.capacity.instance
+    pods = [pod(first_start, service) for service in (BASE, SD)]
+    # What runs at the same time: the server and its sidecar.
+    running = [c for p in pods for c in (p["initContainers"][1], *p["containers"])]
+    assert sum(int(c["resources"]["requests"]["cpu"]) for c in running) <= instance.vcpus - 8
+    memory = [int(c["resources"]["limits"]["memory"].removesuffix("Gi")) for c in running]
+    assert sum(memory) <= instance.memory_gib * 0.95
+    for each in pods:
+        assert each["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "200Gi"
+        sizes = {v["name"]: v.get("emptyDir", {}).get("sizeLimit") for v in each["volumes"]}
+        assert (sizes["artifact"], sizes["tmp"]) == ("300Gi", "100Gi")
+
+
+def test_variants_differ_in_their_key_their_checkpoints_and_the_mode(
+    first_start: Synthesised,
+) -> None:
+    """The comparison is fair only if this is the whole difference."""
+    sides = []
+    for variant in variants(first_start.experiment):
+        its = pod(first_start, variant.service)
+        fetch, keep = its["initContainers"]
+        (server,) = its["containers"]
+        assert fetch["args"].pop(0) == keep["args"].pop(0) == f"compiled/{variant.artifact}/"
+        if variant.draft:
+            assert fetch["args"].pop().startswith("models/example/qwen3-32b-eagle3/")
+            assert server["command"][-2] == "--speculative-config"
+            del server["command"][-2:]
+        sides.append(its)
+    left, right = sides
+    assert list(difference(left, right)) == []
+
+
+def test_a_sweep_is_refused(first_start: Synthesised) -> None:
+    runtime = first_start.experiment.serving_runtime
+    assert runtime.preparation is Preparation.FIRST_START
+    sweep = swept(mode="eagle3", windows=[3, 5])
+    changes = {k: v for k, v in EAGLE3.items() if not k.startswith("speculation")} | sweep
+    with pytest.raises(ExperimentError) as refused:
+        parse(edited(changes), "mine.yaml")
+    assert "runtime = 'vllm-neuron-1.x': must not be one that compiles" in str(refused.value)
+
+
+def test_the_cache_of_other_runtimes_stays_read_only(synthesised: Synthesised) -> None:
+    prepared = [r for r in RUNTIMES.values() if r.preparation is Preparation.COMPILE_JOB]
+    assert synthesised.experiment.serving_runtime in prepared
+    (server,) = pod(synthesised, SD)["containers"]
+    (artifact,) = (m for m in server["volumeMounts"] if m["name"] == "artifact")
+    assert artifact["readOnly"] is True

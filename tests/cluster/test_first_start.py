@@ -1,0 +1,89 @@
+"""Services that compile at their first start, on the real API server and scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from experiment import Experiment
+from tests.charts.test_first_start import EAGLE3
+from tests.cluster.api import Cluster, Manifest
+from tests.cluster.deployment import Manifests, claim, deployed, devices, place, pods
+from tests.cluster.kubelets import Kubelets
+from tests.synthesis import Synthesised
+
+SERVICES = ("qwen-vllm", "qwen-sd-vllm")
+
+
+@pytest.fixture(scope="module")
+def first_start(
+    cluster: Cluster,
+    kubelets: Kubelets,
+    synthesised: Synthesised,
+    variation: Callable[..., Experiment],
+    rendered: Callable[[Experiment], Manifests],
+) -> Iterator[Manifests]:
+    """A baseline and EAGLE3 on vllm-neuron, applied."""
+    assert kubelets
+    # Under the name that the cluster's volume has: a claim cannot change its volume.
+    manifests = rendered(variation(EAGLE3 | {"name": synthesised.experiment.name}))
+    with deployed(cluster, manifests):
+        yield manifests
+
+
+def its_pod(cluster: Cluster, service: str) -> Manifest:
+    """The one pod of a service, once it has a place."""
+    place(cluster, "app", service)
+    (pod,) = pods(cluster, "app", service)
+    return pod
+
+
+def test_both_compile_on_one_node_each_on_a_claim_of_its_own(
+    cluster: Cluster, first_start: Manifests
+) -> None:
+    assert first_start
+    given = []
+    for service in SERVICES:
+        pod = its_pod(cluster, service)
+        assert pod["spec"]["nodeName"] == "trainium-0"
+        its_claim = claim(cluster, pod)
+        assert its_claim is not None
+        given.append(set(devices(its_claim)))
+    assert [len(of_one) for of_one in given] == [8, 8]
+    assert not given[0] & given[1]
+
+
+def test_there_is_no_compile_job(cluster: Cluster, first_start: Manifests) -> None:
+    assert first_start
+    steps = [job["metadata"]["labels"].get("step") for job in cluster.all("Job")]
+    assert "download" in steps
+    assert "compile" not in steps
+
+
+def test_the_api_server_keeps_the_sidecar_the_probe_and_the_deadline(
+    cluster: Cluster, first_start: Manifests
+) -> None:
+    """It admits the pods under Pod Security ``restricted``, and drops no field that it is told."""
+    for service in SERVICES:
+        rendered = first_start.one("Deployment", service)["spec"]
+        found = cluster.get("Deployment", service)
+        assert found is not None
+        deadline = found["spec"]["progressDeadlineSeconds"]
+        assert deadline == rendered["progressDeadlineSeconds"] == 36000
+        spec = its_pod(cluster, service)["spec"]
+        (server,) = spec["containers"]
+        assert server["startupProbe"]["failureThreshold"] * 10 == 4 * 60 * 60
+        fetch, keep = spec["initContainers"]
+        assert (fetch.get("restartPolicy"), keep["restartPolicy"]) == (None, "Always")
+        mounts = {mount["mountPath"]: mount for mount in server["volumeMounts"]}
+        assert mounts["/var/tmp/nki-intermediate-cache"]["subPath"] == "nki"
+
+
+def test_the_scheduler_counts_the_sidecar_in(cluster: Cluster, first_start: Manifests) -> None:
+    assert first_start
+    for service in SERVICES:
+        spec = its_pod(cluster, service)["spec"]
+        running = [spec["initContainers"][1], *spec["containers"]]
+        asked = [container["resources"]["requests"]["cpu"] for container in running]
+        assert asked == ["1", "80"]

@@ -1,0 +1,267 @@
+"""The Indexed Job of variants that run as jobs: one at a time, on devices that no other shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from charts.indexes import NEVER, NOT_YET
+from charts.names import OFFLINE_JOB
+from experiment import Experiment
+from stacks import commands
+from tests.cluster.api import Cluster
+from tests.cluster.conftest import add_trainium
+from tests.cluster.deployment import Manifests, claim, deployed, devices, pods, refusal, without
+from tests.cluster.indexed import (
+    INDEX_LABEL,
+    Indexed,
+    conditions,
+    has_no_devices,
+    index,
+    labels,
+    typed,
+    uid,
+)
+from tests.cluster.kubelets import Kubelets
+from tests.cluster.test_rolling import Timeline
+from tests.experiment.files import VANILLA
+from tests.synthesis import Synthesised, containers
+
+OFFLINE: Final = Indexed(OFFLINE_JOB)
+
+
+@pytest.fixture(scope="module")
+def vanilla(variation: Callable[..., Experiment]) -> Experiment:
+    """Vanilla and its baseline, under the name that the cluster's volume has."""
+    return variation(VANILLA)
+
+
+@pytest.fixture(scope="module")
+def manifests_of_jobs(
+    vanilla: Experiment, rendered: Callable[[Experiment], Manifests]
+) -> Manifests:
+    """Its."""
+    return rendered(vanilla)
+
+
+@pytest.fixture
+def jobs(
+    cluster: Cluster, kubelets: Kubelets, manifests_of_jobs: Manifests, tmp_path: Path
+) -> Iterator[Manifests]:
+    """Applied as the CDK's handler applies it. Both graphs are there, and their Jobs are over."""
+    assert kubelets
+    compiled = _compiles(manifests_of_jobs)
+    with deployed(
+        cluster, without(manifests_of_jobs, compiled, tmp_path / "dist"), server_side=False
+    ):
+        yield manifests_of_jobs
+
+
+@pytest.fixture
+def compiling(
+    cluster: Cluster, kubelets: Kubelets, manifests_of_jobs: Manifests
+) -> Iterator[Manifests]:
+    """All of it, whose compiles last until a test ends them."""
+    assert kubelets
+    with deployed(cluster, manifests_of_jobs, server_side=False):
+        yield manifests_of_jobs
+
+
+def test_a_baseline_and_vanilla_run_one_after_the_other(
+    cluster: Cluster, kubelets: Kubelets, jobs: Manifests
+) -> None:
+    """Though the node has room for both, and a second one would have, too."""
+    assert jobs
+    timeline, seen = Timeline(cluster), list[str]()
+    for number in ("0", "1"):
+        (pod,) = OFFLINE.until_running(cluster, 1)
+        seen.append(uid(pod))
+        assert index(pod) == number
+        assert [index(each) for each in OFFLINE.pods(cluster)] == [number]
+        OFFLINE.each_has_a_group_of_its_own(cluster, nodes={"trainium-0"}, count=8)
+        # Beside nothing else: the other half of the node is nobody's.
+        claimed = [device for each in cluster.all("ResourceClaim") for device in devices(each)]
+        assert len(claimed) == 8
+        kubelets.end(pod, "collect", 0)
+        cluster.until(partial(has_no_devices, cluster, pod), "the end of its claim")
+    complete = cluster.until(lambda: OFFLINE.ended(cluster, "Complete"), "the end of the Job")
+    assert complete["status"]["completedIndexes"] == "0,1"
+    assert not complete["status"].get("failed")
+    assert len(set(seen)) == 2
+    assert timeline.most().allocated == 1
+
+
+def test_each_index_has_a_claim_and_an_artifact_of_its_own(
+    cluster: Cluster, kubelets: Kubelets, jobs: Manifests
+) -> None:
+    claims, artifacts = list[str](), list[str]()
+    told = jobs.one("ConfigMap", OFFLINE_JOB)["data"]
+    for _ in range(2):
+        (pod,) = OFFLINE.until_running(cluster, 1)
+        its_claim = claim(cluster, pod)
+        assert its_claim is not None
+        claims.append(uid(its_claim))
+        artifacts.append(told[f"{index(pod)}.artifact"])
+        for container in containers(pod["spec"]):
+            variable = {v["name"]: v for v in container["env"]}["JOB_COMPLETION_INDEX"]
+            field = variable["valueFrom"]["fieldRef"]["fieldPath"]
+            assert field == f"metadata.labels['{INDEX_LABEL}']"
+        kubelets.end(pod, "collect", 0)
+        cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
+    assert len(set(claims)) == len(set(artifacts)) == 2
+
+
+def test_a_failed_index_is_tried_again_alone_and_then_the_other_has_its_turn(
+    cluster: Cluster, kubelets: Kubelets, jobs: Manifests
+) -> None:
+    assert jobs
+    tried = set[str]()
+    for tries in range(1, 4):
+        (pod,) = OFFLINE.until_running(cluster, 1)
+        assert index(pod) == "0"
+        tried.add(uid(pod))
+        kubelets.end(pod, "generate", 1)
+        cluster.until(partial(OFFLINE.has_failed, cluster, tries), "a failure")
+        cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
+    assert len(tried) == 3
+    (other,) = OFFLINE.until_running(cluster, 1)
+    assert index(other) == "1"
+    kubelets.end(other, "collect", 0)
+    ended = cluster.until(lambda: OFFLINE.ended(cluster, "Failed"), "the end of the Job")
+    assert conditions(ended)["Failed"]["reason"] == "FailedIndexes"
+    assert ended["status"]["failedIndexes"] == "0"
+    assert ended["status"]["completedIndexes"] == "1"
+
+
+def test_an_index_without_a_graph_has_not_failed(
+    cluster: Cluster, kubelets: Kubelets, jobs: Manifests
+) -> None:
+    """It gives its devices back, and is made again more often than it may fail."""
+    assert jobs
+    for _ in range(4):
+        (pod,) = OFFLINE.until_running(cluster, 1)
+        assert index(pod) == "0"
+        kubelets.end(pod, "fetch", NOT_YET)
+        cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
+        cluster.until(partial(has_no_devices, cluster, pod), "the end of its claim")
+    OFFLINE.until_running(cluster, 1)
+    status = OFFLINE.job(cluster)["status"]
+    assert not status.get("failed")
+    assert not status.get("failedIndexes")
+
+
+@pytest.mark.parametrize("container", ["fetch", "generate"])
+def test_an_index_that_another_try_would_not_help_fails_at_once(
+    cluster: Cluster, kubelets: Kubelets, jobs: Manifests, container: str
+) -> None:
+    assert jobs
+    (pod,) = OFFLINE.until_running(cluster, 1)
+    kubelets.end(pod, container, NEVER)
+    failed = cluster.until(partial(OFFLINE.with_a_failed_index, cluster), "a failed index")
+    assert failed["status"]["failedIndexes"] == "0"
+    cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
+    (other,) = OFFLINE.until_running(cluster, 1)
+    assert index(other) == "1"
+
+
+def test_a_node_that_is_taken_away_is_no_failure(
+    cluster: Cluster, kubelets: Kubelets, jobs: Manifests, synthesised: Synthesised
+) -> None:
+    assert jobs
+    (pod,) = OFFLINE.until_running(cluster, 1)
+    second = add_trainium(cluster, kubelets, synthesised, 300)
+    try:
+        cluster.kubectl("cordon", "trainium-0")
+        cluster.kubectl(
+            "delete", f"pod/{pod['metadata']['name']}", "--wait=false", "-n", _space(pod)
+        )
+        cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
+        (again,) = OFFLINE.until_running(cluster, 1)
+        assert (index(again), again["spec"]["nodeName"]) == ("0", second)
+    finally:
+        cluster.kubectl("uncordon", "trainium-0")
+        kubelets.remove(second)
+
+
+def test_a_job_that_lasts_too_long_is_ended(cluster: Cluster, jobs: Manifests) -> None:
+    deadline = jobs.one("Job", OFFLINE_JOB)["spec"]["activeDeadlineSeconds"]
+    assert OFFLINE.job(cluster)["spec"]["activeDeadlineSeconds"] == deadline
+    OFFLINE.until_running(cluster, 1)
+    cluster.patch(OFFLINE.job(cluster), {"spec": {"activeDeadlineSeconds": 1}})
+    ended = cluster.until(lambda: OFFLINE.ended(cluster, "Failed"), "the end of the Job")
+    assert conditions(ended)["Failed"]["reason"] == "DeadlineExceeded"
+    assert not OFFLINE.pods(cluster)
+    assert not [each for each in cluster.all("ResourceClaim") if devices(each)]
+
+
+def test_a_node_compiles_or_generates(
+    cluster: Cluster, kubelets: Kubelets, compiling: Manifests
+) -> None:
+    """One thing at a time on the only node: a compile, then an index or the other compile."""
+    names, ended = _compiles(compiling), set[str]()
+    while len(ended) < 2:
+        (busy,) = cluster.until(lambda: _one(_on_the_node(cluster)), "one pod on the node")
+        if labels(busy).get("step") == "compile":
+            assert all("anti-affinity" in said for said in OFFLINE.refused(cluster))
+            job = labels(busy)["batch.kubernetes.io/job-name"]
+            kubelets.finish([job])
+            ended.add(job)
+        else:
+            waiting = [pod for pod in pods(cluster, "step", "compile") if refusal(pod)]
+            assert all("anti-affinity" in refusal(pod) for pod in waiting)
+            kubelets.end(busy, "fetch", NOT_YET)
+        cluster.until(partial(_gone, cluster, uid(busy)), "the end of it")
+    assert ended == {*names}
+    OFFLINE.until_running(cluster, 1)
+
+
+def test_the_commands_that_the_stack_puts_out(
+    cluster: Cluster, kubelets: Kubelets, jobs: Manifests, vanilla: Experiment
+) -> None:
+    assert jobs
+    listed = commands.of_indexes(vanilla, "article-0123abcd", "bucket")
+    texts = {command.name: command.text for command in listed}
+    (pod,) = OFFLINE.until_running(cluster, 1)
+    kubelets.end(pod, "collect", 0)
+    cluster.until(lambda: OFFLINE.job(cluster)["status"].get("succeeded") == 1, "one complete")
+    before = OFFLINE.job(cluster)
+    heads, its = typed(cluster, texts["Indexes"]).splitlines()
+    assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
+    assert its.split()[1:3] == ["2", "0"]
+    typed(cluster, texts["Again"])
+    after = OFFLINE.job(cluster)
+    assert after["metadata"]["name"] == before["metadata"]["name"]
+    assert uid(after) != uid(before)
+
+
+def _compiles(manifests: Manifests) -> list[str]:
+    """Names of the Jobs that compile."""
+    found = [o for o in manifests.objects() if o["kind"] == "Job"]
+    return [job["metadata"]["name"] for job in found if labels(job).get("step") == "compile"]
+
+
+def _on_the_node(cluster: Cluster) -> list[Any]:
+    """Pods that compile or generate and have the node."""
+    found = [*pods(cluster, "step", "compile"), *OFFLINE.pods(cluster)]
+    return [
+        pod
+        for pod in found
+        if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")
+    ]
+
+
+def _one(found: list[Any]) -> list[Any] | None:
+    assert len(found) < 2, "two at once"
+    return found or None
+
+
+def _gone(cluster: Cluster, its: str) -> bool:
+    return its not in map(uid, _on_the_node(cluster))
+
+
+def _space(pod: Any) -> str:
+    return str(pod["metadata"]["namespace"])
