@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from benchmark.config import Structure
+from benchmark.names import LEDGER
 from experiment import Experiment
 from experiment.variants import Variant, variants
 from rehearsal.errors import RehearsalError
@@ -41,7 +42,7 @@ def offline(setting: Setting, faults: Faults) -> Measured:
         truths(setting.experiment),
         setting.entry_point,
         replace(setting.place({}), stand_in=f"a golden inference_demo at {SPEED} times {_PACE}"),
-        faults.broken,
+        faults,
         setting.layout,
     )
     return indexes.measured(
@@ -50,6 +51,7 @@ def offline(setting: Setting, faults: Faults) -> Measured:
         faults,
         title="run the jobs",
         at_once=job.parallelism,
+        note=LEDGER,  # to which a turn is added when it is whole
         said=tuple(_said(setting.experiment)),
         differences=_differences(pods),
         load="none; a job generates one prompt after another",

@@ -2,7 +2,7 @@
 
 Those that begin it one after another, then the others at the same time, to the end of each. FILE is
 ``Plan.write``'s. Ends with the status of the first container that failed, in the order of the file,
-and says on standard error which one that was and why.
+and says on standard error which one that was and why: what follows it fails for its sake.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def main(path: Path) -> int:
     """Runs the pod; returns the exit status."""
     plan = Plan.read(path)
     for container in plan.begin:
-        if status := _ended(container, _start(container)):
-            return status
+        if status := _start(container).wait():
+            return _failed(container, status)
     started = [(container, _start(container)) for container in plan.then]
-    statuses = [_ended(container, process) for container, process in started]
-    return next(filter(None, statuses), 0)
+    ended = [(container, process.wait()) for container, process in started]
+    return next((_failed(container, status) for container, status in ended if status), 0)
 
 
 def _start(container: Container) -> Process:
@@ -77,11 +77,8 @@ def _start(container: Container) -> Process:
         )
 
 
-def _ended(container: Container, process: Process) -> int:
-    """Waits for the end; returns the status, and says why if it is a failure."""
-    status = process.wait()
-    if status == 0:
-        return 0
+def _failed(container: Container, status: int) -> int:
+    """Says why; returns the status as a kubelet has it."""
     status = status if status > 0 else _BY_SIGNAL - status
     why = reason(text(Path(container.log)))
     print(f"{container.name}: ended with {status}: {why}", file=sys.stderr, flush=True)

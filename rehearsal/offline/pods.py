@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from benchmark.config import Config
 from experiment.variants import Variant
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
@@ -21,6 +22,7 @@ from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process, here
 from rehearsal.pod.manifest import Pod
 from rehearsal.process.processes import Process, reason, running, text
 from rehearsal.sweep.controller import Attempt
+from rehearsal.sweep.faults import Faults
 from rehearsal.sweep.indexes import INDEX
 
 STUB: Final = Path(__file__).with_name("stub")
@@ -45,8 +47,7 @@ class OfflinePods:
     entry_point: Sequence[str]
     place: Place
     """Where all of them run; the folders are those of none."""
-    broken: frozenset[int]
-    """Indexes whose image has no NxDI."""
+    faults: Faults
     layout: Layout
 
     def benchmark(self, attempt: Attempt) -> BenchmarkProcess:
@@ -117,11 +118,11 @@ class OfflinePods:
         self._write(pod, variant, mounts)
         told = {INDEX: str(attempt.index), "RUN_ID": self.place.run_id}
         mapped = {name: str(here(value, mounts)) for name, value in pod.environment.items()}
-        packages = [self.layout.root, *([] if attempt.index in self.broken else [STUB])]
+        packages = [self.layout.root, *([] if attempt.index in self.faults.broken else [STUB])]
         golden = {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join(map(str, packages)),
-            TRUTH: str(self._truth(variant, folder)),
+            TRUTH: str(self._truth(variant, attempt)),
         }
         return Container(
             "generate",
@@ -149,8 +150,22 @@ class OfflinePods:
             elif not file.exists():
                 file.write_bytes(content)
 
-    def _truth(self, variant: Variant, folder: Path) -> Path:
-        """What its golden NxDI knows, and where it leaves a record of its own."""
-        path = folder / "truth.json"
-        replace(self.truths[variant.name], record=str(folder / RECORD)).write(path)
+    def _truth(self, variant: Variant, attempt: Attempt) -> Path:
+        """What its golden NxDI knows, and where it leaves a record of its own.
+
+        One that is to be killed in the middle stops there, lest it has ended before.
+        """
+        path = self._folder(attempt) / "truth.json"
+        dies = attempt.index in self.faults.killed and attempt.number == 1
+        truth = replace(self.truths[variant.name], record=str(path.with_name(RECORD)))
+        replace(truth, hangs_after=self._half if dies else None).write(path)
         return path
+
+    @property
+    def _half(self) -> int:
+        """Answers of half of the rounds, with those to warm up and to control."""
+        pod = self.job.collect
+        told = Config.model_validate_json(pod.files[pod.environment["BENCHMARK_CONFIG"]])
+        capped = self.place.caps.applied(told)
+        turns = capped.load.rounds.at_most * len(capped.test_cases)
+        return turns * capped.load.points[0].requests // 2 + len(capped.test_cases) + 1

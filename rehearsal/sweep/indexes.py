@@ -60,17 +60,19 @@ def measured(
     *,
     title: str,
     at_once: int,
+    note: str,
     said: tuple[str, ...],
     differences: Iterable[str],
     load: str | None = None,
 ) -> Measured:
     """Measures all variants, an index each, and brings what was merged of them.
 
-    ``title`` is that of the stage, ``said`` what the stand-ins say, ``differences`` those from the
+    ``title`` is that of the stage, ``note`` the file of a variant's folder that names the turns
+    which are not measured again, ``said`` what the stand-ins say, ``differences`` those from the
     pods, ``load`` as in ``Measured``. Raises RehearsalError or ProcessError.
     """
     console, first = setting.console, pods.benchmark(Attempt(0))
-    given_up = _run(setting, pods, faults, title, at_once)
+    given_up = _run(setting, pods, faults, title, at_once, note)
     failed = tuple(f"{pods.name(index)}: {why}" for index, why in sorted(given_up.items()))
     mergeable = _mergeable(setting, {pods.job.variant_of(index) for index in given_up})
     if not mergeable:
@@ -101,7 +103,7 @@ def _mergeable(setting: Setting, failed: Collection[str]) -> list[str]:
 
 
 def _run(
-    setting: Setting, pods: IndexPods, faults: Faults, title: str, at_once: int
+    setting: Setting, pods: IndexPods, faults: Faults, title: str, at_once: int, note: str
 ) -> dict[int, str]:
     """Runs all indexes; returns why some failed for good."""
     job, bucket = pods.job, pods.benchmark(Attempt(0)).bucket
@@ -111,7 +113,7 @@ def _run(
         return (
             attempt.index in faults.killed
             and attempt.number == 1
-            and merged.has_records(setting.aws, bucket, setting.run_id, folder)
+            and merged.has_records(setting.aws, bucket, setting.run_id, folder, note)
         )
 
     with setting.console.stage(title) as stage:

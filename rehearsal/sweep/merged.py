@@ -11,7 +11,7 @@ from typing import Any, Final
 from benchmark import config
 from benchmark.errors import JournalError
 from benchmark.ledger import read_ledger
-from benchmark.names import CONFIG, LEDGER, PROGRESS, SUMMARY, VARIANTS, WARM_UP, results_key
+from benchmark.names import CONFIG, LEDGER, SUMMARY, VARIANTS, WARM_UP, results_key
 from benchmark.record import Record
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
@@ -63,17 +63,17 @@ def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
     return f"{merged.total()} requests of {len(names)} variants, all there"
 
 
-def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
+def has_records(aws: Aws, bucket: str, run_id: str, folder: str, note: str) -> bool:
     """Whether the folder of a variant in the bucket has a turn that is not measured again.
 
-    The ledger alone does not say so: the note that a turn is over is uploaded after it.
+    ``note`` is the file that says so, with a round in each line.
     """
-    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{PROGRESS}")
+    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{note}")
     try:
-        progress = _body(s3, bucket, key)
+        noted = _body(s3, bucket, key)
     except s3.exceptions.NoSuchKey:
         return False
-    return any(json.loads(line)["round"] > WARM_UP for line in progress.splitlines())
+    return any(json.loads(line)["round"] > WARM_UP for line in noted.splitlines())
 
 
 def _body(s3: Any, bucket: str, key: str) -> bytes:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from benchmark.names import PROGRESS
 from experiment.estimate import estimate
 from rehearsal.outcome import Measured
 from rehearsal.pod.manifest import IndexedJob, read_indexed_job
@@ -34,6 +35,8 @@ def sweep(setting: Setting, faults: Faults) -> Measured:
         faults,
         title="run the sweep",
         at_once=_at_once(setting, job),
+        # The ledger alone does not say so: this is uploaded after it, when a turn is over.
+        note=PROGRESS,
         said=servers.said,
         differences=_differences(setting, pods),
     )

@@ -34,6 +34,8 @@ class Truth:
     """Acceptance by a text that a prompt contains. The first match counts."""
     record: str | None = None
     """Where each answer's steps are written down, a list of tokens a line, the prefill's first."""
+    hangs_after: int | None = None
+    """After so many answers, the next one never comes."""
 
     @classmethod
     def told(cls) -> Truth:

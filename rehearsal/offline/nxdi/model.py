@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from rehearsal.offline.nxdi.tokenizer import END, END_OF_TURN, VOCABULARY
 GLOBAL_TOPK: Final = 256
 """How many candidates a device samples from, if nothing else is said (``models/config.py``)."""
 
+_FOR_EVER: Final = 3600
 _FORMED: Final = 64
 """Tokens of an answer that has a form, and so an end."""
 
@@ -140,6 +142,8 @@ class Model:
             raise IndexError(f"the tree is {self.drafts} deep, of {config.num_medusa_heads} heads")
 
     def _prefill(self) -> None:
+        if self.truth.hangs_after is not None and self.asked.total() > self.truth.hangs_after:
+            time.sleep(_FOR_EVER)
         self.device.begin()
         self.device.run(self.decoding.prefill_seconds / self.decoding.speed)
 

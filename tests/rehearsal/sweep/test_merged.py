@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmark import config
+from benchmark.names import PROGRESS
 from benchmark.record import Record
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
@@ -85,8 +86,8 @@ def test_a_variant_has_records_once_a_turn_is_over(aws: Aws) -> None:
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": aws.region})
     key = f"results/{RUN}/variants/SD"
     s3.put_object(Bucket=bucket, Key=f"{key}/ledger.jsonl", Body=ledger(record("SD")).encode())
-    assert not merged.has_records(aws, bucket, RUN, "SD")
+    assert not merged.has_records(aws, bucket, RUN, "SD", PROGRESS)
     for round, found in ((-1, False), (1, True)):
         note = json.dumps({"round": round, "case": "counting", "failure": None}) + "\n"
         s3.put_object(Bucket=bucket, Key=f"{key}/progress.jsonl", Body=note.encode())
-        assert merged.has_records(aws, bucket, RUN, "SD") is found
+        assert merged.has_records(aws, bucket, RUN, "SD", PROGRESS) is found
