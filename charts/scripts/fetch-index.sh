@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Brings the artifact of an index of a sweep onto local disk. Leaves a note instead if that index is
-# measured already. Ends at once, with EX_TEMPFAIL, if the artifact is not there yet: then the index
-# gives its devices to another and its node to a compile, and the Job makes it again. Ends with
+# Brings the artifact of an index, of a sweep or of jobs, onto local disk. Leaves a note instead if
+# that index is measured already. Ends at once, with EX_TEMPFAIL, if the artifact is not there yet:
+# then the index gives its devices and its node back, and the Job makes it again. Ends with
 # EX_UNAVAILABLE if it has looked in vain too often, and with 1 if the bucket cannot be asked.
 # usage: fetch-index.sh CONFIG DIRECTORY
 # environment: JOB_COMPLETION_INDEX, RUN_ID, BUCKET, AWS_REGION; LOOKS, how often it may look, and
@@ -37,7 +37,7 @@ if ! there "$artifact"; then
     echo "s3://$BUCKET/$artifact is not there after $LOOKS looks: see its compile Job" >&2
     exit 69
   fi
-  echo "s3://$BUCKET/$artifact is not there yet: another index may have the devices meanwhile"
+  echo "s3://$BUCKET/$artifact is not there yet: others may have the node meanwhile"
   exit 75
 fi
 exec bash "$scripts/fetch-artifact.sh" "$artifact" "$directory"

@@ -53,7 +53,7 @@ def _quality(experiment: Experiment) -> Refusals:
         why = (
             "beside sweep, whose servers end with their measurement"
             if experiment.sweep
-            else f"with mode {_mode(experiment)}, which runs as a job: there is no server to ask"
+            else f"with mode {job_mode(experiment)}, which runs as a job: there is no server to ask"
         )
         yield Refusal("quality", quality.model_dump(), f"must be absent {why}")
 
@@ -64,9 +64,9 @@ def _one_at_a_time(experiment: Experiment) -> Refusals:
     neuronx-distributed-inference v0.6.10598: transformers refuses assisted generation of a batch
     (4.51, ``generation/utils.py``), and ``utils/hf_adapter.py`` decodes the first sequence alone.
     """
-    if not _runs_as_job(experiment):
+    if not runs_as_job(experiment):
         return
-    needs = f"mode {_mode(experiment)} runs as a job, which decodes one prompt at a time"
+    needs = f"mode {job_mode(experiment)} runs as a job, which decodes one prompt at a time"
     if experiment.serving.batch != 1:
         yield Refusal("serving.batch", experiment.serving.batch, f"must be 1: {needs}")
     for speculation, place in experiment.placed:
@@ -84,15 +84,15 @@ def _one_at_a_time(experiment: Experiment) -> Refusals:
 
 
 def _measured_apart(experiment: Experiment) -> Refusals:
-    if not _runs_as_job(experiment):
+    if not runs_as_job(experiment):
         return
     rounds, nodes = experiment.benchmark.rounds, experiment.capacity.nodes
     if not rounds.fixed:
         yield Refusal(
             "benchmark.rounds",
             rounds.model_dump(),
-            f"must be a number with mode {_mode(experiment)}, which runs as a job: whether a range "
-            "is enough is decided on both sides of a comparison, and these are measured at "
+            f"must be a number with mode {job_mode(experiment)}, which runs as a job: whether a "
+            "range is enough is decided on both sides of a comparison, and these are measured at "
             "different times",
         )
     if nodes > 1:
@@ -103,24 +103,13 @@ def _measured_apart(experiment: Experiment) -> Refusals:
         )
 
 
-def _no_tools(experiment: Experiment) -> Refusals:
-    if not _runs_as_job(experiment):
-        return
-    for index, case in enumerate(experiment.benchmark.test_cases):
-        if experiment.has_tools(case):
-            yield Refusal(
-                f"benchmark.test_cases[{index}]",
-                case.name,
-                f"has prompts with tools, which only a server calls; mode {_mode(experiment)} runs "
-                "as a job",
-            )
-
-
-def _runs_as_job(experiment: Experiment) -> bool:
+def runs_as_job(experiment: Experiment) -> bool:
+    """Whether its variants do, once ``one_workload`` has refused nothing."""
     return experiment.workload is Workload.JOB
 
 
-def _mode(experiment: Experiment) -> str:
+def job_mode(experiment: Experiment) -> str:
+    """The mode of its jobs, which have one."""
     return experiment.speculations[0].mode
 
 
@@ -129,5 +118,4 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _quality: (one_way, one_workload),
     _one_at_a_time: (one_workload,),
     _measured_apart: (one_workload,),
-    _no_tools: (one_workload,),
 }

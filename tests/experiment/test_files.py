@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from experiment import load
+from experiment import Experiment, load
 from experiment.known_models import REVISIONS
 from experiment.loader import parse
 from experiment.notes import notes
@@ -17,6 +19,7 @@ from experiment.rules.models import models_of
 from experiment.runtimes import RUNTIMES, Mode
 from experiment.smoke import smoke
 from tests.experiment.files import EXPERIMENTS
+from tests.matrix import MATRIX
 
 FILES = sorted(EXPERIMENTS.glob("*.yaml"))
 TRIED_SMALL = [file for file in FILES if load(file).runtime == "vllm-0.9.1-nxdi"]
@@ -68,3 +71,11 @@ def test_there_is_a_file_for_every_mode() -> None:
 
 def test_there_is_a_file_for_every_runtime() -> None:
     assert {load(file).runtime for file in FILES} == set(RUNTIMES)
+
+
+def test_the_matrix_has_every_mode_and_every_runtime(
+    variation: Callable[[dict[str, Any]], Experiment],
+) -> None:
+    experiments = [variation(changes) for changes in MATRIX.values()]
+    assert {its.mode for made in experiments for its in made.speculations} == set(Mode)
+    assert {made.runtime for made in experiments} == set(RUNTIMES)

@@ -1759,6 +1759,11 @@ JOBS = [
         "capacity.nodes = 2: must be 1: jobs run one after the other; every node is billed",
     ),
     _job(
+        "of-an-unknown-set",
+        {CASE: {"name": "tools", "set": "bfl"}},
+        "benchmark.test_cases[3].set = 'bfl': must be one of humaneval, mt-bench, bfcl",
+    ),
+    _job(
         "with-tools",
         {CASE: {"name": "tools", "set": "bfcl"}},
         "benchmark.test_cases[3] = 'tools': has prompts with tools, which only a server calls; "
@@ -2001,6 +2006,12 @@ _SWEEP_OF_ALL: dict[str, Any] = swept(drafts=[SMALL_DRAFT], batches=[4, 8], run=
 def test_no_value_in_a_sweep_gets_more_than_its_lines(field: str, value: Any) -> None:
     absent = field in ("quality", "speculation") and value is ABSENT
     _gets_its_lines(_SWEEP_OF_ALL if absent else _SWEEP_OF_ALL | {field: value})
+
+
+@settings(max_examples=50, deadline=None)
+@given(field=st.sampled_from(sorted(_fields(edited_data(VANILLA)))), value=odd_values)
+def test_no_value_in_jobs_gets_more_than_its_lines(field: str, value: Any) -> None:
+    _gets_its_lines({**VANILLA, field: value})
 
 
 def _gets_its_lines(changes: dict[str, Any]) -> None:

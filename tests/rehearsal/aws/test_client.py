@@ -59,7 +59,7 @@ def test_nothing_of_the_machine_s_own_aws_is_handed_on(monkeypatch: pytest.Monke
 def test_each_experiment_is_deployed(each: Synthesised, deployed: Aws, tmp_path: Path) -> None:
     experiment = each.experiment
     aws = replace(deployed, region=experiment.aws.region)
-    standing = () if experiment.sweep else experiment.speculations
+    standing = () if experiment.apart else experiment.speculations
     assert Cdk(ROOT, each.directory, tmp_path).left_out(aws, stacks(experiment)) == {
         # Two of the nodes, and one for each service that speculates.
         "AWS::CloudWatch::Alarm": 2 + len(standing),
