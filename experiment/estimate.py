@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark.load_points import LoadPoint
-from experiment.runtimes import Workload
+from experiment.runtimes import Mode, Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 
@@ -42,7 +42,8 @@ UNCOUNTED_WAVES: Final = 3
 
 DEMO_RUNS: Final = 21
 """Answers of the compiled length that ``inference_demo --benchmark`` makes of its own: a warm-up
-and 20 runs (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``). Medusa has none."""
+and 20 runs (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``). Medusa and its
+baseline have none."""
 
 GENEROUS: Final = 3
 """How many times longer than its estimate a job may take: the step times of ``inference_demo`` are
@@ -152,8 +153,9 @@ def _job_seconds(variant: Variant) -> float:
     load = variant.experiment.benchmark
     requests = sum(point.requests for point in load.points)
     answers = UNCOUNTED_WAVES + load.rounds.at_most * len(load.test_cases) * requests
-    tokens = answers * load.mean_output_tokens + DEMO_RUNS * variant.experiment.serving.length
-    return START_SECONDS + tokens * TOKEN_SECONDS
+    medusa = any(its.mode is Mode.MEDUSA for its in variant.experiment.speculations)
+    own = 0 if medusa else DEMO_RUNS * variant.experiment.serving.length
+    return START_SECONDS + (answers * load.mean_output_tokens + own) * TOKEN_SECONDS
 
 
 def _claims(experiment: Experiment) -> int:

@@ -258,6 +258,23 @@ class TestJobs:
             expected = START_SECONDS + tokens * TOKEN_SECONDS
             assert index_seconds(variant) == pytest.approx(expected)
 
+    def test_medusa_and_its_baseline_have_no_benchmark_of_inference_demos_own(self) -> None:
+        experiment = load(EXPERIMENTS / "medusa.yaml")
+        answers = UNCOUNTED_WAVES + 6 * 4 * experiment.benchmark.points[0].requests
+        for variant in variants(experiment):
+            expected = START_SECONDS + answers * 400 * TOKEN_SECONDS
+            assert index_seconds(variant) == pytest.approx(expected)
+
+    @pytest.mark.parametrize("mode", ["vanilla", "medusa"])
+    def test_the_costs_written_down_are_the_estimates(self, mode: str) -> None:
+        file = EXPERIMENTS / f"{mode}.yaml"
+        found = estimate(load(file))
+        each = math.ceil(found.measuring_hours / found.variants * 60)
+        figures = (found.variants, each, f"{found.node_hours:.1f}", math.ceil(found.usd))
+        row = " | ".join(map(str, (f"`experiments/{mode}.yaml`", *figures)))
+        assert f"\n| {row} |\n" in COST
+        assert f"two measurements of {each} minutes" in file.read_text(encoding="utf-8")
+
     def test_none_runs_beside_another(self) -> None:
         """Though the node holds two claims."""
         found = estimate(jobs())
