@@ -40,6 +40,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 # To one worker: to synthesise the matrix twice would take longer than to share it costs.
 SHARING: Final = ("tests/charts/", "tests/stacks/", "tests/rehearsal/")
+# But not these, which start the AWS CLI some hundred times and synthesise nothing.
+SCRIPTS: Final = ("tests/charts/test_cache_scripts.py", "tests/charts/test_scripts.py")
 # Then these, which take longest: one begun last would leave the other worker with nothing to do.
 LONG: Final = (
     "tests/test_deployment.py",
@@ -55,7 +57,8 @@ class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no typ
     """A file to a worker at a time; those that share the matrix, to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "matrix" if nodeid.startswith(SHARING) else super()._split_scope(nodeid)
+        shares = nodeid.startswith(SHARING) and not nodeid.startswith(SCRIPTS)
+        return "matrix" if shares else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -18,7 +18,7 @@ from rehearsal.process.interruption import interruptible
 from tests.synthesis import ROOT
 
 EXPERIMENT = ROOT / "experiments" / "two-cores.yaml"
-SECONDS = 1200
+SECONDS = 1800
 
 
 class Rehearsed(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +50,18 @@ def test_a_single_window_is_said_with_the_load_that_ends_its_gain(article: Exper
     *_, line = said(article, COST)
     assert "97.0% accepted, 3.08x with window 7, best 3.47x with window 15" in line
     assert "52.0% accepted, 0.99x with window 7 (and 1x with 3.9 in flight), best 1.32x" in line
+
+
+@pytest.mark.parametrize(("file", "window"), [("dflash", 9), ("medusa", 4)])
+def test_no_other_window_is_said_of_a_draft_that_has_but_one(file: str, window: int) -> None:
+    *_, line = said(load(EXPERIMENTS / f"{file}.yaml"), COST)
+    assert f"x with window {window}" in line
+    assert "best" not in line
+
+
+@pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_experiment_file_has_endpoints_whose_steps_are_its_window_s(file: Path) -> None:
+    experiment = load(file)
+    assert len([*said(experiment, COST)]) > 2
+    for variant in variants(experiment):
+        assert decoding(variant).drafts == (variant.drafts_per_step or 0)

@@ -20,8 +20,8 @@ def test_indexes_of_the_sweep() -> None:
 @pytest.mark.parametrize(
     ("faults", "problem"),
     [
-        (Faults(killed=frozenset({6})), r"^--kill 6: the sweep has the indexes 0 to 5$"),
-        (Faults(broken=frozenset({-1, 2})), r"^--break -1: the sweep has the indexes 0 to 5$"),
+        (Faults(killed=frozenset({6})), r"^--kill 6: the experiment has the indexes 0 to 5$"),
+        (Faults(broken=frozenset({-1, 2})), r"^--break -1: the experiment has the indexes 0 to 5$"),
         (
             Faults(frozenset({1, 2}), frozenset({2})),
             r"^--kill 2: must not be that of --break",
@@ -36,8 +36,8 @@ def test_an_index_that_there_is_not(faults: Faults, problem: str) -> None:
 @pytest.mark.parametrize(
     ("file", "options", "status", "line"),
     [
-        ("article", "--break 1", 1, "--break 1: the experiment has no sweep"),
-        ("article-sweep", "--kill 99", 1, "--kill 99: the sweep has the indexes 0 to 8"),
+        ("article", "--break 1", 1, "--break 1: the experiment has neither a sweep nor jobs"),
+        ("article-sweep", "--kill 99", 1, "--kill 99: the experiment has the indexes 0 to 8"),
         ("article-sweep", "--kill 2 --break 2", 1, "--kill 2: must not be that of --break too, "),
         ("article-sweep", "--break a", 2, "argument --break: invalid int value: 'a'"),
     ],
@@ -59,5 +59,5 @@ def test_faults_are_said() -> None:
     assert Faults(frozenset({2, 1}), frozenset({4})).said == (
         "faults: index 1 killed once, in the middle",
         "faults: index 2 killed once, in the middle",
-        "faults: index 4 without a server",
+        "faults: index 4 without a server, or without NxDI",
     )
