@@ -63,7 +63,7 @@ class TrainiumStack(Stack):
         super().__init__(scope, construct_id, **kwargs)
         capacity = experiment.capacity
         template = self._launch_template(experiment.name, capacity, cluster)
-        self.nodes = self._node_group(capacity, cluster, template)
+        self.nodes = self._node_group(experiment, cluster, template)
         self._dra_driver(cluster)
 
     def _launch_template(
@@ -182,14 +182,17 @@ class TrainiumStack(Stack):
         return group
 
     def _node_group(
-        self, capacity: Capacity, cluster: eks.ICluster, template: ec2.CfnLaunchTemplate
+        self, experiment: Experiment, cluster: eks.ICluster, template: ec2.CfnLaunchTemplate
     ) -> eks.Nodegroup:
+        capacity = experiment.capacity
         nodes = eks.Nodegroup(
             self,
             "Nodes",
             cluster=cluster,
             # Without it, the construct silently falls back to AL2.
             ami_type=eks.NodegroupAmiType.AL2023_X86_64_NEURON,
+            # The newest one's driver may be one that the image's runtime library cannot start with.
+            release_version=experiment.serving_runtime.ami_release,
             capacity_type=CAPACITY_TYPES[capacity.purchase],
             min_size=0,
             desired_size=capacity.nodes,

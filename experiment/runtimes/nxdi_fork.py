@@ -23,6 +23,8 @@ _LOADER: Final = (
 RUNTIME: Final = Nxdi(
     name="vllm-0.9.1-nxdi",
     image=f"{IMAGES}:0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04",
+    # Driver 2.28, the last before 2.29; the library is 2.28 (SDK 2.26.1).
+    ami_release="1.35.6-20260625",
     engine=Engine.V0,
     modes=MappingProxyType(
         {

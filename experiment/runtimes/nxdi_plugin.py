@@ -21,6 +21,8 @@ _LOADER: Final = (
 RUNTIME: Final = Nxdi(
     name="vllm-0.16-nxdi",
     image=f"{IMAGES}:0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
+    # Driver 2.29; the library is 2.33 (both of SDK 2.31).
+    ami_release="1.35.6-20260714",
     engine=Engine.V1,
     modes=MappingProxyType(
         {

@@ -102,6 +102,12 @@ class Runtime(ABC):
 
     name: str
     image: str
+    ami_release: str
+    """Release of the EKS AMI for its nodes, whose Neuron driver suits the image's runtime library.
+
+    Driver 2.29 ends the start (``nrt_init``) of a library before 2.33, and library 2.32 does not
+    work with driver 2.26 (aws-neuron-sdk 81ce03ae, ``release-notes/components/runtime.rst``). Which
+    release has which driver: awslabs/amazon-eks-ami 15822511, ``CHANGELOG.md``."""
     engine: Engine
     """Decides which counters ``/metrics`` fills."""
     counts_drafts: bool = False

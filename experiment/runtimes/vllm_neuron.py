@@ -144,6 +144,8 @@ _TIMEOUTS: Final = (
 RUNTIME: Final = VllmNeuron(
     name="vllm-neuron-1.x",
     image=f"{IMAGES}:0.24.0.1.1.0-neuronx-py313-sdk2.32.0-ubuntu24.04",
+    # Driver 2.29; the library is 2.34 (SDK 2.32).
+    ami_release="1.35.6-20260714",
     engine=Engine.V1,
     counts_drafts=True,
     modes=MappingProxyType(

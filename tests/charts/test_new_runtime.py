@@ -47,6 +47,7 @@ class Toy(Runtime):
 TOY = Toy(
     name="toy-1",
     image="registry.example.com/toy:1",
+    ami_release="1.35.6-20260714",
     engine=Engine.V1,
     modes={
         Mode.DFLASH: ModeSupport(

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import re
 from email import message_from_string
 from typing import Any
 
+import pytest
 from ruamel.yaml import YAML
 
+from experiment.runtimes import RUNTIMES, Runtime
 from experiment.schema import Purchase
+from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import MATRIX
 from tests.synthesis import Synthesised
 
@@ -49,7 +53,13 @@ def test_ami_and_instance_type_stand_where_eks_takes_them(each: Synthesised) -> 
     group = _group(each)
     assert group["AmiType"] == "AL2023_x86_64_NEURON"
     assert "InstanceTypes" not in group
+    assert group["ReleaseVersion"] == each.experiment.serving_runtime.ami_release
     assert _template(each)["InstanceType"] == "trn2.48xlarge"
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
+def test_the_ami_is_of_the_clusters_kubernetes(runtime: Runtime) -> None:
+    assert re.fullmatch(rf"{re.escape(KUBERNETES_VERSION)}\.\d+-\d{{8}}", runtime.ami_release)
 
 
 def test_an_update_ends_the_old_node_before_it_asks_for_a_new_one(synthesised: Synthesised) -> None:
