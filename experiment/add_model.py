@@ -80,6 +80,7 @@ def _figures(files: ModelFiles, target: Path | None = None) -> dict[str, Any]:
         | figures
         | ({"checkpoint_gib": _gib(files.size)} if files.size else {})
         | ({"trained_for": named} if named and kind is not ModelKind.CAUSAL_LM else {})
+        | _norm(config, kind)
     )
 
 
@@ -229,6 +230,16 @@ def _drafts(config: _Config, kind: ModelKind) -> dict[str, Any]:
     if block < 2:
         config.refuse(f"block_size = {block}: must be at least 2: the last token and its drafts")
     return {"drafts": block - 1}
+
+
+def _norm(config: _Config, kind: ModelKind) -> dict[str, Any]:
+    """What an EAGLE3 head in the format of speculators says of its residual."""
+    key = "norm_before_residual"
+    if kind is not ModelKind.EAGLE3_HEAD or not config.has(key):
+        return {}
+    if not isinstance(config.data[key], bool):
+        config.refuse(f"{key} = {shown(config.data[key])}: must be true or false")
+    return {key: config.data[key]}
 
 
 def _medusa(config: _Config, target: Path | None) -> dict[str, Any]:

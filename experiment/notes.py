@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from benchmark.rounds import FEWEST_ROUNDS
-from experiment.estimate import deadline_seconds, estimate, job_deadline_seconds
+from experiment.estimate import (
+    FIRST_START_SECONDS,
+    deadline_seconds,
+    estimate,
+    job_deadline_seconds,
+)
 from experiment.known_models import KNOWN_MODELS, REVISIONS
 from experiment.rules.models import models_of
-from experiment.runtimes import Workload
+from experiment.runtimes import Mode, Preparation, Workload
 from experiment.schema import Experiment, Purchase
+
+_GATED: Final = "meta-llama/"
+"""Meta's organisation on the Hub, whose models all want a licence accepted."""
 
 
 def notes(experiment: Experiment) -> Iterator[str]:
@@ -29,6 +38,8 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"{FEWEST_ROUNDS} rounds"
         )
     yield from _revisions(experiment)
+    yield from _gated(experiment)
+    yield from _first_starts(experiment)
     yield from _swept(experiment)
     yield from _jobs(experiment)
     sweep, draft = experiment.sweep, experiment.models.draft
@@ -47,6 +58,27 @@ def _revisions(experiment: Experiment) -> Iterator[str]:
         yield (
             f"{place}.revision = {model.revision}: the known figures of {model.id} are {which}; "
             "compare them with this one's: python -m experiment add-model"
+        )
+
+
+def _gated(experiment: Experiment) -> Iterator[str]:
+    """Models that the Hub gives only to those who have accepted a licence."""
+    for model in dict.fromkeys(model.id for _, _, model in models_of(experiment)):
+        if model.startswith(_GATED):
+            yield (
+                f"{model} is gated: the download fails until the cluster has a token that may read "
+                'it (docs/runbook.md, "Gated models")'
+            )
+
+
+def _first_starts(experiment: Experiment) -> Iterator[str]:
+    """What a runtime without compile Jobs does on a node that is paid for."""
+    if experiment.serving_runtime.preparation is Preparation.FIRST_START:
+        yield (
+            f"runtime = {experiment.runtime}: each service compiles when it first starts, on "
+            "devices that are billed meanwhile, for up to "
+            f"{FIRST_START_SECONDS / 3600:g} hours; later starts find its cache in the bucket "
+            '(docs/cost.md, "What a first start takes")'
         )
 
 
@@ -80,6 +112,11 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
         "jobs: no server answers these prompts, so their figures compare with each other and with "
         "no service's"
     )
+    if any(its.mode is Mode.MEDUSA for its in experiment.speculations):
+        yield (
+            "mode medusa is not lossless on this runtime: its text can leave the target's "
+            "(docs/assumptions.md, \"Medusa's text can leave the target's\")"
+        )
 
 
 def _unsent(experiment: Experiment) -> Iterator[str]:

@@ -13,7 +13,7 @@ from experiment.known_models import KNOWN_MODELS
 from experiment.model import Model
 from experiment.rules.listed_or_swept import one_way
 from experiment.rules.rule import Refusals, Rule
-from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
+from experiment.runtimes import RUNTIMES, ModeSupport, runtimes_serving, serving_in_words
 from experiment.schema import Experiment
 from experiment.speculation import Place, Speculation
 from experiment.variants import variants
@@ -104,9 +104,12 @@ def models_known(experiment: Experiment) -> Refusals:
             )
         if known is None or model.architecture is None:
             continue
+        # The parser is the server's, and the user's choice; of some heads nobody saw the norm.
+        free = {"tool_parser"}
+        if known.norm_before_residual is None:
+            free.add("norm_before_residual")
         for figure, value in known:
-            # The parser is the server's, and the user's choice.
-            if figure not in model.architecture.model_fields_set - {"tool_parser"}:
+            if figure not in model.architecture.model_fields_set - free:
                 continue
             given = getattr(model.architecture, figure)
             if given != value:
@@ -187,6 +190,22 @@ def _mismatches(draft: Architecture, target: Architecture, *, one_family: bool) 
             f"has {draft.checkpoint_gib} GiB of weights; must be smaller than the target's "
             f"{target.checkpoint_gib} GiB"
         )
+
+
+def _norms(experiment: Experiment) -> Refusals:
+    """Some EAGLE3 heads compute something that NxDI does not, and would draft badly in silence."""
+    if experiment.serving_runtime.takes_norm_before_residual:
+        return
+    for speculation, field, model in _drafts(experiment):
+        if model.known.norm_before_residual:
+            served = runtimes_serving(speculation.mode)
+            able = [name for name in served if RUNTIMES[name].takes_norm_before_residual]
+            yield Refusal(
+                field,
+                model.id,
+                "has norm_before_residual, which NxDI does not compute; "
+                f"{' or '.join(able)} serves it as it is",
+            )
 
 
 def _fixed(experiment: Experiment) -> Refusals:
@@ -270,5 +289,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _window: (mode_served,),
     _cores: (mode_served,),
     _length: (mode_served,),
+    _norms: (_pair,),
     _fixed: (_pair, _window),
 }

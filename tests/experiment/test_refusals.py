@@ -549,7 +549,7 @@ TYPES = [
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocab": 32}}},
         "models.draft.architecture.vocab = 32: unknown key; did you mean vocabulary? allowed: "
         "kind, family, vocabulary, layers, hidden, kv_heads, head_dim, tied_embeddings, "
-        "max_length, checkpoint_gib, trained_for, drafts, tool_parser",
+        "max_length, checkpoint_gib, trained_for, drafts, norm_before_residual, tool_parser",
     ),
     _edit(
         "unknown-mapping",
@@ -1068,6 +1068,30 @@ RULES = [
         EAGLE | {"runtime": "vllm-0.16-nxdi", "speculation.mode": "eagle3"},
         "models.draft = 'example/llama-70b-eagle': is of kind eagle-head; mode eagle3 needs "
         "eagle3-head",
+    ),
+    _edit(
+        "a-known-eagle3-head-that-nxdi-cannot-compute",
+        of_file("eagle3-llama")
+        | {
+            "models.draft": {
+                "id": "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3",
+                "revision": "f4fa34a8f803a0ba75d048d6b3dbc1ad5149e9ac",
+            }
+        },
+        "models.draft = 'RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3': has "
+        "norm_before_residual, which NxDI does not compute; vllm-neuron-1.x serves it as it is",
+    ),
+    _edit(
+        "a-head-of-ones-own-that-nxdi-cannot-compute",
+        EAGLE
+        | {
+            "runtime": "vllm-0.16-nxdi",
+            "speculation.mode": "eagle3",
+            "models.draft": EAGLE3_HEAD
+            | {"architecture": EAGLE3_HEAD["architecture"] | {"norm_before_residual": True}},
+        },
+        "models.draft = 'example/llama-70b-eagle3': has norm_before_residual, which NxDI does not "
+        "compute; vllm-neuron-1.x serves it as it is",
     ),
     _edit(
         "dflash-of-another-window",
@@ -1745,6 +1769,12 @@ JOBS = [
         },
         "benchmark.load[1].concurrency = 2: must be 1: mode vanilla runs as a job, which decodes "
         "one prompt at a time",
+    ),
+    _job(
+        "at-a-concurrency",
+        {"benchmark.concurrency": 2},
+        "benchmark.concurrency = 2: must be 1: mode vanilla runs as a job, which decodes one "
+        "prompt at a time",
     ),
     _job(
         "with-a-range-of-rounds",
