@@ -233,13 +233,14 @@ def _drafts(config: _Config, kind: ModelKind) -> dict[str, Any]:
 
 
 def _norm(config: _Config, kind: ModelKind) -> dict[str, Any]:
-    """What an EAGLE3 head in the format of speculators says of its residual."""
+    """What an EAGLE3 head says of its residual; where it says nothing, it is false, as for vLLM."""
     key = "norm_before_residual"
-    if kind is not ModelKind.EAGLE3_HEAD or not config.has(key):
+    if kind is not ModelKind.EAGLE3_HEAD:
         return {}
-    if not isinstance(config.data[key], bool):
-        config.refuse(f"{key} = {shown(config.data[key])}: must be true or false")
-    return {key: config.data[key]}
+    given = config.data.get(key) or False
+    if not isinstance(given, bool):
+        config.refuse(f"{key} = {shown(given)}: must be true or false")
+    return {key: given}
 
 
 def _medusa(config: _Config, target: Path | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchmark.rounds import FEWEST_ROUNDS
+from experiment.architecture import ModelKind
 from experiment.estimate import (
     FIRST_START_SECONDS,
     deadline_seconds,
@@ -39,6 +40,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
         )
     yield from _revisions(experiment)
     yield from _gated(experiment)
+    yield from _norms(experiment)
     yield from _first_starts(experiment)
     yield from _swept(experiment)
     yield from _jobs(experiment)
@@ -71,6 +73,20 @@ def _gated(experiment: Experiment) -> Iterator[str]:
             )
 
 
+def _norms(experiment: Experiment) -> Iterator[str]:
+    """EAGLE3 heads of which nobody saw whether NxDI computes them."""
+    if experiment.serving_runtime.takes_norm_before_residual:
+        return
+    for place, _, model in models_of(experiment):
+        unseen = model.known.norm_before_residual is None
+        if unseen and model.known.kind is ModelKind.EAGLE3_HEAD:
+            yield (
+                f"{place} = {model.id}: if its config.json has norm_before_residual = true, the "
+                "compile Job refuses it, since NxDI does not compute that; read it before you "
+                "deploy"
+            )
+
+
 def _first_starts(experiment: Experiment) -> Iterator[str]:
     """What a runtime without compile Jobs does on a node that is paid for."""
     if experiment.serving_runtime.preparation is Preparation.FIRST_START:
@@ -100,13 +116,13 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
     """What jobs take, by estimate, and what they are not."""
     if experiment.workload is not Workload.JOB:
         return
-    found = estimate(experiment)
+    found, most = estimate(experiment), job_deadline_seconds(experiment) / 3600
     yield (
         f"jobs: {found.variants} variants, one after the other: by estimate {found.variants} "
         f"compiles, {found.node_hours:.1f} node hours and {math.ceil(found.usd)} USD, mostly for "
-        f"{found.driver}; the Job is ended after "
-        f"{job_deadline_seconds(experiment) / 3600:.1f} hours, counted from the deploy, with the "
-        "start of nodes and the download"
+        f"{found.driver}; the Job is ended after {most:.1f} hours, "
+        f"{math.ceil(most * found.usd_per_hour)} USD if the node stands for all of them, counted "
+        "from the deploy, with the start of nodes and the download"
     )
     yield (
         "jobs: no server answers these prompts, so their figures compare with each other and with "

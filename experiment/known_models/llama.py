@@ -90,7 +90,12 @@ MODELS: Final[dict[str, Architecture]] = {
         ModelKind.EAGLE_HEAD, "Meta-Llama-3-8B-Instruct", 4096, 1.4, max_length=2048
     ),
     "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B": _head(
-        ModelKind.EAGLE3_HEAD, "Llama-3.1-8B-Instruct", 4096, 0.79, max_length=2048
+        ModelKind.EAGLE3_HEAD,
+        "Llama-3.1-8B-Instruct",
+        4096,
+        0.79,
+        max_length=2048,
+        norm_before_residual=False,
     ),
     # Of these two no whole config.json and no size of a file was seen: the figures are the
     # target's, as in the heads of this format that were seen, and the sizes follow from them.

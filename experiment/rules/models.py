@@ -13,7 +13,7 @@ from experiment.known_models import KNOWN_MODELS
 from experiment.model import Model
 from experiment.rules.listed_or_swept import one_way
 from experiment.rules.rule import Refusals, Rule
-from experiment.runtimes import RUNTIMES, ModeSupport, runtimes_serving, serving_in_words
+from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
 from experiment.schema import Experiment
 from experiment.speculation import Place, Speculation
 from experiment.variants import variants
@@ -58,7 +58,7 @@ def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, Place, Mo
         yield speculation, place, modes[speculation.mode]
 
 
-def _drafts(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
+def drafted(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
     """Each speculation that has a draft, with the draft and its place in the file."""
     for speculation, place, support in speculating(experiment):
         draft = speculation.draft or experiment.models.draft
@@ -148,7 +148,7 @@ def _kinds(experiment: Experiment) -> Refusals:
             target.id,
             f"is of kind {target.known.kind}; must be {ModelKind.CAUSAL_LM}",
         )
-    for speculation, field, draft in _drafts(experiment):
+    for speculation, field, draft in drafted(experiment):
         needed = experiment.serving_runtime.modes[speculation.mode].draft
         if draft.known.kind is not needed:
             yield Refusal(
@@ -158,9 +158,10 @@ def _kinds(experiment: Experiment) -> Refusals:
             )
 
 
-def _pair(experiment: Experiment) -> Refusals:
+def pair(experiment: Experiment) -> Refusals:
+    """A draft is one for the target."""
     target = experiment.models.target
-    for _, field, model in _drafts(experiment):
+    for _, field, model in drafted(experiment):
         trained_for = model.known.trained_for
         if trained_for not in (None, target.id):
             why = f"is trained for {trained_for}; must be for the target, {target.id}"
@@ -192,39 +193,6 @@ def _mismatches(draft: Architecture, target: Architecture, *, one_family: bool) 
         )
 
 
-def _norms(experiment: Experiment) -> Refusals:
-    """Some EAGLE3 heads compute something that NxDI does not, and would draft badly in silence."""
-    if experiment.serving_runtime.takes_norm_before_residual:
-        return
-    for speculation, field, model in _drafts(experiment):
-        if model.known.norm_before_residual:
-            served = runtimes_serving(speculation.mode)
-            able = [name for name in served if RUNTIMES[name].takes_norm_before_residual]
-            yield Refusal(
-                field,
-                model.id,
-                "has norm_before_residual, which NxDI does not compute; "
-                f"{' or '.join(able)} serves it as it is",
-            )
-
-
-def _fixed(experiment: Experiment) -> Refusals:
-    """Training fixes how many drafts a DFlash draft makes, and how many heads Medusa has."""
-    for speculation, place, support in speculating(experiment):
-        draft = speculation.draft or experiment.models.draft
-        if draft is None or draft.known.drafts is None:
-            continue
-        window, drafts = speculation.num_speculative_tokens, draft.known.drafts
-        fixed = drafts + support.kept
-        at_most = "" if draft.known.kind is ModelKind.DFLASH_DRAFT else "at most "
-        if window > fixed or (window < fixed and not at_most):
-            yield Refusal(
-                place.window,
-                window,
-                f"must be {at_most}{fixed}: {draft.id} makes {at_most}{drafts} drafts in a step",
-            )
-
-
 def _distinct(experiment: Experiment) -> Refusals:
     """Two variants of one artifact would be compiled into one place, and compare nothing."""
     if experiment.sweep:  # lists nothing twice
@@ -241,20 +209,21 @@ def _distinct(experiment: Experiment) -> Refusals:
             )
 
 
-def _window(experiment: Experiment) -> Refusals:
+def window(experiment: Experiment) -> Refusals:
+    """The runtime takes as many tokens in the mode."""
     for speculation, place, support in speculating(experiment):
-        window, most = speculation.num_speculative_tokens, support.maximum_tokens
-        if window < support.minimum_tokens:
+        given, most = speculation.num_speculative_tokens, support.maximum_tokens
+        if given < support.minimum_tokens:
             yield Refusal(
                 place.window,
-                window,
+                given,
                 f"must be at least {support.minimum_tokens}: NxDI verifies a window of k positions "
                 "with k - 1 draft tokens",
             )
-        if most is not None and window > most:
+        if most is not None and given > most:
             yield Refusal(
                 place.window,
-                window,
+                given,
                 f"must be at most {most}, the depth of {speculation.mode}'s tree",
             )
 
@@ -284,11 +253,9 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     models_known: (),
     _family: (mode_served, models_known),
     _kinds: (_family, _draft),
-    _pair: (_kinds,),
+    pair: (_kinds,),
     _distinct: (_names, _draft, models_known),
-    _window: (mode_served,),
+    window: (mode_served,),
     _cores: (mode_served,),
     _length: (mode_served,),
-    _norms: (_pair,),
-    _fixed: (_pair, _window),
 }

@@ -196,7 +196,8 @@ def test_where_a_head_has_its_norm_is_read(tmp_path: Path) -> None:
     for said in (True, False):
         config = checkpoints.SPECULATORS | {"norm_before_residual": said}
         assert printed(checkpoint(tmp_path, config))["norm_before_residual"] is said
-    assert "norm_before_residual" not in printed(checkpoint(tmp_path, checkpoints.EAGLE3))
+    assert printed(checkpoint(tmp_path, checkpoints.EAGLE3))["norm_before_residual"] is False
+    assert "norm_before_residual" not in printed(checkpoint(tmp_path, checkpoints.EAGLE))
     why = refused(checkpoint(tmp_path, checkpoints.SPECULATORS | {"norm_before_residual": "yes"}))
     assert why == "norm_before_residual = 'yes': must be true or false"
 

@@ -92,6 +92,22 @@ def test_a_first_start_compiles_on_a_billed_node(name: str) -> None:
     assert said("eagle3-llama", "first starts") == said("vanilla", "first starts") == []
 
 
+def test_a_head_of_which_nobody_saw_the_norm_is_named_on_nxdi() -> None:
+    head = {"id": "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3", "revision": "4" * 40}
+    target = {"id": "meta-llama/Llama-3.3-70B-Instruct", "revision": "6" * 40}
+    changes = {
+        "runtime": "vllm-0.16-nxdi",
+        "models": {"target": target, "draft": head},
+        "speculation.mode": "eagle3",
+    }
+    word = "norm_before_residual"
+    (note,) = (note for note in notes(experiment(changes)) if word in note)
+    assert note.startswith(f"models.draft = {head['id']}: if its config.json has {word} = true")
+    served = changes | {"runtime": "vllm-neuron-1.x"}
+    assert [note for note in notes(experiment(served)) if word in note] == []
+    assert said("eagle3-llama", word) == []
+
+
 def test_medusas_text_can_leave_the_targets() -> None:
     (note,) = said("medusa", "not lossless")
     assert "its text can leave the target's" in note

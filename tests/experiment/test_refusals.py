@@ -50,6 +50,7 @@ KEYS = (
 MEDUSA_HEADS: dict[str, Any] = KNOWN_MODELS["FasterDecoding/medusa-vicuna-7b-v1.3"].model_dump(
     mode="json"
 )
+OWN_BLOCK = {"kind": "dflash-draft", "family": "qwen3", "hidden": 4096, "max_length": 131072}
 SMALL: dict[str, Any] = LLAMA | {"id": "example/small"}
 ADD = "python -m experiment add-model FOLDER prints it"
 CASE = "benchmark.test_cases.3"
@@ -1100,6 +1101,16 @@ RULES = [
         "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat makes 9 drafts in a step",
     ),
     _edit(
+        "dflash-of-an-unknown-block",
+        of_file("dflash")
+        | {
+            "models.draft": {"id": "example/block", "revision": "1" * 40}
+            | {"architecture": EAGLE3_HEAD["architecture"] | OWN_BLOCK}
+        },
+        "models.draft.architecture.drafts: is required of a dflash-draft: block_size - 1 of its "
+        "config.json",
+    ),
+    _edit(
         "more-medusa-heads-than-there-are",
         of_file("medusa")
         | {
@@ -1542,6 +1553,12 @@ def _sweep(name: str, changes: dict[str, Any], *errors: str) -> Bad:
 
 
 SWEEPS = [
+    _sweep(
+        "of-jobs-that-cost-too-much",
+        {"sweep.mode": "vanilla", "sweep.at_most_usd": 100},
+        "sweep.mode = 'vanilla': runs as a job, and a sweep serves what it measures; list the "
+        "variants with speculation instead",
+    ),
     _edit(
         "neither-listed-nor-swept",
         {"speculation": ABSENT},
