@@ -1101,6 +1101,12 @@ RULES = [
         "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat makes 9 drafts in a step",
     ),
     _edit(
+        "dflash-without-its-window",
+        of_file("dflash") | {"speculation": {"mode": "dflash"}},
+        "speculation.num_speculative_tokens: is required; "
+        "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat takes 9 alone",
+    ),
+    _edit(
         "dflash-of-an-unknown-block",
         of_file("dflash")
         | {
