@@ -26,13 +26,10 @@ from charts.server import (
     server,
     serving_pod,
 )
+from experiment.estimate import FIRST_START_SECONDS
 from experiment.runtimes import Preparation
 from experiment.variants import Variant
 
-# What a graph takes is not published for Qwen3-32B: 15 to 20 minutes for a model twice as large
-# (aws-neuron-sdk at v2.32, vllm-neuron, tutorial-llama3-70b.md). One that is ended here goes on,
-# when it is made again, from the graphs that it has finished.
-_COMPILE_SECONDS: Final = 4 * 60 * 60
 # What a pod's containers tell each other of the cache. In a folder that all have.
 _NOTES: Final = "/tmp/first-start"
 _POD: Final = k8s.EnvVar(
@@ -89,7 +86,7 @@ def _progress_seconds(variant: Variant) -> int:
     A first start compiles them itself, or waits for another pod that does.
     """
     first_start = variant.runtime.preparation is Preparation.FIRST_START
-    return 6 * 60 * 60 + (_COMPILE_SECONDS if first_start else 0)
+    return 6 * 60 * 60 + (FIRST_START_SECONDS if first_start else 0)
 
 
 def _pod(variant: Variant) -> k8s.PodSpec:
@@ -165,7 +162,7 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
                 mounts=[mount("scripts", SCRIPTS_PATH, read_only=True), *cached],
                 disk="200Gi",
                 ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
-                **_probes(start_seconds=_COMPILE_SECONDS),
+                **_probes(start_seconds=FIRST_START_SECONDS),
             )
         ],
         # The compiler works there.

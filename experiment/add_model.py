@@ -80,6 +80,7 @@ def _figures(files: ModelFiles, target: Path | None = None) -> dict[str, Any]:
         | figures
         | ({"checkpoint_gib": _gib(files.size)} if files.size else {})
         | ({"trained_for": named} if named and kind is not ModelKind.CAUSAL_LM else {})
+        | _norm(config, kind)
     )
 
 
@@ -229,6 +230,17 @@ def _drafts(config: _Config, kind: ModelKind) -> dict[str, Any]:
     if block < 2:
         config.refuse(f"block_size = {block}: must be at least 2: the last token and its drafts")
     return {"drafts": block - 1}
+
+
+def _norm(config: _Config, kind: ModelKind) -> dict[str, Any]:
+    """What an EAGLE3 head says of its residual; where it says nothing, it is false, as for vLLM."""
+    key = "norm_before_residual"
+    if kind is not ModelKind.EAGLE3_HEAD:
+        return {}
+    given = config.data.get(key) or False
+    if not isinstance(given, bool):
+        config.refuse(f"{key} = {shown(given)}: must be true or false")
+    return {key: given}
 
 
 def _medusa(config: _Config, target: Path | None) -> dict[str, Any]:

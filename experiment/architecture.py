@@ -56,6 +56,10 @@ class Architecture(BaseModel):
         description="Drafts of each step, where training fixes them: block_size - 1 of a DFlash "
         "draft, the number of Medusa heads.",
     )
+    norm_before_residual: bool | None = Field(
+        None,
+        description="norm_before_residual of an EAGLE3 head's config.json; null where nobody says.",
+    )
     tool_parser: ToolParser | None = Field(
         None, description="vLLM's --tool-call-parser; needed where prompts have tools."
     )

@@ -22,6 +22,12 @@ COMPILE_SECONDS: Final = 45 * 60
 """One graph. Field reports of compiles on Trainium say 25 to 45 minutes; none is of Qwen3-32B
 (docs/runbook.md)."""
 
+FIRST_START_SECONDS: Final = 4 * 60 * 60
+"""The most that a service may compile when it first starts, until its probe ends it. What it takes
+is not published for Qwen3-32B: 15 to 20 minutes for a model twice as large (aws-neuron-sdk at
+v2.32, vllm-neuron, tutorial-llama3-70b.md). One that is ended goes on, when it is made again, from
+the graphs that it has finished."""
+
 START_SECONDS: Final = 15 * 60
 """One server, from a graph that is there to the first request. An index that has looked in vain is
 made again after 10 s, and twice as long each further time, up to 10 minutes (``LOOKS`` in

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Final
 
 from benchmark.rounds import FEWEST_ROUNDS
-from experiment.estimate import deadline_seconds, estimate, job_deadline_seconds
+from experiment.architecture import ModelKind
+from experiment.estimate import (
+    FIRST_START_SECONDS,
+    deadline_seconds,
+    estimate,
+    job_deadline_seconds,
+)
 from experiment.known_models import KNOWN_MODELS, REVISIONS
 from experiment.rules.models import models_of
-from experiment.runtimes import Workload
+from experiment.runtimes import Mode, Preparation, Workload
 from experiment.schema import Experiment, Purchase
+
+_GATED: Final = "meta-llama/"
+"""Meta's organisation on the Hub, whose models all want a licence accepted."""
 
 
 def notes(experiment: Experiment) -> Iterator[str]:
@@ -29,6 +39,9 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"{FEWEST_ROUNDS} rounds"
         )
     yield from _revisions(experiment)
+    yield from _gated(experiment)
+    yield from _norms(experiment)
+    yield from _first_starts(experiment)
     yield from _swept(experiment)
     yield from _jobs(experiment)
     sweep, draft = experiment.sweep, experiment.models.draft
@@ -50,6 +63,41 @@ def _revisions(experiment: Experiment) -> Iterator[str]:
         )
 
 
+def _gated(experiment: Experiment) -> Iterator[str]:
+    """Models that the Hub gives only to those who have accepted a licence."""
+    for model in dict.fromkeys(model.id for _, _, model in models_of(experiment)):
+        if model.startswith(_GATED):
+            yield (
+                f"{model} is gated: the download fails until the cluster has a token that may read "
+                'it (docs/runbook.md, "Gated models")'
+            )
+
+
+def _norms(experiment: Experiment) -> Iterator[str]:
+    """EAGLE3 heads of which nobody saw whether NxDI computes them."""
+    if experiment.serving_runtime.takes_norm_before_residual:
+        return
+    for place, _, model in models_of(experiment):
+        unseen = model.known.norm_before_residual is None
+        if unseen and model.known.kind is ModelKind.EAGLE3_HEAD:
+            yield (
+                f"{place} = {model.id}: if its config.json has norm_before_residual = true, the "
+                "compile Job refuses it, since NxDI does not compute that; read it before you "
+                "deploy"
+            )
+
+
+def _first_starts(experiment: Experiment) -> Iterator[str]:
+    """What a runtime without compile Jobs does on a node that is paid for."""
+    if experiment.serving_runtime.preparation is Preparation.FIRST_START:
+        yield (
+            f"runtime = {experiment.runtime}: each service compiles when it first starts, on "
+            "devices that are billed meanwhile, for up to "
+            f"{FIRST_START_SECONDS / 3600:g} hours; later starts find its cache in the bucket "
+            '(docs/cost.md, "What a first start takes")'
+        )
+
+
 def _swept(experiment: Experiment) -> Iterator[str]:
     """What a sweep takes, by estimate."""
     if experiment.sweep is None:
@@ -68,18 +116,23 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
     """What jobs take, by estimate, and what they are not."""
     if experiment.workload is not Workload.JOB:
         return
-    found = estimate(experiment)
+    found, most = estimate(experiment), job_deadline_seconds(experiment) / 3600
     yield (
         f"jobs: {found.variants} variants, one after the other: by estimate {found.variants} "
         f"compiles, {found.node_hours:.1f} node hours and {math.ceil(found.usd)} USD, mostly for "
-        f"{found.driver}; the Job is ended after "
-        f"{job_deadline_seconds(experiment) / 3600:.1f} hours, counted from the deploy, with the "
-        "start of nodes and the download"
+        f"{found.driver}; the Job is ended after {most:.1f} hours, "
+        f"{math.ceil(most * found.usd_per_hour)} USD if the node stands for all of them, counted "
+        "from the deploy, with the start of nodes and the download"
     )
     yield (
         "jobs: no server answers these prompts, so their figures compare with each other and with "
         "no service's"
     )
+    if any(its.mode is Mode.MEDUSA for its in experiment.speculations):
+        yield (
+            "mode medusa is not lossless on this runtime: its text can leave the target's "
+            "(docs/assumptions.md, \"Medusa's text can leave the target's\")"
+        )
 
 
 def _unsent(experiment: Experiment) -> Iterator[str]:

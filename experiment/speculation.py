@@ -27,7 +27,9 @@ class Speculation(Strict):
         description="Names the variant, in CloudWatch's dimension Variant and in Kubernetes.",
     )
     mode: Mode = Field(description="Speculation mode; what a runtime can serve differs.")
-    num_speculative_tokens: Window = Field(description="Tokens in the speculation window.")
+    num_speculative_tokens: Window = Field(
+        description="Tokens in the speculation window; with dflash, the draft's block_size - 1."
+    )
     draft: Model | None = Field(None, description="Another draft than models.draft.")
     batch: Batch | None = Field(
         None,

@@ -11,8 +11,9 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from experiment.architecture import ModelKind
 from experiment.errors import ABSENT, Path, Refusal, dotted
-from experiment.known_models import REVISIONS
+from experiment.known_models import KNOWN_MODELS, REVISIONS
 from experiment.schema import Experiment
 from experiment.yaml_text import TOO_DEEP, Document
 
@@ -51,7 +52,12 @@ def _translated(error: ErrorDetails, document: Document) -> Refusal | str:
         case _:
             allowed = _allowed(error)
     path, line = document.locate(loc, of_key=kind == "extra_forbidden")
-    return Refusal(dotted(path), value, allowed + _known_revision(loc, document), line)
+    return Refusal(dotted(path), value, allowed + _known(loc, document), line)
+
+
+def _known(loc: Path, document: Document) -> str:
+    """What is known of the models in the file and settles the value, for the end of a line."""
+    return _known_revision(loc, document) + _known_window(loc, document)
 
 
 def _known_revision(loc: Path, document: Document) -> str:
@@ -59,6 +65,18 @@ def _known_revision(loc: Path, document: Document) -> str:
     model = document.value((*loc[:-1], "id")) if loc[-1:] == ("revision",) else None
     known = REVISIONS.get(model) if isinstance(model, str) else None
     return f"; the figures known of {model} are of {known.commit}" if known else ""
+
+
+def _known_window(loc: Path, document: Document) -> str:
+    """Of a known DFlash draft, the one window that it takes."""
+    if loc[-1:] != ("num_speculative_tokens",):
+        return ""
+    places = ((*loc[:-1], "draft", "id"), ("models", "draft", "id"))
+    model = next((found for found in map(document.value, places) if found), None)
+    known = KNOWN_MODELS.get(model) if isinstance(model, str) else None
+    if known is None or known.kind is not ModelKind.DFLASH_DRAFT:
+        return ""
+    return f"; {model} takes {known.drafts} alone"
 
 
 def _allowed(error: ErrorDetails) -> str:

@@ -39,7 +39,7 @@ _NAMES: Final = {
 
 @dataclass(frozen=True)
 class Times:
-    """One of its reports. A latency is in milliseconds."""
+    """One of its reports. A latency is in milliseconds, a throughput in tokens a second."""
 
     latency_ms_p50: float
     latency_ms_p90: float
@@ -82,7 +82,7 @@ def in_short(reports: Reports) -> Iterator[str]:
     for variant, parts in reports.items():
         said = [
             f"{_NAMES.get(part, part)} p50 {wording.significant(times.latency_ms_p50)} ms, "
-            f"throughput {wording.significant(times.throughput)}"
+            f"throughput {wording.significant(times.throughput)} tokens/s"
             for part, times in parts.items()
         ]
         yield f"{variant} by inference_demo --benchmark, as published: {'; '.join(said)}."

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from benchmark import metrics
-from benchmark.config import Config
+from benchmark.config import Config, Cost
 from benchmark.metrics import Metric
 
 HOW: Final = "one prompt at a time"
@@ -90,15 +90,26 @@ def metrics_of(config: Config) -> tuple[Metric, ...]:
     )
 
 
+def idle(cost: Cost) -> str:
+    """What the share of a node leaves out: nothing runs beside a job."""
+    if cost.share == 1:
+        return ""
+    return (
+        "The rest of the node idles beside a job, and is paid for: the bill is "
+        f"{1 / cost.share:.3g} times these costs."
+    )
+
+
 def notes(config: Config) -> Iterator[str]:
     """What to know of a run of jobs before reading it."""
     if not config.offline:
         return
-    yield (
-        "No server and no tap were there. All figures are observed in NxDI's own calls, on this "
-        f"experiment's prompts, {HOW}: compare them with each other, and with no service's."
-    )
     modes = {variant.mode for variant in config.variants}
+    but = " but those of inference_demo's own report" if "vanilla" in modes else ""
+    yield (
+        f"No server and no tap were there. All figures{but} are observed in NxDI's own calls, on "
+        f"this experiment's prompts, {HOW}: compare them with each other, and with no service's."
+    )
     if "vanilla" in modes:
         yield (
             "vanilla: the first step of each answer verifies its drafts one position too far, so "

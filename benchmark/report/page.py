@@ -83,6 +83,7 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
         jobs=run.config.offline,
         how=offline.HOW,
         sources=offline.SOURCES,
+        idle=offline.idle(run.config.cost) if run.config.cost else "",
         demos=tuple(inference_demo.rows(run.demos)),
         demo_columns=inference_demo.COLUMNS,
         demo_counts=inference_demo.COUNTS,

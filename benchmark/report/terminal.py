@@ -195,9 +195,10 @@ def _notes(run: Results) -> Iterator[str]:
     yield from _checks(run)
     yield from _explanations(run.summary)
     if cost := run.config.cost:
+        idle = f" {offline.idle(cost)}" if run.config.offline else ""
         yield (
             f"USD: {wording.dollars(cost.usd_per_hour)} an hour ({cost.price}) "
-            f"x {cost.share:g}, {cost.denominator}."
+            f"x {cost.share:g}, {cost.denominator}.{idle}".rstrip()
         )
 
 

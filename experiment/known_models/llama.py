@@ -40,7 +40,13 @@ def _dense(
 
 
 def _head(
-    kind: ModelKind, target: str, hidden: int, gib: float, *, max_length: int
+    kind: ModelKind,
+    target: str,
+    hidden: int,
+    gib: float,
+    *,
+    max_length: int,
+    norm_before_residual: bool | None = None,
 ) -> Architecture:
     return Architecture(
         kind=kind,
@@ -54,6 +60,7 @@ def _head(
         max_length=max_length,
         checkpoint_gib=gib,
         trained_for=f"meta-llama/{target}",
+        norm_before_residual=norm_before_residual,
     )
 
 
@@ -83,15 +90,26 @@ MODELS: Final[dict[str, Architecture]] = {
         ModelKind.EAGLE_HEAD, "Meta-Llama-3-8B-Instruct", 4096, 1.4, max_length=2048
     ),
     "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B": _head(
-        ModelKind.EAGLE3_HEAD, "Llama-3.1-8B-Instruct", 4096, 0.79, max_length=2048
+        ModelKind.EAGLE3_HEAD,
+        "Llama-3.1-8B-Instruct",
+        4096,
+        0.79,
+        max_length=2048,
+        norm_before_residual=False,
     ),
     # Of these two no whole config.json and no size of a file was seen: the figures are the
     # target's, as in the heads of this format that were seen, and the sizes follow from them.
     "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3": _head(
         ModelKind.EAGLE3_HEAD, "Llama-3.3-70B-Instruct", 8192, 4.6, max_length=_LONG
     ),
+    # Where the second has its norm was seen at 5b6cee4e; of the first it was not.
     "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3": _head(
-        ModelKind.EAGLE3_HEAD, "Llama-3.1-8B-Instruct", 4096, 1.8, max_length=_LONG
+        ModelKind.EAGLE3_HEAD,
+        "Llama-3.1-8B-Instruct",
+        4096,
+        1.8,
+        max_length=_LONG,
+        norm_before_residual=True,
     ),
     # Blocks of 10: the last token, and 9 drafts. Its layers are Qwen3's. Its max_length and whether
     # it is tied were not seen; those here are the target's.

@@ -31,7 +31,9 @@ def _dense(layers: int, hidden: int, gib: float, *, tied: bool) -> Architecture:
     )
 
 
-def _eagle3(size: str, hidden: int, gib: float) -> Architecture:
+def _eagle3(
+    size: str, hidden: int, gib: float, *, norm_before_residual: bool | None = None
+) -> Architecture:
     """A head of Red Hat's, in the format of speculators. Its one layer is Llama's."""
     return Architecture(
         kind=ModelKind.EAGLE3_HEAD,
@@ -45,6 +47,7 @@ def _eagle3(size: str, hidden: int, gib: float) -> Architecture:
         max_length=_LENGTH,
         checkpoint_gib=gib,
         trained_for=f"Qwen/Qwen3-{size}",
+        norm_before_residual=norm_before_residual,
     )
 
 
@@ -73,9 +76,9 @@ MODELS: Final[dict[str, Architecture]] = {
     "Qwen/Qwen3-4B": _dense(36, 2560, 7.5, tied=True),
     "Qwen/Qwen3-1.7B": _dense(28, 2048, 3.8, tied=True),
     "Qwen/Qwen3-0.6B": _dense(28, 1024, 1.4, tied=True),
-    "RedHatAI/Qwen3-32B-speculator.eagle3": _eagle3("32B", 5120, 2.9),
-    # Of the next two, max_length is that of the 32B's head: their own was not seen. The size of
-    # each file agrees with the shapes to the byte.
+    "RedHatAI/Qwen3-32B-speculator.eagle3": _eagle3("32B", 5120, 2.9, norm_before_residual=True),
+    # Of the next two, max_length is that of the 32B's head: their own was not seen, nor where they
+    # have their norm. The size of each file agrees with the shapes to the byte.
     "RedHatAI/Qwen3-14B-speculator.eagle3": _eagle3("14B", 5120, 2.6),
     "RedHatAI/Qwen3-8B-speculator.eagle3": _eagle3("8B", 4096, 1.9),
     # Whether the embeddings are tied changes nothing: the file has neither those nor an output

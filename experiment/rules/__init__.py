@@ -13,6 +13,7 @@ from typing import Final
 
 from experiment.rules import (
     aws,
+    heads,
     listed_or_swept,
     measurement,
     models,
@@ -27,6 +28,7 @@ _RULES: Final = {
     **aws.RULES,
     **listed_or_swept.RULES,
     **models.RULES,
+    **heads.RULES,
     **offline.RULES,
     **serving.RULES,
     **measurement.RULES,

@@ -12,6 +12,7 @@ from experiment.estimate import estimate
 from experiment.measurement import MOST_ROUNDS, LoadPoint
 from experiment.rules.listed_or_swept import listed_once, one_way
 from experiment.rules.models import mode_served, speculating
+from experiment.rules.offline import one_at_a_time, one_workload
 from experiment.rules.rule import Refusals, Rule
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
@@ -231,10 +232,10 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _load: (),
     _requests: (_load,),
     _distinct_points: (_load,),
-    _concurrency: (_load,),
+    _concurrency: (_load, one_at_a_time),
     _rounds: (),
     _cells: (_load, one_way),
-    _affordable: (_load, _requests, _cells, mode_served, listed_once),
+    _affordable: (_load, _requests, _cells, one_workload, listed_once),
     _temperature: (mode_served,),
     _objectives: (),
     _emails: (),

@@ -58,7 +58,7 @@ def _quality(experiment: Experiment) -> Refusals:
         yield Refusal("quality", quality.model_dump(), f"must be absent {why}")
 
 
-def _one_at_a_time(experiment: Experiment) -> Refusals:
+def one_at_a_time(experiment: Experiment) -> Refusals:
     """``inference_demo`` takes one prompt after another: unfused speculation has a batch of 1.
 
     neuronx-distributed-inference v0.6.10598: transformers refuses assisted generation of a batch
@@ -116,6 +116,6 @@ def job_mode(experiment: Experiment) -> str:
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_workload: (mode_served,),
     _quality: (one_way, one_workload),
-    _one_at_a_time: (one_workload,),
+    one_at_a_time: (one_workload,),
     _measured_apart: (one_workload,),
 }

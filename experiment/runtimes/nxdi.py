@@ -94,6 +94,8 @@ class Nxdi(Runtime):
 
     modes: Mapping[Mode, CompiledMode]
     one_family: bool = True
+    # Neither 0.6 nor 0.10 knows the word (``models/llama/modeling_llama.py``).
+    takes_norm_before_residual: bool = False
     config_flag: str
     """Flag that carries the overrides as JSON."""
     config_key: str | None

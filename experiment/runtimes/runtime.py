@@ -116,6 +116,8 @@ class Runtime(ABC):
     modes: Mapping[Mode, ModeSupport]
     one_family: bool = False
     """Whether a draft is built with its target's model class, so must be of the same family."""
+    takes_norm_before_residual: bool = True
+    """Whether it computes EAGLE3 heads whose residual is what the norm has made of it."""
     lengths: tuple[int, ...] | None = None
     """The values of ``serving.length`` that it compiles for; None for any."""
     preparation: Preparation = Preparation.COMPILE_JOB

@@ -171,7 +171,7 @@ def test_medusa_heads_are_counted_in_their_file_and_nothing_is_unpickled(tmp_pat
     torch_saved(folder / "medusa_lm_head.pt", [f"{i}.{name}" for i in range(5) for name in names])
     read = printed(folder)
     known = KNOWN_MODELS["FasterDecoding/medusa-vicuna-7b-v1.3"].model_dump(mode="json")
-    given_up = {"tool_parser", "checkpoint_gib"}
+    given_up = {"tool_parser", "checkpoint_gib", "norm_before_residual"}
     assert {k: v for k, v in read.items() if k not in given_up} == {
         k: v for k, v in known.items() if k not in given_up
     }
@@ -190,6 +190,16 @@ def test_medusa_heads_take_figures_from_the_target_that_is_given(tmp_path: Path)
     assert (read["drafts"], read["vocabulary"], read["hidden"]) == (4, 128256, 4096)
     assert "trained_for" not in read
     assert "# trained_for: " in add_model(heads, target)
+
+
+def test_where_a_head_has_its_norm_is_read(tmp_path: Path) -> None:
+    for said in (True, False):
+        config = checkpoints.SPECULATORS | {"norm_before_residual": said}
+        assert printed(checkpoint(tmp_path, config))["norm_before_residual"] is said
+    assert printed(checkpoint(tmp_path, checkpoints.EAGLE3))["norm_before_residual"] is False
+    assert "norm_before_residual" not in printed(checkpoint(tmp_path, checkpoints.EAGLE))
+    why = refused(checkpoint(tmp_path, checkpoints.SPECULATORS | {"norm_before_residual": "yes"}))
+    assert why == "norm_before_residual = 'yes': must be true or false"
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,8 @@ KINDS: Final = {
 def model(name: str, family: Family, kind: str, gib: float) -> dict[str, Any]:
     figures = {"vocabulary": 128, "layers": 8, "hidden": 64, "kv_heads": 8, "head_dim": 64}
     rest = {"tied_embeddings": False, "max_length": 4096, "checkpoint_gib": gib}
-    architecture = {"kind": kind, "family": family, **figures, **rest}
+    fixed = {"drafts": 15} if kind == "dflash-draft" else {}
+    architecture = {"kind": kind, "family": family, **figures, **rest, **fixed}
     return {"id": f"example/{name}", "revision": "1" * 40, "architecture": architecture}
 
 

@@ -302,6 +302,7 @@ class TestJobs:
         takes, are_not = (note for note in notes(experiment) if note.startswith("jobs: "))
         assert "2 variants, one after the other: by estimate 2 compiles" in takes
         assert f"{found.node_hours:.1f} node hours and {math.ceil(found.usd)} USD" in takes
-        assert f"ended after {job_deadline_seconds(experiment) / 3600:.1f} hours" in takes
+        most = job_deadline_seconds(experiment) / 3600
+        assert f"ended after {most:.1f} hours, {math.ceil(most * found.usd_per_hour)} USD" in takes
         assert "no service's" in are_not
         assert not [note for note in notes(parse(edited({}), "mine.yaml")) if "jobs" in note]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from experiment import Experiment, load
+from experiment.estimate import estimate
 from experiment.known_models import REVISIONS
 from experiment.loader import parse
 from experiment.notes import notes
@@ -62,6 +65,24 @@ def test_its_models_are_known_at_the_revisions_that_it_names(name: str) -> None:
     for _, _, model in models_of(experiment):
         assert model.architecture is None
         assert REVISIONS[model.id].commit == model.revision
+
+
+HOURS = {"two and a half": 2.5, "three": 3.0}
+
+
+@pytest.mark.parametrize("name", ["vanilla", "medusa"])
+def test_a_file_of_jobs_says_what_is_estimated(name: str) -> None:
+    file = EXPERIMENTS / f"{name}.yaml"
+    comment = file.read_text(encoding="utf-8").partition("\nname:")[0]
+    found = re.search(
+        r"By estimate ([a-z ]+) hours of a node: two compiles, and two measurements of (\d+) min",
+        comment,
+    )
+    assert found
+    expected = estimate(load(file))
+    assert expected.variants == 2
+    assert HOURS[found[1]] == pytest.approx(expected.node_hours, abs=0.05)
+    assert int(found[2]) == math.ceil(expected.measuring_hours / 2 * 60)
 
 
 def test_there_is_a_file_for_every_mode() -> None:

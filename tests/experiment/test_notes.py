@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from experiment import Experiment
+from experiment import Experiment, load
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import LLAMA, SMALL_DRAFT, edited, swept
+from tests.experiment.files import EXPERIMENTS, LLAMA, SMALL_DRAFT, edited, swept
 
 BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
 ARCHITECTURE = LLAMA["architecture"] | {"family": "qwen3", "vocabulary": 151936}
@@ -69,6 +69,49 @@ def test_a_known_model_at_another_revision_is_named() -> None:
 def test_a_model_whose_figures_the_file_gives_has_no_known_revision() -> None:
     own = SMALL_DRAFT | {"id": "example/mine", "architecture": ARCHITECTURE}
     assert list(notes(experiment(BLOCK | {"models.draft": own}))) == []
+
+
+def said(name: str, word: str) -> list[str]:
+    """The notes on an experiment that is here which have ``word``."""
+    return [note for note in notes(load(EXPERIMENTS / f"{name}.yaml")) if word in note]
+
+
+@pytest.mark.parametrize("name", ["eagle", "eagle3-llama", "dflash"])
+def test_gated_models_need_a_token(name: str) -> None:
+    target = load(EXPERIMENTS / f"{name}.yaml").models.target.id
+    (note,) = said(name, "gated")
+    assert note.startswith(f"{target} is gated: ")
+    assert said("vanilla", "gated") == said("medusa", "gated") == []
+
+
+@pytest.mark.parametrize("name", ["eagle3", "dflash"])
+def test_a_first_start_compiles_on_a_billed_node(name: str) -> None:
+    (note,) = said(name, "first starts")
+    assert note.startswith("runtime = vllm-neuron-1.x: each service compiles when it first starts")
+    assert "billed meanwhile, for up to 4 hours" in note
+    assert said("eagle3-llama", "first starts") == said("vanilla", "first starts") == []
+
+
+def test_a_head_of_which_nobody_saw_the_norm_is_named_on_nxdi() -> None:
+    head = {"id": "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3", "revision": "4" * 40}
+    target = {"id": "meta-llama/Llama-3.3-70B-Instruct", "revision": "6" * 40}
+    changes = {
+        "runtime": "vllm-0.16-nxdi",
+        "models": {"target": target, "draft": head},
+        "speculation.mode": "eagle3",
+    }
+    word = "norm_before_residual"
+    (note,) = (note for note in notes(experiment(changes)) if word in note)
+    assert note.startswith(f"models.draft = {head['id']}: if its config.json has {word} = true")
+    served = changes | {"runtime": "vllm-neuron-1.x"}
+    assert [note for note in notes(experiment(served)) if word in note] == []
+    assert said("eagle3-llama", word) == []
+
+
+def test_medusas_text_can_leave_the_targets() -> None:
+    (note,) = said("medusa", "not lossless")
+    assert "its text can leave the target's" in note
+    assert said("vanilla", "not lossless") == []
 
 
 def test_what_may_not_be_for_sale_is_said(article: Experiment) -> None:

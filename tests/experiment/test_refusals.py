@@ -50,6 +50,7 @@ KEYS = (
 MEDUSA_HEADS: dict[str, Any] = KNOWN_MODELS["FasterDecoding/medusa-vicuna-7b-v1.3"].model_dump(
     mode="json"
 )
+OWN_BLOCK = {"kind": "dflash-draft", "family": "qwen3", "hidden": 4096, "max_length": 131072}
 SMALL: dict[str, Any] = LLAMA | {"id": "example/small"}
 ADD = "python -m experiment add-model FOLDER prints it"
 CASE = "benchmark.test_cases.3"
@@ -549,7 +550,7 @@ TYPES = [
         {"models.draft": LLAMA | {"architecture": ARCHITECTURE | {"vocab": 32}}},
         "models.draft.architecture.vocab = 32: unknown key; did you mean vocabulary? allowed: "
         "kind, family, vocabulary, layers, hidden, kv_heads, head_dim, tied_embeddings, "
-        "max_length, checkpoint_gib, trained_for, drafts, tool_parser",
+        "max_length, checkpoint_gib, trained_for, drafts, norm_before_residual, tool_parser",
     ),
     _edit(
         "unknown-mapping",
@@ -1070,10 +1071,50 @@ RULES = [
         "eagle3-head",
     ),
     _edit(
+        "a-known-eagle3-head-that-nxdi-cannot-compute",
+        of_file("eagle3-llama")
+        | {
+            "models.draft": {
+                "id": "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3",
+                "revision": "f4fa34a8f803a0ba75d048d6b3dbc1ad5149e9ac",
+            }
+        },
+        "models.draft = 'RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3': has "
+        "norm_before_residual, which NxDI does not compute; vllm-neuron-1.x serves it as it is",
+    ),
+    _edit(
+        "a-head-of-ones-own-that-nxdi-cannot-compute",
+        EAGLE
+        | {
+            "runtime": "vllm-0.16-nxdi",
+            "speculation.mode": "eagle3",
+            "models.draft": EAGLE3_HEAD
+            | {"architecture": EAGLE3_HEAD["architecture"] | {"norm_before_residual": True}},
+        },
+        "models.draft = 'example/llama-70b-eagle3': has norm_before_residual, which NxDI does not "
+        "compute; vllm-neuron-1.x serves it as it is",
+    ),
+    _edit(
         "dflash-of-another-window",
         of_file("dflash") | {"speculation.num_speculative_tokens": 8},
         "speculation.num_speculative_tokens = 8: must be 9: "
         "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat makes 9 drafts in a step",
+    ),
+    _edit(
+        "dflash-without-its-window",
+        of_file("dflash") | {"speculation": {"mode": "dflash"}},
+        "speculation.num_speculative_tokens: is required; "
+        "z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat takes 9 alone",
+    ),
+    _edit(
+        "dflash-of-an-unknown-block",
+        of_file("dflash")
+        | {
+            "models.draft": {"id": "example/block", "revision": "1" * 40}
+            | {"architecture": EAGLE3_HEAD["architecture"] | OWN_BLOCK}
+        },
+        "models.draft.architecture.drafts: is required of a dflash-draft: block_size - 1 of its "
+        "config.json",
     ),
     _edit(
         "more-medusa-heads-than-there-are",
@@ -1518,6 +1559,12 @@ def _sweep(name: str, changes: dict[str, Any], *errors: str) -> Bad:
 
 
 SWEEPS = [
+    _sweep(
+        "of-jobs-that-cost-too-much",
+        {"sweep.mode": "vanilla", "sweep.at_most_usd": 100},
+        "sweep.mode = 'vanilla': runs as a job, and a sweep serves what it measures; list the "
+        "variants with speculation instead",
+    ),
     _edit(
         "neither-listed-nor-swept",
         {"speculation": ABSENT},
@@ -1745,6 +1792,12 @@ JOBS = [
         },
         "benchmark.load[1].concurrency = 2: must be 1: mode vanilla runs as a job, which decodes "
         "one prompt at a time",
+    ),
+    _job(
+        "at-a-concurrency",
+        {"benchmark.concurrency": 2},
+        "benchmark.concurrency = 2: must be 1: mode vanilla runs as a job, which decodes one "
+        "prompt at a time",
     ),
     _job(
         "with-a-range-of-rounds",

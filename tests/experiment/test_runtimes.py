@@ -40,7 +40,7 @@ NEURON_EAGLE3 = {
     "models.draft": QWEN3_HEAD,
 }
 DFLASH_DRAFT = QWEN3_HEAD | {
-    "architecture": QWEN3_HEAD["architecture"] | {"kind": "dflash-draft", "layers": 5}
+    "architecture": QWEN3_HEAD["architecture"] | {"kind": "dflash-draft", "layers": 5, "drafts": 7}
 }
 
 FORK_FLAG, PLUGIN_FLAG = "--override-neuron-config", "--additional-config"
@@ -324,7 +324,7 @@ def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
     figures = LLAMA_70B["architecture"] | {"checkpoint_gib": 16.0}
     target = LLAMA_70B | {"id": "example/llama", "architecture": figures}
     head = EAGLE3_HEAD
-    block = head | {"architecture": head["architecture"] | {"kind": "dflash-draft"}}
+    block = head | {"architecture": head["architecture"] | {"kind": "dflash-draft", "drafts": 9}}
     listed = [
         {"name": "E", "mode": "eagle3", "num_speculative_tokens": 3, "draft": head},
         {"name": "D", "mode": "dflash", "num_speculative_tokens": 9, "draft": block},

@@ -84,8 +84,22 @@ def test_the_report_of_inference_demo_stands_beside_as_published(folder: Path) -
     assert told[3][-len(TIMES) :] == ["80.2", "52.0", "53.0", "54.0", "55.0", "51.5", "1,234"]
     assert "random token ids below 100" in section
     assert "the prompt's tokens included" in unescape(section)
-    said = terminal.render(folder)
+    said = " ".join(terminal.render(folder).split())
     assert "* vanilla by inference_demo --benchmark, as published: whole generation p50" in said
+    assert "ms, throughput 1,234 tokens/s; verification step" in said
+
+
+def test_what_idles_beside_a_job_is_said_to_be_paid_for(folder: Path) -> None:
+    idle = "The rest of the node idles beside a job, and is paid for: the bill is 2 times"
+    assert idle in text_of(page.write_report(folder).read_text(encoding="utf-8"))
+    assert idle in " ".join(terminal.render(folder).split())
+
+
+def test_its_variants_ran_one_after_the_other_on_one_node(folder: Path) -> None:
+    text = text_of(page.write_report(folder).read_text(encoding="utf-8"))
+    assert "The variants ran one after the other, with nothing beside them." in text
+    assert "devices of its own" not in text
+    assert "All of them but those of inference_demo's own report are observed" in text
 
 
 def test_without_its_report_there_is_no_such_section(tmp_path: Path) -> None:
