@@ -311,7 +311,7 @@ STEP_TITLE: Final = "Time of a generation step"
 
 
 def measured(*, offline: bool) -> tuple[Metric, ...]:
-    """The catalogue; where jobs generated (``offline``) without the figure that llmperf publishes."""
+    """The catalogue; without llmperf's figure where jobs generated (``offline``)."""
     return tuple(m for m in METRICS if not (offline and m is INTER_TOKEN_LATENCY))
 
 

@@ -116,8 +116,8 @@ class Publisher:
         offline: bool = False,
         keep: Callable[[], object] | None = None,
     ) -> None:
-        """``by_load``: whether load points are told apart, which several need. ``offline``: whether jobs
-        generated, so that no figure of llmperf exists.
+        """``by_load``: whether load points are told apart, which several need.
+        ``offline``: whether jobs generated, so that no figure of llmperf exists.
 
         ``keep`` takes the folder to where it outlives this machine, and may raise BucketError. It
         is called before each call to CloudWatch and after it: another machine that continues the
