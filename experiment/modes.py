@@ -1,18 +1,20 @@
-"""Which mode runs on which runtime, for which families: the tables of docs/modes.md."""
+"""Which mode runs on which runtime, for which families, with which known draft: docs/modes.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from experiment.architecture import ModelKind
+from experiment.architecture import Architecture, ModelKind
+from experiment.known_models import KNOWN_MODELS
+from experiment.rules.models import mismatches
 from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Preparation, Runtime, Workload
 from experiment.runtimes.inference_demo import VanillaMode
 from experiment.speculation import LARGEST_WINDOW
 
 
 def modes() -> str:
-    """Two tables in Markdown: who runs a mode, and how."""
-    return "\n".join([*_who(), "", *_how()]) + "\n"
+    """Tables in Markdown: who runs a mode, how, and which known drafts a known target has."""
+    return "\n".join([*_who(), "", *_how(), "", *_pairs()]) + "\n"
 
 
 def _who() -> Iterator[str]:
@@ -81,6 +83,54 @@ def _measured(runtime: Runtime, support: ModeSupport) -> str:
         return "the tap; the server's counters of tokens and drafts"
     counts = "steps" if runtime.engine is Engine.V0 else "tokens"
     return f"the tap; the server's counters of {counts}, none of drafts"
+
+
+def _pairs() -> Iterator[str]:
+    """A row for each known target and its known drafts, with the modes and runtimes of those."""
+    yield from _head(
+        ["Known target", "Mode", "Runtime", "Known drafts, without their organisation"]
+    )
+    for target, its in KNOWN_MODELS.items():
+        if its.kind is not ModelKind.CAUSAL_LM:
+            continue
+        rows: dict[tuple[str, str], list[str]] = {}
+        for mode in Mode:
+            for drafts, where in _served(target, its, mode).items():
+                rows.setdefault((" and ".join(where), drafts), []).append(f"`{mode}`")
+        for (runtimes, drafts), able in rows.items():
+            yield _row([f"`{target}`", ", ".join(able), runtimes, drafts])
+
+
+def _served(target: str, its: Architecture, mode: Mode) -> dict[str, list[str]]:
+    """The known drafts of ``target`` in ``mode``, each list with the runtimes that take it."""
+    found: dict[str, list[str]] = {}
+    for runtime in RUNTIMES.values():
+        if fitting := _fitting(target, its, runtime, mode):
+            drafts = ", ".join(f"`{name.partition('/')[2]}`" for name in fitting)
+            found.setdefault(drafts, []).append(f"`{runtime.name}`{_unseen(runtime, fitting)}")
+    return found
+
+
+def _fitting(target: str, its: Architecture, runtime: Runtime, mode: Mode) -> list[str]:
+    """The known drafts that no rule on models refuses for ``target``."""
+    support = runtime.modes.get(mode)
+    if support is None or its.family not in support.families:
+        return []
+    return [
+        name
+        for name, draft in KNOWN_MODELS.items()
+        if draft.kind is support.draft
+        and not (draft.norm_before_residual and not runtime.takes_norm_before_residual)
+        and not any(mismatches(draft, target, its, one_family=runtime.one_family))
+    ]
+
+
+def _unseen(runtime: Runtime, drafts: Sequence[str]) -> str:
+    """A condition, where nobody saw whether NxDI computes a head."""
+    heads = [its for name in drafts if (its := KNOWN_MODELS[name]).kind is ModelKind.EAGLE3_HEAD]
+    if runtime.takes_norm_before_residual or all(h.norm_before_residual is False for h in heads):
+        return ""
+    return " (unless the head has `norm_before_residual`, which nobody saw)"
 
 
 def _head(columns: Sequence[str]) -> Iterator[str]:

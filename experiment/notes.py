@@ -44,6 +44,11 @@ def notes(experiment: Experiment) -> Iterator[str]:
     yield from _first_starts(experiment)
     yield from _swept(experiment)
     yield from _jobs(experiment)
+    if experiment.apart:
+        yield (
+            f"alerts.minimum_speedup = {experiment.alerts.minimum_speedup:g}: has no effect, since "
+            "variants that are measured once, one after the other, are watched by no alarm"
+        )
     sweep, draft = experiment.sweep, experiment.models.draft
     if sweep and sweep.drafts and draft and draft not in sweep.drafts:
         yield f"models.draft = {draft.id}: is not used, since sweep.drafts lists the drafts"

@@ -46,7 +46,7 @@ def smoke(experiment: Experiment, file: str) -> str:
     mode = Mode.VANILLA if experiment.workload is Workload.JOB else Mode.FUSED
     if mode not in experiment.serving_runtime.modes:
         allowed = (
-            f"a small pair is known for mode {mode} alone, which is served by "
+            f"services are tried in mode {mode} alone, which is served by "
             f"{serving_in_words(mode)}; deploy {file} itself"
         )
         raise ExperimentError(file, Refusal("runtime", experiment.runtime, allowed))
@@ -77,13 +77,17 @@ def smoke(experiment: Experiment, file: str) -> str:
     }
     if experiment.quality:
         data["quality"]["limit"] = 1
+    own = sorted({str(its.mode) for its in experiment.speculations if its.mode is not mode})
+    untried = f"# Not tried: mode {', '.join(own)}, and what prepares it; in its place is {mode}.\n"
     text = io.StringIO()
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.dump(data, text)
     return (
         f"# Made by make smoke from {file}: the same stacks, tried with a small pair.\n"
-        f"# Deploy it before {file}. Its results say nothing about speculation.\n\n"
+        f"# Deploy it before {file}. Its results say nothing about speculation.\n"
+        + (untried if own else "")
+        + "\n"
         + text.getvalue()
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -12,6 +13,7 @@ from benchmark import metrics
 from benchmark.metrics import Metric
 from charts.llmperf import benchmark_case
 from experiment.measurement import TestCase
+from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
 from stacks import curves
@@ -176,7 +178,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
                 width=_QUARTER,
                 bars=bars,
             )
-            for metric in metrics.METRICS
+            for metric in _measured(experiment)
             if metric is not metrics.TOKENS_PER_STEP or experiment.shows_steps(case)
         ),
         _graph(
@@ -219,6 +221,14 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
     kind = f" ({case.structure})" if case.structure else ""
     yield [_text(f"## {case.name}{kind}\n{prompt}", height=2)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
+
+
+def _measured(experiment: Experiment) -> Iterator[Metric]:
+    """The metrics of a test case. A job has neither llmperf nor chunks: its steps are observed."""
+    jobs = experiment.workload is Workload.JOB
+    for metric in metrics.measured(offline=jobs):
+        steps = jobs and metric is metrics.INTER_CHUNK_LATENCY
+        yield replace(metric, title=metrics.STEP_TITLE) if steps else metric
 
 
 def _numbers(title: str, series: Sequence[cloudwatch.IMetric]) -> cloudwatch.SingleValueWidget:

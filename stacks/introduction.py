@@ -25,11 +25,24 @@ single requests{over}.{_measured(experiment)}
 
 {listed}
 
-*Time per output token* is what a user waits for each token. *Inter-token latency as published* is \
-llmperf's figure. It divides by stream events, and a speculative server sends several tokens in \
-one event, so it can call the faster server slower.
+{_on_tokens(experiment)}
 
 {_on_cost(experiment)}"""
+
+
+def _on_tokens(experiment: Experiment) -> str:
+    """What the times of tokens are."""
+    if experiment.workload is Workload.JOB:
+        return (
+            "*Time per output token* is what each token took after the first. A *generation step* "
+            "is the time between two calls of NxDI's generation model: with speculation it can "
+            "yield several tokens."
+        )
+    return (
+        "*Time per output token* is what a user waits for each token. *Inter-token latency as "
+        "published* is llmperf's figure. It divides by stream events, and a speculative server "
+        "sends several tokens in one event, so it can call the faster server slower."
+    )
 
 
 def _measured(experiment: Experiment) -> str:

@@ -52,7 +52,7 @@ _DEFINITIONS: Final[Mapping[str, Mapping[str, Any]]] = {
         "its end, t₀ - tₛ.",
     },
     metrics.INTER_CHUNK_LATENCY.name: {
-        "title": "Time of a generation step",
+        "title": metrics.STEP_TITLE,
         "short": "Step",
         "definition": "The time from the end of a call to the end of the next: tᵢ - tᵢ₋₁. With a "
         "draft model a step is each of its calls, one call of the target, and what the host does "
@@ -85,8 +85,7 @@ def metrics_of(config: Config) -> tuple[Metric, ...]:
         return metrics.METRICS
     return tuple(
         replace(metric, **_DEFINITIONS.get(metric.name, {}))
-        for metric in metrics.METRICS
-        if metric is not metrics.INTER_TOKEN_LATENCY
+        for metric in metrics.measured(offline=True)
     )
 
 

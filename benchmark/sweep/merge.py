@@ -50,7 +50,7 @@ def merge(folder: Path) -> Merged:
     ``merged.json`` is written. Raises ConfigError, JournalError and MergeError.
     """
     if not (folder / SWEEP).exists():
-        raise MergeError(f"{folder}: is not the folder of a sweep: it has no {SWEEP}")
+        raise MergeError(f"{folder}: is not the folder of a sweep or of jobs: it has no {SWEEP}")
     whole = configuration.read(folder / SWEEP)
     missing = _missing(folder, whole)
     config = _part(whole, missing)

@@ -160,23 +160,23 @@ def _kinds(experiment: Experiment) -> Refusals:
 
 def pair(experiment: Experiment) -> Refusals:
     """A draft is one for the target."""
-    target = experiment.models.target
+    target, runtime = experiment.models.target, experiment.serving_runtime
     for _, field, model in drafted(experiment):
-        trained_for = model.known.trained_for
-        if trained_for not in (None, target.id):
-            why = f"is trained for {trained_for}; must be for the target, {target.id}"
-            yield Refusal(field, model.id, why)
-        one_family = experiment.serving_runtime.one_family
-        whys = _mismatches(model.known, target.known, one_family=one_family)
+        whys = mismatches(model.known, target.id, target.known, one_family=runtime.one_family)
         yield from (Refusal(field, model.id, why) for why in whys)
 
 
-def _mismatches(draft: Architecture, target: Architecture, *, one_family: bool) -> Iterator[str]:
-    """What keeps ``draft`` from drafting for ``target``.
+def mismatches(
+    draft: Architecture, target_id: str, target: Architecture, *, one_family: bool
+) -> Iterator[str]:
+    """What keeps ``draft`` from drafting for ``target``, which is named ``target_id``.
 
     The layers of published heads are not always of their target's family: those for Qwen3 by EAGLE3
     are Llama's, and those for Llama by DFlash are Qwen3's.
     """
+    if draft.trained_for not in (None, target_id):
+        yield f"is trained for {draft.trained_for}; must be for the target, {target_id}"
+        return  # what else differs follows from this
     if draft.vocabulary != target.vocabulary:
         yield f"has a vocabulary of {draft.vocabulary}; must be the target's, {target.vocabulary}"
     if one_family and draft.family != target.family:

@@ -1151,6 +1151,18 @@ RULES = [
         "meta-llama/Llama-3.3-70B-Instruct",
     ),
     _edit(
+        "a-head-of-another-target-and-of-its-size",
+        of_file("eagle3")
+        | {
+            "models.draft": {
+                "id": "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3",
+                "revision": "6" * 40,
+            }
+        },
+        "models.draft = 'RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3': is trained for "
+        "meta-llama/Llama-3.3-70B-Instruct; must be for the target, Qwen/Qwen3-32B",
+    ),
+    _edit(
         "families",
         {"models.draft": SMALL | {"architecture": ARCHITECTURE | {"vocabulary": 151936}}},
         "models.draft = 'example/small': is of family llama; must be the target's, "

@@ -135,6 +135,20 @@ def test_a_runtime_without_a_small_pair_is_refused_in_one_line(name: str) -> Non
     with pytest.raises(ExperimentError) as refused:
         smoke(large, "mine.yaml")
     assert str(refused.value) == (
-        f"mine.yaml: runtime = '{large.runtime}': a small pair is known for mode fused alone, "
+        f"mine.yaml: runtime = '{large.runtime}': services are tried in mode fused alone, "
         "which is served by vllm-0.9.1-nxdi (llama, qwen2, qwen3); deploy mine.yaml itself"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("medusa", "# Not tried: mode medusa, and what prepares it; in its place is vanilla."),
+        ("eagle", "# Not tried: mode eagle, and what prepares it; in its place is fused."),
+        ("vanilla", None),
+        ("article", None),
+    ],
+)
+def test_its_head_says_which_mode_is_not_tried(name: str, said: str | None) -> None:
+    text = smoke(load(EXPERIMENTS / f"{name}.yaml"), "mine.yaml")
+    assert [line for line in text.splitlines() if "Not tried" in line] == ([said] if said else [])

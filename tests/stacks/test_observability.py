@@ -17,6 +17,7 @@ from benchmark import metrics as catalogue
 from benchmark import names, palette
 from experiment import Experiment
 from experiment.rules.measurement import MOST_CELLS
+from experiment.runtimes import Workload
 from experiment.variants import variants
 from stacks.observability import ObservabilityStack
 from tests.matrix import LADDER, MATRIX, THREE_VARIANTS
@@ -29,12 +30,18 @@ def ladder(of_matrix: Callable[[str], Synthesised]) -> Synthesised:
     return of_matrix(LADDER)
 
 
+def _catalogue(experiment: Experiment) -> list[catalogue.Metric]:
+    """What is published: a job has no figure of llmperf."""
+    jobs = experiment.workload is Workload.JOB
+    return [m for m in catalogue.METRICS if not (jobs and m.name == "InterTokenLatency")]
+
+
 def test_every_test_case_has_all_variants_side_by_side(each: Synthesised) -> None:
     experiment = each.experiment
     expected = {
         (case.name, metric.name, variant.name, load)
         for case in experiment.benchmark.test_cases
-        for metric in catalogue.METRICS
+        for metric in _catalogue(experiment)
         for variant in variants(experiment)
         for load in _loads(experiment)
         if metric is not catalogue.TOKENS_PER_STEP or experiment.shows_steps(case)
@@ -52,7 +59,7 @@ def test_everything_that_is_published_is_drawn_and_nothing_else(each: Synthesise
     experiment = each.experiment
     published = {
         (each.name, variant.name, case.name, load)
-        for each in (*catalogue.METRICS, *catalogue.TOTALS)
+        for each in (*_catalogue(experiment), *catalogue.TOTALS)
         for variant in variants(experiment)
         for case in experiment.benchmark.test_cases
         for load in _loads(experiment)

@@ -77,6 +77,10 @@ def test_variants_are_drawn_over_the_time_range_and_no_server_is_spoken_of(
     assert "No server answered" in first
     assert "a time range that holds the whole run" in first
     assert "each variant is charged" in first
+    drawn = json.dumps([widget["properties"] for widget in widgets(jobs)])
+    assert "Time of a generation step" in drawn
+    for word in ("as llmperf publishes", "llmperf's", "InterTokenLatency", "Inter-chunk", "stream"):
+        assert word not in drawn
 
 
 def test_no_alarm_waits_for_variants_that_do_not_stand(jobs: Synthesised) -> None:

@@ -95,6 +95,9 @@ def test_two_jobs_one_after_the_other_make_one_run(
     assert not [name for name in stored if "generat" in name]
     for variant in ("Base", "vanilla"):
         assert published(variant) == PROMPTS
+    sent: list[Any] = list(cloudwatch_backends[ACCOUNT][REGION].metric_data)
+    assert "InterTokenLatency" not in {datum.name for datum in sent}, "there was no llmperf"
+    assert b"InterTokenLatency" not in stored["summary.json"]
     read = results.read(jobs.root)
     assert read.summary.complete
     for case in read.summary.cases:

@@ -38,5 +38,5 @@ def test_what_is_no_sweep_is_refused_in_one_line(tmp_path: Path, benchmark: Benc
     assert benchmark("merge", str(tmp_path)) == (
         2,
         "",
-        f"benchmark: {tmp_path}: is not the folder of a sweep: it has no sweep.json\n",
+        f"benchmark: {tmp_path}: is not the folder of a sweep or of jobs: it has no sweep.json\n",
     )

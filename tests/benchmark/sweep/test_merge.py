@@ -187,7 +187,7 @@ def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
 
 
 def test_a_folder_of_another_kind_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(MergeError, match=r"is not the folder of a sweep: it has no sweep.json$"):
+    with pytest.raises(MergeError, match=r"a sweep or of jobs: it has no sweep.json$"):
         merge(tmp_path)
 
 
