@@ -10,6 +10,7 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
 from benchmark import config
+from charts import scripts as all_scripts
 from charts.llmperf import CONFIG_PATH, benchmark_config, prompt_files
 from charts.names import Component, artifact_prefix
 from charts.pods import digest, job_name, mount
@@ -57,6 +58,8 @@ class Indexes:
     environment: Callable[[Variant], Mapping[str, str]]
     scripts: tuple[str, ...]
     """Those of ``charts/scripts`` that its pods run: with others, it is another Job."""
+    instruments: tuple[str, ...] = ()
+    """Those of ``scripts`` that measure: with others, it is another measurement."""
     parallelism: int
     """How many indexes may run at once."""
     deadline_seconds: int
@@ -138,7 +141,10 @@ class Indexes:
         )
 
     def _served(self, variant: Variant) -> str:
-        return digest([variant.artifact, self.command(variant), dict(self.environment(variant))])
+        """Digest of all that decides what is measured of ``variant`` but for what it is asked."""
+        told = [variant.artifact, self.command(variant), dict(self.environment(variant))]
+        measured_by = [all_scripts.read()[name] for name in self.instruments]
+        return digest([*told, *measured_by])
 
     def _files(self, experiment: Experiment) -> dict[str, str]:
         """What each index is, in files that bash can read. A command has one argument a line."""

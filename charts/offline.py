@@ -30,7 +30,7 @@ from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import ARTIFACT_PATH, on_devices, paths, serving_pod
 from experiment.estimate import index_deadline_seconds, job_deadline_seconds
-from experiment.runtimes import Paths
+from experiment.runtimes import Paths, medusa_tree
 from experiment.schema import Experiment
 from experiment.variants import Variant
 
@@ -70,7 +70,9 @@ def indexes(experiment: Experiment) -> Indexes:
         file="generate",
         command=generate_command,
         environment=generate_environment,
-        scripts=(*FETCH_SCRIPTS, "generate.sh", "generate.py"),
+        scripts=(*FETCH_SCRIPTS, "generate.sh", "generate.py", *medusa_tree.files()),
+        # It counts the steps and takes their times; the tree decides what they yield.
+        instruments=("generate.py", *medusa_tree.files()),
         # Beside nothing else, so that no variant's steps are slowed by another's.
         parallelism=1,
         deadline_seconds=job_deadline_seconds(experiment),

@@ -147,6 +147,11 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
                 variables=[_POD],
                 cpu=1,
                 restart_policy="Always",
+                # The benchmark begins once this has sent its request, which the server counts.
+                readiness_probe=k8s.Probe(
+                    exec=k8s.ExecAction(command=["test", "-e", f"{_NOTES}/settled"]),
+                    period_seconds=5,
+                ),
             ),
         ],
         containers=[

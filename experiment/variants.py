@@ -93,7 +93,8 @@ class Variant:
                 instance_type=experiment.capacity.instance_type,
                 image=self.runtime.image,
                 family=experiment.models.target.known.family,
-                compile_flags=self.compile_flags,
+                # Beside them, so that the keys of all that needs no prepared draft stay the same.
+                compile_flags=(*self.compile_flags, *self.runtime.draft_version(self)),
             )
         )
 

@@ -15,3 +15,8 @@ rm -rf "$scratch/artifact" "$scratch/work"
 mkdir -p "$scratch/artifact" "$scratch/work"
 echo "$*"
 "$@"
+# A service reads the configuration of a prepared draft, and finds its weights in the graph's shards.
+if [[ -e $scratch/draft/config.json ]]; then
+  mkdir -p "$scratch/artifact/draft"
+  cp "$scratch/draft/"*.json "$scratch/artifact/draft/"
+fi

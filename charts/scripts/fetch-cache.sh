@@ -37,7 +37,7 @@ fetch_finished() {
 }
 
 mkdir -p "$notes" "$directory/$KERNELS"
-rm -f "$notes/complete"
+rm -f "$notes/complete" "$notes/settled"
 for checkpoint in "${@:4}"; do
   until complete "$checkpoint"; do
     echo "waiting for s3://$BUCKET/$checkpoint"

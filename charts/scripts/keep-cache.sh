@@ -23,6 +23,8 @@ pause() {
 
 idle() {
   trap 'kill $!; exit 0' TERM
+  # A pod is ready once this sends no request of its own any more: it would be counted as measured.
+  touch "$notes/settled"
   echo "$1"
   pause infinity
 }
@@ -69,7 +71,7 @@ answers() {
   local request='{"model": "%s", "prompt": "one two three", "max_tokens": 16, "temperature": 0}'
   asks GET /health '' 5 || return
   # shellcheck disable=SC2059  # the format is the request
-  asks POST /v1/completions "$(printf "$request" "$model")" 600 && return
+  asks POST /v1/completions "$(printf "$request" "$model")" 240 && return
   echo "vLLM is healthy, but does not answer a request: its cache is not complete yet" >&2
   return 1
 }
@@ -95,7 +97,11 @@ while true; do
   if ((status == 1)); then
     idle "another pod has taken $lock: this one uploads nothing more"
   fi
-  ((status == 0)) && keep_finished && answers || continue
+  # Even if the bucket refuses: what is measured does not need it.
+  if [[ ! -e $notes/settled ]] && answers; then
+    touch "$notes/settled"
+  fi
+  ((status == 0)) && keep_finished && [[ -e $notes/settled ]] || continue
   if ((!${#kept[@]})); then
     release
     idle "vLLM answers, but left no graph below $directory/$GRAPHS: the next start compiles again"

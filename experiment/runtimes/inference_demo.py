@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from experiment.runtimes import medusa_tree
@@ -18,6 +19,10 @@ if TYPE_CHECKING:  # at run time variants import runtimes
 ARTIFACT: Final = ("model.pt", "neuron_config.json", "weights")
 """What a compiled model consists of. Without any of these, loading fails with an error that does
 not name it."""
+
+PREPARATIONS: Final = MappingProxyType({"prepare_draft.py": 1, "prepare_medusa.py": 1})
+"""Scripts of ``charts/scripts`` that change a draft's weights before they are compiled. Raise the
+number where a script writes other files than before: it is a part of the artifact's key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +38,10 @@ class CompiledMode(ModeSupport):
     drafts; ``_eagle_token_gen_forward`` runs it k - 1 times. ``utils/hf_adapter.py``,
     ``_standard_assisted_decoding`` (vanilla): as fused."""
     greedy_only: bool = True
+
+    def prepared_by(self, variant: Variant) -> str | None:
+        """The script that makes of a draft, as published, what NxDI takes; None without one."""
+        return None
 
     @abstractmethod
     def shared_flags(self, variant: Variant) -> tuple[str, ...]:
@@ -50,6 +59,11 @@ class CompiledMode(ModeSupport):
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
         """Read as ``Runtime.draft_command``."""
         return []
+
+    def draft_version(self, variant: Variant) -> tuple[str, ...]:
+        """Read as ``Runtime.draft_version``."""
+        script = self.prepared_by(variant)
+        return (f"{script}={PREPARATIONS[script]}",) if script else ()
 
     def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
         """Flags that say what is compiled, and where to."""
@@ -195,11 +209,16 @@ class MedusaMode(JobMode):
             *("--global-topk", str(medusa_tree.CANDIDATES)),
         )
 
+    def prepared_by(self, variant: Variant) -> str | None:
+        """Read as ``CompiledMode.prepared_by``."""
+        return "prepare_medusa.py" if variant.draft else None
+
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
         """Puts the heads beside the target, where NxDI reads them."""
-        if paths.draft is None:
+        script = self.prepared_by(variant)
+        if script is None or paths.draft is None:
             return []
-        return ["prepare_medusa.py", paths.draft, paths.target, str(variant.window)]
+        return [script, paths.draft, paths.target, str(variant.window)]
 
     def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
         """The target is read from the folder that has the heads, too."""

@@ -24,6 +24,12 @@ LLAMA: Final = frozenset({Family.LLAMA})
 ``models/llama/modeling_llama.py``: ``is_eagle_draft``, ``is_eagle3``; Qwen's classes do not) and
 Medusa heads (0.6, there too)."""
 
+DRAFT: Final = "draft"
+"""Folder of an artifact with the configuration of its prepared draft. ``compile.sh`` makes it."""
+
+_HEADS: Final = {ModelKind.EAGLE_HEAD: "eagle", ModelKind.EAGLE3_HEAD: "eagle3"}
+"""What ``prepare_draft.py`` calls a kind of head."""
+
 FEATURE_GUIDE: Final = (
     "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"
     "libraries/nxd-inference/developer_guides/feature-guide.rst"
@@ -77,15 +83,29 @@ class ServedMode(CompiledMode):
         It has what a head leaves to its target: an EAGLE v1 head the output head, an EAGLE3 head
         the rows of the output head that its own lacks, or the embeddings.
         """
-        if paths.draft is None or variant.draft is None:
+        script = self.prepared_by(variant)
+        if script is None or paths.draft is None or variant.draft is None:
             return []
-        match variant.draft.known.kind:
-            case ModelKind.EAGLE_HEAD:
-                return ["prepare_draft.py", "eagle", paths.draft, paths.target]
-            case ModelKind.EAGLE3_HEAD:
-                return ["prepare_draft.py", "eagle3", paths.draft, paths.target]
-            case _:
-                return []
+        return [script, _HEADS[variant.draft.known.kind], paths.draft, paths.target]
+
+    def prepared_by(self, variant: Variant) -> str | None:
+        """Read as ``CompiledMode.prepared_by``."""
+        prepared = variant.draft is not None and variant.draft.known.kind in _HEADS
+        return "prepare_draft.py" if prepared else None
+
+    def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
+        """A prepared draft's configuration is one of them, since the draft is served from there."""
+        prepared = (f"{DRAFT}/config.json",) if self.prepared_by(variant) else ()
+        return (*super().artifact_parts(variant), *prepared)
+
+    def served_draft(self, variant: Variant, paths: Paths) -> str | None:
+        """The folder that vLLM is told, of which it reads ``config.json`` alone.
+
+        Not the published one where the draft was prepared. vLLM puts ``Eagle`` before the name of
+        an architecture and knows no ``EagleLlamaForCausalLMEagle3``; and the plugin wants a
+        ``model_type``, which the configuration of a speculators head does not have.
+        """
+        return f"{paths.artifact}/{DRAFT}" if self.prepared_by(variant) else paths.draft
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +147,10 @@ class Nxdi(Runtime):
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
         """What the mode makes of a draft as it was published."""
         return self._mode(variant).draft_command(variant, paths)
+
+    def draft_version(self, variant: Variant) -> tuple[str, ...]:
+        """The script that prepares the draft, and its version."""
+        return self._mode(variant).draft_version(variant)
 
     def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
         """``inference_demo`` with what it compiled."""
@@ -178,7 +202,7 @@ class Nxdi(Runtime):
             overrides = {self.config_key: overrides}
         settings = {
             **({"method": support.method} if support.method else {}),
-            **({"model": paths.draft} if paths.draft else {}),
+            **({"model": draft} if (draft := support.served_draft(variant, paths)) else {}),
             "num_speculative_tokens": variant.window,
             "max_model_len": variant.experiment.served_length,
         }

@@ -150,6 +150,13 @@ class Runtime(ABC):
         """
         return []
 
+    def draft_version(self, variant: Variant) -> tuple[str, ...]:
+        """What makes the draft of the published one, and its version: a part of the artifact's key.
+
+        Empty where the draft is compiled as it was downloaded.
+        """
+        return ()
+
     def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
         """Generates with ``variant``, from ``paths.artifact``, in a job."""
         raise NotImplementedError(f"{self.name} has no mode that runs as a job")

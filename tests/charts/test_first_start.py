@@ -68,13 +68,15 @@ def test_brings_the_cache_of_its_key_once_its_checkpoints_are_there(
             assert name["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
 
 
-def test_keeps_the_cache_beside_the_server_without_a_say_in_its_readiness(
+def test_keeps_the_cache_beside_the_server_which_is_ready_after_its_request(
     first_start: Synthesised,
 ) -> None:
     fetch, keep = pod(first_start, SD)["initContainers"]
     assert (fetch["name"], "restartPolicy" in fetch) == ("fetch-cache", False)
     assert (keep["name"], keep["restartPolicy"]) == ("keep-cache", "Always")
-    assert not {"readinessProbe", "startupProbe", "livenessProbe"} & set(keep)
+    assert not {"startupProbe", "livenessProbe"} & set(keep)
+    settled = f"{keep['args'][2]}/settled"
+    assert keep["readinessProbe"]["exec"]["command"] == ["test", "-e", settled]
     claims = [c["name"] for c in containers(pod(first_start, SD)) if c["resources"].get("claims")]
     assert claims == ["vllm"]
 

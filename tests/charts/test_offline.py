@@ -205,6 +205,16 @@ def test_what_is_asked_decides_the_run_and_how_it_generates_the_folder(
     assert run_id(before) == run
 
 
+@pytest.mark.parametrize("instrument", ["generate.py", "medusa-tree-4.json"])
+def test_what_measures_decides_the_folder(monkeypatch: pytest.MonkeyPatch, instrument: str) -> None:
+    """Turns that another instrument has measured are not merged with its own."""
+    folders, name = _folders(_parsed()), _name(_parsed(), ACCOUNT, "a1")
+    read = scripts.read()
+    monkeypatch.setattr(scripts, "read", lambda: {**read, instrument: "other"})
+    assert not {*folders.values()} & {*_folders(_parsed()).values()}
+    assert name != _name(_parsed(), ACCOUNT, "a1")
+
+
 def test_the_job_is_another_when_it_would_do_something_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

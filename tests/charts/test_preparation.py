@@ -5,6 +5,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
+from charts import scripts
+from charts.pods import digest
+from experiment.runtimes.inference_demo import PREPARATIONS
 from experiment.runtimes.nxdi import ServedMode
 from experiment.variants import variants
 from tests.charts.test_vllm import compared
@@ -40,7 +45,26 @@ def test_each_variant_has_a_compile_job_on_trainium(served_by_nxdi: Synthesised)
             if container["name"] in ("check", "upload"):
                 assert container["args"][0] == f"compiled/{variant.artifact}/"
             if container["name"] == "upload":
-                assert container["args"][1:-1] == ["model.pt", "neuron_config.json", "weights"]
+                parts = ["model.pt", "neuron_config.json", "weights"]
+                prepared = [c for c in containers(pod) if c["name"] == "draft"]
+                assert container["args"][1:-1] == parts + ["draft/config.json"] * len(prepared)
+
+
+PREPARED_BY = {
+    "prepare_draft.py": (1, "83d1129a"),
+    "prepare_medusa.py": (1, "db709e8a"),
+}
+"""The version of each script that prepares a draft, and its digest."""
+
+
+@pytest.mark.parametrize("name", PREPARED_BY)
+def test_a_changed_preparation_makes_another_artifact(name: str) -> None:
+    """If this fails: raise the version if the drafts differ from before, and write both here.
+
+    Without a new version, a service goes on with what the old script has prepared.
+    """
+    assert (PREPARATIONS[name], digest(scripts.read()[name])) == PREPARED_BY[name]
+    assert set(PREPARATIONS) == set(PREPARED_BY)
 
 
 def test_compiles_without_a_device_claim(synthesised: Synthesised) -> None:

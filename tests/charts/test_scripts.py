@@ -95,6 +95,23 @@ def test_compiles_and_uploads_and_marks_last_what_the_service_fetches(
     assert fetched == ["model.pt", "neuron_config.json", "weights/tp0"]
 
 
+def test_a_prepared_drafts_configuration_is_a_part_of_the_artifact(
+    store: Any, environment: dict[str, str], tmp_path: Path
+) -> None:
+    draft = tmp_path / "draft"
+    draft.mkdir()
+    (draft / "config.json").write_text('{"model_type": "llama"}')
+    (draft / "model.safetensors").write_bytes(b"in the shards")
+    compiler = 'cd "$0/artifact"; mkdir weights; touch model.pt neuron_config.json weights/tp0'
+    _run(environment, "compile.sh", str(tmp_path), "bash", "-c", compiler, str(tmp_path))
+    parts = [*PARTS, "draft/config.json"]
+    _run(environment, "upload-artifact.sh", ARTIFACT, *parts, str(tmp_path))
+    _run(environment, "fetch-artifact.sh", ARTIFACT, str(tmp_path / "fetched"))
+    fetched = tmp_path / "fetched" / "draft"
+    assert [file.name for file in fetched.iterdir()] == ["config.json"]
+    assert (fetched / "config.json").read_text() == '{"model_type": "llama"}'
+
+
 def test_half_an_artifact_is_not_marked(
     store: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from experiment import Experiment
 from experiment.artifacts import CompileInputs, artifact_key
 from experiment.loader import parse
+from experiment.runtimes import inference_demo
+from experiment.runtimes.inference_demo import PREPARATIONS
 from experiment.variants import variants
 from tests.experiment.files import ABSENT, EAGLE, EAGLE3_HEAD, LLAMA, LLAMA_70B, edited
 
@@ -53,6 +55,19 @@ def _other(value: Any) -> Any:
 def test_every_input_changes_the_key(field: str) -> None:
     changed = _replace(field, _other(getattr(INPUTS, field)))
     assert artifact_key(changed) != artifact_key(INPUTS)
+
+
+def test_what_prepares_a_draft_is_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keys(changes: dict[str, Any]) -> list[str]:
+        return [one.artifact for one in variants(parse(edited(changes), "mine.yaml"))]
+
+    base, eagle = keys(EAGLE)
+    fused = keys({})
+    newer = {"prepare_draft.py": PREPARATIONS["prepare_draft.py"] + 1}
+    monkeypatch.setattr(inference_demo, "PREPARATIONS", newer)
+    assert keys(EAGLE)[0] == base
+    assert keys(EAGLE)[1] != eagle
+    assert keys({}) == fused
 
 
 @pytest.mark.parametrize("field", ["draft", "draft_revision", "mode", "num_speculative_tokens"])

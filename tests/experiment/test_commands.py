@@ -80,9 +80,11 @@ class Row:
 def nxdi(runtime: str, mode: str, draft: str = "/scratch/draft", **settings: Any) -> Row:
     """A mode of NxDI that vLLM serves: in both generations ``inference_demo`` compiles it."""
     fork = runtime == FORK
+    # A prepared draft is served with the configuration that it got.
+    served = "/artifact/draft" if "prepare" in settings else draft
     speculative = (
-        f'--speculative-config {{{settings["config"]}"model":"/draft","num_speculative_tokens":7,'
-        '"max_model_len":1017}'
+        f'--speculative-config {{{settings["config"]}"model":"{served}",'
+        '"num_speculative_tokens":7,"max_model_len":1017}'
     )
     base = (
         f"{SERVE} --tensor-parallel-size 32 --max-num-seqs 4 --max-model-len 1017 "

@@ -47,6 +47,7 @@ FORK_FLAG, PLUGIN_FLAG = "--override-neuron-config", "--additional-config"
 PATHS = Paths(
     target="/target", draft="/draft", artifact="/artifact", scratch="/scratch", scripts="/scripts"
 )
+PREPARED = f"{PATHS.artifact}/draft"
 ARTIFACT_ENVIRONMENT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}
 
 
@@ -103,16 +104,16 @@ def test_images_are_pinned(name: str, tag: str) -> None:
     ("changes", "settings"),
     [
         # The fork's loader does not read a method: the override alone decides.
-        (FORK_FUSED, {}),
-        (FORK_EAGLE, {}),
+        (FORK_FUSED, {"model": PATHS.draft}),
+        # Of a prepared head, vLLM reads the configuration that it got.
+        (FORK_EAGLE, {"model": PREPARED}),
         # The plugin knows no method but eagle; is_eagle3 in the override makes it EAGLE3.
-        (PLUGIN_EAGLE, {"method": "eagle"}),
-        (PLUGIN_EAGLE3, {"method": "eagle"}),
+        (PLUGIN_EAGLE, {"method": "eagle", "model": PREPARED}),
+        (PLUGIN_EAGLE3, {"method": "eagle", "model": PREPARED}),
     ],
 )
 def test_speculative_config(changes: dict[str, Any], settings: dict[str, Any]) -> None:
     assert json.loads(serve_flags(changes)["--speculative-config"]) == settings | {
-        "model": PATHS.draft,
         "num_speculative_tokens": 7,
         "max_model_len": 1024 - 7,
     }
