@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from experiment import Experiment
+from experiment.architecture import ModelKind
 from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
 from tests.synthesis import Manifest, Synthesised, containers
@@ -59,8 +60,11 @@ def _assert_is_speculation(
     assert isinstance(runtime, Nxdi)
     support = runtime.modes[variant.mode]
     assert isinstance(support, ServedMode)
+    # A head is served as it was prepared, which is a part of the artifact.
+    published = f"/models/{variant.draft.id}/{variant.draft.revision}"
+    is_head = variant.draft.known.kind is not ModelKind.CAUSAL_LM
     settings = {
-        "model": f"/models/{variant.draft.id}/{variant.draft.revision}",
+        "model": "/artifact/draft" if is_head else published,
         "num_speculative_tokens": variant.window,
         "max_model_len": experiment.serving.length - _largest_window(experiment),
         **({"method": support.method} if support.method else {}),
