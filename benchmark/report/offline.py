@@ -118,5 +118,6 @@ def notes(config: Config) -> Iterator[str]:
         yield (
             "medusa: NxDI does not keep what it accepted in its place in the cache, so that later "
             "steps can attend to rejected drafts. Its answers, and what is accepted, can differ "
-            "from what the same heads would do without that."
+            "from what the same heads would do without that. NxDI also lays out the weights of its "
+            "baseline's steps for speed, and not those of Medusa's."
         )
