@@ -1,4 +1,4 @@
-"""Which price the costs use, and whether the node can be bought at all."""
+"""What may surprise the user of a valid experiment."""
 
 from __future__ import annotations
 
@@ -112,6 +112,14 @@ def test_medusas_text_can_leave_the_targets() -> None:
     (note,) = said("medusa", "not lossless")
     assert "its text can leave the target's" in note
     assert said("vanilla", "not lossless") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("article", False), ("article-sweep", True), ("vanilla", True)]
+)
+def test_an_alarm_that_there_is_not_has_no_effect(name: str, told: bool) -> None:
+    said = [note for note in notes(load(EXPERIMENTS / f"{name}.yaml")) if "has no effect" in note]
+    assert [note.partition(" =")[0] for note in said] == ["alerts.minimum_speedup"] * told
 
 
 def test_what_may_not_be_for_sale_is_said(article: Experiment) -> None:
