@@ -15,6 +15,8 @@ NEURON_TAINT: Final = "aws.amazon.com/neuron"
 """Taint key of Trainium nodes; the DRA driver's DaemonSet tolerates it."""
 NODE_GROUP_LABEL: Final = "speculative-decoding/node-group"
 TRAINIUM_NODES: Final = "trainium"
+COMPILE_NODES: Final = "compile"
+"""CPU nodes that stand while graphs are compiled. Also the key of their taint."""
 
 MODELS_PREFIX: Final = "models/"
 COMPILED_PREFIX: Final = "compiled/"

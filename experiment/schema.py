@@ -15,7 +15,7 @@ from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.measurement import Benchmark, TestCase, one_of
 from experiment.model import Model
 from experiment.prompt_files import PromptFile
-from experiment.runtimes import RUNTIMES, Runtime, Workload
+from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
 from experiment.speculation import Batch, Place, Speculation, Speculations, placed
 from experiment.strict import Strict
 from experiment.sweep import Sweep
@@ -79,6 +79,13 @@ class Price(Strict):
     source: Text = Field(description="Where this price was read.")
 
 
+class AfterRun(StrEnum):
+    """What becomes of the Trainium nodes once a run's results are in the bucket."""
+
+    STOP = "stop"
+    KEEP = "keep"
+
+
 class Capacity(Strict):
     """The Trainium nodes and how they are paid for."""
 
@@ -93,11 +100,49 @@ class Capacity(Strict):
         None, description="Required with reservation and capacity-block."
     )
     price: Price
+    max_hours: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=24 * 182,
+            description="Hours after which a schedule scales the Trainium nodes to 0, counted from "
+            "their start, whatever runs on them.",
+        ),
+    ] = 12
+    after_run: AfterRun | None = Field(
+        None,
+        description="stop: the Trainium nodes are scaled to 0 once the results are in the bucket. "
+        "keep: they stay. Default: stop, but keep what is reserved, which is paid for either way.",
+    )
+
+    @property
+    def stops_after_run(self) -> bool:
+        """Whether the end of a run scales the nodes to 0."""
+        if self.after_run is None:
+            return not self.purchase.reserved
+        return self.after_run is AfterRun.STOP
 
     @property
     def instance(self) -> InstanceType:
         """The catalogue entry of ``instance_type``."""
         return INSTANCE_TYPES[self.instance_type]
+
+
+class CompileNode(StrEnum):
+    """Where compile Jobs run."""
+
+    CPU = "cpu"
+    TRAINIUM = "trainium"
+
+
+class Compiling(Strict):
+    """Where graphs are compiled, for runtimes that compile by a Job."""
+
+    node: CompileNode = Field(
+        CompileNode.CPU,
+        description="cpu: on CPU nodes that stand only for that long. trainium: on the Trainium "
+        "nodes, which are paid for meanwhile.",
+    )
 
 
 class Models(Strict):
@@ -181,6 +226,7 @@ class Experiment(Strict):
     name: Name = Field(description="Names and tags everything the experiment creates.")
     aws: Aws
     capacity: Capacity
+    compiling: Compiling = Compiling()
     runtime: str = Field(
         description="Image generation that serves.",
         json_schema_extra=lambda schema: schema.update(enum=[*RUNTIMES]),
@@ -219,6 +265,13 @@ class Experiment(Strict):
         """How its variants live in Kubernetes. ``rules`` refuses to have both services and jobs."""
         modes = self.serving_runtime.modes
         return modes[self.speculations[0].mode].workload
+
+    @property
+    def compile_node(self) -> CompileNode | None:
+        """Where its compile Jobs run. None for a runtime whose services compile when they start."""
+        if self.serving_runtime.preparation is Preparation.FIRST_START:
+            return None
+        return self.compiling.node
 
     @property
     def apart(self) -> bool:

@@ -1,0 +1,48 @@
+"""Where a command acts: one experiment in one account."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deployment.account import account_id, client
+from experiment import Experiment, load
+
+
+@dataclass(frozen=True)
+class Place:
+    """What every command on an account needs to know."""
+
+    experiment: Experiment
+    file: str
+    """As the user named it."""
+    account: str
+    """Twelve digits."""
+
+    @property
+    def region(self) -> str:
+        """The experiment's."""
+        return self.experiment.aws.region
+
+    @property
+    def name(self) -> str:
+        """The experiment's, which is its cluster's, too."""
+        return self.experiment.name
+
+    @property
+    def headline(self) -> str:
+        """What a command begins with."""
+        return f"experiment {self.name} ({self.file}), account {self.account}, {self.region}"
+
+    def client(self, service: str) -> Any:
+        """A client of ``service`` in the experiment's region."""
+        return client(service, self.region)
+
+
+def find(file: str) -> Place:
+    """Reads the experiment and asks whose credentials these are.
+
+    Raises ExperimentError or DeploymentError.
+    """
+    experiment = load(file)
+    return Place(experiment, file, account_id(experiment.aws.region))
