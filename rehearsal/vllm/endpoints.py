@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import time
 import urllib.error
@@ -41,7 +40,7 @@ class VllmEndpoints:
 
     name: Final = "vLLM on the CPU with a pair of tiny models"
     stages: Final = 2
-    # Each server has one core: with more sequences at once, a turn takes minutes.
+    # The servers have one core: with more sequences at once, a turn takes minutes.
     caps: Final = Caps(concurrency=4, rate_seconds=8, prompts=12)
     drafts_whole_window: Final = True
     # The load generator wants a core, too.
@@ -79,9 +78,8 @@ class VllmEndpoints:
     ) -> Servers:
         """Those of a sweep, by the commands of its Job. Raises RehearsalError or ProcessError."""
         _speculating(experiment)
-        first, *_ = _cores()
         commands = {
-            variant.name: server_command(job.server_of(index), _served(experiment, layout, first))
+            variant.name: server_command(job.server_of(index), _served(experiment, layout))
             for index, variant in enumerate(variants(experiment))
         }
         _make_pair(experiment, layout, console)
@@ -128,19 +126,18 @@ def _servers(
     if ngram.NAME in pods:
         raise RehearsalError(f"{ngram.NAME} is the name of a variant that the rehearsal adds")
     pods[ngram.NAME] = ngram.served_by(pods[first.name])
-    # Where there are fewer cores than servers, several share one: they are asked in turn.
     servers = {
-        name: server_command(pod, _served(experiment, layout, core))
-        for (name, pod), core in zip(pods.items(), itertools.cycle(_cores()), strict=False)
+        name: server_command(pod, _served(experiment, layout)) for name, pod in pods.items()
     }
     return servers, ngram.beside(first, f"{servers[ngram.NAME].url}/v1")
 
 
-def _cores() -> list[int]:
-    return sorted(os.sched_getaffinity(0))
+def _served(experiment: Experiment, layout: Layout) -> Served:
+    """All on the same core: another one may be slower, and so would be what is served on it.
 
-
-def _served(experiment: Experiment, layout: Layout, core: int) -> Served:
+    Variants are measured in turn, and a server that nobody asks anything takes no time.
+    """
+    core = max(os.sched_getaffinity(0))
     home = layout.work / "vllm"
     home.mkdir(parents=True, exist_ok=True)
     pair = model_pair.folder(experiment, layout)
@@ -195,5 +192,3 @@ def _said(servers: Mapping[str, ServerCommand]) -> Iterator[str]:
     yield from common
     for name, lines in zip(servers, of_each, strict=True):
         yield from (f"{name}: {line}" for line in lines if line not in common)
-    if len(servers) > len(_cores()):
-        yield "servers share cores: variants are measured in turn, and one that idles takes no time"

@@ -112,9 +112,8 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
             arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
             said.append(f"{flag}: added, {reason}")
     environment = _environment(pod, served, said)
-    # Variants are measured in turn, and a server that nobody asks anything takes no time.
     pinned = ("taskset", "--cpu-list", str(served.core))
-    said.append(f"one core, number {served.core}")
+    said.append(f"one core, number {served.core}, which all variants share in turn")
     url = f"http://127.0.0.1:{served.port}"
     command = (*pinned, str(served.python), *arguments)
     return ServerCommand(url, command, environment, tuple(said))
