@@ -1,11 +1,11 @@
-"""``python -m deployment bootstrap|deploy|destroy|addons``: an experiment in an account."""
+"""``python -m deployment COMMAND``: an experiment in an account."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from deployment import addon_versions, lifecycle
+from deployment import addon_versions, lifecycle, preflight
 from deployment.errors import DeploymentError
 from experiment import ExperimentError, load
 
@@ -17,6 +17,7 @@ def main() -> int:
     deploy = commands.add_parser("deploy", help="create the stacks, or change them")
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
     destroy = commands.add_parser("destroy", help="delete the stacks that are there")
+    commands.add_parser("preflight", help="say what would stand in the way; creates nothing")
     commands.add_parser("bootstrap", help="prepare the account's regions for the CDK")
     commands.add_parser("addons", help="say which add-on versions EKS offers")
     for command in (deploy, destroy):
@@ -25,6 +26,8 @@ def main() -> int:
         command.add_argument("--experiment", required=True, metavar="FILE")
     given = parser.parse_args()
     try:
+        if given.command == "preflight":
+            return preflight.run(given.experiment)
         experiment = load(given.experiment)
         if given.command == "deploy":
             return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
