@@ -44,7 +44,7 @@ def _version(place: Place) -> str:
 
 
 def access(allowed: Sequence[str], find_address: Callable[[], str | None]) -> Finding:
-    """Whether this machine's address, which may not be found, is in the blocks of ``api_access``."""
+    """Whether this machine's address, if it can be found, is in the blocks of ``api_access``."""
     if os.environ.get(ADDRESS_VARIABLE):
         return ok(SUBJECT, f"no cluster yet; {ADDRESS_VARIABLE} says where it will answer")
     address = find_address()
