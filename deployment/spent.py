@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from deployment import nodes
 from deployment.account import in_words
+from deployment.nodes import Kind
 from deployment.place import Place
 from experiment.cost.standing import Standing, usd_per_hour, usd_per_node_hour
 
-GROUPS: Final = {"NodeGroup": Standing.TRAINIUM, "CompileNodeGroup": Standing.COMPILE}
-"""Outputs of the stack ``NAME-trainium``: the names of its node groups."""
+STANDING: Final = {Kind.TRAINIUM: Standing.TRAINIUM, Kind.COMPILE: Standing.COMPILE}
 
 KEPT: Final = datetime.timedelta(weeks=6)
 """How long Auto Scaling tells of its activities (API reference, DescribeScalingActivities)."""
@@ -83,49 +84,42 @@ def spent(place: Place, at: datetime.datetime | None = None) -> Spent:
     It asks CloudFormation, EKS and Auto Scaling, so it knows neither bytes nor requests.
     """
     at = at or datetime.datetime.now(datetime.UTC)
-    found = [
-        part
-        for part in (
-            _stack(place, Standing.NETWORK, at),
-            _stack(place, Standing.CLUSTER, at),
-            *_groups(place, at),
-        )
-        if part
+    stacks = [
+        stack
+        for standing in (Standing.NETWORK, Standing.CLUSTER)
+        if (stack := _stack(place, standing, at))
     ]
-    begun = [part.since for part in found if part.since and part.standing not in GROUPS.values()]
-    return Spent(at, min(begun, default=None), tuple(found), _limits(place, found))
+    groups = [_group(place, group, at) for group in nodes.groups(place)]
+    since = min((stack.since for stack in stacks if stack.since), default=None)
+    return Spent(at, since, (*stacks, *groups), _limits(place))
 
 
 def _stack(place: Place, standing: Standing, at: datetime.datetime) -> Stretch | None:
-    """What stands from a stack's creation on."""
-    stack = _described(place, str(standing))
-    if stack is None:
-        return None
-    since = stack["CreationTime"]
+    """What stands from a stack's creation on. None if the account does not have the stack."""
+    with in_words():
+        try:
+            name = f"{place.name}-{standing}"
+            (found,) = place.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+        except ClientError as error:
+            if "does not exist" in str(error):
+                return None
+            raise
+    since = found["CreationTime"]
     each = usd_per_hour(place.experiment, {standing})
     return Stretch(standing, 1, _hours(at - since), each, since)
 
 
-def _groups(place: Place, at: datetime.datetime) -> Iterable[Stretch]:
-    """What stood in each node group of the stack ``NAME-trainium``."""
-    stack = _described(place, "trainium") or {}
-    for output in stack.get("Outputs", []):
-        if standing := GROUPS.get(output["OutputKey"]):
-            yield _group(place, output["OutputValue"], standing, at)
-
-
-def _group(place: Place, name: str, standing: Standing, at: datetime.datetime) -> Stretch:
+def _group(place: Place, group: nodes.Group, at: datetime.datetime) -> Stretch:
+    """What stood in a node group."""
+    stood: dict[str, tuple[datetime.datetime, datetime.datetime | None]] = {}
     with in_words():
-        asked = place.client("eks").describe_nodegroup(clusterName=place.name, nodegroupName=name)
-        scaling = asked["nodegroup"].get("resources", {}).get("autoScalingGroups", [])
-        stood: dict[str, tuple[datetime.datetime, datetime.datetime | None]] = {}
-        for group in scaling:
-            stood |= _stood(place.client("autoscaling"), group["name"], at)
-    standing_now = [since for since, until in stood.values() if until is None]
+        for name in group.scaling_groups:
+            stood |= _stood(place.client("autoscaling"), name, at)
+    now = [since for since, until in stood.values() if until is None]
     hours = sum(_hours((until or at) - since) for since, until in stood.values())
+    standing = STANDING[group.kind]
     each = usd_per_node_hour(place.experiment, standing)
-    since = min(standing_now, default=None)
-    return Stretch(standing, len(standing_now), hours, each, since)
+    return Stretch(standing, len(now), hours, each, min(now, default=None))
 
 
 def _stood(
@@ -160,32 +154,16 @@ def _stood(
     return {instance: (since, went.get(instance)) for instance, since in came.items()}
 
 
-def _limits(place: Place, found: Iterable[Stretch]) -> tuple[str, ...]:
+def _limits(place: Place) -> tuple[str, ...]:
     """What the figures leave out."""
-    said = [
+    said = (
         "by list prices and capacity.price, without what is paid for by the byte or the request",
-        "nodes of more than six weeks ago are not counted: Auto Scaling has forgotten them",
-    ]
+        "without nodes of more than six weeks ago, of which Auto Scaling tells no more",
+    )
     if place.experiment.capacity.purchase.reserved:
-        said.append("what is reserved is paid for whether its nodes stand or not")
-    return tuple(said)
+        return *said, "what is reserved is paid for whether its nodes stand or not"
+    return said
 
 
 def _hours(time: datetime.timedelta) -> float:
     return max(time.total_seconds(), 0) / 3600
-
-
-def _described(place: Place, stack: str) -> dict[str, Any] | None:
-    """The experiment's stack of that name. None if the account does not have it."""
-    with in_words():
-        try:
-            name = f"{place.name}-{stack}"
-            (found,) = place.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-        except ClientError as error:
-            if "does not exist" in str(error):
-                return None
-            raise
-    if found["StackStatus"] == "DELETE_COMPLETE":
-        return None
-    its: dict[str, Any] = found
-    return its

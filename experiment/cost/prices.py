@@ -10,6 +10,8 @@ import datetime
 from dataclasses import dataclass
 from typing import Final
 
+from experiment.hardware import COMPILE_INSTANCE
+
 HOURS_PER_MONTH: Final = 730
 """AWS's own month: 365 days of 24 hours, a twelfth."""
 
@@ -32,18 +34,6 @@ class ListPrice:
         return self.usd if self.unit == "hour" else self.usd / HOURS_PER_MONTH
 
 
-def _instance(usd: float) -> ListPrice:
-    # The generated list of us-east-1, whose prices us-east-2 shares for these families:
-    # pkg/providers/pricing/zz_generated.pricing_aws.go at 031e72b.
-    return ListPrice(
-        usd,
-        "hour",
-        datetime.date(2026, 1, 19),
-        "on-demand list of aws/karpenter-provider-aws at 031e72b, us-east-1",
-        "https://aws.amazon.com/ec2/pricing/on-demand/",
-    )
-
-
 def _quoted(usd: float, unit: str, page: str) -> ListPrice:
     return ListPrice(
         usd,
@@ -54,8 +44,20 @@ def _quoted(usd: float, unit: str, page: str) -> ListPrice:
     )
 
 
-INSTANCES: Final = {"m7i.xlarge": _instance(0.2016), "r7i.24xlarge": _instance(6.3504)}
-"""On demand, Linux."""
+# pkg/providers/pricing/zz_generated.pricing_aws.go at 031e72b. It has no list of us-east-2, whose
+# prices of these families are commonly quoted as the same.
+_KARPENTER: Final = "list of us-east-1 in aws/karpenter-provider-aws at 031e72b"
+_ON_DEMAND: Final = "https://aws.amazon.com/ec2/pricing/on-demand/"
+
+SYSTEM_NODE: Final = ListPrice(0.2016, "hour", datetime.date(2026, 1, 19), _KARPENTER, _ON_DEMAND)
+"""m7i.xlarge, on demand."""
+COMPILE_NODE: Final = ListPrice(
+    COMPILE_INSTANCE.usd_per_hour,
+    "hour",
+    datetime.date.fromisoformat(COMPILE_INSTANCE.as_of),
+    COMPILE_INSTANCE.source,
+    _ON_DEMAND,
+)
 
 CONTROL_PLANE: Final = _quoted(0.10, "hour", "eks")
 """A Kubernetes version in standard support. After it, 0.60: of 1.35, from 2027-03-27 on."""

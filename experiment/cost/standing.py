@@ -11,23 +11,23 @@ from enum import StrEnum
 from typing import Final
 
 from experiment.cost.prices import (
+    COMPILE_NODE,
     CONTROL_PLANE,
     GP3,
     GP3_OPERATIONS,
     GP3_THROUGHPUT,
-    INSTANCES,
     INTERFACE_ENDPOINT,
     KEY,
     NAT_GATEWAY,
     PUBLIC_ADDRESS,
+    SYSTEM_NODE,
 )
+from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import variants
 
 SYSTEM_INSTANCE: Final = "m7i.xlarge"
 SYSTEM_NODES: Final = 2
-COMPILE_INSTANCE: Final = "r7i.24xlarge"
-MOST_COMPILE_NODES: Final = 4
 
 
 class Standing(StrEnum):
@@ -63,7 +63,7 @@ class Volume:
 
 VOLUMES: Final = {
     Standing.CLUSTER: Volume(100),
-    Standing.COMPILE: Volume(1024),
+    Standing.COMPILE: Volume(1024, mibps=1000, iops=6000),
     Standing.TRAINIUM: Volume(500),
 }
 """The root volume of each node."""
@@ -98,15 +98,13 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
     network, cluster = Standing.NETWORK, Standing.CLUSTER
     return (
         Part("EKS control plane", "cluster", 1, CONTROL_PLANE.usd_per_hour, cluster),
-        *_nodes("system", SYSTEM_INSTANCE, INSTANCES[SYSTEM_INSTANCE].usd, cluster, nodes),
+        *_nodes("system", SYSTEM_INSTANCE, SYSTEM_NODE.usd, cluster, nodes),
         # One for the secrets of Kubernetes, one for the topic of the alarms.
         Part("keys", "KMS keys", 2, KEY.usd_per_hour, cluster),
         Part("NAT gateway", "gateway", 1, NAT_GATEWAY.usd_per_hour, network),
         Part("its address", "public IPv4", 1, PUBLIC_ADDRESS.usd_per_hour, network),
         Part("interface endpoints", "in one zone", 3, INTERFACE_ENDPOINT.usd_per_hour, network),
-        *_nodes(
-            "compile", COMPILE_INSTANCE, INSTANCES[COMPILE_INSTANCE].usd, Standing.COMPILE, nodes
-        ),
+        *_nodes("compile", COMPILE_INSTANCE.name, COMPILE_NODE.usd, Standing.COMPILE, nodes),
         *_nodes("Trainium", capacity.instance_type, price, Standing.TRAINIUM, nodes),
     )
 
@@ -117,7 +115,7 @@ def most_nodes(experiment: Experiment) -> Mapping[Standing, int]:
     on_cpus = experiment.compile_node is CompileNode.CPU
     return {
         Standing.CLUSTER: SYSTEM_NODES,
-        Standing.COMPILE: min(graphs, MOST_COMPILE_NODES) if on_cpus else 0,
+        Standing.COMPILE: compile_nodes(graphs) if on_cpus else 0,
         Standing.TRAINIUM: experiment.capacity.nodes,
     }
 
@@ -130,7 +128,7 @@ def usd_per_hour(experiment: Experiment, standing: Collection[Standing]) -> floa
 def usd_per_node_hour(experiment: Experiment, group: Standing) -> float:
     """One node of a group, with its volume."""
     price = {
-        Standing.COMPILE: INSTANCES[COMPILE_INSTANCE].usd,
+        Standing.COMPILE: COMPILE_NODE.usd,
         Standing.TRAINIUM: experiment.capacity.price.usd_per_hour,
     }[group]
     return price + VOLUMES[group].usd_per_hour
