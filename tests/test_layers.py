@@ -23,7 +23,7 @@ CONTRACT: Final = frozenset(
 
 MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "app": frozenset({"stacks", "charts", "experiment"}),
-    "deployment": frozenset({"stacks", "experiment"}),
+    "deployment": frozenset({"stacks", "charts", "experiment"}) | CONTRACT,
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
     "experiment": frozenset(
