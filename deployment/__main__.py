@@ -5,11 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-<<<<<<< HEAD
-from deployment import addon_versions, lifecycle, preflight
-=======
-from deployment import addon_versions, lifecycle, place, results
->>>>>>> integration
+from deployment import addon_versions, lifecycle, place, preflight, results
 from deployment.errors import DeploymentError
 from experiment import ExperimentError, load
 

@@ -10,7 +10,8 @@ from botocore.exceptions import ClientError
 
 from deployment.place import Place
 from deployment.preflight.finding import Finding, ok, refused, warning
-from deployment.preflight.quotas import COMPILE_INSTANCE, SYSTEM_INSTANCE
+from experiment.cost.standing import SYSTEM_INSTANCE
+from experiment.hardware import COMPILE_INSTANCE
 from experiment.schema import Capacity, CompileNode, Purchase
 
 SCALED_IN: Final = datetime.timedelta(minutes=40)
@@ -57,7 +58,7 @@ def offerings(place: Place) -> Iterator[Finding]:
     zones = [*experiment.aws.availability_zones]
     yield _offered(place, SYSTEM_INSTANCE, zones)
     if experiment.compile_node is CompileNode.CPU:
-        yield _offered(place, COMPILE_INSTANCE, zones)
+        yield _offered(place, COMPILE_INSTANCE.name, zones)
 
 
 def _offered(place: Place, instance_type: str, zones: list[str]) -> Finding:

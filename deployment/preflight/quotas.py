@@ -12,14 +12,11 @@ from botocore.exceptions import ClientError
 from deployment.place import Place
 from deployment.preflight.finding import Finding, ok, refused, warning
 from deployment.preflight.names import stands
+from experiment.cost.standing import SYSTEM_INSTANCE
+from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.schema import CompileNode, Purchase
 from experiment.variants import variants
 from stacks.cluster import SYSTEM_NODES
-
-SYSTEM_INSTANCE: Final = "m7i.xlarge"
-COMPILE_INSTANCE: Final = "r7i.24xlarge"
-COMPILE_NODES: Final = 4
-"""At most so many stand at once."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +54,25 @@ def trainium(place: Place) -> Iterator[Finding]:
 
 
 def standard(place: Place) -> Iterator[Finding]:
-    """The system nodes, and the CPU nodes that stand while graphs are compiled."""
+    """The system nodes, and the CPU nodes that stand while graphs are compiled.
+
+    Too few for all compiles at once is no refusal: they then take turns.
+    """
     subject, experiment = "quota, CPU nodes", place.experiment
-    each = _vcpus(place, {SYSTEM_INSTANCE, COMPILE_INSTANCE})
-    system = SYSTEM_NODES * each[SYSTEM_INSTANCE]
+    # An update starts a new system node before it ends an old one.
+    system = (SYSTEM_NODES + 1) * _vcpus(place, {SYSTEM_INSTANCE})[SYSTEM_INSTANCE]
     compiles = 0
     if experiment.compile_node is CompileNode.CPU:
-        compiles = min(COMPILE_NODES, len(variants(experiment)))
-    least = system + min(compiles, 1) * each[COMPILE_INSTANCE]
-    used = _vcpus_used(place, _STANDARD_FAMILIES, spot=False)
-    found = _compared(place, subject, STANDARD, least, used, "vCPUs")
-    free = _value(place, STANDARD) - used - system
-    at_once = int(free // each[COMPILE_INSTANCE])
-    if least + used <= _value(place, STANDARD) and at_once < compiles:
-        yield warning(
-            subject,
-            f"{free:g} of {STANDARD.name} are left for compiles: {at_once} at a time, not "
-            f"{compiles}, so that they take longer",
-            _increase(place, STANDARD, used + system + compiles * each[COMPILE_INSTANCE]),
-        )
+        compiles = compile_nodes(len(variants(experiment)))
+    used, each = _vcpus_used(place, _STANDARD_FAMILIES, spot=False), COMPILE_INSTANCE.vcpus
+    at_once = int((_value(place, STANDARD) - used - system) // each)
+    if 0 < at_once < compiles:
+        found = f"room for {at_once} of {compiles} compile nodes ({STANDARD.name})"
+        more = _increase(place, STANDARD, used + system + compiles * each)
+        yield warning(subject, f"{found}: compiles take turns", more)
     else:
-        yield found
+        wanted = system + compiles * each
+        yield _compared(place, subject, STANDARD, wanted, used, "vCPUs")
 
 
 def vpcs(place: Place) -> Iterator[Finding]:
