@@ -238,9 +238,9 @@ def test_a_zone_that_the_account_has_not(aws: Aws, sound: At) -> None:
 def test_a_zone_without_the_instance_type(
     aws: Aws, sound: At, zones: list[str], remedy: str
 ) -> None:
-    everywhere = dict.fromkeys(("m7i.xlarge", "r7i.24xlarge"), ["us-east-2a", "us-east-2c"])
+    others = {name: ["us-east-2a", "us-east-2c"] for name in ("m7i.xlarge", "r7i.24xlarge")}
     place = sound()
-    aws.know(offerings=everywhere | {"trn2.48xlarge": zones})
+    aws.know(offerings=others | {"trn2.48xlarge": zones})
     found = the_problem(aws, place)
     assert (found.status, found.subject) == (Status.REFUSED, "trn2.48xlarge")
     assert found.found == "not offered in us-east-2c"
