@@ -15,7 +15,7 @@ from deployment.stages.shown import Shown
 from deployment.stages.stage import StageFailed, Way
 from deployment.stages.store import Store, checkpoints, graphs
 from deployment.stages.waiting import not_ready, why_no_nodes
-from experiment.estimate import MOST_COMPILE_NODES
+from experiment.hardware import compile_nodes
 from experiment.schema import CompileNode
 
 
@@ -68,7 +68,7 @@ class Compile:
         with connected(place) as api:
             revive(api, shown, "compile")
             if self._own_nodes:
-                size = min(missing, MOST_COMPILE_NODES)
+                size = compile_nodes(missing)
                 until = guard.start(place, Kind.COMPILE, size)
                 shown.say(f"{_counted(size, 'CPU node')}, until {until.at:%Y-%m-%d %H:%M} UTC")
             try:
