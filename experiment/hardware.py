@@ -43,3 +43,35 @@ TRN2_48XLARGE: Final = InstanceType(
 )
 
 INSTANCE_TYPES: Final = {instance.name: instance for instance in (TRN2_48XLARGE,)}
+
+
+@dataclass(frozen=True)
+class CompileInstance:
+    """A CPU instance that compiles one graph at a time."""
+
+    name: str
+    vcpus: int
+    memory_gib: int
+    usd_per_hour: float
+    """On demand, in us-east-2."""
+    as_of: str
+    source: str
+
+
+COMPILE_INSTANCE: Final = CompileInstance(
+    name="r7i.24xlarge",
+    # Half the CPUs of a trn2.48xlarge, and room for the 600 GiB that a compile may take.
+    vcpus=96,
+    memory_gib=768,
+    usd_per_hour=6.3504,
+    as_of="2026-11-22",
+    source="the list price as commonly quoted, 24 times that of an r7i.xlarge; not read from AWS",
+)
+
+MOST_COMPILE_NODES: Final = 4
+"""384 vCPUs of the quota "Running On-Demand Standard instances" (L-1216C47A)."""
+
+
+def compile_nodes(graphs: int) -> int:
+    """CPU nodes that compile ``graphs`` graphs: one each, up to ``MOST_COMPILE_NODES``."""
+    return min(graphs, MOST_COMPILE_NODES)

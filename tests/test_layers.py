@@ -35,6 +35,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "rehearsal": CONTRACT
     | {
         "experiment",
+        "deployment.console",
         # The rehearsal ends by printing the benchmark's table, and names the load's maker.
         "benchmark.report.terminal",
         "benchmark.load.llmperf",
