@@ -21,6 +21,9 @@ from charts.names import NAMESPACE
 from deployment.cluster import kubernetes_in_words
 from deployment.errors import DeploymentError
 
+OVER: Final = ("Succeeded", "Failed")
+"""Phases of a pod that has ended."""
+
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _GONE_SECONDS: Final = 300.0
 
@@ -77,6 +80,12 @@ def log(api: ApiClient, pod: V1Pod, container: str, lines: int, *, previous: boo
                 return ""
             raise
     return text
+
+
+def restarts(pod: V1Pod) -> int:
+    """Of the container of ``pod`` that was started most often again."""
+    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+    return max((status.restart_count for status in statuses), default=0)
 
 
 def last_words(api: ApiClient, pod: V1Pod, lines: int = 10) -> str:

@@ -147,5 +147,3 @@ def _waiting(way: Way, api: ApiClient, step: str) -> Iterator[str]:
 
 def _counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
-
-

@@ -12,8 +12,13 @@ from benchmark.names import COMPLETE, CONFIG, MERGED, RESULTS_PREFIX, results_ke
 from charts import offline, sweep
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
+from charts.names import BENCHMARK_POD
+from deployment.cluster import connected
 from deployment.place import Place
+from deployment.stages import objects
+from deployment.stages.stage import Way
 from deployment.stages.store import Store
+from deployment.stages.waiting import nodes_are_gone
 
 _BESIDE: Final = {"cost", "settings", "objectives", "stopper"}
 """Fields of a configuration that decide nothing of what is measured."""
@@ -29,6 +34,22 @@ def complete(place: Place) -> str | None:
     if place.experiment.apart:
         return _of_indexes(place, store)
     return _of_services(place, store)
+
+
+def measured(way: Way) -> str | None:
+    """The complete run that makes all that costs unnecessary; None if there is none.
+
+    A run that was begun after it, on nodes that stand, is not to be given up for it. Raises
+    DeploymentError.
+    """
+    run = None if way.again else complete(way.place)
+    if run is None or way.place.experiment.apart or nodes_are_gone(way.place):
+        return run
+    with connected(way.place) as api:
+        pod = objects.pod(api, BENCHMARK_POD)
+    if pod is None or pod.status.phase in objects.OVER or pod.metadata.uid == run:
+        return run
+    return None if begun(way.place, pod.metadata.uid) else run
 
 
 def begun(place: Place, run: str) -> bool:

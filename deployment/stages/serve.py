@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from kubernetes.client import ApiClient, V1Pod
+from kubernetes.client import ApiClient
 
 from deployment.cluster import connected
 from deployment.stages import objects
@@ -45,12 +44,12 @@ class Serve:
             return True
         if nodes_are_gone(self.way.place):
             raise StageFailed("the Trainium nodes were scaled to 0 meanwhile, by hand or the guard")
-        words = []
+        words: list[str] = []
         for service in missing:
             for pod in objects.pods(api, f"app={service}"):
-                if _restarts(pod) >= RESTARTS:
+                if objects.restarts(pod) >= RESTARTS:
                     raise StageFailed(
-                        f"{service} does not come to serve: {_restarts(pod)} restarts\n"
+                        f"{service} does not come to serve: {objects.restarts(pod)} restarts\n"
                         f"{objects.last_words(api, pod)}"
                     )
             words += not_ready(api, f"app={service}")
@@ -77,12 +76,3 @@ def _is_ready(api: ApiClient, service: str) -> bool:
     status, wanted = found.status, found.metadata.generation
     # A change that the controller has not seen yet would be taken for carried out.
     return bool(status.ready_replicas and (status.observed_generation or 0) >= wanted)
-
-
-def _restarts(pod: V1Pod) -> int:
-    return max((status.restart_count for status in _statuses(pod)), default=0)
-
-
-def _statuses(pod: V1Pod) -> Iterator[Any]:
-    yield from pod.status.init_container_statuses or []
-    yield from pod.status.container_statuses or []

@@ -29,7 +29,10 @@ def not_ready(api: ApiClient, selector: str) -> Iterator[str]:
 
 
 def why_no_nodes(place: Place, group: Group | None) -> Iterator[str]:
-    """What EKS and Auto Scaling say of nodes that do not come. Raises StageFailed for what stays."""
+    """What EKS and Auto Scaling say of nodes that do not come.
+
+    Raises StageFailed for what stays as it is.
+    """
     for reason in nodes.failures(place, group) if group else ():
         if any(word in reason for word in _NEVER):
             raise StageFailed(f"the {group.kind} nodes cannot start: {reason}" if group else reason)
