@@ -175,6 +175,10 @@ destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and log
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
 
+.PHONY: cost
+cost: $(READY) ## Say what EXPERIMENT costs before it is deployed: by hour, by stage and in all
+	@python -m experiment cost "$(EXPERIMENT)"
+
 .PHONY: addons
 addons: $(READY) ## List the versions of the pinned add-ons that EKS offers
 	@python -m deployment addons --experiment "$(EXPERIMENT)"
