@@ -46,6 +46,8 @@ DRIVER_SECONDS: Final = 10
 UNCOUNTED_WAVES: Final = 3
 """A warm-up, and a control load at either end. Each is one wave at the largest concurrency."""
 
+WARM_UPS: Final = 1
+"""The same of services that are measured beside each other: they have no controls."""
 
 DEMO_RUNS: Final = 21
 """Answers of the compiled length that ``inference_demo --benchmark`` makes of its own: a warm-up
@@ -156,6 +158,18 @@ def estimate(experiment: Experiment) -> Estimate:
     )
 
 
+def measuring_seconds(experiment: Experiment) -> float:
+    """How long the measurements take, all graphs being there and all services ready.
+
+    Variants that are measured apart start their servers meanwhile, each its own.
+    """
+    found = variants(experiment)
+    if experiment.apart:
+        return _measuring([index_seconds(variant) for variant in found], _claims(experiment))
+    # All at once: a turn takes as long as its slowest service.
+    return max(_load_seconds(variant, WARM_UPS) for variant in found)
+
+
 def guard_hours(experiment: Experiment) -> float:
     """Hours after their start at which the Trainium nodes are scaled to 0, whatever runs.
 
@@ -193,11 +207,21 @@ def index_seconds(variant: Variant) -> float:
     """
     if variant.experiment.workload is Workload.JOB:
         return _job_seconds(variant)
+    return START_SECONDS + _load_seconds(variant, UNCOUNTED_WAVES)
+
+
+def turn_seconds(variant: Variant) -> list[float]:
+    """One test case in one round: how long it takes at each load point."""
+    return [_turn_seconds(variant, point) for point in variant.experiment.benchmark.points]
+
+
+def _load_seconds(variant: Variant, waves: int) -> float:
+    """All turns, and so many waves at the largest concurrency before and after them."""
     load = variant.experiment.benchmark
     widest = max((p.concurrency for p in load.points if p.concurrency), default=variant.batch)
     wave = _turn_seconds(variant, LoadPoint(concurrency=widest, requests=widest))
-    one_round = len(load.test_cases) * sum(_turn_seconds(variant, p) for p in load.points)
-    return START_SECONDS + UNCOUNTED_WAVES * wave + load.rounds.at_most * one_round
+    one_round = len(load.test_cases) * sum(turn_seconds(variant))
+    return waves * wave + load.rounds.at_most * one_round
 
 
 def _job_seconds(variant: Variant) -> float:
