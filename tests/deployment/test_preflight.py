@@ -15,6 +15,7 @@ import pytest
 from deployment.cluster import ADDRESS_VARIABLE, ADMINISTRATOR_OUTPUT
 from deployment.place import Place
 from deployment.preflight import Finding, Status, checks, kubernetes_api
+from deployment.preflight.asking import Asking
 from experiment import load
 from rehearsal.aws.client import Aws
 from stacks.addons import VERSIONS
@@ -35,7 +36,7 @@ At = Callable[..., Place]
 
 @pytest.fixture(scope="module")
 def clients() -> dict[tuple[str, str], Any]:
-    """Shared by the places of all tests: to make clients takes longer than to ask."""
+    """Shared by the places of all tests."""
     return {}
 
 
@@ -71,7 +72,8 @@ def sound(
     aws.know(addons={name: [version] for name, version in VERSIONS.items()})
 
     def make(changes: dict[str, Any] | None = None, name: str = "mine") -> Place:
-        return dataclasses.replace(at(name, usual | (changes or {})), _clients=clients)
+        found = at(name, usual | (changes or {}))
+        return Asking(found.experiment, found.file, found.account, clients)
 
     yield make
     aws.forget_facts()
