@@ -23,7 +23,7 @@ CONTRACT: Final = frozenset(
 
 MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "app": frozenset({"stacks", "charts", "experiment"}),
-    "deployment": frozenset({"stacks", "experiment"}),
+    "deployment": frozenset({"stacks", "charts", "experiment"}) | CONTRACT,
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
     "experiment": frozenset(
@@ -37,6 +37,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "experiment",
         # What the nodes and pods of a cluster are named by, and who serves their logs' certificate.
         *("charts.names", "charts.claims", "control_plane"),
+        "deployment.console",
         # The rehearsal ends by printing the benchmark's table, and names the load's maker.
         "benchmark.report.terminal",
         "benchmark.load.llmperf",
