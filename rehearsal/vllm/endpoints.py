@@ -126,9 +126,7 @@ def _servers(
     if ngram.NAME in pods:
         raise RehearsalError(f"{ngram.NAME} is the name of a variant that the rehearsal adds")
     pods[ngram.NAME] = ngram.served_by(pods[first.name])
-    servers = {
-        name: server_command(pod, _served(experiment, layout)) for name, pod in pods.items()
-    }
+    servers = {name: server_command(pod, _served(experiment, layout)) for name, pod in pods.items()}
     return servers, ngram.beside(first, f"{servers[ngram.NAME].url}/v1")
 
 
