@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmark import config
+from deployment.console import Console
 from experiment import Experiment
 from experiment.runtimes import Mode
 from experiment.variants import Variant, variants
-from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
