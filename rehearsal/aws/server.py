@@ -33,11 +33,13 @@ from moto.sns.models import sns_backends
 from moto.utilities.utils import get_partition
 from werkzeug.serving import make_server
 
+from rehearsal.aws.calls import Calls
+
 
 def main() -> None:
     """Serves until the process is ended."""
     mend()
-    application = DomainDispatcherApplication(create_backend_app)
+    application = Calls(DomainDispatcherApplication(create_backend_app))
     server = make_server(
         "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
     )
