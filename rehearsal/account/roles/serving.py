@@ -49,6 +49,7 @@ def benchmark(container: Container, around: Around) -> Program:
         caps=Caps(),  # the experiment is small itself
         stand_in=STAND_IN,
         variables=variables,
+        stops_nodes=True,
     )
     try:
         process = as_process(_pod(container), entry_point(_dockerfile(around)), place)
