@@ -12,6 +12,7 @@ from rehearsal.aws.client import Aws, embedded_aws
 from rehearsal.aws.mended.clusters import KUBECONFIG
 from rehearsal.aws.mended.functions import KUBECTL
 from rehearsal.aws.own_calls import AUTHENTICATE
+from stacks.addons import VERSIONS
 
 
 @contextlib.contextmanager
@@ -29,6 +30,8 @@ def account(
         KUBECTL: str(programs / "kubectl"),
     }
     with embedded_aws(experiment.aws.region, folder / "aws.log", variables) as aws:
+        # Which versions EKS offers, nobody makes by a call.
+        aws.know(addons={name: [version] for name, version in VERSIONS.items()})
         authenticator = f"{aws.url}{AUTHENTICATE}{experiment.name}"
         with control_plane(programs, directory, authenticator) as plane:
             yield aws, plane
