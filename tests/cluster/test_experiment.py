@@ -119,7 +119,7 @@ def _kill_at(way: Way, stage: str) -> None:
     """Kills it in the middle of a stage, as far as that can be seen from outside."""
     process = way.start()
     following = STAGES[STAGES.index(stage) + 1 :]
-    is_amid = _AMID.get(stage, lambda world: True)
+    is_amid = _AMID.get(stage, _at_once)
     deadline = time.monotonic() + SECONDS
     while process.poll() is None:
         assert time.monotonic() < deadline, way.shown()
@@ -134,6 +134,10 @@ def _kill_at(way: Way, stage: str) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _at_once(account: World) -> bool:
+    return bool(account)
 
 
 def _has_cluster(account: World) -> bool:
