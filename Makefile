@@ -160,6 +160,11 @@ diff: $(CLI) ## Show what the working tree changes against BASE (default: main)
 NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file -a -n "$(EXPERIMENT)" || \
 	{ echo "EXPERIMENT is needed: make $@ EXPERIMENT=experiments/NAME.yaml" >&2; exit 2; }
 
+.PHONY: preflight
+preflight: $(CLI) ## Say what in the account would stand in EXPERIMENT's way; creates nothing
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment preflight --experiment "$(EXPERIMENT)"
+
 .PHONY: bootstrap
 bootstrap: $(CLI) ## Prepare the account and region of EXPERIMENT for the CDK, once
 	@$(NAMES_EXPERIMENT)
