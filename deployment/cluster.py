@@ -54,6 +54,8 @@ def connected(place: Place) -> Iterator[ApiClient]:
         its.ssl_ca_cert = authority.name
         its.tls_server_name = found["endpoint"].removeprefix("https://").partition(":")[0]
         its.api_key_prefix["authorization"] = "Bearer"
+        # Without the key, the client asks nobody for a token and sends none.
+        its.api_key["authorization"] = ""
         its.refresh_api_key_hook = lambda asked: asked.api_key.update(
             authorization=tokens.current()
         )

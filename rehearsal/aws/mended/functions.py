@@ -81,9 +81,18 @@ class KubernetesResource(Resource):
         event = {
             "RequestType": request,
             "ResourceType": self.type,
-            "ResourceProperties": dict(self.told),
+            "ResourceProperties": _as_text(self.told),
         }
         _run(handler, event)
+
+
+def _as_text(told: Any) -> Any:
+    """CloudFormation hands a function every value as text."""
+    if isinstance(told, Mapping):
+        return {key: _as_text(value) for key, value in told.items()}
+    if isinstance(told, list):
+        return [_as_text(part) for part in told]
+    return str(told).lower() if isinstance(told, bool) else str(told)
 
 
 def _run(function: LambdaFunction, event: Mapping[str, Any]) -> None:
