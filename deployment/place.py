@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from deployment.account import account_id, client
@@ -18,7 +18,6 @@ class Place:
     """As the user named it."""
     account: str
     """Twelve digits."""
-    _clients: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def region(self) -> str:
@@ -36,14 +35,8 @@ class Place:
         return f"experiment {self.name} ({self.file}), account {self.account}, {self.region}"
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """A client of ``service`` in the experiment's region, or another. It is made once.
-
-        Threads may share it.
-        """
-        where = (service, region or self.region)
-        if where not in self._clients:
-            self._clients[where] = client(*where)
-        return self._clients[where]
+        """A client of ``service`` in the experiment's region, or another."""
+        return client(service, region or self.region)
 
 
 def find(file: str) -> Place:
