@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from deployment import addon_versions, lifecycle, place, results
+from deployment import addon_versions, lifecycle, logs, place, results
 from deployment.errors import DeploymentError
+from deployment.status import command as status
 from experiment import ExperimentError, load
 
 
@@ -19,6 +20,10 @@ def main() -> int:
     destroy = commands.add_parser("destroy", help="delete the stacks that are there")
     commands.add_parser("bootstrap", help="prepare the account's regions for the CDK")
     commands.add_parser("addons", help="say which add-on versions EKS offers")
+    commands.add_parser("status", help="say how everything stands, on one screen")
+    log = commands.add_parser("logs", help="print the logs of what goes on")
+    log.add_argument("--of", metavar="NAME", help="a service, a Job, a step or a pod instead")
+    log.add_argument("--follow", action="store_true", help="go on as they are written")
     home = commands.add_parser("results", help="list the runs in the bucket, or bring one home")
     home.add_argument("--run", metavar="ID", help="its id, or how it begins")
     for command in (deploy, destroy):
@@ -32,6 +37,10 @@ def main() -> int:
             return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
         if given.command == "destroy":
             return lifecycle.destroy(experiment, given.experiment, yes=given.yes)
+        if given.command == "status":
+            return status.show(place.find(given.experiment))
+        if given.command == "logs":
+            return logs.show(place.find(given.experiment), given.of, follow=given.follow)
         if given.command == "results":
             return results.show(place.find(given.experiment), given.run)
         if given.command == "bootstrap":

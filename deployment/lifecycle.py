@@ -57,7 +57,7 @@ def destroy(experiment: Experiment, file: str, *, yes: bool) -> int:
     """
     account = account_id(experiment.aws.region)
     _say(f"{_headline(experiment, file, account)}: looking for its stacks")
-    if not any(_begins_with(f"{experiment.name}-", region) for region in _regions(experiment)):
+    if not any(_begins_with(f"{experiment.name}-", region) for region in regions(experiment)):
         raise _nothing(experiment, account)
     if not (yes or sys.stdin.isatty()):
         raise DeploymentError("there is no terminal to ask on; YES=1 deletes without asking")
@@ -82,18 +82,18 @@ def bootstrap(experiment: Experiment, file: str) -> int:
     Raises DeploymentError.
     """
     account = account_id(experiment.aws.region)
-    places = [f"aws://{account}/{region}" for region in sorted(_regions(experiment))]
+    places = [f"aws://{account}/{region}" for region in sorted(regions(experiment))]
     _say(f"{_headline(experiment, file, account)}: preparing {', '.join(places)}")
     return _cdk("bootstrap", *places, *_context(file, account))
 
 
-def _regions(experiment: Experiment) -> set[str]:
+def regions(experiment: Experiment) -> set[str]:
     """The experiment's region and that of its budget."""
     return {experiment.aws.region, budget_region(experiment.aws.region)}
 
 
 def _nothing(experiment: Experiment, account: str) -> DeploymentError:
-    found = {name for region in _regions(experiment) for name in _experiments(region)}
+    found = {name for region in regions(experiment) for name in _experiments(region)}
     others = ", ".join(sorted(found - {experiment.name}))
     return DeploymentError(
         f"nothing of experiment {experiment.name} is in account {account}, "
@@ -140,7 +140,7 @@ def _found(assembly: Path) -> Iterator[Stack]:
     """Each stack of the assembly, with its status in the account."""
     for name, artifact in _artifacts(assembly):
         region = artifact["environment"].rpartition("/")[2]
-        yield Stack(name, region, _status(name, region))
+        yield Stack(name, region, stack_status(name, region))
 
 
 def _artifacts(assembly: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -150,7 +150,8 @@ def _artifacts(assembly: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, artifact
 
 
-def _status(name: str, region: str) -> str | None:
+def stack_status(name: str, region: str) -> str | None:
+    """CloudFormation's word, or None if the account has no such stack. Raises DeploymentError."""
     cloudformation = client("cloudformation", region)
     with in_words():
         try:
