@@ -141,7 +141,8 @@ def kubernetes_in_words() -> Iterator[None]:
     except ApiException as error:
         raise DeploymentError(f"Kubernetes: {error.status} {error.reason}") from None
     except HTTPError as error:
-        raise Unreachable(f"Kubernetes: the API does not answer: {error}") from None
+        why = getattr(error, "reason", None) or error
+        raise Unreachable(f"Kubernetes: the API does not answer: {why}") from None
 
 
 def _describe(place: Place) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deployment.account import account_id, client
@@ -18,6 +18,8 @@ class Place:
     """As the user named it."""
     account: str
     """Twelve digits."""
+    _clients: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """By service: to make one takes longer than most calls."""
 
     @property
     def region(self) -> str:
@@ -36,7 +38,9 @@ class Place:
 
     def client(self, service: str) -> Any:
         """A client of ``service`` in the experiment's region."""
-        return client(service, self.region)
+        if service not in self._clients:
+            self._clients[service] = client(service, self.region)
+        return self._clients[service]
 
 
 def find(file: str) -> Place:

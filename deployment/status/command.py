@@ -52,10 +52,8 @@ def _of_cluster(place: Place) -> list[Section]:
     except NoCluster:
         return []
     except DeploymentError as error:
-        hint = (
-            "; see docs/runbook.md, Reach a private API" if isinstance(error, Unreachable) else ""
-        )
-        unknown = Section("cluster", [Row("", f"not known: {error}{hint}")])
+        hint = " (docs/runbook.md, Reach a private API)" if isinstance(error, Unreachable) else ""
+        unknown = Section("cluster", [Row("", f"not known{hint}: {error}")])
         return [unknown, asked("nodes", partial(account.groups, place))]
 
 
