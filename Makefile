@@ -170,10 +170,27 @@ deploy: $(CLI) ## Deploy EXPERIMENT (or its STACKS); takes back its bucket and l
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment deploy $(STACKS) --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
 
-.PHONY: destroy
-destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs
+.PHONY: experiment
+experiment: $(READY_DEV) $(CLI) ## From EXPERIMENT to its report, in stages; goes on where it was; AGAIN=1 measures anew
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+	@python -m deployment experiment --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
+		$(if $(filter 1 yes,$(AGAIN)),--again)
+
+.PHONY: start
+start: $(READY) ## Start the Trainium nodes of EXPERIMENT, and the guard that ends them
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment start --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+
+.PHONY: stop
+stop: $(READY) ## Scale the Trainium and compile nodes of EXPERIMENT to 0, now
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment stop --experiment "$(EXPERIMENT)"
+
+.PHONY: destroy
+destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs; KEEP=none removes them, too
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
+		$(if $(KEEP),--keep "$(KEEP)") $(if $(NAME),--name "$(NAME)")
 
 .PHONY: status
 status: $(READY) ## Say how EXPERIMENT stands, on one screen: stacks, nodes, services, run, cost

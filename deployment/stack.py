@@ -46,6 +46,18 @@ def of(place: Place) -> list[Stack]:
     return [stack for _, stack in sorted(found, key=lambda pair: pair[0])]
 
 
+def begins_with(place: Place, prefix: str) -> bool:
+    """Whether any stack's name begins so. Asking is quicker than synthesis.
+
+    Raises DeploymentError.
+    """
+    return any(
+        stack["StackName"].startswith(prefix)
+        for region in regions(place.experiment)
+        for stack in everything(region)
+    )
+
+
 def experiments(region: str) -> set[str]:
     """Names of the experiments that have stacks in ``region``. Raises DeploymentError."""
     return {name for stack in everything(region) if (name := belongs_to(stack))}
