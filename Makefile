@@ -208,6 +208,10 @@ results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the onl
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment results --experiment "$(EXPERIMENT)" $(if $(RUN),--run "$(RUN)")
 
+.PHONY: cost
+cost: $(READY) ## Say what EXPERIMENT costs before it is deployed: by hour, by stage and in all
+	@python -m experiment cost "$(EXPERIMENT)"
+
 .PHONY: addons
 addons: $(READY) ## List the versions of the pinned add-ons that EKS offers
 	@python -m deployment addons --experiment "$(EXPERIMENT)"

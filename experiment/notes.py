@@ -8,6 +8,7 @@ from typing import Final
 
 from benchmark.rounds import FEWEST_ROUNDS
 from experiment.architecture import ModelKind
+from experiment.cost import Standing, cost
 from experiment.estimate import (
     FIRST_START_SECONDS,
     Estimate,
@@ -42,6 +43,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
     yield from _gated(experiment)
     yield from _norms(experiment)
     yield from _first_starts(experiment)
+    yield from _guarded(experiment)
     yield from _swept(experiment)
     yield from _jobs(experiment)
     if experiment.apart:
@@ -100,6 +102,16 @@ def _first_starts(experiment: Experiment) -> Iterator[str]:
             "devices that are billed meanwhile, for up to "
             f"{FIRST_START_SECONDS / 3600:g} hours; later starts find its cache in the bucket "
             '(docs/cost.md, "What a first start takes")'
+        )
+
+
+def _guarded(experiment: Experiment) -> Iterator[str]:
+    """A guard that ends the nodes before the run's end, by estimate."""
+    hours, most = cost(experiment).hours_of(Standing.TRAINIUM), experiment.capacity.max_hours
+    if most < hours:
+        yield (
+            f"capacity.max_hours = {most:g}: by estimate the Trainium nodes are needed for "
+            f"{hours:.1f} hours, and their guard ends them before (make cost)"
         )
 
 

@@ -21,7 +21,6 @@ from experiment.estimate import (
     measuring_seconds,
     turn_seconds,
 )
-from experiment.model import Model
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import variants
 
@@ -85,7 +84,7 @@ def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Stan
     cheap = ALWAYS
     trainium = ALWAYS | {Standing.TRAINIUM}
     yield ("deploy", DEPLOY_SECONDS, cheap, _minutes(DEPLOY_SECONDS))
-    gib = sum(model.known.checkpoint_gib for model in _checkpoints(experiment))
+    gib = checkpoints_gib(experiment)
     download = gib * 1024 / DOWNLOAD_MIBPS
     yield ("download", download, cheap, f"{gib:.1f} GiB at {DOWNLOAD_MIBPS} MiB a second")
     if experiment.compile_node is CompileNode.CPU:
@@ -105,11 +104,11 @@ def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Stan
     yield ("stop", STOP_SECONDS, trainium, _minutes(STOP_SECONDS))
 
 
-def _checkpoints(experiment: Experiment) -> set[Model]:
-    """What the download Job fetches: each checkpoint once."""
+def checkpoints_gib(experiment: Experiment) -> float:
+    """Weights that the download Job fetches: each checkpoint once."""
     drafts = (variant.draft for variant in variants(experiment))
     found = {(m.id, m.revision): m for m in (experiment.models.target, *drafts) if m}
-    return set(found.values())
+    return sum(model.known.checkpoint_gib for model in found.values())
 
 
 def _compiling(experiment: Experiment, nodes: int) -> tuple[float, str]:
