@@ -192,9 +192,21 @@ stop: $(READY) ## Scale the Trainium and compile nodes of EXPERIMENT to 0, now
 	@python -m deployment stop --experiment "$(EXPERIMENT)"
 
 .PHONY: destroy
-destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs
+destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs; KEEP=none removes them, too
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
+		$(if $(KEEP),--keep "$(KEEP)") $(if $(NAME),--name "$(NAME)")
+
+.PHONY: status
+status: $(READY) ## Say how EXPERIMENT stands, on one screen: stacks, nodes, services, run, cost
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment status --experiment "$(EXPERIMENT)"
+
+.PHONY: logs
+logs: $(READY) ## Print the logs of what goes on, or OF=NAME: a service, compile, download; FOLLOW=1
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment logs --experiment "$(EXPERIMENT)" \
+		$(if $(OF),--of "$(OF)") $(if $(filter 1 yes,$(FOLLOW)),--follow)
 
 .PHONY: results
 results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
