@@ -179,6 +179,11 @@ destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and log
 cost: $(READY) ## Say what EXPERIMENT costs before it is deployed: by hour, by stage and in all
 	@python -m experiment cost "$(EXPERIMENT)"
 
+.PHONY: results
+results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment results --experiment "$(EXPERIMENT)" $(if $(RUN),--run "$(RUN)")
+
 .PHONY: addons
 addons: $(READY) ## List the versions of the pinned add-ons that EKS offers
 	@python -m deployment addons --experiment "$(EXPERIMENT)"

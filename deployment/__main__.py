@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from deployment import addon_versions, lifecycle
+from deployment import addon_versions, lifecycle, place, results
 from deployment.errors import DeploymentError
 from experiment import ExperimentError, load
 
@@ -19,6 +19,8 @@ def main() -> int:
     destroy = commands.add_parser("destroy", help="delete the stacks that are there")
     commands.add_parser("bootstrap", help="prepare the account's regions for the CDK")
     commands.add_parser("addons", help="say which add-on versions EKS offers")
+    home = commands.add_parser("results", help="list the runs in the bucket, or bring one home")
+    home.add_argument("--run", metavar="ID", help="its id, or how it begins")
     for command in (deploy, destroy):
         command.add_argument("--yes", action="store_true", help="do not ask")
     for command in commands.choices.values():
@@ -30,6 +32,8 @@ def main() -> int:
             return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
         if given.command == "destroy":
             return lifecycle.destroy(experiment, given.experiment, yes=given.yes)
+        if given.command == "results":
+            return results.show(place.find(given.experiment), given.run)
         if given.command == "bootstrap":
             return lifecycle.bootstrap(experiment, given.experiment)
         return addon_versions.compare(experiment)

@@ -53,7 +53,7 @@ class CompileInstance:
     vcpus: int
     memory_gib: int
     usd_per_hour: float
-    """On demand, in us-east-2."""
+    """On demand."""
     as_of: str
     source: str
 
@@ -64,8 +64,9 @@ COMPILE_INSTANCE: Final = CompileInstance(
     vcpus=96,
     memory_gib=768,
     usd_per_hour=6.3504,
-    as_of="2026-11-22",
-    source="the list price as commonly quoted, 24 times that of an r7i.xlarge; not read from AWS",
+    as_of="2026-01-19",
+    # In us-east-1; us-east-2 is commonly quoted the same.
+    source="aws/karpenter-provider-aws 031e72b, pkg/providers/pricing/zz_generated.pricing_aws.go",
 )
 
 MOST_COMPILE_NODES: Final = 4

@@ -75,6 +75,8 @@ class Stopper(Construct):
             iam_action=UPDATE_NODE_GROUP,
             iam_resources=[nodes.attr_arn],
         )
+        # An index that ends at the same moment on these nodes merges and uploads once more.
+        first = sfn.Wait(self, "Wait", time=sfn.WaitTime.duration(Duration.minutes(1)))
         # EKS refuses while another update of the group is going on.
         task.add_retry(
             errors=["States.ALL"],
@@ -93,7 +95,7 @@ class Stopper(Construct):
             self,
             "Machine",
             state_machine_name=name,
-            definition_body=sfn.DefinitionBody.from_chainable(task),
+            definition_body=sfn.DefinitionBody.from_chainable(first.next(task)),
             role=iam.Role(
                 self,
                 "Role",
