@@ -19,6 +19,7 @@ from deployment.errors import DeploymentError
 from deployment.nodes import STACK, Group, Kind
 from deployment.outputs import NoStack, outputs
 from deployment.place import Place
+from experiment.estimate import guard_hours
 
 ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 """A universal target: the service as the AWS SDK for Java calls it, and its operation."""
@@ -87,7 +88,7 @@ def find(place: Place, kind: Kind) -> Guard | None:
 
 def _arm(place: Place, group: Group) -> Guard:
     told = outputs(place, STACK)
-    hours = datetime.timedelta(hours=place.experiment.capacity.max_hours)
+    hours = datetime.timedelta(hours=_hours(place, group.kind))
     at = (_now() + hours).replace(microsecond=0)
     schedule = _definition(place, group, told[GROUP_OUTPUT], told[_ROLES[group.kind]], at)
     scheduler = place.client("scheduler")
@@ -97,6 +98,13 @@ def _arm(place: Place, group: Group) -> Guard:
         else:
             scheduler.create_schedule(**schedule)
     return Guard(group.kind, schedule["Name"], at)
+
+
+def _hours(place: Place, kind: Kind) -> float:
+    """Of a sweep, the Trainium nodes' hours may be fewer: those that its limit pays for."""
+    if kind is Kind.TRAINIUM:
+        return guard_hours(place.experiment)
+    return place.experiment.capacity.max_hours
 
 
 def _definition(

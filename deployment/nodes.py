@@ -79,6 +79,11 @@ def groups(place: Place) -> list[Group]:
     return [group for kind in Kind if (group := find(place, kind))]
 
 
+def standing(place: Place) -> bool:
+    """Whether a group is to have nodes now. Raises DeploymentError."""
+    return any(group.size for group in groups(place))
+
+
 def resize(place: Place, group: Group, size: int) -> None:
     """Asks EKS for so many nodes. Above 0 only ``guard.start`` may: no node stands unguarded.
 

@@ -35,7 +35,8 @@ class Stage(Protocol):
 
     @property
     def costs(self) -> bool:
-        """Whether it may start what is paid for by the hour."""
+        """Whether it may start what is paid for by the hour. Once a run is complete, no such stage
+        is needed."""
 
     def there(self) -> str | None:
         """What of it is there already, in words; None if it is to be performed.

@@ -130,17 +130,20 @@ def _pods(old: Objects, new: Objects) -> Iterator[str]:
             continue
         if _images(before) != _images(after):
             yield f"{name} restarts with another image, if it still runs"
-        configured = ("ConfigMap", name)
-        if _without_images(before) != _without_images(after) or (
-            old.get(configured) != new.get(configured)
-        ):
-            yield (
-                f"the benchmark pod {name} keeps its specification and what it has read: a new run "
-                "needs AGAIN=1"
-            )
+        if _without_images(before) != _without_images(after):
+            yield f"the benchmark pod {name} keeps its specification: a new run needs AGAIN=1"
+        if old.get(("ConfigMap", name)) != new.get(("ConfigMap", name)):
+            yield f"{name} is told something else: the next make experiment begins a new run"
+        elif _served(old) != _served(new):
+            yield f"{name} is told the same: a run that is complete is measured anew by AGAIN=1"
     for kind, name in old.keys() - new.keys():
         if kind == "Pod":
             yield f"{name} ends; its results stay in the bucket"
+
+
+def _served(found: Objects) -> list[Any]:
+    """The pods of all services."""
+    return [its["spec"]["template"] for (kind, _), its in found.items() if kind == "Deployment"]
 
 
 def _containers(its: Manifest) -> list[Manifest]:
