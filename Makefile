@@ -152,8 +152,9 @@ check: $(READY_DEV) ## Check format, lint and types
 	mypy --python-version 3.10 benchmark
 
 .PHONY: diff
-diff: $(CLI) ## Show what the working tree changes against BASE (default: main)
-	@scripts/diff.py "$(BASE)" "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
+diff: $(CLI) ## Say what EXPERIMENT changes against BASE (default: main), or against another file WITH=
+	@python -m scripts.diff "$(BASE)" "$(EXPERIMENT)" $(if $(WITH),--with "$(WITH)") \
+		$(if $(MARKDOWN),--markdown "$(MARKDOWN)")
 
 # A command that acts on an account must name its experiment: the default may be the wrong one, at
 # 36 dollars an hour.
