@@ -195,10 +195,35 @@ deploy: $(CLI) ## Deploy EXPERIMENT (or its STACKS); takes back its bucket and l
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment deploy $(STACKS) --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
 
+.PHONY: experiment
+experiment: $(READY_DEV) $(CLI) ## From EXPERIMENT to its report, in stages; goes on where it was; AGAIN=1 measures anew
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment experiment --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
+		$(if $(filter 1 yes,$(AGAIN)),--again)
+
+.PHONY: start
+start: $(READY) ## Start the Trainium nodes of EXPERIMENT, and the guard that ends them
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment start --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+
+.PHONY: stop
+stop: $(READY) ## Scale the Trainium and compile nodes of EXPERIMENT to 0, now
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment stop --experiment "$(EXPERIMENT)"
+
 .PHONY: destroy
 destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+
+.PHONY: results
+results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment results --experiment "$(EXPERIMENT)" $(if $(RUN),--run "$(RUN)")
+
+.PHONY: cost
+cost: $(READY) ## Say what EXPERIMENT costs before it is deployed: by hour, by stage and in all
+	@python -m experiment cost "$(EXPERIMENT)"
 
 .PHONY: addons
 addons: $(READY) ## List the versions of the pinned add-ons that EKS offers

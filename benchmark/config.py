@@ -223,6 +223,12 @@ class Config(_Model):
         "own, as in a sweep.",
         exclude_if=lambda apart: not apart,
     )
+    stopper: Text | None = Field(
+        None,
+        description="ARN of the state machine that ends the nodes once a run's results are in the "
+        "bucket; None where nothing is to end them.",
+        exclude_if=lambda stopper: stopper is None,
+    )
     cost: Cost | None = Field(None, description="None where no price is known.")
     settings: Mapping[str, str] = Field(
         default_factory=dict, description="What else the report prints about the experiment."
@@ -316,6 +322,8 @@ def read(path: Path) -> Config:
         raise ConfigError("\n".join(f"{path}: {line}" for line in lines(error))) from None
 
 
+_AFTER: Final = {"stopper"}
+"""Fields that say what becomes of the nodes after a run."""
 _BESIDE: Final = {"cost", "settings", "objectives"}
 """Fields that decide nothing of what is measured."""
 
@@ -325,7 +333,8 @@ def differences(one: Config, other: Config) -> list[str]:
 
     Where variants are measured apart, a price may change before the last of them is.
     """
-    fields = [name for name in Config.model_fields if not (one.apart and name in _BESIDE)]
+    ignored = _AFTER | (_BESIDE if one.apart else set())
+    fields = [name for name in Config.model_fields if name not in ignored]
     return [name for name in fields if getattr(one, name) != getattr(other, name)]
 
 

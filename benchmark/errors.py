@@ -49,5 +49,9 @@ class BucketError(ShippingError):
     """The bucket cannot be written to. It names the bucket, the reason and what to check."""
 
 
+class StopError(BenchmarkError):
+    """The nodes cannot be told to end. It names the state machine, the reason and what to check."""
+
+
 class PublishError(ShippingError):
     """CloudWatch takes no metrics now."""

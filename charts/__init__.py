@@ -30,6 +30,8 @@ class Deployed:
 
     bucket: str
     benchmark_image: str
+    stopper: str | None = None
+    """ARN of the state machine that ends the Trainium nodes; None for manifests without one."""
 
 
 def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
@@ -70,6 +72,7 @@ def _services(
         experiment=experiment,
         bucket=deployed.bucket,
         image=deployed.benchmark_image,
+        stopper=deployed.stopper,
     )
     yield QualityChart(app, "quality", experiment=experiment, scripts=read)
 
@@ -82,6 +85,7 @@ def _sweep(app: App, experiment: Experiment, deployed: Deployed, read: Scripts) 
         experiment=experiment,
         bucket=deployed.bucket,
         image=deployed.benchmark_image,
+        stopper=deployed.stopper,
         scripts=read,
     )
 
@@ -96,5 +100,6 @@ def _offline(
         experiment=experiment,
         bucket=deployed.bucket,
         image=deployed.benchmark_image,
+        stopper=deployed.stopper,
         scripts=read,
     )

@@ -1,4 +1,4 @@
-"""The pod that compiles one variant's graph, on the disk of a Trainium node."""
+"""The pod that compiles one variant's graph, on the disk of its node."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from cdk8s_plus_35 import k8s
 
 from charts.names import (
+    COMPILE_NODES,
     NODE_GROUP_LABEL,
     TRAINIUM_NODES,
     Component,
@@ -33,7 +34,7 @@ from charts.pods import (
 )
 from charts.server import paths
 from experiment.runtimes import Paths
-from experiment.schema import Experiment
+from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant
 
 COMPILES: Final = k8s.LabelSelector(match_labels={"step": "compile"})
@@ -47,9 +48,10 @@ _DISK_LIMIT: Final = "610Gi"
 def compile_pod(variant: Variant) -> k8s.PodSpec:
     """Checks, compiles, uploads: one container after another, each in the image with its tool.
 
-    No device claim: NxDI traces and shards on the CPU, and the waiting services may already
-    hold all devices of the node (docs/decisions/0004).
+    No device claim: NxDI traces and shards on the CPU (docs/decisions/0004). So it runs on a CPU
+    node; and on a Trainium node, where the waiting services may already hold all devices.
     """
+    nodes, toleration = _nodes(variant.experiment)
     return k8s.PodSpec(
         service_account_name=ServiceAccount.PREPARE,
         automount_service_account_token=False,
@@ -80,9 +82,17 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
             empty_dir("scratch", "500Gi"),
             empty_dir("tmp", "100Gi"),
         ],
-        node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
-        tolerations=[neuron_toleration()],
+        node_selector={NODE_GROUP_LABEL: nodes},
+        tolerations=[toleration],
     )
+
+
+def _nodes(experiment: Experiment) -> tuple[str, k8s.Toleration]:
+    """The node group that compiles, and what lets a pod onto its nodes."""
+    if experiment.compile_node is CompileNode.TRAINIUM:
+        return TRAINIUM_NODES, neuron_toleration()
+    only = k8s.Toleration(key=COMPILE_NODES, operator="Exists", effect="NoSchedule")
+    return COMPILE_NODES, only
 
 
 def _what_it_slows(experiment: Experiment) -> k8s.LabelSelector:
@@ -159,8 +169,8 @@ def _compiler(variant: Variant) -> k8s.Container:
         command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
         args=runtime.compile_command(variant, _paths(variant)),
         variables={**runtime.compile_environment(variant, _paths(variant)), "HF_HUB_OFFLINE": "1"},
-        # The request fits beside the services, which idle until this is done; indexes are kept
-        # off this node. There is no limit of CPU: the compiler uses all cores.
+        # The request fits beside the services on a Trainium node, where they idle until this is
+        # done and indexes are kept off. No limit of CPU: the compiler uses all cores.
         resources=k8s.ResourceRequirements(
             requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),
             limits=quantities(memory="600Gi", ephemeral_storage=_DISK_LIMIT),

@@ -68,9 +68,11 @@ class Indexes:
     never: tuple[str, ...]
     """Containers whose status ``NEVER`` fails an index for good."""
 
-    def indexed_config(self, experiment: Experiment, bucket: str, image: str) -> config.Config:
+    def indexed_config(
+        self, experiment: Experiment, bucket: str, image: str, stopper: str | None = None
+    ) -> config.Config:
         """What all indexes are told. ``image`` is the benchmark's tag, where it is built here."""
-        told = benchmark_config(experiment, bucket)
+        told = benchmark_config(experiment, bucket, stopper)
         measured = [
             one.model_copy(update={"served": self._served(variant)})
             for one, variant in zip(told.variants, variants(experiment), strict=True)
@@ -91,6 +93,7 @@ class Indexes:
         *,
         bucket: str,
         image: str,
+        stopper: str | None,
         scripts: Scripts,
         pod: Callable[[str], k8s.PodSpec],
     ) -> None:
@@ -107,7 +110,9 @@ class Indexes:
             "Config",
             metadata=k8s.ObjectMeta(name=self.name),
             data={
-                "config.json": config.dump(self.indexed_config(experiment, bucket, stable)),
+                "config.json": config.dump(
+                    self.indexed_config(experiment, bucket, stable, stopper)
+                ),
                 **self._files(experiment),
             },
             # None where there are none: an empty mapping would be written out.

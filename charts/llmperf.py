@@ -57,6 +57,7 @@ class LlmperfChart(Chart):
         experiment: Experiment,
         bucket: str,
         image: str,
+        stopper: str | None,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
         labels = {"app": BENCHMARK_POD, "component": Component.BENCHMARK}
@@ -64,7 +65,7 @@ class LlmperfChart(Chart):
             self,
             "Config",
             metadata=k8s.ObjectMeta(name=BENCHMARK_POD),
-            data={"config.json": config.dump(benchmark_config(experiment, bucket))},
+            data={"config.json": config.dump(benchmark_config(experiment, bucket, stopper))},
             # None where there are none: an empty mapping would be written out.
             binary_data=prompt_files(experiment) or None,
         )
@@ -88,8 +89,13 @@ class LlmperfChart(Chart):
         )
 
 
-def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
-    """The benchmark's only input: all variants. Of indexes, see ``charts.indexes``."""
+def benchmark_config(
+    experiment: Experiment, bucket: str, stopper: str | None = None
+) -> config.Config:
+    """The benchmark's only input: all variants. Of indexes, see ``charts.indexes``.
+
+    ``stopper`` is told only if the end of a run is to end the nodes.
+    """
     load = experiment.benchmark
     return config.Config(
         experiment=experiment.name,
@@ -102,6 +108,7 @@ def benchmark_config(experiment: Experiment, bucket: str) -> config.Config:
         objectives=_objectives(load),
         keep_answers=load.keep_answers,
         apart=experiment.apart,
+        stopper=stopper if experiment.capacity.stops_after_run else None,
         cost=cost(experiment),
         settings=_settings(experiment),
     )

@@ -82,6 +82,18 @@ def bucket_name(experiment: Experiment, account: str) -> str:
     return f"{experiment.name}-models-{account}-{experiment.aws.region}"
 
 
+def stopper_name(experiment: Experiment) -> str:
+    """The state machine that scales the Trainium nodes to 0."""
+    return f"{experiment.name}-stop"
+
+
+def stopper_arn(experiment: Experiment, account: str) -> str:
+    """The same, as a pod that may start it is told."""
+    return (
+        f"arn:aws:states:{experiment.aws.region}:{account}:stateMachine:{stopper_name(experiment)}"
+    )
+
+
 def model_prefix(model_id: str, revision: str) -> str:
     """Where a checkpoint lies, e.g. ``models/Qwen/Qwen3-32B/<revision>/``."""
     return f"{MODELS_PREFIX}{model_id}/{revision}/"

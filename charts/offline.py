@@ -49,6 +49,7 @@ class OfflineChart(Chart):
         experiment: Experiment,
         bucket: str,
         image: str,
+        stopper: str | None,
         scripts: Scripts,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
@@ -57,6 +58,7 @@ class OfflineChart(Chart):
             experiment,
             bucket=bucket,
             image=image,
+            stopper=stopper,
             scripts=scripts,
             pod=lambda image: _pod(experiment, image),
         )

@@ -50,6 +50,7 @@ class SweepChart(Chart):
         experiment: Experiment,
         bucket: str,
         image: str,
+        stopper: str | None,
         scripts: Scripts,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
@@ -58,6 +59,7 @@ class SweepChart(Chart):
             experiment,
             bucket=bucket,
             image=image,
+            stopper=stopper,
             scripts=scripts,
             pod=lambda image: _pod(experiment, image),
         )

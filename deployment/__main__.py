@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from deployment import addon_versions, lifecycle
+from deployment import addon_versions, lifecycle, place, results
 from deployment.errors import DeploymentError
+from deployment.place import find
 from experiment import ExperimentError, load
 
 
@@ -17,19 +18,29 @@ def main() -> int:
     deploy = commands.add_parser("deploy", help="create the stacks, or change them")
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
     destroy = commands.add_parser("destroy", help="delete the stacks that are there")
+    whole = commands.add_parser("experiment", help="from the file to the verdict, in stages")
+    whole.add_argument("--again", action="store_true", help="measure anew")
+    start = commands.add_parser("start", help="start the Trainium nodes, and their guard")
+    commands.add_parser("stop", help="scale all groups to 0, now")
     commands.add_parser("bootstrap", help="prepare the account's regions for the CDK")
     commands.add_parser("addons", help="say which add-on versions EKS offers")
-    for command in (deploy, destroy):
+    home = commands.add_parser("results", help="list the runs in the bucket, or bring one home")
+    home.add_argument("--run", metavar="ID", help="its id, or how it begins")
+    for command in (deploy, destroy, whole, start):
         command.add_argument("--yes", action="store_true", help="do not ask")
     for command in commands.choices.values():
         command.add_argument("--experiment", required=True, metavar="FILE")
     given = parser.parse_args()
     try:
+        if given.command in ("experiment", "start", "stop"):
+            return _on_the_way(given)
         experiment = load(given.experiment)
         if given.command == "deploy":
             return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
         if given.command == "destroy":
             return lifecycle.destroy(experiment, given.experiment, yes=given.yes)
+        if given.command == "results":
+            return results.show(place.find(given.experiment), given.run)
         if given.command == "bootstrap":
             return lifecycle.bootstrap(experiment, given.experiment)
         return addon_versions.compare(experiment)
@@ -38,6 +49,17 @@ def main() -> int:
     except (DeploymentError, ExperimentError) as error:
         print(error, file=sys.stderr)
         return 1
+
+
+def _on_the_way(given: argparse.Namespace) -> int:
+    from deployment.stages import command
+
+    place = find(given.experiment)
+    if given.command == "experiment":
+        return command.experiment(place, yes=given.yes, again=given.again)
+    if given.command == "start":
+        return command.start(place, yes=given.yes)
+    return command.stop(place)
 
 
 if __name__ == "__main__":

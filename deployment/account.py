@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
+import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.loaders import Loader, create_loader
 
 from deployment.errors import DeploymentError
 
@@ -15,7 +17,10 @@ from deployment.errors import DeploymentError
 def client(service: str, region: str) -> Any:
     """A client with the credentials that the CDK CLI would find, too."""
     with in_words():
-        return boto3.Session().client(service, region_name=region)
+        core = botocore.session.get_session()
+        core.register_component("data_loader", _descriptions())
+        # A session of its own: credentials may have been renewed since the last one.
+        return core.create_client(service, region_name=region)
 
 
 def account_id(region: str) -> str:
@@ -23,6 +28,12 @@ def account_id(region: str) -> str:
     with in_words():
         found: str = client("sts", region).get_caller_identity()["Account"]
     return found
+
+
+@functools.cache
+def _descriptions() -> Loader:
+    """The services' descriptions, each read once: that takes longer than most calls."""
+    return create_loader()
 
 
 @contextlib.contextmanager

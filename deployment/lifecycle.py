@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from deployment.account import account_id, client, in_words
 from deployment.errors import DeploymentError
+from deployment.place import Place
 from experiment import Experiment
 from experiment.notes import notes
 from stacks.budget import budget_region
@@ -74,6 +75,36 @@ def destroy(experiment: Experiment, file: str, *, yes: bool) -> int:
         _say(f"  {kept} stays; make deploy takes it back")
     force = ["--force"] if yes else []
     return _cdk("destroy", "--app", str(ASSEMBLY), *there, "--exclusively", *force)
+
+
+def synthesised(place: Place) -> list[Stack]:
+    """The stacks that ``place`` is to have, from the assembly that this writes.
+
+    Raises DeploymentError.
+    """
+    _synthesise(place.file, place.account)
+    return [*_found(ASSEMBLY)]
+
+
+def unchanged(stack: Stack) -> bool:
+    """Whether the account has the stack, at rest, with the template of the assembly.
+
+    Raises DeploymentError.
+    """
+    if stack.status is None or not stack.status.endswith(("CREATE_COMPLETE", "UPDATE_COMPLETE")):
+        return False
+    cloudformation = client("cloudformation", stack.region)
+    with in_words():
+        told = cloudformation.get_template(StackName=stack.name, TemplateStage="Original")
+    template = told["TemplateBody"]  # parsed by boto3 if it is JSON
+    there = json.loads(template) if isinstance(template, str) else template
+    wanted = (ASSEMBLY / f"{stack.name}.template.json").read_text(encoding="utf-8")
+    return bool(there == json.loads(wanted))
+
+
+def current(stack: Stack) -> Stack:
+    """The same stack with its status now. Raises DeploymentError."""
+    return Stack(stack.name, stack.region, _status(stack.name, stack.region))
 
 
 def bootstrap(experiment: Experiment, file: str) -> int:

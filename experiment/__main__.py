@@ -1,15 +1,17 @@
 """Commands on experiment files.
 
 ``python -m experiment check FILE...`` validates files and prints notes on them; ``notes FILE``
-prints only the notes; ``smoke FILE`` prints a small experiment of the same shape; ``add-model
-PATH...`` prints what an experiment file must say about downloaded models; ``modes`` prints the
-tables of docs/modes.md; ``schema`` prints the JSON Schema.
+prints only the notes; ``cost FILE`` prints what it costs, with its formulas; ``smoke FILE`` prints
+a small experiment of the same shape; ``add-model PATH...`` prints what an experiment file must say
+about downloaded models; ``modes`` prints the tables of docs/modes.md; ``schema`` prints the JSON
+Schema.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Final
 
 from experiment import Experiment, ExperimentError, load
 from experiment.add_model import add_model
+from experiment.cost.page import page
 from experiment.modes import modes
 from experiment.notes import notes
 from experiment.smoke import smoke
@@ -90,7 +93,17 @@ def _smoke(experiment: Experiment, file: str) -> Iterator[str]:
     yield smoke(experiment, file).rstrip("\n")
 
 
-_COMMANDS: Final[Mapping[str, Command]] = {"check": _check, "notes": _notes, "smoke": _smoke}
+def _cost(experiment: Experiment, file: str) -> Iterator[str]:
+    """Print what it costs by hour, by stage and in all."""
+    yield from page(experiment, file, shutil.get_terminal_size((100, 24)).columns)
+
+
+_COMMANDS: Final[Mapping[str, Command]] = {
+    "check": _check,
+    "notes": _notes,
+    "cost": _cost,
+    "smoke": _smoke,
+}
 
 
 if __name__ == "__main__":

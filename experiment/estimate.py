@@ -1,8 +1,8 @@
 """What variants that are measured apart take, before anything is deployed: hours, and dollars.
 
 This project has measured none of these constants on Trainium. So notes and refusals are estimates,
-and what holds the limit is the deadline of the Job: of a sweep its money's (``deadline_seconds``),
-of jobs a multiple of the estimate (``job_deadline_seconds``).
+and what holds the limit is the guard that ends the Trainium nodes (``guard_hours``). The deadline
+of a Job only ends what would otherwise wait for ever.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark.load_points import LoadPoint
+from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.runtimes import Mode, Workload
-from experiment.schema import Experiment
+from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant, variants
 
 COMPILE_SECONDS: Final = 45 * 60
@@ -45,6 +46,8 @@ DRIVER_SECONDS: Final = 10
 UNCOUNTED_WAVES: Final = 3
 """A warm-up, and a control load at either end. Each is one wave at the largest concurrency."""
 
+WARM_UPS: Final = 1
+"""The same of services that are measured beside each other: they have no controls."""
 
 DEMO_RUNS: Final = 21
 """Answers of the compiled length that ``inference_demo --benchmark`` makes of its own: a warm-up
@@ -55,31 +58,35 @@ GENEROUS: Final = 3
 """How many times longer than its estimate a job may take: the step times of ``inference_demo`` are
 nobody's figures yet."""
 
-PREPARING_SECONDS: Final = 12 * 60 * 60
-"""Of a job's deadline, for what comes before the first compile: the nodes and the download. Half a
-day, since a Capacity Block may begin later than its experiment is deployed."""
+PREPARING_SECONDS: Final = 7 * 24 * 60 * 60
+"""Of the deadline of a Job with devices, for what comes before its nodes. It counts from the
+deploy, and nodes may be started days later. A Job that waits for them costs nothing."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """What it takes if nothing of it is in the bucket yet, from the first compile to the end.
 
-    A node compiles or measures, never both (charts/compilation.py). So this is all compiles, and
-    then all measurements. Left out are the making of the cluster and the download of the
+    All compiles come before all measurements: on CPU nodes because the Trainium nodes start after
+    them, and on a Trainium node because it compiles or measures, never both
+    (charts/compilation.py). Left out are the making of the cluster and the download of the
     checkpoints, and so is what the nodes cost if they stay for longer.
     """
 
     variants: int
     """Each is compiled under a key of its own, so it is the number of compiles too."""
     nodes: int
+    """Trainium nodes."""
+    compile_nodes: int
+    """CPU nodes for compiles; 0 where the Trainium nodes compile."""
     at_once: int
     """Variants that are measured at the same time: the claims that the nodes hold, at most all."""
     measuring_hours: float
     """Hours for which variants hold a claim, all added up."""
-    hours: float
-    """From the first compile to the end of the last variant."""
+    run_hours: float
+    """From the start of the first variant to the end of the last."""
     usd_per_hour: float
-    """One node."""
+    """One Trainium node."""
 
     @property
     def compile_hours(self) -> float:
@@ -87,21 +94,48 @@ class Estimate:
         return self.variants * COMPILE_SECONDS / 3600
 
     @property
+    def until_compiled_hours(self) -> float:
+        """From the first compile to the end of the last: each node compiles one at a time."""
+        return math.ceil(self.variants / self.compiled_at_once) * COMPILE_SECONDS / 3600
+
+    @property
+    def compiled_at_once(self) -> int:
+        """Graphs that are compiled at the same time, at most: one a node."""
+        return self.compile_nodes or self.nodes
+
+    @property
+    def hours(self) -> float:
+        """From the first compile to the end of the last variant."""
+        return self.until_compiled_hours + self.run_hours
+
+    @property
+    def compile_node_hours(self) -> float:
+        """Of CPU nodes: all stand until the last compile ends."""
+        return self.compile_nodes * self.until_compiled_hours
+
+    @property
     def node_hours(self) -> float:
-        """Nodes x hours: all nodes stand until the end."""
-        return self.nodes * self.hours
+        """Of Trainium nodes: all stand until the end."""
+        return self.nodes * (self.run_hours if self.compile_nodes else self.hours)
+
+    @property
+    def compile_usd(self) -> float:
+        """Hours of CPU nodes x the price of one."""
+        return self.compile_node_hours * COMPILE_INSTANCE.usd_per_hour
 
     @property
     def usd(self) -> float:
-        """Node hours x the price of one."""
-        return self.node_hours * self.usd_per_hour
+        """What the CPU nodes cost, and hours of Trainium nodes x the price of one."""
+        return self.compile_usd + self.node_hours * self.usd_per_hour
 
     @property
     def driver(self) -> str:
         """What takes most of the hours, in words: compiling, or measuring."""
         minutes = COMPILE_SECONDS // 60
-        if self.compile_hours / self.nodes >= self.measuring_hours / self.at_once:
-            return f"{self.variants} compiles of {minutes} minutes, {self.nodes} at a time"
+        if self.compile_hours / self.compiled_at_once >= self.measuring_hours / self.at_once:
+            return (
+                f"{self.variants} compiles of {minutes} minutes, {self.compiled_at_once} at a time"
+            )
         each = math.ceil(self.measuring_hours / self.variants * 60)
         return f"{self.variants} measurements of {each} minutes, {self.at_once} at a time"
 
@@ -112,22 +146,48 @@ def estimate(experiment: Experiment) -> Estimate:
     capacity = experiment.capacity
     claims = _claims(experiment)
     seconds = [index_seconds(variant) for variant in found]
+    on_cpu = experiment.compile_node is CompileNode.CPU
     return Estimate(
         variants=len(found),
         nodes=capacity.nodes,
+        compile_nodes=compile_nodes(len(found)) if on_cpu else 0,
         at_once=min(claims, len(found)),
         measuring_hours=sum(seconds) / 3600,
-        hours=(_compiling(len(found), capacity.nodes) + _measuring(seconds, claims)) / 3600,
+        run_hours=_measuring(seconds, claims) / 3600,
         usd_per_hour=capacity.price.usd_per_hour,
     )
 
 
-def deadline_seconds(experiment: Experiment) -> int:
-    """How long ``sweep.at_most_usd`` pays for all nodes. The experiment must have a sweep."""
-    assert experiment.sweep is not None
+def measuring_seconds(experiment: Experiment) -> float:
+    """How long the measurements take, all graphs being there and all services ready.
+
+    Variants that are measured apart start their servers meanwhile, each its own.
+    """
+    found = variants(experiment)
+    if experiment.apart:
+        return _measuring([index_seconds(variant) for variant in found], _claims(experiment))
+    # All at once: a turn takes as long as its slowest service.
+    return max(_load_seconds(variant, WARM_UPS) for variant in found)
+
+
+def guard_hours(experiment: Experiment) -> float:
+    """Hours after their start at which the Trainium nodes are scaled to 0, whatever runs.
+
+    ``capacity.max_hours``; of a sweep no more than ``sweep.at_most_usd`` pays for, after its
+    compiles on CPU nodes.
+    """
     capacity = experiment.capacity
-    usd_per_second = capacity.nodes * capacity.price.usd_per_hour / 3600
-    return max(1, int(experiment.sweep.at_most_usd / usd_per_second))
+    if experiment.sweep is None:
+        return capacity.max_hours
+    left = experiment.sweep.at_most_usd - estimate(experiment).compile_usd
+    return min(capacity.max_hours, left / (capacity.nodes * capacity.price.usd_per_hour))
+
+
+def deadline_seconds(experiment: Experiment) -> int:
+    """How long a sweep's Job may take, from the deploy to its last index."""
+    found = estimate(experiment)
+    before = PREPARING_SECONDS + found.until_compiled_hours * 3600
+    return math.ceil(before + max(guard_hours(experiment), found.run_hours) * 3600)
 
 
 def job_deadline_seconds(experiment: Experiment) -> int:
@@ -147,11 +207,21 @@ def index_seconds(variant: Variant) -> float:
     """
     if variant.experiment.workload is Workload.JOB:
         return _job_seconds(variant)
+    return START_SECONDS + _load_seconds(variant, UNCOUNTED_WAVES)
+
+
+def turn_seconds(variant: Variant) -> list[float]:
+    """One test case in one round: how long it takes at each load point."""
+    return [_turn_seconds(variant, point) for point in variant.experiment.benchmark.points]
+
+
+def _load_seconds(variant: Variant, waves: int) -> float:
+    """All turns, and so many waves at the largest concurrency before and after them."""
     load = variant.experiment.benchmark
     widest = max((p.concurrency for p in load.points if p.concurrency), default=variant.batch)
     wave = _turn_seconds(variant, LoadPoint(concurrency=widest, requests=widest))
-    one_round = len(load.test_cases) * sum(_turn_seconds(variant, p) for p in load.points)
-    return START_SECONDS + UNCOUNTED_WAVES * wave + load.rounds.at_most * one_round
+    one_round = len(load.test_cases) * sum(turn_seconds(variant))
+    return waves * wave + load.rounds.at_most * one_round
 
 
 def _job_seconds(variant: Variant) -> float:
@@ -185,11 +255,6 @@ def _turn_seconds(variant: Variant, point: LoadPoint) -> float:
     else:
         seconds = answer * math.ceil(point.requests / min(point.concurrency, variant.batch))
     return DRIVER_SECONDS + min(seconds, load.timeout_seconds)
-
-
-def _compiling(graphs: int, nodes: int) -> int:
-    """Seconds until the last graph is there: each node compiles one at a time."""
-    return math.ceil(graphs / nodes) * COMPILE_SECONDS
 
 
 def _measuring(seconds: Sequence[float], claims: int) -> float:

@@ -43,3 +43,36 @@ TRN2_48XLARGE: Final = InstanceType(
 )
 
 INSTANCE_TYPES: Final = {instance.name: instance for instance in (TRN2_48XLARGE,)}
+
+
+@dataclass(frozen=True)
+class CompileInstance:
+    """A CPU instance that compiles one graph at a time."""
+
+    name: str
+    vcpus: int
+    memory_gib: int
+    usd_per_hour: float
+    """On demand."""
+    as_of: str
+    source: str
+
+
+COMPILE_INSTANCE: Final = CompileInstance(
+    name="r7i.24xlarge",
+    # Half the CPUs of a trn2.48xlarge, and room for the 600 GiB that a compile may take.
+    vcpus=96,
+    memory_gib=768,
+    usd_per_hour=6.3504,
+    as_of="2026-01-19",
+    # In us-east-1; us-east-2 is commonly quoted the same.
+    source="aws/karpenter-provider-aws 031e72b, pkg/providers/pricing/zz_generated.pricing_aws.go",
+)
+
+MOST_COMPILE_NODES: Final = 4
+"""384 vCPUs of the quota "Running On-Demand Standard instances" (L-1216C47A)."""
+
+
+def compile_nodes(graphs: int) -> int:
+    """CPU nodes that compile ``graphs`` graphs: one each, up to ``MOST_COMPILE_NODES``."""
+    return min(graphs, MOST_COMPILE_NODES)

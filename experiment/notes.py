@@ -8,11 +8,12 @@ from typing import Final
 
 from benchmark.rounds import FEWEST_ROUNDS
 from experiment.architecture import ModelKind
+from experiment.cost import Standing, cost
 from experiment.estimate import (
     FIRST_START_SECONDS,
-    deadline_seconds,
+    Estimate,
     estimate,
-    job_deadline_seconds,
+    guard_hours,
 )
 from experiment.known_models import KNOWN_MODELS, REVISIONS
 from experiment.rules.models import models_of
@@ -42,6 +43,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
     yield from _gated(experiment)
     yield from _norms(experiment)
     yield from _first_starts(experiment)
+    yield from _guarded(experiment)
     yield from _swept(experiment)
     yield from _jobs(experiment)
     if experiment.apart:
@@ -103,17 +105,24 @@ def _first_starts(experiment: Experiment) -> Iterator[str]:
         )
 
 
+def _guarded(experiment: Experiment) -> Iterator[str]:
+    """A guard that ends the nodes before the run's end, by estimate."""
+    hours, most = cost(experiment).hours_of(Standing.TRAINIUM), experiment.capacity.max_hours
+    if most < hours:
+        yield (
+            f"capacity.max_hours = {most:g}: by estimate the Trainium nodes are needed for "
+            f"{hours:.1f} hours, and their guard ends them before (make cost)"
+        )
+
+
 def _swept(experiment: Experiment) -> Iterator[str]:
     """What a sweep takes, by estimate."""
     if experiment.sweep is None:
         return
-    found, most = estimate(experiment), experiment.sweep.at_most_usd
+    found = estimate(experiment)
     yield (
         f"sweep: {found.variants} variants, {found.at_once} at a time: by estimate "
-        f"{found.variants} compiles, {found.node_hours:.1f} node hours and "
-        f"{math.ceil(found.usd)} USD, mostly for {found.driver}; it is ended after "
-        f"{deadline_seconds(experiment) / 3600:.1f} hours, which {most:g} USD pay for, counted "
-        "from the deploy, with the start of nodes and the download"
+        f"{_takes(found)}, mostly for {found.driver}; {_ended(experiment)}"
     )
 
 
@@ -121,13 +130,10 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
     """What jobs take, by estimate, and what they are not."""
     if experiment.workload is not Workload.JOB:
         return
-    found, most = estimate(experiment), job_deadline_seconds(experiment) / 3600
+    found = estimate(experiment)
     yield (
-        f"jobs: {found.variants} variants, one after the other: by estimate {found.variants} "
-        f"compiles, {found.node_hours:.1f} node hours and {math.ceil(found.usd)} USD, mostly for "
-        f"{found.driver}; the Job is ended after {most:.1f} hours, "
-        f"{math.ceil(most * found.usd_per_hour)} USD if the node stands for all of them, counted "
-        "from the deploy, with the start of nodes and the download"
+        f"jobs: {found.variants} variants, one after the other: by estimate {_takes(found)}, "
+        f"mostly for {found.driver}; {_ended(experiment)}"
     )
     yield (
         "jobs: no server answers these prompts, so their figures compare with each other and with "
@@ -138,6 +144,25 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
             "mode medusa is not lossless on this runtime: its text can leave the target's "
             "(docs/assumptions.md, \"Medusa's text can leave the target's\")"
         )
+
+
+def _takes(found: Estimate) -> str:
+    """Compiles, node hours and money of an estimate."""
+    on_cpu = f" in {found.compile_node_hours:.1f} hours of CPU nodes" if found.compile_nodes else ""
+    return (
+        f"{found.variants} compiles{on_cpu}, {found.node_hours:.1f} hours of Trainium nodes and "
+        f"{math.ceil(found.usd)} USD"
+    )
+
+
+def _ended(experiment: Experiment) -> str:
+    """When the guard ends the nodes, and what they have cost by then."""
+    hours, capacity = guard_hours(experiment), experiment.capacity
+    usd = hours * capacity.nodes * capacity.price.usd_per_hour
+    return (
+        f"the Trainium nodes are ended after {hours:.1f} hours, or {math.ceil(usd)} USD, whatever "
+        "runs on them"
+    )
 
 
 def _unsent(experiment: Experiment) -> Iterator[str]:

@@ -33,8 +33,8 @@ class Sweep(Strict):
         None, description="Null for serving.batch alone."
     )
     at_most_usd: Annotated[float, Field(gt=0)] = Field(
-        description="A sweep that is estimated to cost more is refused, and one that runs for "
-        "longer than this pays for is ended."
+        description="A sweep that is estimated to cost more is refused, and the Trainium nodes are "
+        "scaled to 0 when it is spent, counted from their start."
     )
     run: Annotated[int, Field(ge=1, le=9999)] = Field(
         1,

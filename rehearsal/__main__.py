@@ -14,8 +14,8 @@ from typing import Final, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from deployment.console import Console
 from experiment import DEFAULT_FILE, ExperimentError
-from rehearsal.console import Console
 from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from benchmark.config import Variant
+from deployment.console import Console
 from experiment import Experiment
-from rehearsal.console import Console
 from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmark.load import llmperf
 from benchmark.report import terminal
-from rehearsal.console import Console
+from deployment.console import Console
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import contextlib
 from datetime import UTC, datetime
 from typing import Final
 
+from deployment.console import Console
 from experiment import Experiment, load
 from experiment.runtimes import Workload
 from experiment.variants import variants
@@ -13,7 +14,6 @@ from rehearsal.aws import checks
 from rehearsal.aws.cdk import Cdk
 from rehearsal.aws.client import embedded_aws
 from rehearsal.comparison import comparison
-from rehearsal.console import Console
 from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark.config import Variant
+from deployment.console import Console
 from experiment import Experiment
 from rehearsal.aws.client import Aws
-from rehearsal.console import Console
 from rehearsal.endpoints import Endpoints
 from rehearsal.layout import Layout
 from rehearsal.pod.as_process import Place

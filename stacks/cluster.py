@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, cast
 
-from aws_cdk import CfnResource, RemovalPolicies, RemovalPolicy, Stack
+from aws_cdk import CfnOutput, CfnResource, RemovalPolicies, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -78,6 +78,12 @@ class ClusterStack(Stack):
         networking = networking_addons(self, self.cluster)
         nodes = self._system_nodes(networking)
         node_addons(self, self.cluster, self.cluster_name, after=nodes)
+        CfnOutput(
+            self,
+            "AdministratorRole",
+            value=self.administrator.role_arn,
+            description="Role for kubectl",
+        )
 
     def _administrator(self) -> iam.Role:
         """A role for kubectl. Anyone who may assume roles in this account can assume it."""

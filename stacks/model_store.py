@@ -17,6 +17,7 @@ from charts.names import (
     ServiceAccount,
     bucket_name,
     service_accounts,
+    stopper_arn,
 )
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
@@ -47,7 +48,7 @@ class ModelStoreStack(Stack):
             )
             for account in service_accounts(experiment)
         }
-        self._grants(experiment.serving_runtime.preparation)
+        self._grants(experiment)
 
     def _bucket(self, experiment: Experiment) -> s3.Bucket:
         bucket = s3.Bucket(
@@ -85,7 +86,8 @@ class ModelStoreStack(Stack):
         skip(bucket, "AWS::S3::Bucket", {"CKV_AWS_18": reason})
         return bucket
 
-    def _grants(self, preparation: Preparation) -> None:
+    def _grants(self, experiment: Experiment) -> None:
+        preparation = experiment.serving_runtime.preparation
         for account in self.roles:
             match account:
                 case ServiceAccount.PREPARE:
@@ -100,12 +102,14 @@ class ModelStoreStack(Stack):
                     self._may_write(account, RESULTS_PREFIX)
                     self._may_read(account, RESULTS_PREFIX)
                     self._may_publish(account)
+                    self._may_stop(account, experiment)
                 case ServiceAccount.QUALITY:
                     self._may_write(account, RESULTS_PREFIX)
                 case ServiceAccount.SWEEP | ServiceAccount.OFFLINE:
                     self._may_write(account, RESULTS_PREFIX)
                     self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
                     self._may_publish(account)
+                    self._may_stop(account, experiment)
 
     def _may_publish(self, account: ServiceAccount) -> None:
         self.roles[account].add_to_policy(
@@ -121,6 +125,18 @@ class ModelStoreStack(Stack):
             self.roles[account],
             {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined to one namespace."},
         )
+
+    def _may_stop(self, account: ServiceAccount, experiment: Experiment) -> None:
+        """Lets what measures end the Trainium nodes after a run, if the experiment says so."""
+        if experiment.capacity.stops_after_run:
+            self.roles[account].add_to_policy(
+                iam.PolicyStatement(
+                    sid="StopNodes",
+                    actions=["states:StartExecution"],
+                    # By name, since the stack that has it is another's.
+                    resources=[stopper_arn(experiment, self.account)],
+                )
+            )
 
     def _may_read(self, account: ServiceAccount, *prefixes: str) -> None:
         self._allow(account, "Read", ["s3:GetObject"], prefixes)

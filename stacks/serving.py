@@ -15,7 +15,7 @@ from constructs import Construct, IDependable
 
 from charts import Deployed, charts
 from charts.indexes import run_id
-from charts.names import NAMESPACE, ServiceAccount, bucket_name
+from charts.names import NAMESPACE, ServiceAccount, bucket_name, stopper_arn
 from experiment.schema import Experiment
 from stacks import commands
 from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
@@ -74,6 +74,7 @@ class ServingStack(Stack):
         return Deployed(
             bucket=bucket_name(self._experiment, account),
             benchmark_image=self._image.replace(self.account, account),
+            stopper=stopper_arn(self._experiment, account),
         )
 
     def _build(self, directory: str) -> str:

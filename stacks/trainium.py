@@ -1,16 +1,28 @@
-"""Trainium nodes: launch template, managed node group, Neuron DRA driver."""
+"""Trainium nodes, and CPU nodes that compile for them; what ends both; the Neuron DRA driver."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from aws_cdk import CfnResource, CfnTag, Duration, Fn, Stack
+from aws_cdk import (
+    Aws,
+    CfnCondition,
+    CfnOutput,
+    CfnParameter,
+    CfnTag,
+    Duration,
+    Fn,
+    Stack,
+)
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
 from charts.names import NEURON_TAINT, NODE_GROUP_LABEL, TRAINIUM_NODES
-from experiment.schema import Capacity, Experiment, Purchase
+from experiment.schema import Capacity, CompileNode, Experiment, Purchase
+from stacks.compile_nodes import compile_node_group
+from stacks.guard import Guard, Stopper
 from stacks.roles import node_role
 
 NEURON_CHART_VERSION: Final = "1.10.0"
@@ -49,7 +61,7 @@ spec:
 
 
 class TrainiumStack(Stack):
-    """The node group that the services run on, and the driver that hands out its devices."""
+    """The node groups, without nodes: commands start them, by the outputs of this stack."""
 
     def __init__(
         self,
@@ -65,6 +77,64 @@ class TrainiumStack(Stack):
         template = self._launch_template(experiment.name, capacity, cluster)
         self.nodes = self._node_group(experiment, cluster, template)
         self._dra_driver(cluster)
+        trainium = cast(eks.CfnNodegroup, self.nodes.node.default_child)
+        guard = Guard(self, "Guard", name=experiment.name)
+        self._output("GuardGroup", guard.group.ref, "Schedules that scale nodes to 0")
+        self._output("NodeGroup", trainium.attr_nodegroup_name, "Trainium nodes")
+        self._output("GuardRole", guard.role("Role", trainium).role_arn, "Of their schedule")
+        self._stopping(experiment, trainium)
+        groups = [trainium]
+        if experiment.compile_node is CompileNode.CPU:
+            compiling = self._compile_nodes(experiment, cluster, guard)
+            groups.append(compiling)
+        self._sizes(groups)
+
+    def _compile_nodes(
+        self, experiment: Experiment, cluster: eks.ICluster, guard: Guard
+    ) -> eks.CfnNodegroup:
+        nodes = compile_node_group(self, "CompileNodes", experiment=experiment, cluster=cluster)
+        group = cast(eks.CfnNodegroup, nodes.node.default_child)
+        self._output("CompileNodeGroup", group.attr_nodegroup_name, "CPU nodes for compiles")
+        role = guard.role("CompileRole", group)
+        self._output("CompileGuardRole", role.role_arn, "Of their schedule")
+        return group
+
+    def _stopping(self, experiment: Experiment, nodes: eks.CfnNodegroup) -> None:
+        stopper = Stopper(self, "ScaleToZero", experiment=experiment, nodes=nodes)
+        self._output("Stopper", stopper.arn, "State machine that ends the Trainium nodes")
+        self._output(
+            "Stop",
+            f"aws eks update-nodegroup-config --region {self.region} "
+            f"--cluster-name {experiment.name} --nodegroup-name {nodes.attr_nodegroup_name} "
+            "--scaling-config minSize=0,desiredSize=0",
+            "Ends the Trainium nodes now",
+        )
+
+    def _output(self, name: str, value: str, description: str) -> None:
+        CfnOutput(self, name, value=value, description=description)
+
+    def _sizes(self, groups: Sequence[eks.CfnNodegroup]) -> None:
+        """New groups have no nodes, and an update leaves those be that stand.
+
+        CloudFormation does nothing to a size that the template no longer has (Amazon EKS API
+        reference, ``NodegroupScalingConfig``). But a new group must have one. So whoever deploys
+        says whether nodes stand.
+        """
+        kept = CfnParameter(
+            self,
+            "KeepSizes",
+            default="false",
+            allowed_values=["true", "false"],
+            description="Whether nodes stand, whose number this update must not change",
+        )
+        condition = CfnCondition(
+            self, "SizesAreKept", expression=Fn.condition_equals(kept.value_as_string, "true")
+        )
+        for group in groups:
+            group.add_property_override(
+                "ScalingConfig.DesiredSize",
+                Fn.condition_if(condition.logical_id, Aws.NO_VALUE, 0),
+            )
 
     def _launch_template(
         self, name: str, capacity: Capacity, cluster: eks.ICluster
@@ -195,7 +265,7 @@ class TrainiumStack(Stack):
             release_version=experiment.serving_runtime.ami_release,
             capacity_type=CAPACITY_TYPES[capacity.purchase],
             min_size=0,
-            desired_size=capacity.nodes,
+            desired_size=0,
             max_size=capacity.nodes,
             subnets=ec2.SubnetSelection(
                 subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS,
@@ -214,7 +284,7 @@ class TrainiumStack(Stack):
         )
         # By default EKS starts a new node before it ends the old one. That second trn2 would exceed
         # quota, reservation and budget. The construct has no property for this.
-        group = cast(CfnResource, nodes.node.default_child)
+        group = cast(eks.CfnNodegroup, nodes.node.default_child)
         group.add_property_override("UpdateConfig.UpdateStrategy", "MINIMAL")
         return nodes
 

@@ -23,7 +23,7 @@ CONTRACT: Final = frozenset(
 
 MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "app": frozenset({"stacks", "charts", "experiment"}),
-    "deployment": frozenset({"stacks", "experiment"}),
+    "deployment": frozenset({"stacks", "charts", "experiment"}) | CONTRACT,
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
     "experiment": frozenset(
@@ -35,6 +35,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "rehearsal": CONTRACT
     | {
         "experiment",
+        "deployment.console",
         # The rehearsal ends by printing the benchmark's table, and names the load's maker.
         "benchmark.report.terminal",
         "benchmark.load.llmperf",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmark import config as configuration
-from benchmark.commands import execution, report
+from benchmark.commands import execution, nodes, report
 from benchmark.commands.execution import Pause
 from benchmark.commands.merge import say
 from benchmark.config import Config, Variant
@@ -95,7 +95,9 @@ class Alone:
             print(f"benchmark: failed: {self.variant.name}: {line}", file=sys.stderr)
         if complete:
             print(f"benchmark: {self.variant.name} is complete")
-            self._merge()
+            merged = self._merge()
+            if shipped and merged == len(self.whole.variants):
+                nodes.stop(self.whole, Pause())
         return 0 if complete and shipped else 1
 
     def _bucket(self) -> Bucket | None:
@@ -120,9 +122,10 @@ class Alone:
             return False
         return True
 
-    def _merge(self) -> None:
+    def _merge(self) -> int:
         """Merges what is complete, until nothing has become complete meanwhile.
 
+        Returns how many variants are merged, and in the bucket if there is one; 0 if that failed.
         Whatever goes wrong here, the variant stays complete: any other that ends later, and
         ``merge``, can make the report.
         """
@@ -130,7 +133,7 @@ class Alone:
             bucket = self._bucket()
             if bucket is None:
                 _draw(self.root)
-                return
+                return 0
             folders = {variant.folder for variant in self.whole.variants}
             merged: set[str] = set()
             # Of two that end together, each may miss the other, and overwrite its report. Whoever
@@ -142,11 +145,13 @@ class Alone:
                 _draw(self.root)
                 bucket.upload(self.root)
                 merged = complete
+            return len(merged)
         except (BenchmarkError, OSError) as error:
             _not_merged(str(error))
         except Exception as error:
             # Whatever it is: a report that fails must not cost what was measured.
             _not_merged(f"{type(error).__name__}: {error}")
+        return 0
 
 
 def _not_merged(reason: str) -> None:

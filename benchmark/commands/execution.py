@@ -17,10 +17,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from benchmark.commands import report
+from benchmark.commands import nodes, report
 from benchmark.config import Config
 from benchmark.errors import BucketError, RunError, ShippingError
 from benchmark.load.driver import Driver
+from benchmark.names import COMPLETE
 from benchmark.run.patience import Patience
 from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper, make_shipper
@@ -60,6 +61,8 @@ class Measured:
 def execute(config: Config, folder: Path, patience: Patience, *, files: Path) -> int:
     """Measures, draws, ships what the configuration ships; returns the exit status.
 
+    If all is well, it ends the nodes, where the configuration says so.
+
     ``files`` is the folder that the user's prompts are in.
     """
     measured = measure(config, folder, folder.name, patience, files=files)
@@ -68,11 +71,11 @@ def execute(config: Config, folder: Path, patience: Patience, *, files: Path) ->
     failed = measured.failed + _fetch_evaluation(config, folder, measured.pause)
     report.draw(folder)
     if measured.shipper is not None:
-        try:
-            measured.shipper.upload()
-        except ShippingError as error:
-            failed.append(str(error))
-    return _conclude(config, folder, failed)
+        failed += _upload(measured.shipper, folder, complete=not failed)
+    status = _conclude(config, folder, failed)
+    if status == 0:
+        nodes.stop(config, measured.pause)
+    return status
 
 
 def measure(
@@ -106,6 +109,19 @@ def ended(by: signal.Signals, folder: Path) -> int:
     # person who ended it needs no such line.
     print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}")
     return 128 + by
+
+
+def _upload(shipper: Shipper, folder: Path, *, complete: bool) -> list[str]:
+    """Uploads the folder, and then the mark that it is complete; returns what went wrong."""
+    try:
+        shipper.upload()
+        if complete:
+            # Only when the rest is there: a run that has this file in the bucket is whole.
+            (folder / COMPLETE).touch()
+            shipper.upload()
+    except (ShippingError, OSError) as error:
+        return [str(error)]
+    return []
 
 
 @contextlib.contextmanager

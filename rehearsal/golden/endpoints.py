@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from benchmark.config import Structure
+from deployment.console import Console
 from experiment import Experiment
 from experiment.variants import Variant, variants
-from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.golden import cost
 from rehearsal.golden.acceptances import OF_STRUCTURE, by_text

@@ -79,8 +79,11 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
         raise RehearsalError(f"{path}: names no bucket")
     bucket = told.bucket.replace(ACCOUNT_PLACEHOLDER, place.account)
     said.append(f"bucket: {bucket} in place of {told.bucket}")
+    if told.stopper is not None:
+        said.append(f"stopper: none in place of {told.stopper}")
     changes = {
         "bucket": bucket,
+        "stopper": None,
         "variants": tuple(_variants(told.variants, place, said)),
         "stand_in": place.stand_in,
     }

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rehearsal.console import Console, Stage
+from deployment.console import Console, Stage
 from rehearsal.process.processes import Process
 from rehearsal.sweep.controller import Attempt
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmark import config
+from deployment.console import Console
 from experiment import Experiment
 from experiment.runtimes import Mode
 from experiment.variants import Variant, variants
-from rehearsal.console import Console
 from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
@@ -126,9 +126,7 @@ def _servers(
     if ngram.NAME in pods:
         raise RehearsalError(f"{ngram.NAME} is the name of a variant that the rehearsal adds")
     pods[ngram.NAME] = ngram.served_by(pods[first.name])
-    servers = {
-        name: server_command(pod, _served(experiment, layout)) for name, pod in pods.items()
-    }
+    servers = {name: server_command(pod, _served(experiment, layout)) for name, pod in pods.items()}
     return servers, ngram.beside(first, f"{servers[ngram.NAME].url}/v1")
 
 

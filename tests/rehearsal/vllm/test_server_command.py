@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 
 from charts.server import serve_command, serve_environment
+from deployment.console import Console
 from experiment import Experiment
 from experiment.variants import variants
-from rehearsal.console import Console
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
 from rehearsal.pod.manifest import Pod, read_deployment

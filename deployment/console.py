@@ -1,4 +1,4 @@
-"""Shows a rehearsal on the terminal: its stages, and how long each took."""
+"""Shows what takes a while on the terminal: its stages, and how long each took."""
 
 from __future__ import annotations
 
@@ -38,6 +38,11 @@ class Console:
         self._writing = threading.Lock()
         self.current: Stage | None = None
         self.done: list[Stage] = []
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a person looks on, and not a log."""
+        return self._stream.isatty()
 
     @property
     def seconds(self) -> float:

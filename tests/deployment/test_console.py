@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from rehearsal.console import Console
+from deployment.console import Console
 
 
 class Terminal(io.StringIO):

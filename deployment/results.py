@@ -1,0 +1,277 @@
+"""The runs in the experiment's bucket, and how one comes home."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from benchmark.names import (
+    COMPLETE,
+    CONFIG,
+    MERGED,
+    QUALITY,
+    RESULTS_PREFIX,
+    SWEEP,
+    results_key,
+)
+from charts.names import bucket_name
+from deployment.account import in_words
+from deployment.errors import DeploymentError
+from deployment.place import Place
+
+HOME: Final = Path("results")
+REPORT: Final = "report.html"
+_AT_ONCE: Final = 8
+"""The SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
+_NO_BUCKET: Final = ("NoSuchBucket", "404")
+
+
+@dataclass(frozen=True)
+class Object:
+    """A file of a run, as the bucket has it."""
+
+    name: str
+    """Its path in the run's folder."""
+    size: int
+    changed: datetime.datetime
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run in the bucket."""
+
+    id: str
+    objects: Mapping[str, Object]
+    """By name."""
+    complete: bool
+    """Whether all that was to be measured is."""
+    variants: tuple[str, ...]
+
+    @property
+    def changed(self) -> datetime.datetime:
+        """When the last of its files was written."""
+        return max(each.changed for each in self.objects.values())
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the bucket has its report."""
+        return REPORT in self.objects
+
+
+def bucket(place: Place) -> str:
+    """The name of the experiment's bucket."""
+    return bucket_name(place.experiment, place.account)
+
+
+def runs(place: Place) -> list[Run]:
+    """Those in the bucket, the newest last; none if there is no bucket. Raises DeploymentError."""
+    found: dict[str, dict[str, Object]] = {}
+    for entry in _listed(place):
+        id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
+        if name and id != QUALITY and not name.endswith("/"):
+            its = Object(name, entry["Size"], entry["LastModified"])
+            found.setdefault(id, {})[name] = its
+    every = [_run(place, id, objects) for id, objects in found.items()]
+    return sorted(every, key=lambda run: run.changed)
+
+
+def bring(
+    place: Place, run: str | None, *, into: Path = HOME, say: Callable[[str], None] = print
+) -> Path:
+    """Brings a run home; returns its folder.
+
+    ``run`` is an id or how it begins; None if there is only one. What is at home in this form is
+    not fetched again, and each file is there whole or not at all, so that it can be interrupted.
+    Raises DeploymentError.
+    """
+    return fetch(place, chosen(runs(place), run, bucket(place)), into=into, say=say)
+
+
+def chosen(every: Sequence[Run], wanted: str | None, where: str) -> Run:
+    """The run whose id is or begins with ``wanted``, or the only one. Raises DeploymentError."""
+    fitting = [run for run in every if run.id == wanted] or [
+        run for run in every if run.id.startswith(wanted or "")
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(run.id for run in fitting or every) or "none"
+    if not every:
+        raise DeploymentError(f"s3://{where}: it has no results yet")
+    if wanted:
+        problem = "several begin so" if fitting else "no run is called or begins so"
+        raise DeploymentError(f"RUN = {wanted!r}: {problem}: {names}")
+    raise DeploymentError(f"s3://{where} has several runs: RUN names one of {names}")
+
+
+def fetch(place: Place, run: Run, *, into: Path = HOME, say: Callable[[str], None] = print) -> Path:
+    """Brings ``run`` home, as ``bring`` does. Raises DeploymentError."""
+    folder = _below(into, run.id)
+    missing = [its for its in run.objects.values() if not _at_home(its, folder)]
+    progress = _Progress(run.id, missing)
+    store = place.client("s3")
+
+    def bring_one(its: Object) -> None:
+        _bring(store, bucket(place), run.id, its, folder)
+        progress.came(its)
+
+    marks = [its for its in missing if its.name.endswith(COMPLETE)]
+    files = [its for its in missing if its not in marks]
+    try:
+        for part in (files, marks):  # what says that all is there comes last
+            _all_at_once(bring_one, part)
+    finally:
+        progress.end()
+    kept = len(run.objects) - len(missing)
+    had = f"; {kept} were here" if kept else ""
+    say(f"{len(missing)} files, {_megabytes(missing)}, into {folder}{had}")
+    return folder
+
+
+def show(place: Place, wanted: str | None) -> int:
+    """``make results``: lists the runs if there are several, otherwise brings one home.
+
+    Returns the exit status. Raises DeploymentError.
+    """
+    print(place.headline, flush=True)
+    every = runs(place)
+    if wanted is None and len(every) > 1:
+        for line in table(every):
+            print(line)
+        print("make results EXPERIMENT=... RUN=ID brings one home; how it begins is enough")
+        return 0
+    run = chosen(every, wanted, bucket(place))
+    folder = fetch(place, run)
+    if not run.complete:
+        print("This run is not complete: it still measures, or was ended; what there is, is here")
+    report = folder / REPORT
+    print(f"report: {report}" if report.exists() else f"its report: make report RUN={run.id}")
+    return 0
+
+
+def table(every: Iterable[Run]) -> Iterator[str]:
+    """A line for each run."""
+    rows = [
+        (
+            run.id,
+            f"{run.changed:%Y-%m-%d %H:%M} UTC",
+            "complete" if run.complete else "not complete",
+            ", ".join(run.variants),
+        )
+        for run in every
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        yield "  ".join(["", *cells, row[3]]).rstrip()
+
+
+def _listed(place: Place) -> list[dict[str, Any]]:
+    with in_words():
+        pages = place.client("s3").get_paginator("list_objects_v2")
+        try:
+            return [
+                entry
+                for page in pages.paginate(Bucket=bucket(place), Prefix=RESULTS_PREFIX)
+                for entry in page.get("Contents", [])
+            ]
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _NO_BUCKET:
+                return []
+            raise
+
+
+def _run(place: Place, id: str, objects: Mapping[str, Object]) -> Run:
+    """Of variants that are measured one by one, ``merged.json`` says which are missing."""
+    complete = COMPLETE in objects
+    if MERGED in objects:
+        complete = not _json(place, id, MERGED).get("missing")
+    config = next((name for name in (SWEEP, CONFIG) if name in objects), None)
+    told = _json(place, id, config).get("variants", []) if config else []
+    return Run(id, objects, complete, tuple(str(each.get("name")) for each in told))
+
+
+def _json(place: Place, id: str, name: str) -> dict[str, Any]:
+    """A small file of a run; nothing if it is none."""
+    with in_words():
+        answer = place.client("s3").get_object(Bucket=bucket(place), Key=results_key(id, name))
+        content = answer["Body"].read()
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _at_home(its: Object, folder: Path) -> bool:
+    """Whether the file is there as the bucket has it: a file brought home has its object's time."""
+    try:
+        there = (folder / its.name).stat()
+    except OSError:
+        return False
+    return there.st_size == its.size and int(there.st_mtime) == int(its.changed.timestamp())
+
+
+def _all_at_once(bring: Callable[[Object], None], objects: Sequence[Object]) -> None:
+    """Brings several at a time; raises what the first that failed has raised."""
+    pool = ThreadPoolExecutor(_AT_ONCE)
+    try:
+        list(pool.map(bring, objects))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _bring(store: Any, bucket: str, id: str, its: Object, folder: Path) -> None:
+    path = _below(folder, its.name)
+    draft = path.with_name(f"{path.name}.draft")
+    with in_words():
+        body = store.get_object(Bucket=bucket, Key=results_key(id, its.name))["Body"]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                for chunk in body.iter_chunks(1 << 20):
+                    file.write(chunk)
+            os.utime(draft, (its.changed.timestamp(),) * 2)
+            draft.replace(path)
+        except OSError as error:
+            raise DeploymentError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _below(folder: Path, name: str) -> Path:
+    """Whoever may write to the bucket names its keys."""
+    if {*name.split("/")} & {"", ".", ".."}:
+        raise DeploymentError(f"{name!r} in the bucket is no name of a file: nothing was written")
+    return folder / name
+
+
+class _Progress:
+    """How much of a run has come: one line on a terminal, nothing in a log."""
+
+    def __init__(self, id: str, coming: Sequence[Object]) -> None:
+        self._id, self._total = id, sum(its.size for its in coming) or 1
+        self._done = 0
+        self._shown = sys.stderr.isatty() and bool(coming)
+
+    def came(self, its: Object) -> None:
+        """One more file is there."""
+        self._done += its.size
+        if self._shown:
+            part = f"{100 * self._done // self._total} %"
+            print(f"\r\x1b[2K{self._id}: {part}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leaves an empty line."""
+        if self._shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+
+def _megabytes(objects: Iterable[Object]) -> str:
+    return f"{sum(its.size for its in objects) / 1e6:.1f} MB"

@@ -1,0 +1,1 @@
+"""``make experiment``: from the file to the verdict, one stage after another."""

@@ -1,0 +1,48 @@
+"""The stacks: first of all, and without a Trainium node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deployment import lifecycle
+from deployment.lifecycle import Stack
+from deployment.stages.shown import Shown
+from deployment.stages.stage import StageFailed, Way
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """Every stack as it is synthesised."""
+
+    way: Way
+    name = "deploy"
+    costs = True
+
+    def there(self) -> str | None:
+        """Compares what CloudFormation has with what synthesis writes. Raises DeploymentError."""
+        stacks = lifecycle.synthesised(self.way.place)
+        if all(map(lifecycle.unchanged, stacks)):
+            return f"{len(stacks)} stacks, of which none has changed"
+        return None
+
+    def perform(self, shown: Shown) -> str:
+        """Runs the CLI, which shows itself. Raises DeploymentError."""
+        place = self.way.place
+        stacks = lifecycle.synthesised(place)
+        shown.until(lambda: _at_rest(shown, stacks))
+        if lifecycle.deploy(place.experiment, place.file, [], yes=True):
+            raise StageFailed("the deploy failed, as the CDK CLI says above")
+        return f"{len(stacks)} stacks"
+
+
+def _at_rest(shown: Shown, stacks: list[Stack]) -> bool | None:
+    """CloudFormation refuses to change what it still changes, after a deploy that was ended."""
+    busy = [stack for stack in map(lifecycle.current, stacks) if _is_busy(stack)]
+    if busy:
+        shown.waits(", ".join(f"{stack.name} is {stack.status}" for stack in busy))
+    return None if busy else True
+
+
+def _is_busy(stack: Stack) -> bool:
+    # REVIEW_IN_PROGRESS: a change set that was never carried out. The CLI takes that over.
+    return (stack.status or "").endswith("_IN_PROGRESS") and stack.status != "REVIEW_IN_PROGRESS"

@@ -1,0 +1,145 @@
+"""What the experiment's namespace has, and how to make an object of it anew."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Final
+
+from kubernetes.client import (
+    ApiClient,
+    ApiException,
+    AppsV1Api,
+    BatchV1Api,
+    CoreV1Api,
+    V1Deployment,
+    V1Job,
+    V1Pod,
+)
+
+from charts.names import NAMESPACE
+from deployment.cluster import kubernetes_in_words
+from deployment.errors import DeploymentError
+
+OVER: Final = ("Succeeded", "Failed")
+"""Phases of a pod that has ended."""
+
+_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_GONE_SECONDS: Final = 300.0
+
+
+def pods(api: ApiClient, selector: str) -> list[V1Pod]:
+    """Raises DeploymentError."""
+    with kubernetes_in_words():
+        found: list[V1Pod] = (
+            CoreV1Api(api).list_namespaced_pod(NAMESPACE, label_selector=selector).items
+        )
+    return found
+
+
+def pod(api: ApiClient, name: str) -> V1Pod | None:
+    """Raises DeploymentError."""
+    return _found(CoreV1Api(api).read_namespaced_pod, name)
+
+
+def jobs(api: ApiClient, selector: str) -> list[V1Job]:
+    """Raises DeploymentError."""
+    with kubernetes_in_words():
+        found: list[V1Job] = (
+            BatchV1Api(api).list_namespaced_job(NAMESPACE, label_selector=selector).items
+        )
+    return found
+
+
+def deployment(api: ApiClient, name: str) -> V1Deployment | None:
+    """Raises DeploymentError."""
+    return _found(AppsV1Api(api).read_namespaced_deployment, name)
+
+
+def failed(job: V1Job) -> str | None:
+    """Why Kubernetes has given the Job up; None if it has not."""
+    for condition in job.status.conditions or []:
+        if condition.type == "Failed" and condition.status == "True":
+            return ": ".join(filter(None, (condition.reason, condition.message)))
+    return None
+
+
+def log(api: ApiClient, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
+    """The last lines; empty if there is no log to be had. Raises DeploymentError."""
+    with kubernetes_in_words():
+        try:
+            text: str = CoreV1Api(api).read_namespaced_pod_log(
+                pod.metadata.name,
+                NAMESPACE,
+                container=container,
+                tail_lines=lines,
+                previous=previous,
+            )
+        except ApiException as error:
+            if error.status in (400, 404, 500):  # no such container yet, or no kubelet to ask
+                return ""
+            raise
+    return text
+
+
+def restarts(pod: V1Pod) -> int:
+    """Of the container of ``pod`` that was started most often again."""
+    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+    return max((status.restart_count for status in statuses), default=0)
+
+
+def last_words(api: ApiClient, pod: V1Pod, lines: int = 10) -> str:
+    """The container of ``pod`` that failed last, and the end of its log. Raises DeploymentError."""
+    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+    ended = [
+        (state.finished_at, status.name, state.exit_code, number)
+        for status in statuses
+        for number, which in enumerate((status.state, status.last_state))
+        if which and (state := which.terminated) and state.exit_code
+    ]
+    if not ended:
+        return f"{pod.metadata.name} ended: {pod.status.reason or pod.status.phase}"
+    _, container, code, number = max(ended)
+    said = log(api, pod, container, lines, previous=bool(number)).rstrip()
+    begin = f"{pod.metadata.name}, container {container}, ended with status {code}"
+    return "\n".join([begin, *(f"  {line}" for line in said.splitlines())])
+
+
+def replace(api: ApiClient, found: V1Pod | V1Job) -> None:
+    """Deletes an object and makes it again as it was applied. Raises DeploymentError.
+
+    As ``kubectl replace --force --save-config`` does with what ``view-last-applied`` shows.
+    """
+    its = found.metadata
+    applied = (its.annotations or {}).get(_APPLIED)
+    if applied is None:
+        raise DeploymentError(
+            f"{its.name} was not applied by a deploy, so that it cannot be made again as it was"
+        )
+    manifest: dict[str, Any] = json.loads(applied)
+    manifest["metadata"].setdefault("annotations", {})[_APPLIED] = applied
+    core, batch = CoreV1Api(api), BatchV1Api(api)
+    read, delete, create = (
+        (core.read_namespaced_pod, core.delete_namespaced_pod, core.create_namespaced_pod)
+        if manifest["kind"] == "Pod"
+        else (batch.read_namespaced_job, batch.delete_namespaced_job, batch.create_namespaced_job)
+    )
+    with kubernetes_in_words():
+        delete(its.name, NAMESPACE, propagation_policy="Foreground")
+    deadline = time.monotonic() + _GONE_SECONDS
+    while _found(read, its.name):
+        if time.monotonic() > deadline:
+            raise DeploymentError(f"{its.name} was deleted, but has not ended for five minutes")
+        time.sleep(0.5)
+    with kubernetes_in_words():
+        create(NAMESPACE, manifest)
+
+
+def _found(read: Any, name: str) -> Any:
+    with kubernetes_in_words():
+        try:
+            return read(name, NAMESPACE)
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise

@@ -1,0 +1,158 @@
+"""The costs of an experiment, laid out for a terminal of any width."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from experiment.cost import Cost, Standing, cost
+from experiment.cost.prices import (
+    COMPILE_NODE,
+    CONTROL_PLANE,
+    GP3,
+    HOURS_PER_MONTH,
+    NAT_TRAFFIC,
+    STORAGE,
+    SYSTEM_NODE,
+    ListPrice,
+)
+from experiment.cost.stages import checkpoints_gib
+from experiment.hardware import COMPILE_INSTANCE
+from experiment.schema import CompileNode, Experiment
+from experiment.variants import variants
+
+_GB_PER_GIB: Final = 1.024**3
+_NARROWEST: Final = 76
+"""What the table by hour takes, with room for dearer nodes."""
+
+
+def page(experiment: Experiment, file: str, width: int) -> Iterator[str]:
+    """Lines of at most ``width`` characters, and at least 76."""
+    width, found = max(width, _NARROWEST), cost(experiment)
+    yield from textwrap.wrap(
+        f"{experiment.name} ({file}): {found.hours:.2f} h and {found.usd:.2f} USD by estimate, if "
+        "nothing of it is there yet",
+        width,
+    )
+    yield from _section("By hour", _by_hour(found), width, left=1)
+    yield from _section("By stage", _by_stage(found), width, left=0)
+    yield from _section("Afterwards", _afterwards(experiment, found), width)
+    yield from _section("Not in these figures", _not_counted(experiment), width)
+    yield from _section("Prices and durations", _prices(experiment), width)
+
+
+def _by_hour(found: Cost) -> Iterator[tuple[str, ...]]:
+    """Each part, and the whole: what stands an hour, for how long."""
+    yield "", "", "USD an hour", "h", "USD"
+    for part, usd in found.by_part.items():
+        hours = found.hours_of(part.standing)
+        yield part.name, part.formula, f"{part.usd_per_hour:.2f}", f"{hours:.2f}", f"{usd:.2f}"
+    yield "in all", "", "", "", f"{sum(found.by_part.values()):.2f}"
+
+
+def _by_stage(found: Cost) -> Iterator[tuple[str, ...]]:
+    """Each stage, and the whole: how long it takes, and what stands meanwhile."""
+    yield "", "h", "USD an hour", "USD", "how long"
+    for stage in found.stages:
+        figures = (stage.hours, stage.usd_per_hour, stage.usd)
+        yield stage.name, *(f"{figure:.2f}" for figure in figures), stage.why
+    yield "in all", f"{found.hours:.2f}", "", f"{found.usd:.2f}", ""
+
+
+def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]]:
+    """What goes on, and until when."""
+    yield (
+        "between runs",
+        f"without Trainium nodes {found.idle_usd_per_hour:.2f} USD an hour: x {HOURS_PER_MONTH} h "
+        f"= {found.idle_usd_per_month:.0f} USD a month; make destroy ends it",
+    )
+    capacity = experiment.capacity
+    each = sum(p.usd_per_hour for p in found.parts if p.standing is Standing.TRAINIUM)
+    yield (
+        "guard",
+        f"a schedule ends the Trainium nodes {capacity.max_hours:g} h after their start, whatever "
+        f"becomes of the run: at most {capacity.max_hours:g} h x {each:.2f} = "
+        f"{capacity.max_hours * each:.2f} USD",
+    )
+    if not capacity.stops_after_run:
+        yield "after the run", "the Trainium nodes stay until make stop, or until the guard"
+    if capacity.purchase.reserved:
+        yield "reserved", "its hours are paid for whether the nodes stand or not"
+
+
+def _not_counted(experiment: Experiment) -> Iterator[tuple[str, ...]]:
+    """What cannot be said beforehand, and what drives it."""
+    gib, found = checkpoints_gib(experiment), variants(experiment)
+    loaded = gib * _GB_PER_GIB * NAT_TRAFFIC.usd
+    kept = gib * STORAGE.usd
+    yield (
+        "NAT traffic",
+        f"{gib:.1f} GiB of checkpoints once, x {NAT_TRAFFIC.usd} a GB = {loaded:.2f} USD, and the "
+        "images of each new node, tens of GB",
+    )
+    graphs = "" if experiment.compile_node is None else ", and a compiled artifact of each variant"
+    yield (
+        "S3",
+        f"{gib:.1f} GiB of checkpoints x {STORAGE.usd} = {kept:.2f} USD a month{graphs}; results",
+    )
+    load = experiment.benchmark
+    cells = len(found) * len(load.test_cases) * len(load.points)
+    yield (
+        "CloudWatch",
+        f"metrics of {cells} cells, of nodes, pods and NeuronCores while they stand; logs; "
+        "dashboards and alarms",
+    )
+
+
+def _prices(experiment: Experiment) -> Iterator[tuple[str, ...]]:
+    """Of what, how much, when and where it was read."""
+    its = experiment.capacity
+    yield (
+        its.instance_type,
+        f"{its.price.usd_per_hour:.4f}",
+        f"an hour; {experiment.price_of}; read on {its.price.as_of} in: {its.price.source}",
+    )
+    on_cpus = experiment.compile_node is CompileNode.CPU
+    listed: tuple[tuple[str, ListPrice], ...] = (
+        ("m7i.xlarge", SYSTEM_NODE),
+        *([(COMPILE_INSTANCE.name, COMPILE_NODE)] if on_cpus else []),
+        ("EKS", CONTROL_PLANE),
+        ("GiB of gp3", GP3),
+    )
+    for name, price in listed:
+        period = "an hour" if price.unit == "hour" else "a month"
+        said = f"{period}; {price.source}, {price.as_of}: {price.page}"
+        yield name, f"{price.usd:.4f}", said
+    said = "assumptions, none measured by this project: docs/cost.md says where each is from"
+    yield "durations", "", said
+
+
+def _section(
+    title: str, rows: Iterator[tuple[str, ...]], width: int, left: int | None = None
+) -> Iterator[str]:
+    """A title and a table. Columns up to ``left`` and the last are words, the others figures.
+
+    The last column is folded into what the others leave of the width.
+    """
+    cells = [*rows]
+    columns = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    words = {0, left, len(columns) - 1} if left is not None else {*range(len(columns))}
+    yield ""
+    yield title
+    for row in cells:
+        yield from _row(row, columns, words, width)
+
+
+def _row(
+    row: Sequence[str], columns: Sequence[int], words: set[int | None], width: int
+) -> Iterator[str]:
+    *first, last = (
+        cell.ljust(size) if number in words else cell.rjust(size)
+        for number, (cell, size) in enumerate(zip(row, columns, strict=True))
+    )
+    before = "  " + "".join(f"{cell}  " for cell in first)
+    room = max(width - len(before), 1)
+    folded = textwrap.wrap(last.rstrip(), room, break_long_words=False) or [""]
+    yield (before + folded[0]).rstrip()
+    yield from (" " * len(before) + line for line in folded[1:])

@@ -1,0 +1,132 @@
+"""What scales nodes to 0 without a laptop: schedules for when nothing else does, and the stopper.
+
+No function of ours takes part: EventBridge Scheduler and Step Functions call EKS themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_stepfunctions as sfn
+from aws_cdk import aws_stepfunctions_tasks as tasks
+from constructs import Construct
+
+from charts.names import stopper_name
+from experiment.schema import Experiment
+from stacks.acknowledge import acknowledge
+
+UPDATE_NODE_GROUP: Final = "eks:UpdateNodegroupConfig"
+
+
+class Guard(Construct):
+    """An empty group of schedules, and roles for them.
+
+    Whoever starts nodes makes the schedule that will end them (``deployment/guard.py``). Deleting
+    the group, so the stack, deletes its schedules.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
+        super().__init__(scope, construct_id)
+        self.group = scheduler.CfnScheduleGroup(self, "Schedules", name=f"{name}-guard")
+
+    def role(self, construct_id: str, nodes: eks.CfnNodegroup) -> iam.Role:
+        """The role of a schedule that may change the size of ``nodes``, and do nothing else."""
+        role = iam.Role(
+            self,
+            construct_id,
+            assumed_by=_called_for(self, "scheduler.amazonaws.com", self.group.attr_arn),
+            description="Schedules that scale one node group to 0",
+        )
+        role.add_to_policy(_may_scale(nodes))
+        return role
+
+
+class Stopper(Construct):
+    """A state machine that scales one node group to 0.
+
+    A pod that may start it can end the nodes that it runs on. A pod that could call EKS itself
+    could also start nodes.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        experiment: Experiment,
+        nodes: eks.CfnNodegroup,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        name = stopper_name(experiment)
+        task = tasks.CallAwsService(
+            self,
+            "Stop",
+            service="eks",
+            action="updateNodegroupConfig",
+            parameters={
+                "ClusterName": experiment.name,
+                "NodegroupName": nodes.attr_nodegroup_name,
+                "ScalingConfig": {"MinSize": 0, "DesiredSize": 0},
+            },
+            iam_action=UPDATE_NODE_GROUP,
+            iam_resources=[nodes.attr_arn],
+        )
+        # An index that ends at the same moment on these nodes merges and uploads once more.
+        first = sfn.Wait(self, "Wait", time=sfn.WaitTime.duration(Duration.minutes(1)))
+        # EKS refuses while another update of the group is going on.
+        task.add_retry(
+            errors=["States.ALL"],
+            interval=Duration.seconds(30),
+            max_attempts=20,
+            backoff_rate=1.5,
+            max_delay=Duration.minutes(5),
+        )
+        arn = Stack.of(self).format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        machine = sfn.StateMachine(
+            self,
+            "Machine",
+            state_machine_name=name,
+            definition_body=sfn.DefinitionBody.from_chainable(first.next(task)),
+            role=iam.Role(
+                self,
+                "Role",
+                assumed_by=_called_for(self, "states.amazonaws.com", arn),
+                description="Scales one node group to 0",
+            ),
+        )
+        acknowledge(
+            machine,
+            {
+                "AwsSolutions-SF1": "Step Functions keeps what an execution did for 90 days.",
+                "AwsSolutions-SF2": "It has one step, and nothing to trace.",
+            },
+        )
+        self.arn = machine.state_machine_arn
+
+
+def _called_for(scope: Construct, service: str, source_arn: str) -> iam.IPrincipal:
+    """``service``, when it acts for one resource of this account and for no other's."""
+    return iam.ServicePrincipal(
+        service,
+        conditions={
+            "StringEquals": {
+                "aws:SourceAccount": Stack.of(scope).account,
+                "aws:SourceArn": source_arn,
+            }
+        },
+    )
+
+
+def _may_scale(nodes: eks.CfnNodegroup) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="ScaleToZero", actions=[UPDATE_NODE_GROUP], resources=[nodes.attr_arn]
+    )

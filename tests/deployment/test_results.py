@@ -1,0 +1,135 @@
+"""Runs in the bucket are listed, and come home whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from deployment import results
+from deployment.errors import DeploymentError
+from deployment.place import Place
+from rehearsal.aws.client import Aws
+
+Make = Callable[..., Place]
+CONFIG = json.dumps({"variants": [{"name": "Base"}, {"name": "SD"}]})
+SERVICES = {
+    "config.json": CONFIG,
+    "ledger.jsonl": "{}\n",
+    "llmperf/a/Base/round-1/x.json": "{}",
+    "report.html": "<html>",
+    "_COMPLETE": "",
+}
+
+
+def put(aws: Aws, place: Place, run: str, files: dict[str, str]) -> None:
+    store, bucket = aws.client("s3"), results.bucket(place)
+    if bucket not in {each["Name"] for each in store.list_buckets()["Buckets"]}:
+        store.create_bucket(
+            Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": aws.region}
+        )
+    for name, text in files.items():
+        store.put_object(Bucket=bucket, Key=f"results/{run}/{name}", Body=text.encode())
+
+
+def brought(folder: Path) -> dict[str, str]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_without_a_bucket_there_are_no_runs(at: Make) -> None:
+    place = at("none")
+    assert results.runs(place) == []
+    with pytest.raises(DeploymentError, match="it has no results yet"):
+        results.bring(place, None)
+
+
+def test_a_run_comes_home_under_the_same_keys(aws: Aws, at: Make, tmp_path: Path) -> None:
+    place, said = at("home"), list[str]()
+    put(aws, place, "run-1", SERVICES)
+    put(aws, place, "quality", {"job/Base/samples.json": "no run"})
+    (run,) = results.runs(place)
+    assert (run.id, run.complete, run.variants, run.drawn) == ("run-1", True, ("Base", "SD"), True)
+    folder = results.bring(place, None, into=tmp_path / "results", say=said.append)
+    assert folder == tmp_path / "results" / "run-1"
+    assert brought(folder) == SERVICES
+    assert said == [f"5 files, 0.0 MB, into {folder}"]
+
+
+def test_only_what_is_missing_or_has_changed_comes_again(
+    aws: Aws, at: Make, tmp_path: Path
+) -> None:
+    place, said = at("again"), list[str]()
+    put(aws, place, "run-1", SERVICES)
+    folder = results.bring(place, "run-1", into=tmp_path)
+    (folder / "config.json").unlink()
+    put(aws, place, "run-1", {"ledger.jsonl": "{}\n{}\n"})
+    (folder / "report.html.draft").write_text("half of an earlier try")
+    results.bring(place, "run-1", into=tmp_path, say=said.append)
+    assert said == [f"2 files, 0.0 MB, into {folder}; 3 were here"]
+    assert (folder / "ledger.jsonl").read_text() == "{}\n{}\n"
+
+
+def test_a_run_of_indexes_is_complete_when_none_is_missing(
+    aws: Aws, at: Make, tmp_path: Path
+) -> None:
+    place = at("indexes")
+    files = {
+        "sweep.json": CONFIG,
+        "config.json": json.dumps({"variants": [{"name": "Base"}]}),
+        "merged.json": json.dumps({"complete": ["Base"], "missing": {"SD": "not complete"}}),
+        "variants/Base-1234/_COMPLETE": "",
+        "variants/Base-1234/ledger.jsonl": "{}\n",
+    }
+    put(aws, place, "sweep-1", files)
+    (run,) = results.runs(place)
+    assert (run.complete, run.variants) == (False, ("Base", "SD"))
+    put(aws, place, "sweep-1", {"merged.json": json.dumps({"complete": [], "missing": {}})})
+    (run,) = results.runs(place)
+    assert run.complete
+    folder = results.bring(place, None, into=tmp_path, say=lambda _: None)
+    assert (folder / "variants/Base-1234/ledger.jsonl").exists()
+
+
+def test_several_runs_are_listed_and_one_is_named(
+    aws: Aws,
+    at: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = at("several")
+    put(aws, place, "aaaa-1", SERVICES)
+    put(aws, place, "aabb-2", {"config.json": CONFIG})
+    assert results.show(place, None) == 0
+    listed = capsys.readouterr().out
+    assert "aaaa-1" in listed
+    assert "not complete  Base, SD" in listed
+    assert not (tmp_path / "results").exists()
+
+    assert results.show(place, "aaa") == 0
+    assert "report: results/aaaa-1/report.html" in capsys.readouterr().out
+    assert results.show(place, "aabb") == 0
+    said = capsys.readouterr().out
+    assert "This run is not complete" in said
+    assert "make report RUN=aabb-2" in said
+    with pytest.raises(DeploymentError, match="several begin so: aaaa-1, aabb-2"):
+        results.show(place, "aa")
+    with pytest.raises(DeploymentError, match="no run is called or begins so"):
+        results.show(place, "zz")
+
+
+def test_a_key_that_leads_elsewhere_is_not_written(aws: Aws, at: Make, tmp_path: Path) -> None:
+    place = at("hostile")
+    put(aws, place, "run-1", {"../../outside": "x"})
+    put(aws, place, "..", {"outside": "x"})
+    for run in ("run-1", ".."):
+        with pytest.raises(DeploymentError, match="is no name of a file"):
+            results.bring(place, run, into=tmp_path / "results")
+    assert not (tmp_path / "outside").exists()

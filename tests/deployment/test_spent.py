@@ -1,0 +1,236 @@
+"""What an experiment has cost so far. The answers of AWS are checked against boto3's models."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any, Final
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from deployment import place as places
+from deployment.errors import DeploymentError
+from deployment.place import Place
+from deployment.spent import spent
+from experiment import load
+from experiment.cost import Standing, cost
+from experiment.schema import Purchase
+from tests.experiment.files import ARTICLE
+
+NOON: Final = datetime.datetime(2026, 11, 23, 12, tzinfo=datetime.UTC)
+PRICE: Final = 35.7608
+VOLUME: Final = 500 * 0.08 / 730
+
+
+def ago(hours: float) -> datetime.datetime:
+    return NOON - datetime.timedelta(hours=hours)
+
+
+def launch(instance: str, hours: float, status: str = "Successful") -> dict[str, Any]:
+    return _activity(f"Launching a new EC2 instance: {instance}", hours, status)
+
+
+def end(instance: str, hours: float, status: str = "Successful") -> dict[str, Any]:
+    return _activity(f"Terminating EC2 instance: {instance}", hours, status)
+
+
+def _activity(description: str, hours: float, status: str) -> dict[str, Any]:
+    return {
+        "ActivityId": f"{description} {hours}",
+        "AutoScalingGroupName": "eks-nodes",
+        "Cause": "somebody asked",
+        "Description": description,
+        "StartTime": ago(hours),
+        "StatusCode": status,
+    } | ({"EndTime": ago(hours)} if status in ("Successful", "Failed") else {})
+
+
+class Account:
+    """Answers of the services that are asked, in the order of the calls to each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._stubs: dict[str, Stubber] = {}
+        self._clients: dict[str, Any] = {}
+        monkeypatch.setattr(places, "client", lambda service, _region: self._client(service))
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            made = boto3.client(
+                service,
+                region_name="us-east-2",
+                aws_access_key_id="none",
+                aws_secret_access_key="none",
+            )
+            self._clients[service], self._stubs[service] = made, Stubber(made)
+            self._stubs[service].activate()
+        return self._clients[service]
+
+    def _answer(self, service: str, call: str, answer: dict[str, Any]) -> None:
+        self._client(service)
+        self._stubs[service].add_response(call, answer)
+
+    def refusal(self, service: str, call: str, code: str, words: str) -> None:
+        self._client(service)
+        self._stubs[service].add_client_error(call, code, words, 400)
+
+    def stack(self, hours: float | None, **outputs: str) -> None:
+        """The next stack that is asked for; None: it is not there."""
+        if hours is None:
+            words = "Stack with id article-network does not exist"
+            self.refusal("cloudformation", "describe_stacks", "ValidationError", words)
+            return
+        found = {
+            "StackName": "any",
+            "CreationTime": ago(hours),
+            "StackStatus": "CREATE_COMPLETE",
+            "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
+        }
+        self._answer("cloudformation", "describe_stacks", {"Stacks": [found]})
+
+    def node_group(
+        self, *activities: dict[str, Any], there: tuple[str, ...] = (), made: float = 1
+    ) -> None:
+        """The next node group: what its Auto Scaling group did, and which instances it has."""
+        group = {
+            "nodegroupName": "nodes",
+            "status": "ACTIVE",
+            "scalingConfig": {"minSize": 0, "maxSize": 1, "desiredSize": len(there)},
+            "resources": {"autoScalingGroups": [{"name": "eks-nodes"}]},
+        }
+        self._answer("eks", "describe_nodegroup", {"nodegroup": group})
+        answer = {"Activities": [*activities]}
+        self._answer("autoscaling", "describe_scaling_activities", answer)
+        scaling = {
+            "AutoScalingGroupName": "eks-nodes",
+            "MinSize": 0,
+            "MaxSize": 1,
+            "DesiredCapacity": len(there),
+            "DefaultCooldown": 300,
+            "AvailabilityZones": ["us-east-2c"],
+            "HealthCheckType": "EC2",
+            "CreatedTime": ago(made),
+            "Instances": [
+                {
+                    "InstanceId": instance,
+                    "AvailabilityZone": "us-east-2c",
+                    "LifecycleState": "InService",
+                    "HealthStatus": "Healthy",
+                    "ProtectedFromScaleIn": False,
+                }
+                for instance in there
+            ],
+        }
+        self._answer(
+            "autoscaling", "describe_auto_scaling_groups", {"AutoScalingGroups": [scaling]}
+        )
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Account:
+    return Account(monkeypatch)
+
+
+@pytest.fixture
+def place() -> Place:
+    return Place(load(ARTICLE), str(ARTICLE), "123456789012")
+
+
+def deployed(account: Account, *activities: dict[str, Any], **its: Any) -> None:
+    """The network for 3 hours, the cluster for 2, and Trainium nodes that did this."""
+    account.stack(3)
+    account.stack(2)
+    account.stack(1, NodeGroup="nodes")
+    account.node_group(*activities, **its)
+    account.stack(1, NodeGroup="nodes")  # it has no group that compiles
+
+
+def test_nothing_deployed_costs_nothing(account: Account, place: Place) -> None:
+    for _ in range(4):
+        account.stack(None)
+    found = spent(place, NOON)
+    assert (found.usd, found.usd_per_hour, found.since, found.parts) == (0, 0, None, ())
+
+
+def test_without_nodes_it_is_what_stands_between_runs(account: Account, place: Place) -> None:
+    deployed(account)
+    found = spent(place, NOON)
+    network, cluster, trainium = found.parts
+    assert (network.hours, cluster.hours, trainium.hours) == (3, 2, 0)
+    assert found.since == ago(3)
+    assert found.usd == pytest.approx(network.usd + cluster.usd)
+    assert found.usd_per_hour == pytest.approx(cost(place.experiment).idle_usd_per_hour)
+
+
+def test_a_node_that_stands_costs_its_hours_and_goes_on(account: Account, place: Place) -> None:
+    deployed(account, launch("i-01", 0.5), there=("i-01",))
+    trainium = spent(place, NOON).parts[2]
+    assert (trainium.now, trainium.hours, trainium.since) == (1, 0.5, ago(0.5))
+    assert trainium.usd == pytest.approx(0.5 * (PRICE + VOLUME))
+    assert trainium.usd_per_hour == pytest.approx(PRICE + VOLUME)
+
+
+def test_a_node_that_went_costs_its_hours_and_no_more(account: Account, place: Place) -> None:
+    deployed(account, end("i-01", 0.25), launch("i-01", 1), launch("i-02", 0.5), there=("i-02",))
+    trainium = spent(place, NOON).parts[2]
+    assert (trainium.now, trainium.hours) == (1, 0.75 + 0.5)
+    assert trainium.since == ago(0.5)
+
+
+def test_a_launch_that_failed_costs_nothing(account: Account, place: Place) -> None:
+    words = "Launching a new EC2 instance.  Status Reason: We currently do not have sufficient ..."
+    deployed(account, _activity(words, 0.5, "Failed"), launch("i-03", 0.5, "Cancelled"))
+    trainium = spent(place, NOON).parts[2]
+    assert (trainium.now, trainium.hours) == (0, 0)
+
+
+def test_a_node_that_is_about_to_end_is_still_paid_for(account: Account, place: Place) -> None:
+    deployed(account, end("i-01", 0.1, "InProgress"), launch("i-01", 1), there=("i-01",))
+    trainium = spent(place, NOON).parts[2]
+    assert (trainium.now, trainium.hours) == (1, 1)
+
+
+def test_a_node_whose_launch_is_forgotten_counts_for_six_weeks(
+    account: Account, place: Place
+) -> None:
+    deployed(account, there=("i-01",), made=2000)
+    found = spent(place, NOON)
+    assert found.parts[2].hours == 6 * 7 * 24
+    assert "six weeks" in " ".join(found.limits)
+
+
+def test_compile_nodes_cost_their_own_price(account: Account, place: Place) -> None:
+    account.stack(3)
+    account.stack(2)
+    account.stack(1, NodeGroup="nodes", CompileNodeGroup="compile")
+    account.node_group()
+    account.stack(1, NodeGroup="nodes", CompileNodeGroup="compile")
+    account.node_group(launch("i-01", 1), launch("i-02", 1), there=("i-01", "i-02"))
+    compiling = spent(place, NOON).parts[3]
+    assert compiling.standing is Standing.COMPILE
+    assert (compiling.now, compiling.hours) == (2, 2)
+    parts = cost(place.experiment).parts
+    two = sum(part.usd_per_hour for part in parts if part.standing is Standing.COMPILE)
+    assert compiling.usd_per_hour == pytest.approx(two)
+
+
+def test_what_is_reserved_is_paid_for_anyway(account: Account, place: Place) -> None:
+    assert "reserved" not in " ".join(_limits(account, place))
+    bought = place.experiment.capacity.model_copy(update={"purchase": Purchase.CAPACITY_BLOCK})
+    experiment = place.experiment.model_copy(update={"capacity": bought})
+    said = _limits(account, dataclasses.replace(place, experiment=experiment))
+    assert "what is reserved is paid for whether its nodes stand or not" in said
+
+
+def _limits(account: Account, place: Place) -> tuple[str, ...]:
+    for _ in range(4):
+        account.stack(None)
+    return spent(place, NOON).limits
+
+
+def test_an_account_that_refuses_is_said_in_a_line(account: Account, place: Place) -> None:
+    account.stack(None)
+    account.refusal("cloudformation", "describe_stacks", "AccessDenied", "no")
+    with pytest.raises(DeploymentError, match=r"^AWS: .*AccessDenied.*$"):
+        spent(place, NOON)

@@ -1,0 +1,98 @@
+"""What `make cost` counts is what the stacks make."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from experiment.cost.standing import SYSTEM_INSTANCE, VOLUMES, Standing, most_nodes, parts
+from experiment.hardware import COMPILE_INSTANCE
+from tests.synthesis import Synthesised
+
+GROUPS: Final = {
+    "SystemNodes": (Standing.CLUSTER, "SystemNodeTemplate"),
+    "CompileNodes": (Standing.COMPILE, "CompileNodes"),
+    "Nodes": (Standing.TRAINIUM, "LaunchTemplate"),
+}
+"""How the logical ids begin of each node group, and of its launch template."""
+
+
+def counted(synthesised: Synthesised) -> Counter[str]:
+    """How many there are of what AWS bills by the hour, by the name that costs give it."""
+    found: Counter[str] = Counter()
+    for part in parts(synthesised.experiment):
+        found[part.name] += part.count
+    return found
+
+
+def of_type(synthesised: Synthesised, type_: str) -> list[dict[str, Any]]:
+    return [resource["Properties"] for _, resource in synthesised.resources(type_)]
+
+
+def test_what_stands_always_is_counted(each: Synthesised) -> None:
+    found = counted(each)
+    gateways = len(of_type(each, "AWS::EC2::NatGateway"))
+    assert (found["NAT gateway"], found["its address"]) == (gateways, gateways)
+    interfaces = [
+        len(endpoint["SubnetIds"])  # each is billed once in each zone
+        for endpoint in of_type(each, "AWS::EC2::VPCEndpoint")
+        if endpoint["VpcEndpointType"] == "Interface"
+    ]
+    assert found["interface endpoints"] == sum(interfaces)
+    assert found["EKS control plane"] == len(of_type(each, "AWS::EKS::Cluster"))
+    assert found["keys"] == len(of_type(each, "AWS::KMS::Key"))
+
+
+def test_each_node_group_is_counted_with_its_instances_and_volumes(each: Synthesised) -> None:
+    nodes = most_nodes(each.experiment)
+    instances = {
+        part.standing: part.kind for part in parts(each.experiment) if " nodes" in part.name
+    }
+    groups = 0
+    for logical_id, group in each.resources("AWS::EKS::Nodegroup"):
+        begin = next(begin for begin in GROUPS if logical_id.startswith(begin))
+        standing, template = GROUPS[begin]
+        sizes = group["Properties"]["ScalingConfig"]
+        # Of system nodes, so many stand; of the others at most so many.
+        assert nodes[standing] == sizes["MinSize" if standing is Standing.CLUSTER else "MaxSize"]
+        data = _launch(each, template)
+        (instance,) = group["Properties"].get("InstanceTypes", [data.get("InstanceType")])
+        assert instances[standing] == instance
+        (disk,) = (mapping["Ebs"] for mapping in data["BlockDeviceMappings"])
+        volume = VOLUMES[standing]
+        assert disk["VolumeType"] == "gp3"
+        assert (disk["VolumeSize"], disk.get("Iops", 3000), disk.get("Throughput", 125)) == (
+            volume.gib,
+            volume.iops,
+            volume.mibps,
+        )
+        groups += 1
+    assert groups == sum(count > 0 for count in nodes.values())
+
+
+def _launch(synthesised: Synthesised, begin: str) -> dict[str, Any]:
+    (found,) = (
+        template["Properties"]["LaunchTemplateData"]
+        for logical_id, template in synthesised.resources("AWS::EC2::LaunchTemplate")
+        if logical_id.startswith(begin)
+    )
+    data: dict[str, Any] = found
+    return data
+
+
+def test_the_instances_are_those_that_have_a_price() -> None:
+    assert (SYSTEM_INSTANCE, COMPILE_INSTANCE.name) == ("m7i.xlarge", "r7i.24xlarge")
+
+
+def test_nothing_else_is_billed_by_the_hour(each: Synthesised) -> None:
+    """Types of which each resource costs something an hour, whatever becomes of it."""
+    dear = (
+        *("AWS::EC2::Instance", "AWS::EC2::EIP", "AWS::EC2::NatGateway", "AWS::EC2::Volume"),
+        *("AWS::ElasticLoadBalancing", "AWS::RDS", "AWS::Elasti", "AWS::OpenSearch", "AWS::FSx"),
+        *("AWS::EFS", "AWS::EC2::TransitGateway", "AWS::EC2::VPNGateway", "AWS::AutoScaling"),
+        *("AWS::Kinesis", "AWS::MSK", "AWS::APS", "AWS::EMR"),
+    )
+    found = Counter(
+        resource["Type"] for _, resource in each.resources() if resource["Type"].startswith(dear)
+    )
+    assert found == {"AWS::EC2::NatGateway": 1, "AWS::EC2::EIP": 1}
