@@ -48,6 +48,8 @@ _CPU: Final = 10
 _MEMORY_GIB: Final = 80
 _SHARED_MEMORY_GIB: Final = 16
 _ALONE: Final = Room(cpu=0, memory=0)
+_DISK_LIMIT: Final = "410Gi"
+"""A pod's volumes, and what its containers write beside them."""
 
 
 def paths(variant: Variant, *, artifact: str, scratch: str) -> Paths:
@@ -149,7 +151,8 @@ def fetch(
         env_from=model_store_environment(),
         security_context=container_security(read_only_root=True),
         resources=k8s.ResourceRequirements(
-            requests=quantities(cpu=str(cpu), memory="4Gi"), limits=quantities(memory="8Gi")
+            requests=quantities(cpu=str(cpu), memory="4Gi", ephemeral_storage="1Gi"),
+            limits=quantities(memory="8Gi", ephemeral_storage=_DISK_LIMIT),
         ),
         volume_mounts=[
             mount("artifact", ARTIFACT_PATH),
@@ -196,7 +199,7 @@ def on_devices(
     *,
     artifact: k8s.VolumeMount,
     beside: Room = _ALONE,
-    disk: str | None = None,
+    disk: str = "100Gi",
     mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
 ) -> k8s.Container:
@@ -207,9 +210,7 @@ def on_devices(
     """
     devices = experiment.serving.devices
     memory = f"{devices * _MEMORY_GIB - beside.memory}Gi"
-    asked = {"cpu": str(devices * _CPU - beside.cpu), "memory": memory}
-    if disk:
-        asked["ephemeral_storage"] = disk
+    cpu = str(devices * _CPU - beside.cpu)
     return k8s.Container(
         name=name,
         image=experiment.serving_runtime.image,
@@ -220,8 +221,8 @@ def on_devices(
         security_context=container_security(read_only_root=False),
         resources=k8s.ResourceRequirements(
             claims=[k8s.ResourceClaim(name="devices")],
-            requests=quantities(**asked),
-            limits=quantities(memory=memory),
+            requests=quantities(cpu=cpu, memory=memory, ephemeral_storage=disk),
+            limits=quantities(memory=memory, ephemeral_storage=_DISK_LIMIT),
         ),
         volume_mounts=[
             mount("models", MODELS_PATH, read_only=True),

@@ -8,6 +8,7 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts.acknowledge import ONE_ON_ITS_DEVICES, acknowledged
 from charts.names import (
     NAMESPACE,
     VLLM_PORT,
@@ -61,10 +62,15 @@ class VllmChart(Chart):
                 ],
             ),
         )
+        pod = _pod(variant)
         k8s.KubeDeployment(
             self,
             "Deployment",
-            metadata=k8s.ObjectMeta(name=variant.service, labels=self._labels),
+            metadata=k8s.ObjectMeta(
+                name=variant.service,
+                labels=self._labels,
+                annotations=acknowledged(pod, ONE_ON_ITS_DEVICES),
+            ),
             spec=k8s.DeploymentSpec(
                 replicas=1,
                 selector=k8s.LabelSelector(match_labels={"app": variant.service}),
@@ -74,7 +80,7 @@ class VllmChart(Chart):
                 progress_deadline_seconds=_progress_seconds(variant),
                 revision_history_limit=2,
                 template=k8s.PodTemplateSpec(
-                    metadata=k8s.ObjectMeta(labels=self._labels), spec=_pod(variant)
+                    metadata=k8s.ObjectMeta(labels=self._labels), spec=pod
                 ),
             ),
         )
@@ -176,18 +182,23 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
 
 
 def _probes(*, start_seconds: int) -> dict[str, Any]:
-    """Of a server that may take so long until it answers."""
+    """Of a server that may take so long until it answers.
+
+    ``/health`` asks the engine: without it, a pod gets no requests. A dead engine ends its process
+    (vLLM 0.9.1, ``entrypoints/launcher.py``). So only a server that does not even tell its version
+    is to be started again: one that is merely busy would lose minutes, and what it has measured.
+    """
     return {
-        "startup_probe": _probe(period=10, failures=start_seconds // 10),
-        "readiness_probe": _probe(period=5, failures=3),
-        "liveness_probe": _probe(period=20, failures=6),
+        "startup_probe": _probe("/health", period=10, failures=start_seconds // 10),
+        "readiness_probe": _probe("/health", period=5, failures=3),
+        "liveness_probe": _probe("/version", period=20, failures=6),
     }
 
 
-def _probe(*, period: int, failures: int) -> k8s.Probe:
+def _probe(path: str, *, period: int, failures: int) -> k8s.Probe:
     """Fails after ``period`` x ``failures`` seconds without an answer."""
     return k8s.Probe(
-        http_get=k8s.HttpGetAction(path="/health", port=k8s.IntOrString.from_string("http")),
+        http_get=k8s.HttpGetAction(path=path, port=k8s.IntOrString.from_string("http")),
         period_seconds=period,
         failure_threshold=failures,
         timeout_seconds=5,

@@ -18,7 +18,8 @@ class Place:
     """As the user named it."""
     account: str
     """Twelve digits."""
-    _clients: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False, compare=False)
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
+    """By service and region: to make one takes longer than most calls."""
 
     @property
     def region(self) -> str:
@@ -36,14 +37,11 @@ class Place:
         return f"experiment {self.name} ({self.file}), account {self.account}, {self.region}"
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """A client of ``service`` in the experiment's region, or another. It is made once.
-
-        Threads may share it.
-        """
-        where = (service, region or self.region)
-        if where not in self._clients:
-            self._clients[where] = client(*where)
-        return self._clients[where]
+        """A client of ``service`` in the experiment's region, or another."""
+        wanted = service, region or self.region
+        if wanted not in self._clients:
+            self._clients[wanted] = client(*wanted)
+        return self._clients[wanted]
 
 
 def find(file: str) -> Place:

@@ -21,7 +21,7 @@ from charts.names import (
 )
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
-from stacks.acknowledge import acknowledge
+from stacks.acknowledge import acknowledge, skip
 from stacks.roles import pod_identity_principal
 
 
@@ -78,13 +78,12 @@ class ModelStoreStack(Stack):
                 ),
             ],
         )
-        acknowledge(
-            bucket,
-            {
-                "AwsSolutions-S1": "It holds public weights and benchmark results, for few roles. "
-                "CloudTrail data events can log access to all buckets of the account at once."
-            },
+        reason = (
+            "It holds public weights and benchmark results, for few roles. "
+            "CloudTrail data events can log access to all buckets of the account at once."
         )
+        acknowledge(bucket, {"AwsSolutions-S1": reason})
+        skip(bucket, "AWS::S3::Bucket", {"CKV_AWS_18": reason})
         return bucket
 
     def _grants(self, experiment: Experiment) -> None:

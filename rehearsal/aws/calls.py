@@ -33,8 +33,12 @@ _SERVICES: Final = {
     "states": "stepfunctions",
 }
 """By the name that a request is signed for, what botocore calls the service, if that differs."""
-_ACTIONS: Final = {"s3:HeadBucket": "s3:ListBucket", "s3:ListBuckets": "s3:ListAllMyBuckets"}
-"""Operations that IAM knows by another name (Service Authorization Reference, Amazon S3)."""
+_ACTIONS: Final = {
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:ListBuckets": "s3:ListAllMyBuckets",
+    "service-quotas:GetServiceQuota": "servicequotas:GetServiceQuota",
+}
+"""Calls that IAM knows by another name (Service Authorization Reference)."""
 _LARGEST: Final = 1 << 20
 """Bytes. A larger body is an upload, of which only the operation is of interest."""
 

@@ -59,6 +59,9 @@ class Facts:
     addons: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Versions of each add-on, the default first. All are for every Kubernetes version."""
 
+    offerings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The zones of each instance type. Empty: as moto has them."""
+
     def but(self, changes: Mapping[str, Any]) -> Facts:
         """The same, with other values of some fields."""
         return dataclasses.replace(self, **changes)
@@ -66,7 +69,7 @@ class Facts:
     @property
     def answers(self) -> Mapping[str, Callable[[Asked], object]]:
         """By the name of the call, what answers it. An answer may raise AwsError."""
-        return {
+        answers: dict[str, Callable[[Asked], object]] = {
             "service-quotas:GetServiceQuota": lambda asked: _quota(self.quotas, asked),
             "service-quotas:GetAWSDefaultServiceQuota": lambda asked: _quota(
                 self.default_quotas, asked
@@ -75,6 +78,9 @@ class Facts:
             "eks:DescribeClusterVersions": self._cluster_versions,
             "eks:DescribeAddonVersions": self._addons,
         }
+        if self.offerings:
+            answers["ec2:DescribeInstanceTypeOfferings"] = self._offerings
+        return answers
 
     def _reservations(self, asked: Asked) -> object:
         known = {its["CapacityReservationId"]: its for its in self.reservations}
@@ -86,6 +92,23 @@ class Facts:
                     f"The capacity reservation '{name}' was not found.",
                 )
         return {"CapacityReservations": [_with_times(known[name]) for name in wanted]}
+
+    def _offerings(self, asked: Asked) -> object:
+        """By zone, filtered by instance type."""
+        wanted = {
+            name
+            for its in asked.get("Filters", ())
+            if its["Name"] == "instance-type"
+            for name in its["Values"]
+        }
+        return {
+            "InstanceTypeOfferings": [
+                {"InstanceType": name, "LocationType": "availability-zone", "Location": zone}
+                for name, zones in self.offerings.items()
+                if name in wanted
+                for zone in zones
+            ]
+        }
 
     def _cluster_versions(self, asked: Asked) -> object:
         wanted = asked.get("clusterVersions") or [*self.cluster_versions]
