@@ -177,13 +177,19 @@ audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned pac
 		{ echo "audit: something was found, or a registry did not answer: see above" >&2; exit 1; }
 
 .PHONY: diff
-diff: $(CLI) ## Show what the working tree changes against BASE (default: main)
-	@scripts/diff.py "$(BASE)" "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
+diff: $(CLI) ## Say what EXPERIMENT changes against BASE (default: main), or against another file WITH=
+	@python -m scripts.diff "$(BASE)" "$(EXPERIMENT)" $(if $(WITH),--with "$(WITH)") \
+		$(if $(MARKDOWN),--markdown "$(MARKDOWN)")
 
 # A command that acts on an account must name its experiment: the default may be the wrong one, at
 # 36 dollars an hour.
 NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file -a -n "$(EXPERIMENT)" || \
 	{ echo "EXPERIMENT is needed: make $@ EXPERIMENT=experiments/NAME.yaml" >&2; exit 2; }
+
+.PHONY: preflight
+preflight: $(CLI) ## Say what in the account would stand in EXPERIMENT's way; creates nothing
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment preflight --experiment "$(EXPERIMENT)"
 
 .PHONY: bootstrap
 bootstrap: $(CLI) ## Prepare the account and region of EXPERIMENT for the CDK, once
@@ -212,9 +218,21 @@ stop: $(READY) ## Scale the Trainium and compile nodes of EXPERIMENT to 0, now
 	@python -m deployment stop --experiment "$(EXPERIMENT)"
 
 .PHONY: destroy
-destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs
+destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs; KEEP=none removes them, too
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
+		$(if $(KEEP),--keep "$(KEEP)") $(if $(NAME),--name "$(NAME)")
+
+.PHONY: status
+status: $(READY) ## Say how EXPERIMENT stands, on one screen: stacks, nodes, services, run, cost
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment status --experiment "$(EXPERIMENT)"
+
+.PHONY: logs
+logs: $(READY) ## Print the logs of what goes on, or OF=NAME: a service, compile, download; FOLLOW=1
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment logs --experiment "$(EXPERIMENT)" \
+		$(if $(OF),--of "$(OF)") $(if $(filter 1 yes,$(FOLLOW)),--follow)
 
 .PHONY: results
 results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home

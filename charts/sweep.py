@@ -29,7 +29,7 @@ from charts.server import (
     server,
     serving_pod,
 )
-from experiment.estimate import deadline_seconds
+from experiment.estimate import job_deadline_seconds
 from experiment.schema import Experiment
 from experiment.variants import variants
 
@@ -76,7 +76,7 @@ def indexes(experiment: Experiment) -> Indexes:
         environment=serve_environment,
         scripts=(*FETCH_SCRIPTS, "serve-index.sh", *key_scripts(experiment)),
         parallelism=len(variants(experiment)),
-        deadline_seconds=deadline_seconds(experiment),
+        deadline_seconds=job_deadline_seconds(experiment),
         never=("fetch", "benchmark"),
     )
 

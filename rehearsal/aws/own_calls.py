@@ -27,7 +27,7 @@ class OwnCalls:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answers by the path."""
         path = str(environ["PATH_INFO"])
-        if not path.startswith(PREFIX):
+        if not path.startswith(AUTHENTICATE) and path != SIZES:
             return self._aws(environ, start_response)
         return _answer(path, Request(environ))(environ, start_response)
 

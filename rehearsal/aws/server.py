@@ -14,6 +14,7 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import make_server
 
+from rehearsal.aws.calls import Calls
 from rehearsal.aws.mended import machines, mend
 from rehearsal.aws.own_calls import OwnCalls
 
@@ -21,7 +22,7 @@ from rehearsal.aws.own_calls import OwnCalls
 def main() -> None:
     """Serves until the process is ended."""
     mend()
-    application = OwnCalls(DomainDispatcherApplication(create_backend_app))
+    application = OwnCalls(Calls(DomainDispatcherApplication(create_backend_app)))
     server = make_server(
         "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
     )

@@ -81,9 +81,19 @@ class KubernetesResource(Resource):
         event = {
             "RequestType": request,
             "ResourceType": self.type,
-            "ResourceProperties": dict(self.told),
+            "ResourceProperties": _in_strings(self.told),
         }
         _run(handler, event)
+
+
+def _in_strings(told: Any) -> Any:
+    """Properties as a custom resource gets them: every scalar is a string (CloudFormation User
+    Guide, "Custom resource request objects"; aws-cdk issue 1037)."""
+    if isinstance(told, Mapping):
+        return {name: _in_strings(value) for name, value in told.items()}
+    if isinstance(told, list):
+        return [_in_strings(one) for one in told]
+    return str(told).lower() if isinstance(told, bool) else str(told)
 
 
 def _run(function: LambdaFunction, event: Mapping[str, Any]) -> None:
