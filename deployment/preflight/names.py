@@ -8,9 +8,9 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from charts.names import bucket_name
-from deployment.lifecycle import TAG
 from deployment.place import Place
 from deployment.preflight.finding import Finding, ok, refused, warning
+from deployment.stack import TAG
 from stacks.budget import budget_region, budget_stack_name
 
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")

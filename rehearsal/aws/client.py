@@ -53,6 +53,11 @@ class Aws:
         """Sets fields of ``rehearsal.aws.facts.Facts``."""
         self._own("PATCH", "facts", facts)
 
+    def sizes(self) -> list[dict[str, Any]]:
+        """Every node group that ever was, with the sizes that it was told to have over time."""
+        found: list[dict[str, Any]] = json.loads(self._own("GET", "sizes"))
+        return found
+
     def forget_facts(self) -> None:
         """Restores those fields."""
         self._own("DELETE", "facts")
@@ -72,10 +77,16 @@ class Aws:
 
 
 @contextlib.contextmanager
-def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
-    """Starts it, waits until it answers, and ends it. Raises ProcessError."""
+def embedded_aws(
+    region: str, log: Path, variables: Mapping[str, str] | None = None
+) -> Iterator[Aws]:
+    """Starts it, waits until it answers, and ends it. Raises ProcessError.
+
+    ``variables`` are its own, beside those of this process's environment.
+    """
     command = [sys.executable, "-m", "rehearsal.aws.server"]
-    with running(command, environment("http://localhost", region), log) as process:
+    own = environment("http://localhost", region) | dict(variables or {})
+    with running(command, own, log) as process:
         url = await_line(process, log, r"http://localhost:\d+", START_SECONDS)
         account = _client(url, region, "sts").get_caller_identity()["Account"]
         yield Aws(url, region, account, environment(url, region))
