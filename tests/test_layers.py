@@ -36,6 +36,8 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     | {
         "experiment",
         "deployment.console",
+        # What the nodes and pods of a cluster are named by, and who serves their logs' certificate.
+        *("charts.names", "charts.claims", "control_plane"),
         # The rehearsal ends by printing the benchmark's table, and names the load's maker.
         "benchmark.report.terminal",
         "benchmark.load.llmperf",
