@@ -28,6 +28,7 @@ from tests.experiment.files import (
     EAGLE_HEAD,
     LLAMA,
     LLAMA_70B,
+    ON_TRAINIUM,
     QWEN3_HEAD,
     ROOT,
     SMALL_DRAFT,
@@ -1703,14 +1704,15 @@ SWEEPS = [
     ),
     _sweep(
         "dear-for-its-compiles",
-        {"sweep.at_most_usd": 70, "sweep.windows": [3, 7, 9, 11, 15], "benchmark.rounds": 1},
+        ON_TRAINIUM
+        | {"sweep.at_most_usd": 150, "sweep.windows": [3, 7, 9, 11, 15], "benchmark.rounds": 1},
         "sweep.at_most_usd = 150.0: must be at least 203, the estimate, mostly for 6 compiles of "
         "45 minutes, 1 at a time; or sweep less",
     ),
     _sweep(
         "dear-for-its-measurements",
         {"sweep.at_most_usd": 120, "sweep.windows": [7], "benchmark.rounds": 30},
-        "sweep.at_most_usd = 150.0: must be at least 174, the estimate, mostly for 2 measurements "
+        "sweep.at_most_usd = 120.0: must be at least 130, the estimate, mostly for 2 measurements "
         "of 202 minutes, 2 at a time; or sweep less",
     ),
 ]
