@@ -109,6 +109,7 @@ def benchmark_config(
         keep_answers=load.keep_answers,
         apart=experiment.apart,
         stopper=stopper if experiment.capacity.stops_after_run else None,
+        api_key_secret=experiment.api_key_secret,
         cost=cost(experiment),
         settings=_settings(experiment),
     )

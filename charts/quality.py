@@ -66,6 +66,11 @@ class QualityChart(Chart):
         )
 
 
+def _key(experiment: Experiment) -> dict[str, str]:
+    secret = experiment.api_key_secret
+    return {"API_KEY_SECRET": secret} if secret else {}
+
+
 def _pod(experiment: Experiment) -> k8s.PodSpec:
     assert experiment.quality is not None  # a sweep, which may have none, has no such chart
     return k8s.PodSpec(
@@ -87,7 +92,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     f"{RESULTS_PREFIX}quality/",
                     *(f"{v.name}={endpoint(v)}" for v in variants(experiment)),
                 ],
-                env=[*environment({}), run_id()],
+                env=[*environment(_key(experiment)), run_id()],
                 env_from=model_store_environment(),
                 security_context=container_security(read_only_root=True),
                 resources=k8s.ResourceRequirements(

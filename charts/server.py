@@ -41,6 +41,8 @@ from experiment.schema import Experiment
 from experiment.variants import Variant
 
 ARTIFACT_PATH: Final = "/artifact"
+KEY_FILE: Final = "/key/key"
+"""Of services that ask for one: in memory, and of no use to other pods."""
 
 # For each device that a pod has. Sixteen make a trn2.48xlarge (192 vCPU, 2 TiB), less what
 # compiling and the node's own pods need.
@@ -97,6 +99,9 @@ def serving_pod(
     ``scratch`` is the size of its ``/tmp``; ``settings`` are further fields.
     """
     shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
+    if secret := experiment.api_key_secret:
+        init_containers = [_fetch_key(secret), *init_containers]
+        volumes = [*volumes, empty_dir("key", "1Mi", medium="Memory")]
     return k8s.PodSpec(
         service_account_name=account,
         automount_service_account_token=False,
@@ -126,6 +131,22 @@ def serving_pod(
         tolerations=[neuron_toleration()],
         **settings,
     )
+
+
+def _fetch_key(secret: str) -> k8s.Container:
+    return fetch(
+        "fetch-key", ["fetch-key.sh", secret, KEY_FILE], mounts=[key_mount(read_only=False)], cpu=1
+    )
+
+
+def key_scripts(experiment: Experiment) -> tuple[str, ...]:
+    """The scripts of pods whose server asks for a key."""
+    return ("fetch-key.sh", "with-key.sh") if experiment.serving.api_key else ()
+
+
+def key_mount(*, read_only: bool = True) -> k8s.VolumeMount:
+    """Where the key is, in pods of services that ask for one."""
+    return mount("key", KEY_FILE.rpartition("/")[0], read_only=read_only)
 
 
 def fetch(
@@ -211,6 +232,9 @@ def on_devices(
     devices = experiment.serving.devices
     memory = f"{devices * _MEMORY_GIB - beside.memory}Gi"
     cpu = str(devices * _CPU - beside.cpu)
+    if experiment.serving.api_key:
+        command = ["/bin/bash", f"{SCRIPTS_PATH}/with-key.sh", KEY_FILE, *command]
+        mounts = [*_with_scripts(mounts), key_mount()]
     return k8s.Container(
         name=name,
         image=experiment.serving_runtime.image,
@@ -233,3 +257,8 @@ def on_devices(
         ],
         **settings,
     )
+
+
+def _with_scripts(mounts: Sequence[k8s.VolumeMount]) -> list[k8s.VolumeMount]:
+    there = any(one.name == "scripts" for one in mounts)
+    return [*mounts] if there else [*mounts, mount("scripts", SCRIPTS_PATH, read_only=True)]

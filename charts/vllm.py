@@ -20,7 +20,9 @@ from charts.names import (
 from charts.pods import SCRIPTS_PATH, mount
 from charts.server import (
     ARTIFACT_PATH,
+    KEY_FILE,
     fetch,
+    key_mount,
     on_devices,
     serve_command,
     serve_environment,
@@ -29,6 +31,7 @@ from charts.server import (
 )
 from experiment.estimate import FIRST_START_SECONDS
 from experiment.runtimes import Preparation
+from experiment.schema import Experiment
 from experiment.variants import Variant
 
 # What a pod's containers tell each other of the cache. In a folder that all have.
@@ -150,7 +153,8 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
                     *("keep-cache.sh", prefix, ARTIFACT_PATH, _NOTES),
                     *(str(VLLM_PORT), experiment.models.target.id),
                 ],
-                variables=[_POD],
+                variables=[_POD, *_key_file(experiment)],
+                mounts=[key_mount()] if experiment.serving.api_key else [],
                 cpu=1,
                 restart_policy="Always",
                 # The benchmark begins once this has sent its request, which the server counts.
@@ -179,6 +183,10 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
         # The compiler works there.
         scratch="100Gi",
     )
+
+
+def _key_file(experiment: Experiment) -> list[k8s.EnvVar]:
+    return [k8s.EnvVar(name="KEY_FILE", value=KEY_FILE)] if experiment.serving.api_key else []
 
 
 def _probes(*, start_seconds: int) -> dict[str, Any]:

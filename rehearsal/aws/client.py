@@ -53,6 +53,11 @@ class Aws:
         """Sets fields of ``rehearsal.aws.facts.Facts``."""
         self._own("PATCH", "facts", facts)
 
+    def sizes(self) -> list[dict[str, Any]]:
+        """Every node group that ever was, with the sizes that it was told to have over time."""
+        found: list[dict[str, Any]] = json.loads(self._own("GET", "sizes"))
+        return found
+
     def forget_facts(self) -> None:
         """Restores those fields."""
         self._own("DELETE", "facts")

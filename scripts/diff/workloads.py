@@ -11,7 +11,8 @@ from scripts.diff.manifests import Objects
 
 _GRAPH: Final = re.compile(r'compiled/([^/"\s]+)/')
 """The prefix of a compiled artifact in the bucket, wherever a manifest names it."""
-_CHECKPOINT: Final = re.compile(r'=models/([^"\s]+?)/[0-9a-f]{40}/')
+_CHECKPOINT: Final = re.compile(r'=models/([^"\s]+?/[0-9a-f]{40})/')
+"""Organisation, name and revision."""
 _DIGEST: Final = re.compile("-[0-9a-f]{8}$")
 """The end of a Job's name. A Job cannot be changed: another specification is another Job."""
 
@@ -52,7 +53,7 @@ def _deployments(old: Objects, new: Objects, there: set[str]) -> Iterator[str]:
             yield _restart(name, after, missing, compiled)
         elif before["spec"] != after["spec"]:
             yield f"{name} changes and does not restart"
-    for kind, name in old.keys() - new.keys():
+    for kind, name in (key for key in old if key not in new):
         if kind == "Deployment":
             yield f"{name} ends, and its devices are free"
 
@@ -97,7 +98,7 @@ def _jobs(old: Objects, new: Objects, there: set[str]) -> Iterator[str]:
             yield _download(before.get(prefix), its)
         else:
             yield f"the Job {prefix} {'runs again' if prefix in before else 'is new'}"
-    for prefix in before.keys() - after.keys():
+    for prefix in (prefix for prefix in before if prefix not in after):
         yield f"the Job {prefix} is removed"
 
 
@@ -112,11 +113,9 @@ def _step(job: Manifest) -> str | None:
 
 def _download(before: Manifest | None, after: Manifest) -> str:
     had, wanted = (dict.fromkeys(_CHECKPOINT.findall(json.dumps(its))) for its in (before, after))
-    if fetched := [checkpoint for checkpoint in wanted if checkpoint not in had]:
+    if fetched := [its.rpartition("/")[0] for its in wanted if its not in had]:
         return f"the download Job runs again and fetches {', '.join(fetched)}"
-    if before and _containers(before) == _containers(after):
-        return "the download Job runs again and finds all there"
-    return "the download Job runs again and fetches what another revision has"
+    return "the download Job runs again and finds all there"
 
 
 def _pods(old: Objects, new: Objects) -> Iterator[str]:
@@ -136,7 +135,7 @@ def _pods(old: Objects, new: Objects) -> Iterator[str]:
             yield f"{name} is told something else: the next make experiment begins a new run"
         elif _served(old) != _served(new):
             yield f"{name} is told the same: a run that is complete is measured anew by AGAIN=1"
-    for kind, name in old.keys() - new.keys():
+    for kind, name in (key for key in old if key not in new):
         if kind == "Pod":
             yield f"{name} ends; its results stay in the bucket"
 

@@ -15,6 +15,7 @@ from rehearsal.aws.mended import (
     metrics,
     networks,
     parameters,
+    passwords,
     placement,
     references,
     schedules,
@@ -38,6 +39,7 @@ def mend() -> None:
         placement,
         references,
         schedules,
+        passwords,
         sizes,
         topics,
     ):
