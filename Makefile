@@ -24,6 +24,7 @@ READY := .venv/ready
 READY_DEV := .venv/ready-dev
 SETS := .venv/prompt-sets/ready
 READY_VLLM := .venv-vllm/ready
+READY_SCAN := .venv-scan/ready
 CLI := node_modules/.package-lock.json
 
 .PHONY: help
@@ -77,6 +78,11 @@ manifests: $(CLI) ## Write cdk.out/ and dist/, with ACCOUNT filled in if given, 
 .PHONY: rehearse
 rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
 	@python -m rehearsal "$(EXPERIMENT)" $(FAULTS)
+
+.PHONY: rehearse-experiment
+rehearse-experiment: $(READY_DEV) $(CLI) ## Run make experiment on this machine: embedded AWS, real control plane; needs Go 1.25+
+	@python -m control_plane
+	@python -m rehearsal.account $(if $(HOLD),--hold) "$(EXPERIMENT)"
 
 $(READY_VLLM): rehearsal/vllm/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
@@ -151,14 +157,44 @@ check: $(READY_DEV) ## Check format, lint and types
 	@# The benchmark runs on the Python of llmperf, which the tests do not use.
 	mypy --python-version 3.10 benchmark
 
+$(READY_SCAN): scanners/requirements.txt scanners/constraints.txt scanners/go.mod scanners/go.sum
+	@PATH="$$PATH:/usr/local/go/bin"; command -v go > /dev/null || \
+		{ echo "Go 1.21 or newer is needed to build kube-score and gitleaks (go.dev/doc/install)" >&2; exit 1; }
+	@echo "Installing checkov, pip-audit, kube-score and gitleaks into .venv-scan, once: 0.5 GB, a minute or more"
+	@$(PYTHON) -m venv --clear .venv-scan
+	@.venv-scan/bin/$(PIP_INSTALL) --requirement scanners/requirements.txt --constraint scanners/constraints.txt
+	@PATH="$$PATH:/usr/local/go/bin"; GOBIN="$(CURDIR)/.venv-scan/bin" go -C scanners install tool
+	@touch $@
+
+.PHONY: scan
+scan: $(READY_DEV) $(READY_SCAN) ## Scan templates, manifests, image file, workflows and history for known mistakes
+	pytest tests/scan
+
+# They ask pypi.org and npmjs.com what is known of our packages. An answer that does not come is no answer.
+.PHONY: audit
+audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned packages; needs the internet
+	@status=0; npm audit || status=1; \
+	for file in constraints.txt scanners/constraints.txt benchmark/requirements.txt charts/scripts/*.lock; do \
+		echo "pip-audit $$file"; \
+		.venv-scan/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement "$$file" || status=1; \
+	done; \
+	test $$status -eq 0 || \
+		{ echo "audit: something was found, or a registry did not answer: see above" >&2; exit 1; }
+
 .PHONY: diff
-diff: $(CLI) ## Show what the working tree changes against BASE (default: main)
-	@scripts/diff.py "$(BASE)" "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
+diff: $(CLI) ## Say what EXPERIMENT changes against BASE (default: main), or against another file WITH=
+	@python -m scripts.diff "$(BASE)" "$(EXPERIMENT)" $(if $(WITH),--with "$(WITH)") \
+		$(if $(MARKDOWN),--markdown "$(MARKDOWN)")
 
 # A command that acts on an account must name its experiment: the default may be the wrong one, at
 # 36 dollars an hour.
 NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file -a -n "$(EXPERIMENT)" || \
 	{ echo "EXPERIMENT is needed: make $@ EXPERIMENT=experiments/NAME.yaml" >&2; exit 2; }
+
+.PHONY: preflight
+preflight: $(CLI) ## Say what in the account would stand in EXPERIMENT's way; creates nothing
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment preflight --experiment "$(EXPERIMENT)"
 
 .PHONY: bootstrap
 bootstrap: $(CLI) ## Prepare the account and region of EXPERIMENT for the CDK, once

@@ -23,12 +23,13 @@ from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import (
     ARTIFACT_PATH,
+    key_scripts,
     serve_command,
     serve_environment,
     server,
     serving_pod,
 )
-from experiment.estimate import deadline_seconds
+from experiment.estimate import job_deadline_seconds
 from experiment.schema import Experiment
 from experiment.variants import variants
 
@@ -73,9 +74,9 @@ def indexes(experiment: Experiment) -> Indexes:
         file="serve",
         command=serve_command,
         environment=serve_environment,
-        scripts=(*FETCH_SCRIPTS, "serve-index.sh"),
+        scripts=(*FETCH_SCRIPTS, "serve-index.sh", *key_scripts(experiment)),
         parallelism=len(variants(experiment)),
-        deadline_seconds=deadline_seconds(experiment),
+        deadline_seconds=job_deadline_seconds(experiment),
         never=("fetch", "benchmark"),
     )
 

@@ -1,13 +1,12 @@
-"""``python -m deployment bootstrap|deploy|destroy|addons``: an experiment in an account."""
+"""``python -m deployment COMMAND``: an experiment in an account."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from deployment import addon_versions, lifecycle, logs, place, removal, results
+from deployment import addon_versions, lifecycle, logs, place, preflight, removal, results
 from deployment.errors import DeploymentError
-from deployment.place import find
 from deployment.status import command as status
 from experiment import ExperimentError, load
 
@@ -25,6 +24,7 @@ def main() -> int:
     whole.add_argument("--again", action="store_true", help="measure anew")
     start = commands.add_parser("start", help="start the Trainium nodes, and their guard")
     commands.add_parser("stop", help="scale all groups to 0, now")
+    commands.add_parser("preflight", help="say what would stand in the way; creates nothing")
     commands.add_parser("bootstrap", help="prepare the account's regions for the CDK")
     commands.add_parser("addons", help="say which add-on versions EKS offers")
     commands.add_parser("status", help="say how everything stands, on one screen")
@@ -41,6 +41,8 @@ def main() -> int:
     try:
         if given.command in ("experiment", "start", "stop"):
             return _on_the_way(given)
+        if given.command == "preflight":
+            return preflight.run(given.experiment)
         experiment = load(given.experiment)
         if given.command == "deploy":
             return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
@@ -64,14 +66,15 @@ def main() -> int:
 
 
 def _on_the_way(given: argparse.Namespace) -> int:
+    # Imported here: what the stages need of the charts takes seconds to load.
     from deployment.stages import command
 
-    place = find(given.experiment)
+    here = place.find(given.experiment)
     if given.command == "experiment":
-        return command.experiment(place, yes=given.yes, again=given.again)
+        return command.experiment(here, yes=given.yes, again=given.again)
     if given.command == "start":
-        return command.start(place, yes=given.yes)
-    return command.stop(place)
+        return command.start(here, yes=given.yes)
+    return command.stop(here)
 
 
 if __name__ == "__main__":

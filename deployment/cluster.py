@@ -61,9 +61,14 @@ def connected(place: Place) -> Iterator[ApiClient]:
         its.ssl_ca_cert = authority.name
         its.tls_server_name = found["endpoint"].removeprefix("https://").partition(":")[0]
         its.api_key_prefix["authorization"] = "Bearer"
+        # The hook is asked only where there is a key already (kubernetes 35.0.0, configuration.py,
+        # auth_settings).
+        its.api_key["authorization"] = ""
         its.refresh_api_key_hook = lambda asked: asked.api_key.update(
             authorization=tokens.current()
         )
+        # The client sends a key, and calls the hook, only if there is one from the beginning.
+        its.api_key["authorization"] = tokens.current()
         with ApiClient(its) as client:
             yield client
 

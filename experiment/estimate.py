@@ -183,20 +183,13 @@ def guard_hours(experiment: Experiment) -> float:
     return min(capacity.max_hours, left / (capacity.nodes * capacity.price.usd_per_hour))
 
 
-def deadline_seconds(experiment: Experiment) -> int:
-    """How long a sweep's Job may take, from the deploy to its last index."""
-    found = estimate(experiment)
-    before = PREPARING_SECONDS + found.until_compiled_hours * 3600
-    return math.ceil(before + max(guard_hours(experiment), found.run_hours) * 3600)
-
-
 def job_deadline_seconds(experiment: Experiment) -> int:
-    """How long the Job of an experiment of jobs may take, from the deploy to its last index."""
+    """How long a Job whose indexes have devices may take, from the deploy to its last index."""
     return PREPARING_SECONDS + math.ceil(GENEROUS * estimate(experiment).hours * 3600)
 
 
 def index_deadline_seconds(experiment: Experiment) -> int:
-    """How long one index of such a Job may hold its devices, from the start of its pod."""
+    """How long one index of jobs may hold its devices, from the start of its pod."""
     return math.ceil(GENEROUS * max(map(index_seconds, variants(experiment))))
 
 

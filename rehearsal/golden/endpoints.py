@@ -74,13 +74,7 @@ class GoldenEndpoints:
         console: Console,
     ) -> Servers:
         """Those of a sweep. Raises RehearsalError."""
-        accepted = by_text(experiment)
-        found = {}
-        for variant in variants(experiment):
-            port = lasting_port()
-            acceptance = _acceptance(variant, accepted, layout.logs)
-            command = (*_command(variant, SPEED, self.cost, acceptance), f"--port={port}")
-            found[variant.name] = Server(f"http://127.0.0.1:{port}/v1", command, environment)
+        found = golden_servers(experiment, SPEED, environment, layout.logs, self.cost)
         return Servers(found, tuple(self._said(experiment)))
 
     def _said(self, experiment: Experiment) -> Iterator[str]:
@@ -109,6 +103,23 @@ def golden_endpoints(
             name: await_line(process, log[name], r"http://\S+/v1", START_SECONDS)
             for name, process in processes.items()
         }
+
+
+def golden_servers(
+    experiment: Experiment,
+    speed: float,
+    environment: Mapping[str, str],
+    logs: Path,
+    cost: Cost = COST,
+) -> dict[str, Server]:
+    """One for each variant, by its name; whoever wants one starts it. Raises RehearsalError."""
+    accepted, found = by_text(experiment), {}
+    for variant in variants(experiment):
+        port = lasting_port()
+        acceptance = _acceptance(variant, accepted, logs)
+        command = (*_command(variant, speed, cost, acceptance), f"--port={port}")
+        found[variant.name] = Server(f"http://127.0.0.1:{port}/v1", command, environment)
+    return found
 
 
 def _acceptance(variant: Variant, accepted: Mapping[str, float], logs: Path) -> Path:

@@ -13,8 +13,8 @@ import pytest
 
 from charts import scripts
 from charts.indexes import NEVER, NOT_YET
+from rehearsal.account.hub import Hub
 from tests.charts.conftest import BUCKET, keys
-from tests.charts.hub import Hub
 from tests.synthesis import ROOT
 
 SCRIPTS = ROOT / "charts" / "scripts"
@@ -34,6 +34,7 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "fetch-artifact.sh",
         "fetch-cache.sh",
         "fetch-index.sh",
+        "fetch-key.sh",
         "generate.py",
         "generate.sh",
         "keep-cache.sh",
@@ -49,6 +50,7 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "serve-cached.sh",
         "serve-index.sh",
         "upload-artifact.sh",
+        "with-key.sh",
     }
 
 
@@ -249,7 +251,7 @@ def test_downloads_a_checkpoint_once_and_goes_on_where_it_stopped(
     }
     prefix, there = "models/example/target/1/", "model-00001-of-00002.safetensors"
     store.put_object(Bucket=BUCKET, Key=prefix + there, Body=files[there])
-    with Hub("example/target", "1" * 40, files) as hub:
+    with Hub({("example/target", "1" * 40): files}) as hub:
         environment |= {"HF_ENDPOINT": hub.url, "SCRATCH": str(tmp_path / "scratch")}
         argument = f"example/target@{'1' * 40}={prefix}"
         _run(environment, "download.py", argument)
@@ -257,13 +259,13 @@ def test_downloads_a_checkpoint_once_and_goes_on_where_it_stopped(
             "model-00002-of-00002.safetensors"
         }
         assert keys(store) == sorted(prefix + name for name in (*wanted, "_COMPLETE"))
-        assert hub.downloads == {"config.json", "model-00002-of-00002.safetensors"}
+        assert set(hub.downloads) == {"config.json", "model-00002-of-00002.safetensors"}
         body = store.get_object(Bucket=BUCKET, Key=f"{prefix}model-00002-of-00002.safetensors")
         assert body["Body"].read() == files["model-00002-of-00002.safetensors"]
         hub.downloads.clear()
         again = _run(environment, "download.py", argument)
         assert "nothing to do" in again.stdout
-        assert hub.downloads == set()
+        assert hub.downloads == []
 
 
 @pytest.mark.parametrize("weights", ["pytorch_model.bin", "eagle_head.pt"])
@@ -278,7 +280,7 @@ def test_downloads_a_head_that_is_published_pickled(
         "README.md": b"words",
     }
     prefix = "models/example/head/1/"
-    with Hub("example/head", "1" * 40, files) as hub:
+    with Hub({("example/head", "1" * 40): files}) as hub:
         environment |= {"HF_ENDPOINT": hub.url, "SCRATCH": str(tmp_path / "scratch")}
         _run(environment, "download.py", f"example/head@{'1' * 40}={prefix}")
     assert keys(store) == sorted(

@@ -224,10 +224,16 @@ def test_waiting_for_a_graph_has_an_end(sweep: Synthesised) -> None:
     assert sum(pauses) / 3600 == pytest.approx(3, abs=0.1)
 
 
-def test_a_sweep_ends_when_its_money_does(sweep: Synthesised) -> None:
-    """1000 USD pay for two nodes at 35.7608 USD an hour for 14 hours, less a minute."""
+def test_a_sweep_waits_days_for_its_nodes(sweep: Synthesised) -> None:
+    """Its money is held by what ends the nodes, and not by the Job, which counts from the deploy."""
     seconds = _job(sweep)["spec"]["activeDeadlineSeconds"]
-    assert seconds == deadline_seconds(sweep.experiment) == 50334
+    assert seconds == job_deadline_seconds(sweep.experiment)
+    assert seconds >= 7 * 24 * 3600 + guard_hours(sweep.experiment) * 3600
+
+
+def test_more_money_is_no_other_job() -> None:
+    less, more = (_rendered(_sweep(at_most_usd=usd), "111122223333", "a1") for usd in (900, 2000))
+    assert less == more
 
 
 @pytest.mark.parametrize(
@@ -304,7 +310,6 @@ def test_the_job_is_another_when_it_would_do_something_else(
         name,
         _rendered(_sweep(), "111122223333", "a2"),
         _rendered(_sweep(windows=[3, 7]), "111122223333", "a1"),
-        _rendered(_sweep(at_most_usd=2000), "111122223333", "a1"),
         _rendered(own, "111122223333", "1"),
         _rendered(other, "111122223333", "1"),
     ]

@@ -7,54 +7,31 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeVar
-
-from kubernetes import config, dynamic
-from kubernetes.client import ApiException
+from typing import Final, TypeVar
 
 from charts.names import NAMESPACE
 from control_plane.servers import ControlPlane
+from rehearsal.cluster.api import Api, Manifest
 
-Manifest = dict[str, Any]
+__all__ = ["SECONDS", "Cluster", "Manifest", "Refused"]
+
 T = TypeVar("T")
 
 SECONDS: Final = 60.0
 """What the slowest of the things waited for takes is a tenth of it."""
 _POLL_SECONDS: Final = 0.1
-_VERSIONS: Final = {
-    "CSIDriver": "storage.k8s.io/v1",
-    "Deployment": "apps/v1",
-    "DeviceClass": "resource.k8s.io/v1",
-    "Job": "batch/v1",
-    "Lease": "coordination.k8s.io/v1",
-    "Namespace": "v1",
-    "NetworkPolicy": "networking.k8s.io/v1",
-    "Node": "v1",
-    "PersistentVolume": "v1",
-    "PersistentVolumeClaim": "v1",
-    "Pod": "v1",
-    "ResourceClaim": "resource.k8s.io/v1",
-    "ResourceSlice": "resource.k8s.io/v1",
-    "Service": "v1",
-    "SubjectAccessReview": "authorization.k8s.io/v1",
-}
-_MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class Refused(Exception):
     """kubectl's own words about what the API server does not take."""
 
 
-class Cluster:
+class Cluster(Api):
     """A control plane and what is in it."""
 
     def __init__(self, plane: ControlPlane, directory: Path) -> None:
+        super().__init__(plane.kubeconfig, directory)
         self.plane = plane
-        self.client = dynamic.DynamicClient(
-            config.new_client_from_config(str(plane.kubeconfig)),
-            # By default a file that every cluster ever met at this address shares.
-            cache_file=str(directory / "discovery.json"),
-        )
 
     def kubectl(self, *arguments: str) -> str:
         """What kubectl prints. Raises Refused."""
@@ -75,52 +52,16 @@ class Cluster:
         ).splitlines()
 
     def get(self, kind: str, name: str, namespace: str | None = NAMESPACE) -> Manifest | None:
-        """One object, or None."""
-        try:
-            found: Manifest = self._resource(kind).get(name=name, namespace=namespace).to_dict()
-        except ApiException as error:
-            if error.status == 404:
-                return None
-            raise
-        return found
+        """One object, or None. Raises ApiException."""
+        return super().get(kind, name, namespace)
 
     def all(self, kind: str, namespace: str | None = NAMESPACE) -> list[Manifest]:
-        """All objects of a kind, of one namespace or, with None, of all."""
-        items: list[Manifest] = self._resource(kind).get(namespace=namespace).to_dict()["items"]
-        return items
-
-    def create(self, manifest: Manifest, namespace: str | None = None, **options: str) -> Manifest:
-        """Creates an object; returns what became of it. Raises ApiException."""
-        resource = self._resource(manifest["kind"])
-        created: Manifest = resource.create(body=manifest, namespace=namespace, **options).to_dict()
-        return created
-
-    def patch(self, manifest: Manifest, change: Manifest, *, status: bool = False) -> None:
-        """Merges ``change`` into an object or its status. Raises ApiException."""
-        resource, metadata = self._resource(manifest["kind"]), manifest["metadata"]
-        (resource.status if status else resource).patch(
-            name=metadata["name"],
-            namespace=metadata.get("namespace"),
-            body=change,
-            content_type=_MERGE_PATCH,
-        )
-
-    def delete(self, manifest: Manifest, **options: Any) -> None:
-        """Asks for an object's end; nothing if it has ended. Raises ApiException."""
-        metadata = manifest["metadata"]
-        try:
-            self._resource(manifest["kind"]).delete(
-                name=metadata["name"],
-                namespace=metadata.get("namespace"),
-                body={"apiVersion": "v1", "kind": "DeleteOptions", **options},
-            )
-        except ApiException as error:
-            if error.status != 404:
-                raise
+        """All objects of a kind, of one namespace or, with None, of all. Raises ApiException."""
+        return super().all(kind, namespace)
 
     def snapshot(self, kind: str) -> tuple[str, list[Manifest]]:
         """The namespace's objects of a kind, and the revision they are of."""
-        listed = self._resource(kind).get(namespace=NAMESPACE).to_dict()
+        listed = self.resource(kind).get(namespace=NAMESPACE).to_dict()
         return listed["metadata"]["resourceVersion"], listed["items"]
 
     def history(self, kind: str, since: str) -> Iterator[tuple[int, str, Manifest]]:
@@ -128,7 +69,7 @@ class Cluster:
 
         A watch from a revision in the past tells all that happened since, missing nothing.
         """
-        resource = self._resource(kind)
+        resource = self.resource(kind)
         for event in resource.watch(namespace=NAMESPACE, resource_version=since, timeout=1):
             raw: Manifest = event["raw_object"]
             yield int(raw["metadata"]["resourceVersion"]), event["type"], raw
@@ -151,6 +92,3 @@ class Cluster:
                 return answer
             time.sleep(_POLL_SECONDS)
         raise AssertionError(f"not within {SECONDS:.0f} s: {what}")
-
-    def _resource(self, kind: str) -> Any:
-        return self.client.resources.get(api_version=_VERSIONS[kind], kind=kind)

@@ -1,28 +1,26 @@
 """What kubelets tell the API server, without any container.
 
 A pod on a node of theirs has an address, runs and is ready at once; one that is deleted takes a
-moment to end. Nodes are kept alive by their leases, which is what the node lifecycle controller
-looks at.
+moment to end.
 """
 
 from __future__ import annotations
 
-import datetime
 import ipaddress
 import threading
 import time
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from kubernetes.client import ApiException
 
+from rehearsal.cluster.nodes import Nodes
+from rehearsal.cluster.statuses import ended, now, running
 from tests.cluster.api import Cluster, Manifest
 
 TERMINATION_SECONDS: Final = 0.5
 """Long enough for whoever starts a successor too early to be seen doing it."""
 _POLL_SECONDS: Final = 0.1
-_LEASE_SECONDS: Final = 10.0
-_LEASES: Final = "kube-node-lease"
 _FOUND_ANOTHER = (404, 409)
 
 
@@ -31,7 +29,7 @@ class Kubelets:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._nodes: set[str] = set()
+        self._nodes = Nodes(cluster)
         self._finishing: set[str] = set()
         self._ending: dict[str, float] = {}
         self._over = threading.Event()
@@ -51,41 +49,16 @@ class Kubelets:
 
     def add(self, node: Manifest) -> None:
         """Registers ``node``, ready."""
-        created = self._cluster.create(node)
-        condition = {
-            "type": "Ready",
-            "status": "True",
-            "reason": "KubeletReady",
-            "lastHeartbeatTime": _now(),
-            "lastTransitionTime": _now(),
-        }
-        self._cluster.patch(created, {"status": {"conditions": [condition]}}, status=True)
-        name = node["metadata"]["name"]
-        lease = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": _now()}
-        self._cluster.create(
-            {
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {"name": name, "namespace": _LEASES},
-                "spec": lease,
-            },
-            _LEASES,
-        )
-        self._nodes.add(name)
+        self._nodes.add(node)
 
     def remove(self, name: str) -> None:
         """Takes a node away, with its devices and all that runs there."""
-        for kind in ("ResourceSlice", "Node"):
-            for found in self._cluster.all(kind, None):
-                if name in (found["metadata"]["name"], found["spec"].get("nodeName")):
-                    self._cluster.delete(found)
+        self._nodes.remove(name)
 
     def remove_all(self) -> None:
         """Takes all nodes away, and the leases that no node controller would remove."""
-        for name in self._nodes:
-            self.remove(name)
-            if lease := self._cluster.get("Lease", name, _LEASES):
-                self._cluster.delete(lease)
+        for name in self._nodes.names:
+            self._nodes.forget(name)
 
     def finish(self, jobs: Iterable[str]) -> None:
         """From now on the pods of these Jobs end well."""
@@ -97,7 +70,7 @@ class Kubelets:
         For a pod that ended just now the Job controller waits before it makes another, ten seconds
         and twice as long after each further failure.
         """
-        spec, earlier = pod["spec"], _now(hours=-1)
+        spec, earlier = pod["spec"], now(hours=-1)
         init = container in [each["name"] for each in spec.get("initContainers", [])]
         terminated = {"exitCode": exit_code, "startedAt": earlier, "finishedAt": earlier}
         status = {
@@ -108,38 +81,29 @@ class Kubelets:
             "restartCount": 0,
             "state": {"terminated": terminated},
         }
-        ended = _ended(pod, "Failed" if exit_code else "Succeeded", earlier)
+        its = ended(pod, "Failed" if exit_code else "Succeeded", earlier)
         statuses = {"initContainerStatuses" if init else "containerStatuses": [status]}
-        self._cluster.patch(pod, {"status": ended | statuses}, status=True)
+        self._cluster.patch(pod, {"status": its | statuses}, status=True)
 
     def _work(self) -> None:
         try:
-            renewed = 0.0
             while not self._over.wait(_POLL_SECONDS):
-                if time.monotonic() - renewed > _LEASE_SECONDS:
-                    self._renew()
-                    renewed = time.monotonic()
+                self._nodes.renew()
                 for pod in self._cluster.all("Pod", None):
                     if pod["spec"].get("nodeName") in self._nodes:
                         self._attend(pod)
         except Exception as failure:
             self._failure = failure
 
-    def _renew(self) -> None:
-        for name in list(self._nodes):
-            lease = self._cluster.get("Lease", name, _LEASES)
-            if lease is not None:
-                self._cluster.patch(lease, {"spec": {"renewTime": _now()}})
-
     def _attend(self, pod: Manifest) -> None:
         try:
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(pod)
             elif pod["status"]["phase"] == "Pending":
-                running = _running(pod, str(next(self._addresses)))
-                self._cluster.patch(pod, {"status": running}, status=True)
+                its = running(pod, str(next(self._addresses)))
+                self._cluster.patch(pod, {"status": its}, status=True)
             elif pod["status"]["phase"] == "Running" and _job(pod) in self._finishing:
-                self._cluster.patch(pod, {"status": _ended(pod, "Succeeded")}, status=True)
+                self._cluster.patch(pod, {"status": ended(pod, "Succeeded")}, status=True)
         except ApiException as error:
             # Somebody was faster; the next round sees what there is then.
             if error.status not in _FOUND_ANOTHER:
@@ -152,42 +116,10 @@ class Kubelets:
         if time.monotonic() - began < TERMINATION_SECONDS:
             return
         if pod["status"]["phase"] in ("Pending", "Running"):
-            self._cluster.patch(pod, {"status": _ended(pod, "Failed")}, status=True)
+            self._cluster.patch(pod, {"status": ended(pod, "Failed")}, status=True)
         self._cluster.delete(pod, gracePeriodSeconds=0, preconditions={"uid": uid})
-
-
-def _running(pod: Manifest, address: str) -> dict[str, Any]:
-    return {
-        "phase": "Running",
-        "podIP": address,
-        "podIPs": [{"ip": address}],
-        "startTime": _now(),
-        "conditions": [
-            {"type": kind, "status": "True", "lastTransitionTime": _now()}
-            for kind in ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
-        ]
-        + [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"],
-    }
-
-
-def _ended(pod: Manifest, phase: str, when: str | None = None) -> dict[str, Any]:
-    """What the kubelet says at the end; what others said of the pod it keeps."""
-    own = ("ContainersReady", "Ready")
-    return {
-        "phase": phase,
-        "conditions": [
-            {"type": kind, "status": "False", "lastTransitionTime": when or _now()} for kind in own
-        ]
-        + [c for c in pod["status"].get("conditions", []) if c["type"] not in own],
-    }
 
 
 def _job(pod: Manifest) -> str | None:
     name: str | None = pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name")
     return name
-
-
-def _now(*, hours: int = 0) -> str:
-    """The time in so many hours."""
-    now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
-    return now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -17,14 +17,20 @@ from urllib.parse import urlsplit
 
 
 class Hub:
-    """A hub with one repository at one revision, on loopback while the context lasts."""
+    """A hub on loopback while the context lasts."""
 
-    def __init__(self, repository: str, revision: str, files: Mapping[str, bytes]) -> None:
-        self.downloads: set[str] = set()
-        """Files whose content somebody asked for."""
+    def __init__(self, repositories: Mapping[tuple[str, str], Mapping[str, bytes]]) -> None:
+        """``repositories``: their files, by the repository's name and revision."""
+        self.downloads: list[str] = []
+        """Files whose content somebody asked for, as often as they did."""
         hub = self
-        tree = f"/api/models/{repository}/tree/{revision}"
-        resolve = f"/{repository}/resolve/{revision}/"
+        trees, contents = dict[str, bytes](), dict[str, tuple[str, str, bytes]]()
+        for (repository, revision), files in repositories.items():
+            tree = json.dumps([_entry(name, content) for name, content in files.items()])
+            trees[f"/api/models/{repository}/tree/{revision}"] = tree.encode()
+            for name, content in files.items():
+                path = f"/{repository}/resolve/{revision}/{name}"
+                contents[path] = name, revision, content
 
         class Handler(BaseHTTPRequestHandler):
             def do_HEAD(self) -> None:
@@ -35,14 +41,14 @@ class Hub:
 
             def _answer(self, *, send_body: bool) -> None:
                 path = urlsplit(self.path).path
-                name = path.removeprefix(resolve)
-                if path == tree:
-                    self._send(json.dumps([_entry(n, c) for n, c in files.items()]).encode())
-                elif path.startswith(resolve) and name in files:
+                if path in trees:
+                    self._send(trees[path])
+                elif path in contents:
+                    name, revision, content = contents[path]
                     if send_body:
-                        hub.downloads.add(name)
-                    headers = {"ETag": f'"{_sha1(files[name])}"', "X-Repo-Commit": revision}
-                    self._send(files[name], headers, send_body=send_body)
+                        hub.downloads.append(name)
+                    headers = {"ETag": f'"{_sha1(content)}"', "X-Repo-Commit": revision}
+                    self._send(content, headers, send_body=send_body)
                 else:
                     self.send_error(404)
 
@@ -62,7 +68,7 @@ class Hub:
                     self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Say nothing: a test that fails says more."""
+                """Say nothing: whoever downloads says it."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"

@@ -1,0 +1,1 @@
+"""What a control plane alone lacks: nodes with devices, and kubelets that play pods."""
