@@ -23,7 +23,7 @@ def main() -> int:
     deploy = commands.add_parser("deploy", help="create the stacks, or change them")
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
     destroy = commands.add_parser("destroy", help="delete the stacks that are there")
-    destroy.add_argument("--keep", choices=removal.Keep, default=removal.Keep.RESULTS)
+    destroy.add_argument("--keep", type=removal.Keep, default=removal.Keep.RESULTS)
     destroy.add_argument("--name", help="with --keep none: the experiment's, instead of asking")
     whole = commands.add_parser("experiment", help="from the file to the verdict, in stages")
     whole.add_argument("--again", action="store_true", help="measure anew")
