@@ -53,6 +53,11 @@ def synthesised(place: Place) -> list[Stack]:
     Raises DeploymentError.
     """
     _synthesise(place.file, place.account)
+    return assembled()
+
+
+def assembled() -> list[Stack]:
+    """The stacks of the assembly as it is. Raises DeploymentError."""
     return [*_found(ASSEMBLY)]
 
 
@@ -70,11 +75,6 @@ def unchanged(stack: Stack) -> bool:
     there = json.loads(template) if isinstance(template, str) else template
     wanted = (ASSEMBLY / f"{stack.name}.template.json").read_text(encoding="utf-8")
     return bool(there == json.loads(wanted))
-
-
-def current(stack: Stack) -> Stack:
-    """The same stack with its status now. Raises DeploymentError."""
-    return Stack(stack.name, stack.region, stack_status(stack.name, stack.region))
 
 
 def bootstrap(experiment: Experiment, file: str) -> int:
