@@ -24,6 +24,7 @@ READY := .venv/ready
 READY_DEV := .venv/ready-dev
 SETS := .venv/prompt-sets/ready
 READY_VLLM := .venv-vllm/ready
+READY_SCAN := .venv-scan/ready
 CLI := node_modules/.package-lock.json
 
 .PHONY: help
@@ -77,6 +78,11 @@ manifests: $(CLI) ## Write cdk.out/ and dist/, with ACCOUNT filled in if given, 
 .PHONY: rehearse
 rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
 	@python -m rehearsal "$(EXPERIMENT)" $(FAULTS)
+
+.PHONY: rehearse-experiment
+rehearse-experiment: $(READY_DEV) $(CLI) ## Run make experiment on this machine: embedded AWS, real control plane; needs Go 1.25+
+	@python -m control_plane
+	@python -m rehearsal.account $(if $(HOLD),--hold) "$(EXPERIMENT)"
 
 $(READY_VLLM): rehearsal/vllm/requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
@@ -151,14 +157,44 @@ check: $(READY_DEV) ## Check format, lint and types
 	@# The benchmark runs on the Python of llmperf, which the tests do not use.
 	mypy --python-version 3.10 benchmark
 
+$(READY_SCAN): scanners/requirements.txt scanners/constraints.txt scanners/go.mod scanners/go.sum
+	@PATH="$$PATH:/usr/local/go/bin"; command -v go > /dev/null || \
+		{ echo "Go 1.21 or newer is needed to build kube-score and gitleaks (go.dev/doc/install)" >&2; exit 1; }
+	@echo "Installing checkov, pip-audit, kube-score and gitleaks into .venv-scan, once: 0.5 GB, a minute or more"
+	@$(PYTHON) -m venv --clear .venv-scan
+	@.venv-scan/bin/$(PIP_INSTALL) --requirement scanners/requirements.txt --constraint scanners/constraints.txt
+	@PATH="$$PATH:/usr/local/go/bin"; GOBIN="$(CURDIR)/.venv-scan/bin" go -C scanners install tool
+	@touch $@
+
+.PHONY: scan
+scan: $(READY_DEV) $(READY_SCAN) ## Scan templates, manifests, image file, workflows and history for known mistakes
+	pytest tests/scan
+
+# They ask pypi.org and npmjs.com what is known of our packages. An answer that does not come is no answer.
+.PHONY: audit
+audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned packages; needs the internet
+	@status=0; npm audit || status=1; \
+	for file in constraints.txt scanners/constraints.txt benchmark/requirements.txt charts/scripts/*.lock; do \
+		echo "pip-audit $$file"; \
+		.venv-scan/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement "$$file" || status=1; \
+	done; \
+	test $$status -eq 0 || \
+		{ echo "audit: something was found, or a registry did not answer: see above" >&2; exit 1; }
+
 .PHONY: diff
-diff: $(CLI) ## Show what the working tree changes against BASE (default: main)
-	@scripts/diff.py "$(BASE)" "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
+diff: $(CLI) ## Say what EXPERIMENT changes against BASE (default: main), or against another file WITH=
+	@python -m scripts.diff "$(BASE)" "$(EXPERIMENT)" $(if $(WITH),--with "$(WITH)") \
+		$(if $(MARKDOWN),--markdown "$(MARKDOWN)")
 
 # A command that acts on an account must name its experiment: the default may be the wrong one, at
 # 36 dollars an hour.
 NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file -a -n "$(EXPERIMENT)" || \
 	{ echo "EXPERIMENT is needed: make $@ EXPERIMENT=experiments/NAME.yaml" >&2; exit 2; }
+
+.PHONY: preflight
+preflight: $(CLI) ## Say what in the account would stand in EXPERIMENT's way; creates nothing
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment preflight --experiment "$(EXPERIMENT)"
 
 .PHONY: bootstrap
 bootstrap: $(CLI) ## Prepare the account and region of EXPERIMENT for the CDK, once
@@ -187,9 +223,21 @@ stop: $(READY) ## Scale the Trainium and compile nodes of EXPERIMENT to 0, now
 	@python -m deployment stop --experiment "$(EXPERIMENT)"
 
 .PHONY: destroy
-destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs
+destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs; KEEP=none removes them, too
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
+		$(if $(KEEP),--keep "$(KEEP)") $(if $(NAME),--name "$(NAME)")
+
+.PHONY: status
+status: $(READY) ## Say how EXPERIMENT stands, on one screen: stacks, nodes, services, run, cost
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment status --experiment "$(EXPERIMENT)"
+
+.PHONY: logs
+logs: $(READY) ## Print the logs of what goes on, or OF=NAME: a service, compile, download; FOLLOW=1
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment logs --experiment "$(EXPERIMENT)" \
+		$(if $(OF),--of "$(OF)") $(if $(filter 1 yes,$(FOLLOW)),--follow)
 
 .PHONY: results
 results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home

@@ -223,6 +223,12 @@ class Config(_Model):
         "own, as in a sweep.",
         exclude_if=lambda apart: not apart,
     )
+    api_key_secret: Text | None = Field(
+        None,
+        description="Name of the secret with the endpoints' key; None where they ask for none, or "
+        "for that of OPENAI_API_KEY.",
+        exclude_if=lambda name: name is None,
+    )
     stopper: Text | None = Field(
         None,
         description="ARN of the state machine that ends the nodes once a run's results are in the "
@@ -322,8 +328,8 @@ def read(path: Path) -> Config:
         raise ConfigError("\n".join(f"{path}: {line}" for line in lines(error))) from None
 
 
-_AFTER: Final = {"stopper"}
-"""Fields that say what becomes of the nodes after a run."""
+_AFTER: Final = {"stopper", "api_key_secret"}
+"""Fields that say what becomes of the nodes after a run, and who knows the endpoints' key."""
 _BESIDE: Final = {"cost", "settings", "objectives"}
 """Fields that decide nothing of what is measured."""
 

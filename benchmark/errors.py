@@ -49,6 +49,10 @@ class BucketError(ShippingError):
     """The bucket cannot be written to. It names the bucket, the reason and what to check."""
 
 
+class SecretError(BenchmarkError):
+    """The endpoints' key cannot be read. It names the secret, the reason and what to check."""
+
+
 class StopError(BenchmarkError):
     """The nodes cannot be told to end. It names the state machine, the reason and what to check."""
 

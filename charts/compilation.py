@@ -41,6 +41,8 @@ COMPILES: Final = k8s.LabelSelector(match_labels={"step": "compile"})
 """All pods that compile."""
 # Counted from a pod's start, so without the wait for a node.
 DEADLINE_SECONDS: Final = 8 * 60 * 60
+_DISK_LIMIT: Final = "610Gi"
+"""The pod's volumes, and what its containers write beside them."""
 
 
 def compile_pod(variant: Variant) -> k8s.PodSpec:
@@ -148,7 +150,8 @@ def _aws(name: str, script: list[str]) -> k8s.Container:
         env_from=model_store_environment(),
         security_context=container_security(read_only_root=True),
         resources=k8s.ResourceRequirements(
-            requests=quantities(cpu="1", memory="1Gi"), limits=quantities(memory="8Gi")
+            requests=quantities(cpu="1", memory="1Gi", ephemeral_storage="1Gi"),
+            limits=quantities(memory="8Gi", ephemeral_storage=_DISK_LIMIT),
         ),
         volume_mounts=[
             mount("scratch", SCRATCH_PATH),
@@ -170,7 +173,7 @@ def _compiler(variant: Variant) -> k8s.Container:
         # done and indexes are kept off. No limit of CPU: the compiler uses all cores.
         resources=k8s.ResourceRequirements(
             requests=quantities(cpu="16", memory="400Gi", ephemeral_storage="200Gi"),
-            limits=quantities(memory="600Gi"),
+            limits=quantities(memory="600Gi", ephemeral_storage=_DISK_LIMIT),
         ),
     )
 
@@ -186,7 +189,8 @@ def _draft(variant: Variant) -> Iterator[k8s.Container]:
             args=arguments,
             variables={},
             resources=k8s.ResourceRequirements(
-                requests=quantities(cpu="1", memory="16Gi"), limits=quantities(memory="64Gi")
+                requests=quantities(cpu="1", memory="16Gi", ephemeral_storage="20Gi"),
+                limits=quantities(memory="64Gi", ephemeral_storage=_DISK_LIMIT),
             ),
         )
 

@@ -11,6 +11,7 @@ from cdk8s_plus_35 import k8s
 
 from benchmark import config
 from charts import scripts as all_scripts
+from charts.acknowledge import acknowledged
 from charts.llmperf import CONFIG_PATH, benchmark_config, prompt_files
 from charts.names import Component, artifact_prefix
 from charts.pods import digest, job_name, mount
@@ -122,7 +123,11 @@ class Indexes:
         k8s.KubeJob(
             chart,
             "Job",
-            metadata=k8s.ObjectMeta(name=job_name(self.name, named), labels=self._labels),
+            metadata=k8s.ObjectMeta(
+                name=job_name(self.name, named),
+                labels=self._labels,
+                annotations=acknowledged(pod(image)),
+            ),
             spec=self._spec(count, pod(image), scripts),
         )
 

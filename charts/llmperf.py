@@ -12,6 +12,7 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from benchmark import config, load_points
+from charts.acknowledge import ENDS_BY_ITSELF, acknowledged
 from charts.names import (
     BENCHMARK_POD,
     NAMESPACE,
@@ -68,20 +69,23 @@ class LlmperfChart(Chart):
             # None where there are none: an empty mapping would be written out.
             binary_data=prompt_files(experiment) or None,
         )
+        pod = k8s.PodSpec(
+            service_account_name=ServiceAccount.BENCHMARK,
+            automount_service_account_token=False,
+            enable_service_links=False,
+            # A restarted container resumes the run that it finds in the results volume.
+            restart_policy="OnFailure",
+            security_context=pod_security(),
+            containers=[benchmark_container(image, "llmperf", "run", variables=[run_id()])],
+            volumes=benchmark_volumes(BENCHMARK_POD),
+        )
         k8s.KubePod(
             self,
             "Pod",
-            metadata=k8s.ObjectMeta(name=BENCHMARK_POD, labels=labels),
-            spec=k8s.PodSpec(
-                service_account_name=ServiceAccount.BENCHMARK,
-                automount_service_account_token=False,
-                enable_service_links=False,
-                # A restarted container resumes the run that it finds in the results volume.
-                restart_policy="OnFailure",
-                security_context=pod_security(),
-                containers=[benchmark_container(image, "llmperf", "run", variables=[run_id()])],
-                volumes=benchmark_volumes(BENCHMARK_POD),
+            metadata=k8s.ObjectMeta(
+                name=BENCHMARK_POD, labels=labels, annotations=acknowledged(pod, ENDS_BY_ITSELF)
             ),
+            spec=pod,
         )
 
 
@@ -105,6 +109,7 @@ def benchmark_config(
         keep_answers=load.keep_answers,
         apart=experiment.apart,
         stopper=stopper if experiment.capacity.stops_after_run else None,
+        api_key_secret=experiment.api_key_secret,
         cost=cost(experiment),
         settings=_settings(experiment),
     )
@@ -260,8 +265,8 @@ def benchmark_container(
         ],
         security_context=container_security(read_only_root=True),
         resources=k8s.ResourceRequirements(
-            requests=quantities(cpu=str(BENCHMARK_ROOM.cpu), memory="4Gi"),
-            limits=quantities(memory=f"{BENCHMARK_ROOM.memory}Gi"),
+            requests=quantities(cpu=str(BENCHMARK_ROOM.cpu), memory="4Gi", ephemeral_storage="4Gi"),
+            limits=quantities(memory=f"{BENCHMARK_ROOM.memory}Gi", ephemeral_storage="24Gi"),
         ),
         volume_mounts=[
             mount("config", CONFIG_PATH, read_only=True),

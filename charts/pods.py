@@ -16,7 +16,8 @@ from charts.names import (
     SCRIPTS_CONFIG,
 )
 
-USER_ID: Final = 1000
+USER_ID: Final = 10001
+"""Also the benchmark image's. Above the ids of a node's own users, whose files it must not be."""
 
 MODELS_PATH: Final = "/models"
 SCRIPTS_PATH: Final = "/scripts"

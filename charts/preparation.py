@@ -12,6 +12,7 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts.acknowledge import acknowledged
 from charts.compilation import DEADLINE_SECONDS, compile_pod
 from charts.names import (
     NAMESPACE,
@@ -41,6 +42,7 @@ from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from experiment.variants import variants
 
+_TOKEN_PATH: Final = "/hugging-face"
 _SCRIPTS: Final = {
     "download": ("download.py", "download.lock"),
     "compile": (
@@ -93,7 +95,9 @@ class PreparationChart(Chart):
         k8s.KubeJob(
             self,
             construct_id,
-            metadata=k8s.ObjectMeta(name=job_name(name, spec), labels=labels),
+            metadata=k8s.ObjectMeta(
+                name=job_name(name, spec), labels=labels, annotations=acknowledged(pod)
+            ),
             spec=spec,
         )
 
@@ -121,30 +125,37 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
                 command=python_command("download"),
                 args=[*checkpoints],
                 env=[
-                    # The client caches what it fetches. In memory that would exceed the limit.
-                    *environment({"HF_HOME": f"{SCRATCH_PATH}/hub"}),
-                    # For gated models; Qwen's need none.
-                    k8s.EnvVar(
-                        name="HF_TOKEN",
-                        value_from=k8s.EnvVarSource(
-                            secret_key_ref=k8s.SecretKeySelector(
-                                name="hugging-face", key="token", optional=True
-                            )
-                        ),
-                    ),
+                    *environment(
+                        {
+                            # The client caches what it fetches. In memory that would exceed the
+                            # limit.
+                            "HF_HOME": f"{SCRATCH_PATH}/hub",
+                            "HF_TOKEN_PATH": f"{_TOKEN_PATH}/token",
+                        }
+                    )
                 ],
                 env_from=model_store_environment(),
                 security_context=container_security(read_only_root=True),
                 resources=k8s.ResourceRequirements(
                     requests=quantities(cpu="1", memory="2Gi", ephemeral_storage="20Gi"),
-                    limits=quantities(memory="4Gi"),
+                    limits=quantities(memory="4Gi", ephemeral_storage="50Gi"),
                 ),
                 volume_mounts=[
                     mount("scratch", SCRATCH_PATH),
                     mount("scripts", SCRIPTS_PATH, read_only=True),
+                    mount("token", _TOKEN_PATH, read_only=True),
                     mount("tmp", "/tmp"),
                 ],
             )
         ],
-        volumes=[scripts_volume(), empty_dir("scratch", "40Gi"), empty_dir("tmp", "5Gi")],
+        volumes=[
+            scripts_volume(),
+            # For gated models; Qwen's need none. A file, which no process inherits.
+            k8s.Volume(
+                name="token",
+                secret=k8s.SecretVolumeSource(secret_name="hugging-face", optional=True),
+            ),
+            empty_dir("scratch", "40Gi"),
+            empty_dir("tmp", "5Gi"),
+        ],
     )

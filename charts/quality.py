@@ -9,6 +9,7 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from benchmark.names import RESULTS_PREFIX
+from charts.acknowledge import acknowledged
 from charts.llmperf import endpoint
 from charts.names import NAMESPACE, QUALITY_JOB, Component, ServiceAccount
 from charts.pods import (
@@ -46,20 +47,28 @@ class QualityChart(Chart):
         # Another script or lock makes another Job, under a new name.
         annotations = {"scripts": digest([scripts["quality.py"], scripts["quality.lock"]])}
         labels = {"app": QUALITY_JOB, "component": Component.QUALITY}
+        pod = _pod(experiment)
         spec = k8s.JobSpec(
             suspend=True,
             backoff_limit=1,
             template=k8s.PodTemplateSpec(
                 metadata=k8s.ObjectMeta(labels=labels, annotations=annotations),
-                spec=_pod(experiment),
+                spec=pod,
             ),
         )
         k8s.KubeJob(
             self,
             "Job",
-            metadata=k8s.ObjectMeta(name=job_name(QUALITY_JOB, spec), labels=labels),
+            metadata=k8s.ObjectMeta(
+                name=job_name(QUALITY_JOB, spec), labels=labels, annotations=acknowledged(pod)
+            ),
             spec=spec,
         )
+
+
+def _key(experiment: Experiment) -> dict[str, str]:
+    secret = experiment.api_key_secret
+    return {"API_KEY_SECRET": secret} if secret else {}
 
 
 def _pod(experiment: Experiment) -> k8s.PodSpec:
@@ -83,11 +92,12 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     f"{RESULTS_PREFIX}quality/",
                     *(f"{v.name}={endpoint(v)}" for v in variants(experiment)),
                 ],
-                env=[*environment({}), run_id()],
+                env=[*environment(_key(experiment)), run_id()],
                 env_from=model_store_environment(),
                 security_context=container_security(read_only_root=True),
                 resources=k8s.ResourceRequirements(
-                    requests=quantities(cpu="1", memory="2Gi"), limits=quantities(memory="6Gi")
+                    requests=quantities(cpu="1", memory="2Gi", ephemeral_storage="4Gi"),
+                    limits=quantities(memory="6Gi", ephemeral_storage="12Gi"),
                 ),
                 volume_mounts=[
                     mount("scratch", SCRATCH_PATH),

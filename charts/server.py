@@ -41,6 +41,8 @@ from experiment.schema import Experiment
 from experiment.variants import Variant
 
 ARTIFACT_PATH: Final = "/artifact"
+KEY_FILE: Final = "/key/key"
+"""Of services that ask for one: in memory, and of no use to other pods."""
 
 # For each device that a pod has. Sixteen make a trn2.48xlarge (192 vCPU, 2 TiB), less what
 # compiling and the node's own pods need.
@@ -48,6 +50,8 @@ _CPU: Final = 10
 _MEMORY_GIB: Final = 80
 _SHARED_MEMORY_GIB: Final = 16
 _ALONE: Final = Room(cpu=0, memory=0)
+_DISK_LIMIT: Final = "410Gi"
+"""A pod's volumes, and what its containers write beside them."""
 
 
 def paths(variant: Variant, *, artifact: str, scratch: str) -> Paths:
@@ -95,6 +99,9 @@ def serving_pod(
     ``scratch`` is the size of its ``/tmp``; ``settings`` are further fields.
     """
     shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
+    if secret := experiment.api_key_secret:
+        init_containers = [_fetch_key(secret), *init_containers]
+        volumes = [*volumes, empty_dir("key", "1Mi", medium="Memory")]
     return k8s.PodSpec(
         service_account_name=account,
         automount_service_account_token=False,
@@ -126,6 +133,22 @@ def serving_pod(
     )
 
 
+def _fetch_key(secret: str) -> k8s.Container:
+    return fetch(
+        "fetch-key", ["fetch-key.sh", secret, KEY_FILE], mounts=[key_mount(read_only=False)], cpu=1
+    )
+
+
+def key_scripts(experiment: Experiment) -> tuple[str, ...]:
+    """The scripts of pods whose server asks for a key."""
+    return ("fetch-key.sh", "with-key.sh") if experiment.serving.api_key else ()
+
+
+def key_mount(*, read_only: bool = True) -> k8s.VolumeMount:
+    """Where the key is, in pods of services that ask for one."""
+    return mount("key", KEY_FILE.rpartition("/")[0], read_only=read_only)
+
+
 def fetch(
     name: str,
     script: Sequence[str],
@@ -149,7 +172,8 @@ def fetch(
         env_from=model_store_environment(),
         security_context=container_security(read_only_root=True),
         resources=k8s.ResourceRequirements(
-            requests=quantities(cpu=str(cpu), memory="4Gi"), limits=quantities(memory="8Gi")
+            requests=quantities(cpu=str(cpu), memory="4Gi", ephemeral_storage="1Gi"),
+            limits=quantities(memory="8Gi", ephemeral_storage=_DISK_LIMIT),
         ),
         volume_mounts=[
             mount("artifact", ARTIFACT_PATH),
@@ -196,7 +220,7 @@ def on_devices(
     *,
     artifact: k8s.VolumeMount,
     beside: Room = _ALONE,
-    disk: str | None = None,
+    disk: str = "100Gi",
     mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
 ) -> k8s.Container:
@@ -207,9 +231,10 @@ def on_devices(
     """
     devices = experiment.serving.devices
     memory = f"{devices * _MEMORY_GIB - beside.memory}Gi"
-    asked = {"cpu": str(devices * _CPU - beside.cpu), "memory": memory}
-    if disk:
-        asked["ephemeral_storage"] = disk
+    cpu = str(devices * _CPU - beside.cpu)
+    if experiment.serving.api_key:
+        command = ["/bin/bash", f"{SCRIPTS_PATH}/with-key.sh", KEY_FILE, *command]
+        mounts = [*_with_scripts(mounts), key_mount()]
     return k8s.Container(
         name=name,
         image=experiment.serving_runtime.image,
@@ -220,8 +245,8 @@ def on_devices(
         security_context=container_security(read_only_root=False),
         resources=k8s.ResourceRequirements(
             claims=[k8s.ResourceClaim(name="devices")],
-            requests=quantities(**asked),
-            limits=quantities(memory=memory),
+            requests=quantities(cpu=cpu, memory=memory, ephemeral_storage=disk),
+            limits=quantities(memory=memory, ephemeral_storage=_DISK_LIMIT),
         ),
         volume_mounts=[
             mount("models", MODELS_PATH, read_only=True),
@@ -232,3 +257,8 @@ def on_devices(
         ],
         **settings,
     )
+
+
+def _with_scripts(mounts: Sequence[k8s.VolumeMount]) -> list[k8s.VolumeMount]:
+    there = any(one.name == "scripts" for one in mounts)
+    return [*mounts] if there else [*mounts, mount("scripts", SCRIPTS_PATH, read_only=True)]

@@ -23,6 +23,7 @@ from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import (
     ARTIFACT_PATH,
+    key_scripts,
     serve_command,
     serve_environment,
     server,
@@ -73,7 +74,7 @@ def indexes(experiment: Experiment) -> Indexes:
         file="serve",
         command=serve_command,
         environment=serve_environment,
-        scripts=(*FETCH_SCRIPTS, "serve-index.sh"),
+        scripts=(*FETCH_SCRIPTS, "serve-index.sh", *key_scripts(experiment)),
         parallelism=len(variants(experiment)),
         deadline_seconds=job_deadline_seconds(experiment),
         never=("fetch", "benchmark"),

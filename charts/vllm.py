@@ -8,6 +8,7 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
+from charts.acknowledge import ONE_ON_ITS_DEVICES, acknowledged
 from charts.names import (
     NAMESPACE,
     VLLM_PORT,
@@ -19,7 +20,9 @@ from charts.names import (
 from charts.pods import SCRIPTS_PATH, mount
 from charts.server import (
     ARTIFACT_PATH,
+    KEY_FILE,
     fetch,
+    key_mount,
     on_devices,
     serve_command,
     serve_environment,
@@ -28,6 +31,7 @@ from charts.server import (
 )
 from experiment.estimate import FIRST_START_SECONDS
 from experiment.runtimes import Preparation
+from experiment.schema import Experiment
 from experiment.variants import Variant
 
 # What a pod's containers tell each other of the cache. In a folder that all have.
@@ -61,10 +65,15 @@ class VllmChart(Chart):
                 ],
             ),
         )
+        pod = _pod(variant)
         k8s.KubeDeployment(
             self,
             "Deployment",
-            metadata=k8s.ObjectMeta(name=variant.service, labels=self._labels),
+            metadata=k8s.ObjectMeta(
+                name=variant.service,
+                labels=self._labels,
+                annotations=acknowledged(pod, ONE_ON_ITS_DEVICES),
+            ),
             spec=k8s.DeploymentSpec(
                 replicas=1,
                 selector=k8s.LabelSelector(match_labels={"app": variant.service}),
@@ -74,7 +83,7 @@ class VllmChart(Chart):
                 progress_deadline_seconds=_progress_seconds(variant),
                 revision_history_limit=2,
                 template=k8s.PodTemplateSpec(
-                    metadata=k8s.ObjectMeta(labels=self._labels), spec=_pod(variant)
+                    metadata=k8s.ObjectMeta(labels=self._labels), spec=pod
                 ),
             ),
         )
@@ -144,7 +153,8 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
                     *("keep-cache.sh", prefix, ARTIFACT_PATH, _NOTES),
                     *(str(VLLM_PORT), experiment.models.target.id),
                 ],
-                variables=[_POD],
+                variables=[_POD, *_key_file(experiment)],
+                mounts=[key_mount()] if experiment.serving.api_key else [],
                 cpu=1,
                 restart_policy="Always",
                 # The benchmark begins once this has sent its request, which the server counts.
@@ -175,19 +185,28 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
     )
 
 
+def _key_file(experiment: Experiment) -> list[k8s.EnvVar]:
+    return [k8s.EnvVar(name="KEY_FILE", value=KEY_FILE)] if experiment.serving.api_key else []
+
+
 def _probes(*, start_seconds: int) -> dict[str, Any]:
-    """Of a server that may take so long until it answers."""
+    """Of a server that may take so long until it answers.
+
+    ``/health`` asks the engine: without it, a pod gets no requests. A dead engine ends its process
+    (vLLM 0.9.1, ``entrypoints/launcher.py``). So only a server that does not even tell its version
+    is to be started again: one that is merely busy would lose minutes, and what it has measured.
+    """
     return {
-        "startup_probe": _probe(period=10, failures=start_seconds // 10),
-        "readiness_probe": _probe(period=5, failures=3),
-        "liveness_probe": _probe(period=20, failures=6),
+        "startup_probe": _probe("/health", period=10, failures=start_seconds // 10),
+        "readiness_probe": _probe("/health", period=5, failures=3),
+        "liveness_probe": _probe("/version", period=20, failures=6),
     }
 
 
-def _probe(*, period: int, failures: int) -> k8s.Probe:
+def _probe(path: str, *, period: int, failures: int) -> k8s.Probe:
     """Fails after ``period`` x ``failures`` seconds without an answer."""
     return k8s.Probe(
-        http_get=k8s.HttpGetAction(path="/health", port=k8s.IntOrString.from_string("http")),
+        http_get=k8s.HttpGetAction(path=path, port=k8s.IntOrString.from_string("http")),
         period_seconds=period,
         failure_threshold=failures,
         timeout_seconds=5,

@@ -22,6 +22,7 @@ from rehearsal.process.processes import Process, reason, running, text
 ADDRESS: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.1
+_ADMINISTRATOR: Final = "administrator"
 _ISSUER: Final = "https://kubernetes.default.svc"
 
 
@@ -46,17 +47,25 @@ class ControlPlane:
                 raise ControlPlaneError(f"{name} ended: {reason(text(log))}; see {log}")
 
 
+def kubeconfig_of(directory: Path) -> Path:
+    """Where ``control_plane`` puts the administrator's kubeconfig, as JSON."""
+    return directory / f"{_ADMINISTRATOR}.kubeconfig"
+
+
 @contextlib.contextmanager
-def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
+def control_plane(
+    programs: Path, directory: Path, authenticator: str | None = None
+) -> Iterator[ControlPlane]:
     """Runs ``programs`` with certificates, data and logs of their own in ``directory``.
 
-    Raises ControlPlaneError if one does not start.
+    ``authenticator``: URL of a webhook that is asked whose a bearer token is. Raises
+    ControlPlaneError if one does not start.
     """
     directory.mkdir(parents=True, exist_ok=True)
     authority, port = Authority(), free_port(ADDRESS)
     files = _Files(directory, authority, f"https://{ADDRESS}:{port}")
     tokens = files.pair("tokens", key_pair())
-    kubeconfig = files.kubeconfig("administrator", ["system:masters"])
+    kubeconfig = files.kubeconfig(_ADMINISTRATOR, ["system:masters"])
     processes: dict[str, tuple[Process, Path]] = {}
     running_plane = ControlPlane(programs / "kubectl", kubeconfig, processes)
     with contextlib.ExitStack() as stack:
@@ -73,7 +82,13 @@ def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
         sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="etcd-"))
         etcd = f"unix://{sockets}/clients"
         start("etcd", *_etcd(f"{directory}/etcd", etcd, f"unix://{sockets}/peers"))
-        start("kube-apiserver", *_api_server(files, etcd, port, tokens))
+        api_server = _api_server(files, etcd, port, tokens)
+        if authenticator is not None:
+            api_server.append(
+                f"--authentication-token-webhook-config-file={files.webhook(authenticator)}"
+            )
+            api_server.append("--authentication-token-webhook-version=v1")
+        start("kube-apiserver", *api_server)
         _await_ready(running_plane)
         start("kube-controller-manager", *_controller_manager(files, tokens, directory))
         start("kube-scheduler", *_scheduler(files))
@@ -185,6 +200,20 @@ class _Files:
         }
         # JSON is YAML.
         return self._write(f"{name}.kubeconfig", json.dumps(config).encode())
+
+    def webhook(self, url: str) -> Path:
+        """How to reach it, in the form of a kubeconfig."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "authenticator", "cluster": {"server": url}}],
+            "users": [{"name": "api-server"}],
+            "contexts": [
+                {"name": "webhook", "context": {"cluster": "authenticator", "user": "api-server"}}
+            ],
+            "current-context": "webhook",
+        }
+        return self._write("authenticator.kubeconfig", json.dumps(config).encode())
 
     def _write(self, name: str, content: bytes) -> Path:
         path = self._directory / name

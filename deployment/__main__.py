@@ -1,13 +1,13 @@
-"""``python -m deployment bootstrap|deploy|destroy|addons``: an experiment in an account."""
+"""``python -m deployment COMMAND``: an experiment in an account."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from deployment import addon_versions, lifecycle, place, results
+from deployment import addon_versions, lifecycle, logs, place, preflight, removal, results
 from deployment.errors import DeploymentError
-from deployment.place import find
+from deployment.status import command as status
 from experiment import ExperimentError, load
 
 
@@ -18,12 +18,19 @@ def main() -> int:
     deploy = commands.add_parser("deploy", help="create the stacks, or change them")
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
     destroy = commands.add_parser("destroy", help="delete the stacks that are there")
+    destroy.add_argument("--keep", choices=removal.Keep, default=removal.Keep.RESULTS)
+    destroy.add_argument("--name", help="with --keep none: the experiment's, instead of asking")
     whole = commands.add_parser("experiment", help="from the file to the verdict, in stages")
     whole.add_argument("--again", action="store_true", help="measure anew")
     start = commands.add_parser("start", help="start the Trainium nodes, and their guard")
     commands.add_parser("stop", help="scale all groups to 0, now")
+    commands.add_parser("preflight", help="say what would stand in the way; creates nothing")
     commands.add_parser("bootstrap", help="prepare the account's regions for the CDK")
     commands.add_parser("addons", help="say which add-on versions EKS offers")
+    commands.add_parser("status", help="say how everything stands, on one screen")
+    log = commands.add_parser("logs", help="print the logs of what goes on")
+    log.add_argument("--of", metavar="NAME", help="a service, a Job, a step or a pod instead")
+    log.add_argument("--follow", action="store_true", help="go on as they are written")
     home = commands.add_parser("results", help="list the runs in the bucket, or bring one home")
     home.add_argument("--run", metavar="ID", help="its id, or how it begins")
     for command in (deploy, destroy, whole, start):
@@ -34,11 +41,18 @@ def main() -> int:
     try:
         if given.command in ("experiment", "start", "stop"):
             return _on_the_way(given)
+        if given.command == "preflight":
+            return preflight.run(given.experiment)
         experiment = load(given.experiment)
         if given.command == "deploy":
             return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
         if given.command == "destroy":
-            return lifecycle.destroy(experiment, given.experiment, yes=given.yes)
+            wanted = removal.Wanted(yes=given.yes, keep=given.keep, name=given.name)
+            return removal.destroy(place.find(given.experiment), wanted)
+        if given.command == "status":
+            return status.show(place.find(given.experiment))
+        if given.command == "logs":
+            return logs.show(place.find(given.experiment), given.of, follow=given.follow)
         if given.command == "results":
             return results.show(place.find(given.experiment), given.run)
         if given.command == "bootstrap":
@@ -52,14 +66,15 @@ def main() -> int:
 
 
 def _on_the_way(given: argparse.Namespace) -> int:
+    # Imported here: what the stages need of the charts takes seconds to load.
     from deployment.stages import command
 
-    place = find(given.experiment)
+    here = place.find(given.experiment)
     if given.command == "experiment":
-        return command.experiment(place, yes=given.yes, again=given.again)
+        return command.experiment(here, yes=given.yes, again=given.again)
     if given.command == "start":
-        return command.start(place, yes=given.yes)
-    return command.stop(place)
+        return command.start(here, yes=given.yes)
+    return command.stop(here)
 
 
 if __name__ == "__main__":

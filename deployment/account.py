@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.loaders import Loader, create_loader
 
-from deployment.errors import DeploymentError
+from deployment.errors import Denied, DeploymentError
+
+_DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+_ACTION: Final = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
 
 
 def client(service: str, region: str) -> Any:
@@ -38,12 +42,22 @@ def _descriptions() -> Loader:
 
 @contextlib.contextmanager
 def in_words() -> Iterator[None]:
-    """Turns errors of boto3 into a DeploymentError of one line."""
+    """Turns errors of boto3 into a DeploymentError of one line, a refused call into Denied."""
     try:
         yield
     except NoCredentialsError:
         raise DeploymentError(
             "AWS: no credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its like"
         ) from None
-    except (BotoCoreError, ClientError) as error:
+    except ClientError as error:
+        if error.response["Error"]["Code"] in _DENIED:
+            raise Denied(_action(error)) from None
         raise DeploymentError(f"AWS: {error}") from None
+    except BotoCoreError as error:
+        raise DeploymentError(f"AWS: {error}") from None
+
+
+def _action(error: ClientError) -> str:
+    """The action that was denied. Most services name it; the others' errors have its operation."""
+    named = _ACTION.search(str(error))
+    return named[1] if named else error.operation_name

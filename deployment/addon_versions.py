@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from deployment.account import client, in_words
 from experiment import Experiment
@@ -15,7 +16,8 @@ def compare(experiment: Experiment) -> int:
     """Prints a line for each add-on. Returns 1 if EKS lacks a pinned version, otherwise 0."""
     region = experiment.aws.region
     print(f"add-ons of EKS {KUBERNETES_VERSION} in {region}, against stacks/addons.py", flush=True)
-    return max([_line(name, pinned, *_offered(name, region)) for name, pinned in VERSIONS.items()])
+    eks = client("eks", region)
+    return max([_line(name, pinned, *offered(name, eks)) for name, pinned in VERSIONS.items()])
 
 
 def _line(name: str, pinned: str, offered: Sequence[str], default: str | None) -> int:
@@ -29,10 +31,13 @@ def _line(name: str, pinned: str, offered: Sequence[str], default: str | None) -
     return 0
 
 
-def _offered(name: str, region: str) -> tuple[list[str], str | None]:
-    """The versions for the cluster's Kubernetes, newest first, and EKS's default."""
+def offered(name: str, eks: Any) -> tuple[list[str], str | None]:
+    """The versions for the cluster's Kubernetes, newest first, and EKS's default.
+
+    Raises DeploymentError.
+    """
     with in_words():
-        pages = client("eks", region).get_paginator("describe_addon_versions")
+        pages = eks.get_paginator("describe_addon_versions")
         found = [
             version
             for page in pages.paginate(addonName=name, kubernetesVersion=KUBERNETES_VERSION)

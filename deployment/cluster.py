@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from botocore.signers import RequestSigner
 from kubernetes.client import ApiClient, ApiException, Configuration
 from urllib3.exceptions import HTTPError
+from urllib3.util import Retry
 
 from deployment.account import in_words
 from deployment.errors import DeploymentError
@@ -38,6 +39,10 @@ class NoCluster(DeploymentError):
     """The account has no such cluster, or not yet."""
 
 
+class Unreachable(DeploymentError):
+    """The cluster's API does not answer."""
+
+
 @contextlib.contextmanager
 def connected(place: Place) -> Iterator[ApiClient]:
     """A client for the typed APIs of the ``kubernetes`` package. Its token renews itself.
@@ -51,12 +56,19 @@ def connected(place: Place) -> Iterator[ApiClient]:
         authority.flush()
         its = Configuration()
         its.host = os.environ.get(ADDRESS_VARIABLE) or found["endpoint"]
+        # A private API drops what comes from elsewhere, so that each try takes its whole time.
+        its.retries = Retry(total=3, connect=1)
         its.ssl_ca_cert = authority.name
         its.tls_server_name = found["endpoint"].removeprefix("https://").partition(":")[0]
         its.api_key_prefix["authorization"] = "Bearer"
+        # The hook is asked only where there is a key already (kubernetes 35.0.0, configuration.py,
+        # auth_settings).
+        its.api_key["authorization"] = ""
         its.refresh_api_key_hook = lambda asked: asked.api_key.update(
             authorization=tokens.current()
         )
+        # The client sends a key, and calls the hook, only if there is one from the beginning.
+        its.api_key["authorization"] = tokens.current()
         with ApiClient(its) as client:
             yield client
 
@@ -134,7 +146,8 @@ def kubernetes_in_words() -> Iterator[None]:
     except ApiException as error:
         raise DeploymentError(f"Kubernetes: {error.status} {error.reason}") from None
     except HTTPError as error:
-        raise DeploymentError(f"Kubernetes: the API does not answer: {error}") from None
+        why = getattr(error, "reason", None) or error
+        raise Unreachable(f"Kubernetes: the API does not answer: {why}") from None
 
 
 def _describe(place: Place) -> dict[str, Any]:

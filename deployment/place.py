@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deployment.account import account_id, client
@@ -18,6 +18,8 @@ class Place:
     """As the user named it."""
     account: str
     """Twelve digits."""
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
+    """By service and region: to make one takes longer than most calls."""
 
     @property
     def region(self) -> str:
@@ -34,9 +36,12 @@ class Place:
         """What a command begins with."""
         return f"experiment {self.name} ({self.file}), account {self.account}, {self.region}"
 
-    def client(self, service: str) -> Any:
-        """A client of ``service`` in the experiment's region."""
-        return client(service, self.region)
+    def client(self, service: str, region: str | None = None) -> Any:
+        """A client of ``service`` in the experiment's region, or another."""
+        wanted = service, region or self.region
+        if wanted not in self._clients:
+            self._clients[wanted] = client(*wanted)
+        return self._clients[wanted]
 
 
 def find(file: str) -> Place:

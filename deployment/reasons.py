@@ -71,7 +71,22 @@ def explained(api: ApiClient, pod: V1Pod) -> str | None:
     events = core.list_namespaced_event(
         metadata.namespace, field_selector=f"involvedObject.uid={metadata.uid}"
     ).items
-    return why(pod, events, _last_line(core, pod))
+    container = working(pod)
+    return why(pod, events, last_line(api, pod, container) if container else None)
+
+
+def last_line(api: ApiClient, pod: V1Pod, container: str) -> str | None:
+    """The last line of a container's log; None where there is none, or no kubelet answers.
+
+    Raises urllib3's HTTPError.
+    """
+    try:
+        lines: str = CoreV1Api(api).read_namespaced_pod_log(
+            pod.metadata.name, pod.metadata.namespace, container=container, tail_lines=1
+        )
+    except ApiException:
+        return None
+    return _short(lines) or None
 
 
 def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), said: str | None = None) -> str | None:
@@ -248,19 +263,6 @@ def _when(event: CoreV1Event) -> datetime.datetime:
 
 def _condition(pod: V1Pod, kind: str) -> str | None:
     return next((c.status for c in pod.status.conditions or [] if c.type == kind), None)
-
-
-def _last_line(core: CoreV1Api, pod: V1Pod) -> str | None:
-    name = working(pod)
-    if name is None:
-        return None
-    try:
-        lines = core.read_namespaced_pod_log(
-            pod.metadata.name, pod.metadata.namespace, container=name, tail_lines=1
-        )
-    except ApiException:  # no kubelet answers, or the container has just ended
-        return None
-    return lines.strip() or None
 
 
 def _short(message: str) -> str:

@@ -70,14 +70,19 @@ def _revisions(experiment: Experiment) -> Iterator[str]:
         )
 
 
-def _gated(experiment: Experiment) -> Iterator[str]:
+def gated(experiment: Experiment) -> Iterator[str]:
     """Models that the Hub gives only to those who have accepted a licence."""
     for model in dict.fromkeys(model.id for _, _, model in models_of(experiment)):
         if model.startswith(_GATED):
-            yield (
-                f"{model} is gated: the download fails until the cluster has a token that may read "
-                'it (docs/runbook.md, "Gated models")'
-            )
+            yield model
+
+
+def _gated(experiment: Experiment) -> Iterator[str]:
+    for model in gated(experiment):
+        yield (
+            f"{model} is gated: the download fails until the cluster has a token that may read "
+            'it (docs/runbook.md, "Gated models")'
+        )
 
 
 def _norms(experiment: Experiment) -> Iterator[str]:

@@ -175,6 +175,11 @@ class Serving(Strict):
             "the services take a window less.",
         ),
     ]
+    api_key: bool = Field(
+        False,
+        description="Whether the services ask for a key, which is made by the deploy and kept in "
+        "Secrets Manager.",
+    )
 
 
 class Quality(Strict):
@@ -272,6 +277,11 @@ class Experiment(Strict):
         if self.serving_runtime.preparation is Preparation.FIRST_START:
             return None
         return self.compiling.node
+
+    @property
+    def api_key_secret(self) -> str | None:
+        """Name of the secret with the services' key; None if they ask for none."""
+        return f"{self.name}/api-key" if self.serving.api_key else None
 
     @property
     def apart(self) -> bool:

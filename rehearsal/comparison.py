@@ -21,7 +21,9 @@ POD: Final = "qwen-llmperf"
 def comparison(setting: Setting) -> Measured:
     """Measures all variants in one run. Raises RehearsalError or ProcessError."""
     console, layout, aws = setting.console, setting.layout, setting.aws
-    serving = setting.endpoints.serving(setting.experiment, layout, aws.environment, console)
+    serving = setting.endpoints.serving(
+        setting.experiment, layout, setting.serving_environment, console
+    )
     with serving as endpoints:
         place = setting.place(endpoints.urls, beside=endpoints.beside)
         benchmark = as_process(read_pod(layout.manifests, POD), setting.entry_point, place)

@@ -51,6 +51,16 @@ class Setting:
         )
 
     @property
+    def serving_environment(self) -> Mapping[str, str]:
+        """What servers are started with: where they ask for a key, that of the deploy."""
+        secret = self.experiment.api_key_secret
+        if secret is None:
+            return self.aws.environment
+        store = self.aws.client("secretsmanager")
+        key = store.get_secret_value(SecretId=secret)["SecretString"]
+        return {**self.aws.environment, "VLLM_API_KEY": key}
+
+    @property
     def entry_point(self) -> tuple[str, ...]:
         """What the benchmark's image runs. Raises RehearsalError."""
         return entry_point(self.layout.root / "benchmark" / "Dockerfile")

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import IDependable
 
-from stacks.acknowledge import acknowledge, managed_policy
+from stacks.acknowledge import OUTLIVES_ITS_STACK, acknowledge, managed_policy, skip
 from stacks.roles import pod_identity_principal
 
 VERSIONS: Final[Mapping[str, str]] = {
@@ -84,6 +84,8 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
         )
         for kind in ("application", "dataplane", "host", "performance")
     ]
+    for group in groups:
+        skip(group, "AWS::Logs::LogGroup", OUTLIVES_ITS_STACK)
     addon = _addon(
         stack,
         "amazon-cloudwatch-observability",

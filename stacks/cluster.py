@@ -15,7 +15,13 @@ from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
 from experiment.schema import Experiment
-from stacks.acknowledge import acknowledge, managed_policy
+from stacks.acknowledge import (
+    HANDLER,
+    OUTLIVES_ITS_STACK,
+    acknowledge,
+    managed_policy,
+    skip,
+)
 from stacks.addons import networking_addons, node_addons
 from stacks.network import VPC_CIDR
 from stacks.roles import node_role
@@ -100,6 +106,7 @@ class ClusterStack(Stack):
             retention=logs.RetentionDays.ONE_MONTH,
             removal_policy=RemovalPolicy.RETAIN,
         )
+        skip(log_group, "AWS::Logs::LogGroup", OUTLIVES_ITS_STACK)
         cluster = eks.Cluster(
             self,
             "Cluster",
@@ -155,6 +162,12 @@ class ClusterStack(Stack):
                 _KUBECTL_FINDINGS,
                 "The CDK's own handler: aws-cdk-lib defines its roles and its runtime.",
             ),
+        )
+        skip(handler, "AWS::Lambda::Function", HANDLER)
+        skip(
+            handler,
+            "AWS::Logs::LogGroup",
+            {"CKV_AWS_158": "The CDK's own; it has what kubectl said of public manifests."},
         )
         # The class implements the interface, but its Python stub lacks one of the properties.
         return cast(eks.ICluster, cluster)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from aws_cdk import CfnElement, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from benchmark.names import NAMESPACE, RESULTS_PREFIX
@@ -21,8 +22,18 @@ from charts.names import (
 )
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
-from stacks.acknowledge import acknowledge
+from stacks.acknowledge import acknowledge, skip
 from stacks.roles import pod_identity_principal
+
+_HAVE_THE_KEY: Final = frozenset(
+    {
+        ServiceAccount.SERVE,
+        ServiceAccount.BENCHMARK,
+        ServiceAccount.QUALITY,
+        ServiceAccount.SWEEP,
+    }
+)
+"""Those that serve, and those that ask them."""
 
 
 class ModelStoreStack(Stack):
@@ -49,6 +60,8 @@ class ModelStoreStack(Stack):
             for account in service_accounts(experiment)
         }
         self._grants(experiment)
+        if name := experiment.api_key_secret:
+            self._api_key(name)
 
     def _bucket(self, experiment: Experiment) -> s3.Bucket:
         bucket = s3.Bucket(
@@ -78,14 +91,52 @@ class ModelStoreStack(Stack):
                 ),
             ],
         )
+        reason = (
+            "It holds public weights and benchmark results, for few roles. "
+            "CloudTrail data events can log access to all buckets of the account at once."
+        )
+        acknowledge(bucket, {"AwsSolutions-S1": reason})
+        skip(bucket, "AWS::S3::Bucket", {"CKV_AWS_18": reason})
+        return bucket
+
+    def _api_key(self, name: str) -> None:
+        """The services' key, which nobody has seen, for the pods that serve and that ask them.
+
+        CloudFormation deletes a secret at once, so the next deploy can make one of this name.
+        """
+        secret = secretsmanager.Secret(
+            self,
+            "ApiKey",
+            secret_name=name,
+            description="What clients of the services send as their API key",
+            generate_secret_string=secretsmanager.SecretStringGenerator(
+                password_length=48, exclude_punctuation=True
+            ),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
         acknowledge(
-            bucket,
+            secret,
             {
-                "AwsSolutions-S1": "It holds public weights and benchmark results, for few roles. "
-                "CloudTrail data events can log access to all buckets of the account at once."
+                "AwsSolutions-SMG4": "The services read it when they start, and would refuse a new "
+                "one. It is a new one with each deploy after a destroy."
             },
         )
-        return bucket
+        skip(
+            secret,
+            "AWS::SecretsManager::Secret",
+            {
+                "CKV_AWS_149": "Encrypted by the key of Secrets Manager in this account. Who may "
+                "read it is said by the roles that name it."
+            },
+        )
+        for account in self.roles.keys() & _HAVE_THE_KEY:
+            self.roles[account].add_to_policy(
+                iam.PolicyStatement(
+                    sid="ReadApiKey",
+                    actions=["secretsmanager:GetSecretValue"],
+                    resources=[secret.secret_arn],
+                )
+            )
 
     def _grants(self, experiment: Experiment) -> None:
         preparation = experiment.serving_runtime.preparation

@@ -12,11 +12,11 @@ BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer ima
 WHOLE_NODES: Final = "two nodes, a whole one each, API open to two offices, two subscribers"
 
 LADDER: Final = "spot in Virginia, smaller draft, shortest name, a ladder of loads, prompt sets"
-SWEEP: Final = "a sweep of two windows at two batches, on two nodes"
-THREE_VARIANTS: Final = "a baseline and two windows, a quarter of a node each"
+SWEEP: Final = "a sweep of two windows at two batches, on two nodes, a key"
+THREE_VARIANTS: Final = "a baseline and two windows, a quarter of a node each, a key"
 
 EAGLE3: Final = "EAGLE3 on NxDI, three windows, four services on a node"
-FIRST_START: Final = "EAGLE3 for Qwen3, compiled by its first start"
+FIRST_START: Final = "EAGLE3 for Qwen3, compiled by its first start, a key"
 DFLASH: Final = "DFlash on one device, compiled by its first start"
 VANILLA: Final = "vanilla and its baseline, as jobs"
 MEDUSA: Final = "Medusa and its baseline, as jobs"
@@ -40,6 +40,9 @@ def _test_cases(count: int) -> list[dict[str, Any]]:
         for index in range(count)
     ]
 
+
+KEYED: Final = (THREE_VARIANTS, SWEEP, FIRST_START)
+"""Those whose services ask for a key: of each kind that has a server."""
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "article": {},
@@ -104,9 +107,11 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         ],
         "serving.devices": 4,
         "serving.tensor_parallel": 16,
+        "serving.api_key": True,
     },
     SWEEP: {
         "name": "a-sweep",
+        "serving.api_key": True,
         "capacity.nodes": 2,
         "models.draft": ABSENT,
         **swept(
@@ -119,7 +124,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
     },
     # Renamed, since tests look for what begins with the name of another one.
     EAGLE3: of_file("eagle3-llama") | {"name": "llama-eagle3"},
-    FIRST_START: of_file("eagle3"),
+    FIRST_START: of_file("eagle3") | {"serving.api_key": True},
     DFLASH: of_file("dflash"),
     VANILLA: of_file("vanilla"),
     MEDUSA: of_file("medusa"),

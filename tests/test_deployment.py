@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import threading
@@ -43,7 +44,26 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
 
 
 def deployment(
-    *arguments: str, aws: Aws | None = None, variables: Mapping[str, str] | None = None
+    *arguments: str,
+    aws: Aws | None = None,
+    variables: Mapping[str, str] | None = None,
+    typed: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command; with ``typed``, on a terminal on which this is typed."""
+    keyboard, terminal = pty.openpty()
+    try:
+        os.write(keyboard, f"{typed}\n".encode())
+        return run(*arguments, aws=aws, variables=variables, terminal=terminal if typed else None)
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+
+
+def run(
+    *arguments: str,
+    aws: Aws | None,
+    variables: Mapping[str, str] | None,
+    terminal: int | None,
 ) -> subprocess.CompletedProcess[str]:
     where = dict(aws.environment if aws else environment("http://127.0.0.1:9", REGION))
     path = f"{Path(sys.executable).parent}:{ROOT}/node_modules/.bin:{where['PATH']}"
@@ -51,7 +71,7 @@ def deployment(
         [sys.executable, "-m", "deployment", *arguments],
         cwd=ROOT,
         env=where | {"PATH": path, "CDK_DISABLE_CLI_TELEMETRY": "true"} | dict(variables or {}),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if terminal is None else terminal,
         capture_output=True,
         text=True,
         check=False,
@@ -91,7 +111,8 @@ def test_a_destroyed_experiment_can_be_deployed_again(aws: Aws, tmp_path: Path) 
     said = destroyed.stdout
     assert "again-model-store    us-east-2  will be deleted (CREATE_COMPLETE)" in said
     assert "again-network        us-east-2  not there" in said
-    assert f"{bucket} stays; make deploy takes it back" in said
+    cost = "less than 0.1 GiB, 0.00 USD a month"
+    assert f"{bucket} ({cost}) stays; make deploy takes it back" in said
     assert "again-model-store" not in standing(aws)
     assert STANDING in standing(aws)
 
@@ -109,8 +130,51 @@ def test_without_a_terminal_nothing_is_deleted_unasked(aws: Aws, tmp_path: Path)
     assert STANDING in standing(aws)
 
 
+def test_everything_goes_only_with_the_name_typed(aws: Aws, tmp_path: Path) -> None:
+    file = str(edited(tmp_path, {"name": "gone"}))
+    bucket = f"gone-models-{aws.account}-{REGION}"
+    store = aws.client("s3")
+    done = deployment("deploy", "gone-model-store", "--yes", "--experiment", file, aws=aws)
+    assert done.returncode == 0, done.stderr
+    for body in (b"first", b"second"):
+        store.put_object(Bucket=bucket, Key="models/x", Body=body)
+
+    destroy = ("destroy", "--experiment", file)
+    done = deployment(*destroy, aws=aws, typed="n")
+    assert done.returncode == 1
+    assert "Delete these stacks (y/n)?" in done.stdout
+    assert "nothing was deleted" in done.stdout
+    all_of_it = (*destroy, "--keep", "none")
+    done = deployment(*all_of_it, aws=aws, typed="y")
+    assert done.returncode == 1
+    cost = "less than 0.1 GiB, 0.00 USD a month"
+    assert f"{bucket} ({cost}) will be deleted for good" in done.stdout
+    for given, said in (
+        (("--yes",), "KEEP=none wants NAME=gone as well as YES=1"),
+        (("--yes", "--name", "again"), "NAME = 'again': the experiment is gone"),
+    ):
+        done = deployment(*all_of_it, *given, aws=aws)
+        assert done.returncode == 1
+        assert said in done.stderr
+    assert "gone-model-store" in standing(aws)
+
+    done = deployment(*destroy, aws=aws, typed="y")
+    assert done.returncode == 0, done.stderr
+    assert "gone-model-store" not in standing(aws)
+    assert store.list_object_versions(Bucket=bucket)["Versions"]
+
+    # What an earlier destroy has left can still be removed.
+    done = deployment(*all_of_it, aws=aws, typed="gone")
+    assert done.returncode == 0, done.stderr
+    assert f"{bucket} is deleted" in done.stdout
+    assert bucket not in {each["Name"] for each in store.list_buckets()["Buckets"]}
+    done = deployment(*all_of_it, "--yes", "--name", "gone", aws=aws)
+    assert done.returncode == 1
+    assert "nothing of experiment gone is in account" in done.stderr
+
+
 @pytest.mark.parametrize("experiment", [None, ""])
-@pytest.mark.parametrize("command", ["bootstrap", "deploy", "destroy"])
+@pytest.mark.parametrize("command", ["bootstrap", "deploy", "destroy", "status", "logs", "results"])
 def test_make_wants_the_experiment_named(command: str, experiment: str | None) -> None:
     outside = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     outside.pop("EXPERIMENT", None)

@@ -85,9 +85,10 @@ def measure(
 
     ``run_id`` is what the folder is called in the bucket, ``files`` the folder that the user's
     prompts are in, ``window`` the widest of variants that are measured apart and compared with
-    these. Raises RunError.
+    these. Raises RunError and SecretError.
     """
     pause = Pause()
+    _take_key(config, pause)
     shipper = make_shipper(config, folder, run_id, pause)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         run = Run(
@@ -101,6 +102,15 @@ def measure(
         )
         failed, by = asyncio.run(_until_ended(run, pause))
     return Measured(failed, run.complete, run.never_served, run.shipped, by, shipper, pause)
+
+
+def _take_key(config: Config, sleep: Callable[[float], None]) -> None:
+    """Reads the endpoints' key, for all that ask them, into OPENAI_API_KEY. Raises SecretError."""
+    if config.api_key_secret is None or config.region is None:
+        return
+    from benchmark.aws import secret
+
+    os.environ["OPENAI_API_KEY"] = secret.read(config.api_key_secret, config.region, sleep)
 
 
 def ended(by: signal.Signals, folder: Path) -> int:

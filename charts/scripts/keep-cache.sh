@@ -4,7 +4,7 @@
 # makes the cache complete. Then, or if it has lost the lock, it does nothing until it is told to
 # end: a container that ended would make its pod unready.
 # usage: keep-cache.sh PREFIX DIRECTORY NOTES PORT MODEL
-# environment: BUCKET, AWS_REGION, POD
+# environment: BUCKET, AWS_REGION, POD; KEY_FILE, if vLLM asks for a key
 set -uo pipefail
 scripts=$(dirname "$0")
 source "$scripts/lock.sh"
@@ -62,6 +62,7 @@ keep_finished() {
 asks() (
   {
     printf '%s %s HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n' "$1" "$2" >&3
+    [[ -z ${KEY_FILE-} ]] || printf 'Authorization: Bearer %s\r\n' "$(<"$KEY_FILE")" >&3
     printf 'Content-Length: %d\r\n\r\n%s' "${#3}" "$3" >&3
     read -r -t "$4" _ status _ <&3 && [[ $status == 200 ]]
   } 3<>"/dev/tcp/127.0.0.1/$port"

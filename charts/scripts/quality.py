@@ -1,7 +1,7 @@
 """Runs lm-eval's GSM8K against each service and puts the results into the bucket.
 
 usage: quality.py MODEL LIMIT CONCURRENCY MAX_TOKENS PREFIX LABEL=BASE_URL...
-environment: BUCKET, AWS_REGION, RUN_ID
+environment: BUCKET, AWS_REGION, RUN_ID; API_KEY_SECRET, if the services ask for a key
 """
 
 from __future__ import annotations
@@ -58,10 +58,18 @@ def evaluate(
         *("--apply_chat_template", "--system_instruction", instruction),
         *("--output_path", str(output), "--log_samples"),
     ]
-    # The services take any key; the client insists on one.
     return subprocess.run(
-        command, env=os.environ | {"OPENAI_API_KEY": "none"}, check=False
+        command, env=os.environ | {"OPENAI_API_KEY": key()}, check=False
     ).returncode
+
+
+def key() -> str:
+    """The services' key. Where they ask for none, the client still insists on one."""
+    name = os.environ.get("API_KEY_SECRET")
+    if not name:
+        return "none"
+    store = boto3.client("secretsmanager", region_name=os.environ["AWS_REGION"])
+    return str(store.get_secret_value(SecretId=name)["SecretString"])
 
 
 def upload(folder: Path, prefix: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deployment.stages.benchmark import Benchmark
+from deployment.stages.check import Check
 from deployment.stages.deploy import Deploy
 from deployment.stages.finish import Results, Stop
 from deployment.stages.prepare import Compile, Download
@@ -23,6 +24,7 @@ def stages(way: Way) -> list[Stage]:
             prepared = [Start(way), Compile(way)]
     served: list[Stage] = [] if experiment.apart else [Serve(way)]
     return [
+        Check(way),
         Deploy(way),
         Download(way),
         *prepared,

@@ -27,11 +27,13 @@ class Shown:
         self._last, self._when = "", float("-inf")
 
     def say(self, text: str) -> None:
-        """A line that stays."""
-        self._console.say(text)
+        """Lines that stay."""
+        for line in text.splitlines():
+            self._console.say(line)
 
     def waits(self, text: str) -> None:
         """What it waits for now."""
+        text = " ".join(text.split())
         self._line.now = text
         if self._console.on_terminal:
             return

@@ -75,3 +75,6 @@ KEY: Final = _quoted(1.0, "month", "kms")
 
 NAT_TRAFFIC: Final = _quoted(0.045, "GB", "vpc")
 STORAGE: Final = _quoted(0.023, "GiB-month", "s3")
+IMAGES: Final = _quoted(0.10, "GiB-month", "ecr")
+LOGS: Final = _quoted(0.03, "GiB-month", "cloudwatch")
+"""Stored, after they were taken in."""

@@ -83,6 +83,16 @@ def one_at_a_time(experiment: Experiment) -> Refusals:
             yield Refusal(f"{field}.concurrency", given.concurrency, f"must be 1: {needs}")
 
 
+def _nothing_to_guard(experiment: Experiment) -> Refusals:
+    if runs_as_job(experiment) and experiment.serving.api_key:
+        yield Refusal(
+            "serving.api_key",
+            True,
+            f"must be false with mode {job_mode(experiment)}, which runs as a job: there is no "
+            "server to guard",
+        )
+
+
 def _measured_apart(experiment: Experiment) -> Refusals:
     if not runs_as_job(experiment):
         return
@@ -117,5 +127,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_workload: (mode_served,),
     _quality: (one_way, one_workload),
     one_at_a_time: (one_workload,),
+    _nothing_to_guard: (one_workload,),
     _measured_apart: (one_workload,),
 }

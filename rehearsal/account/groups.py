@@ -16,8 +16,10 @@ from rehearsal.cluster.nodes import Nodes
 from rehearsal.cluster.statuses import now
 
 _POLL_SECONDS: Final = 0.5
-_CPU_DISK_GIB: Final = 100
-_TRAINIUM_DISK_GIB: Final = 6800
+_DISK_GIB: Final = 20
+"""EKS's own choice."""
+_NVME_GIB: Final = 6800
+"""Of a Trainium node's instance storage, of which its user data makes one disk."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,7 @@ class Groups:
         trainium = labels.get(NODE_GROUP_LABEL) == TRAINIUM_NODES
         name = f"{labels.get(NODE_GROUP_LABEL, 'system')}-{self._made}"
         self._made += 1
-        instance = self._instance(group)
-        disk = _TRAINIUM_DISK_GIB if trainium else _CPU_DISK_GIB
+        instance, disk = self._machine(group)
         vcpus, memory = self._size(instance)
         room = hardware.allocatable(vcpus, memory, disk_gib=disk, pods=58)
         zones = self._zones(group["subnets"])
@@ -136,15 +137,19 @@ class Groups:
     def _pods_on(self, node: str) -> list[Manifest]:
         return [pod for pod in self._api.all("Pod") if pod["spec"].get("nodeName") == node]
 
-    def _instance(self, group: Mapping[str, Any]) -> str:
-        """The type, from the group or from its launch template."""
-        if types := group.get("instanceTypes"):
-            return str(types[0])
-        template = group["launchTemplate"]
-        (version,) = self._ec2.describe_launch_template_versions(
-            LaunchTemplateId=template["id"], Versions=[str(template["version"])]
-        )["LaunchTemplateVersions"]
-        return str(version["LaunchTemplateData"]["InstanceType"])
+    def _machine(self, group: Mapping[str, Any]) -> tuple[str, int]:
+        """The instance type and the GiB of its disk, from the group or its launch template."""
+        types, disk = group.get("instanceTypes") or [], group.get("diskSize") or _DISK_GIB
+        if told := group.get("launchTemplate"):
+            (version,) = self._ec2.describe_launch_template_versions(
+                LaunchTemplateId=told["id"], Versions=[str(told["version"])]
+            )["LaunchTemplateVersions"]
+            data = version["LaunchTemplateData"]
+            types = types or [data["InstanceType"]]
+            for device in data.get("BlockDeviceMappings", []):
+                disk = device.get("Ebs", {}).get("VolumeSize", disk)
+        own = self._experiment.capacity.instance
+        return str(types[0]), _NVME_GIB if types[0] == own.name else int(disk)
 
     def _size(self, instance: str) -> tuple[int, int]:
         """vCPUs and GiB of memory."""

@@ -28,6 +28,7 @@ _VERSIONS: Final = {
     "ResourceSlice": "resource.k8s.io/v1",
     "Secret": "v1",
     "Service": "v1",
+    "ServiceAccount": "v1",
     "SubjectAccessReview": "authorization.k8s.io/v1",
 }
 _MERGE_PATCH: Final = "application/merge-patch+json"

@@ -62,6 +62,7 @@ class Disk:
 
     def __init__(self, api: Api, pod: Manifest, folder: Path) -> None:
         self._api, self._pod, self._folder = api, pod, folder
+        self._written: set[Path] = set()
 
     def container(self, spec: Mapping[str, Any]) -> Container:
         """One of its containers, with the folders made. Raises NotThere or ApiException."""
@@ -75,8 +76,11 @@ class Disk:
             folder.mkdir(parents=True, exist_ok=True)
             mounts[mount["mountPath"]] = folder
             for key, content in self._files(volumes.get(mount["name"], {})).items():
-                write(folder / key, content)
                 files[f"{mount['mountPath']}/{key}"] = content
+                # Once for all containers: a stand-in may have put something else there.
+                if (path := folder / key) not in self._written:
+                    write(path, content)
+                    self._written.add(path)
         return Container(self._pod, spec, mounts, dict(self._environment(spec)), files)
 
     def _files(self, volume: Mapping[str, Any]) -> dict[str, bytes]:

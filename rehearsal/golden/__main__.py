@@ -1,4 +1,7 @@
-"""``python -m rehearsal.golden``: serves one golden endpoint until it is ended."""
+"""``python -m rehearsal.golden``: serves one golden endpoint until it is ended.
+
+It asks clients for the key in VLLM_API_KEY, if there is one.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 from pathlib import Path
 
 from experiment.runtimes import Engine
@@ -85,6 +89,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
         slowdown=decoding.slowdown,
         max_model_len=arguments.max_model_len,
         corrupt=arguments.corrupt,
+        api_key=os.environ.get("VLLM_API_KEY"),
     )
     await endpoint.start(arguments.port)
     print(endpoint.url, flush=True)

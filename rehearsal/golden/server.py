@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from experiment.runtimes import Engine
 from rehearsal.golden import answers, asked, counted, wire
@@ -65,7 +66,7 @@ class Golden:
     Its schedule is that of a sequence alone; with more in flight, a step takes ``slowdown`` times
     as long. Beyond ``batch`` sequences, requests wait. The share ``corrupt`` of the answers that
     have a form is not as it should be. It counts as ``engine`` does. ``drafts`` is that of
-    ``counted.page``.
+    ``counted.page``. With an ``api_key`` it answers those who send that.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class Golden:
         max_model_len: int = MAX_MODEL_LEN,
         corrupt: float = 0.0,
         seed: int = 0,
+        api_key: str | None = None,
     ) -> None:
         self.model = model
+        self._api_key = api_key
         self.fault: Fault | None = None
         self.healthy = True
         self.sent: list[Sent] = []
@@ -106,7 +109,7 @@ class Golden:
 
     async def start(self, port: int = 0) -> None:
         """Serves on loopback; port 0 takes a free port. Raises OSError."""
-        app = web.Application(client_max_size=2**26)
+        app = web.Application(client_max_size=2**26, middlewares=[self._authenticated])
         app.add_routes(
             [
                 web.post("/v1/chat/completions", self._chat),
@@ -114,6 +117,7 @@ class Golden:
                 web.get("/v1/models", self._models),
                 web.post("/tokenize", self._tokenize),
                 web.get("/health", self._health),
+                web.get("/version", self._version),
                 web.get("/metrics", self._metrics),
                 web.get("/record", self._record),
             ]
@@ -122,6 +126,14 @@ class Golden:
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", port).start()
+
+    @web.middleware
+    async def _authenticated(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """As vLLM does, it asks for its key below ``/v1`` alone."""
+        given = request.headers.get("Authorization")
+        if self._api_key and request.path.startswith("/v1") and given != f"Bearer {self._api_key}":
+            return web.json_response({"error": "Unauthorized"}, status=401)
+        return await handler(request)
 
     async def stop(self) -> None:
         """Drops all connections, like a server that dies."""
@@ -289,6 +301,9 @@ class Golden:
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.Response(status=200 if self.healthy else 503)
+
+    async def _version(self, request: web.Request) -> web.Response:
+        return web.json_response({"version": "golden"})
 
     async def _record(self, request: web.Request) -> web.Response:
         return web.json_response([asdict(sent) for sent in self.sent])

@@ -40,6 +40,8 @@ class Place:
     """What the pod's container has besides, or with another value."""
     beside: tuple[Variant, ...] = ()
     """Variants of the rehearsal's own, which the pod does not measure."""
+    stops_nodes: bool = False
+    """Whether there are nodes, which the end of a run scales to 0."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +81,12 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
         raise RehearsalError(f"{path}: names no bucket")
     bucket = told.bucket.replace(ACCOUNT_PLACEHOLDER, place.account)
     said.append(f"bucket: {bucket} in place of {told.bucket}")
-    if told.stopper is not None:
+    stopper = told.stopper if place.stops_nodes else None
+    if told.stopper != stopper:
         said.append(f"stopper: none in place of {told.stopper}")
     changes = {
         "bucket": bucket,
-        "stopper": None,
+        "stopper": stopper,
         "variants": tuple(_variants(told.variants, place, said)),
         "stand_in": place.stand_in,
     }

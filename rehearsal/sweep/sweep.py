@@ -25,7 +25,7 @@ def sweep(setting: Setting, faults: Faults) -> Measured:
     indexes.check(setting, job)
     layout, endpoints = setting.layout, setting.endpoints
     servers = endpoints.servers(
-        setting.experiment, job, layout, setting.aws.environment, setting.console
+        setting.experiment, job, layout, setting.serving_environment, setting.console
     )
     place = setting.place(servers.urls, {_START_SECONDS: str(endpoints.start_seconds)})
     pods = Pods(job, setting.entry_point, place, servers, faults.broken, layout)

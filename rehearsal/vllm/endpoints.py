@@ -64,7 +64,7 @@ class VllmEndpoints:
         _make_pair(experiment, layout, console)
         with contextlib.ExitStack() as stack:
             with console.stage(f"start {len(servers)} vLLM servers") as stage:
-                urls = stack.enter_context(_running(servers, layout.logs))
+                urls = stack.enter_context(_running(servers, environment, layout.logs))
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
             yield RunningEndpoints(urls, tuple(_said(servers)), (beside,))
 
@@ -84,7 +84,7 @@ class VllmEndpoints:
         }
         _make_pair(experiment, layout, console)
         of_each = {
-            name: Server(f"{one.url}/v1", one.command, _with_path(one.environment))
+            name: Server(f"{one.url}/v1", one.command, _around(one.environment, environment))
             for name, one in commands.items()
         }
         return Servers(of_each, tuple(_said(commands)))
@@ -143,18 +143,22 @@ def _served(experiment: Experiment, layout: Layout) -> Served:
     return Served(layout.vllm, pair / "target", pair / "draft", lasting_port(), core, home)
 
 
-def _with_path(environment: Mapping[str, str]) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], **environment}
+def _around(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """A server's own environment, with the search path and, if there is one, the key."""
+    outside = {name: given[name] for name in ("PATH", "VLLM_API_KEY") if name in given}
+    return {**outside, **own}
 
 
 @contextlib.contextmanager
-def _running(servers: Mapping[str, ServerCommand], logs: Path) -> Iterator[dict[str, str]]:
+def _running(
+    servers: Mapping[str, ServerCommand], environment: Mapping[str, str], logs: Path
+) -> Iterator[dict[str, str]]:
     with contextlib.ExitStack() as stack:
         started = {
             name: stack.enter_context(
                 running(
                     server.command,
-                    _with_path(server.environment),
+                    _around(server.environment, environment),
                     logs / f"vllm-{name}.log",
                 )
             )

@@ -12,6 +12,7 @@ from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod
 from rehearsal.vllm import ngram
 
+_WITH_KEY: Final = "with-key.sh"
 _SERVE: Final = ("vllm", "serve")
 _MODULE: Final = ("-m", "vllm.entrypoints.openai.api_server")
 _SPECULATIVE: Final = "--speculative-config"
@@ -96,19 +97,23 @@ class ServerCommand:
 
 def server_command(pod: Pod, served: Served) -> ServerCommand:
     """The command of ``pod``, to be run here. Raises RehearsalError."""
-    if pod.command is None or pod.command[:2] != _SERVE or len(pod.command) < 3:
+    chart, keyed = _without_key(pod.command or ())
+    if chart[:2] != _SERVE or len(chart) < 3:
         raise RehearsalError("the chart's command is not vllm serve MODEL")
-    said = [f"{' '.join(_SERVE)}: {' '.join(_MODULE)} in Python, whose wheel has no such command"]
-    model = pod.command[2]
+    said = [
+        *keyed,
+        f"{' '.join(_SERVE)}: {' '.join(_MODULE)} in Python, whose wheel has no such command",
+    ]
+    model = chart[2]
     arguments = [*_MODULE, "--model", str(served.target)]
     said.append(f"model: a pair made for this rehearsal in place of {model}")
-    for flag, value in _flags(pod.command[3:]):
+    for flag, value in _flags(chart[3:]):
         if reason := LEFT_OUT.get(flag):
             said.append(f"{flag}: left out, {reason}")
         else:
             arguments += [flag, *_value(flag, value, served, said)]
     for flag, reason in ADDED.items():
-        if flag not in pod.command:
+        if flag not in chart:
             arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
             said.append(f"{flag}: added, {reason}")
     environment = _environment(pod, served, said)
@@ -117,6 +122,13 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
     url = f"http://127.0.0.1:{served.port}"
     command = (*pinned, str(served.python), *arguments)
     return ServerCommand(url, command, environment, tuple(said))
+
+
+def _without_key(command: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
+    """The command without what gives it the key of a file, and the line that says so."""
+    if len(command) < 3 or not command[1].endswith(_WITH_KEY):
+        return command, []
+    return command[3:], [f"{_WITH_KEY}: left out; the key comes from the embedded Secrets Manager"]
 
 
 def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str | None]]:

@@ -142,7 +142,11 @@ class _Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         print(f"asked for {asked['max_tokens']} tokens", flush=True)
         known = self.path == "/v1/completions" and asked["model"] == self.model
-        self._answer(200 if known else 404)
+        key = os.environ.get("VLLM_API_KEY")
+        if key and self.headers["Authorization"] != f"Bearer {key}":
+            self._answer(401)
+        else:
+            self._answer(200 if known else 404)
 
     def _answer(self, status: int) -> None:
         self.send_response(status)

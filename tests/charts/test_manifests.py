@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import kubernetes_validate
 
 from charts.names import NAMESPACE, Component
 from stacks.cluster import KUBERNETES_VERSION
 from tests.synthesis import Synthesised, containers
 
+VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
 CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
 
 
@@ -27,11 +30,13 @@ def test_stands_in_the_experiments_namespace(each: Synthesised) -> None:
 def test_pods_keep_to_pod_security_restricted(each: Synthesised) -> None:
     for name, pod in each.pods():
         assert pod["securityContext"]["runAsNonRoot"] is True, name
-        assert pod["securityContext"]["runAsUser"] > 0, name
+        # Above the ids of a node's own users.
+        assert pod["securityContext"]["runAsUser"] > 10_000, name
+        assert pod["securityContext"]["runAsGroup"] > 10_000, name
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod), name
         for volume in pod["volumes"]:
-            assert set(volume) - {"name"} <= {"configMap", "emptyDir", "persistentVolumeClaim"}
+            assert set(volume) - {"name"} <= VOLUMES, name
         for container in containers(pod):
             security = container["securityContext"]
             assert security["allowPrivilegeEscalation"] is False, name
@@ -48,9 +53,32 @@ def test_containers_say_what_they_need(each: Synthesised) -> None:
     for name, pod in each.pods():
         for container in containers(pod):
             resources = container["resources"]
-            assert {"cpu", "memory"} <= set(resources["requests"]), name
-            assert "memory" in resources["limits"], name
+            assert {"cpu", "memory", "ephemeral-storage"} <= set(resources["requests"]), name
+            assert {"memory", "ephemeral-storage"} <= set(resources["limits"]), name
             assert "cpu" not in resources["limits"], name
+
+
+def test_pods_may_fill_the_volumes_that_they_have(each: Synthesised) -> None:
+    """Kubelet evicts a pod whose volumes and containers together exceed its limit, which is the
+    sum of those of the containers that stay, or that of a greater one before them."""
+    for name, pod in each.pods():
+        scratch = [volume["emptyDir"] for volume in pod["volumes"] if "emptyDir" in volume]
+        volumes = sum(gibibytes(one["sizeLimit"]) for one in scratch if "medium" not in one)
+        assert volumes < limit(pod), name
+
+
+def limit(pod: dict[str, Any]) -> int:
+    def of(container: dict[str, Any]) -> int:
+        return gibibytes(container["resources"]["limits"]["ephemeral-storage"])
+
+    before = pod.get("initContainers", [])
+    stay = [*pod["containers"], *(c for c in before if c.get("restartPolicy") == "Always")]
+    return max(sum(map(of, stay)), *map(of, containers(pod)))
+
+
+def gibibytes(quantity: str) -> int:
+    assert quantity.endswith("Gi")
+    return int(quantity.removesuffix("Gi"))
 
 
 def test_images_are_pinned(each: Synthesised) -> None:

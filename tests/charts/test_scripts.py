@@ -34,6 +34,7 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "fetch-artifact.sh",
         "fetch-cache.sh",
         "fetch-index.sh",
+        "fetch-key.sh",
         "generate.py",
         "generate.sh",
         "keep-cache.sh",
@@ -49,6 +50,7 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "serve-cached.sh",
         "serve-index.sh",
         "upload-artifact.sh",
+        "with-key.sh",
     }
 
 

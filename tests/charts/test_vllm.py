@@ -176,10 +176,21 @@ def test_waits_for_the_artifact_before_it_serves(synthesised: Synthesised) -> No
 
 def test_probes_ask_for_health_and_allow_for_loading(synthesised: Synthesised) -> None:
     container = _container(synthesised, BASE)
-    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+    for probe in ("startupProbe", "readinessProbe"):
         assert container[probe]["httpGet"] == {"path": "/health", "port": "http"}
     startup = container["startupProbe"]
     assert startup["periodSeconds"] * startup["failureThreshold"] == 45 * 60
+
+
+def test_is_started_again_only_if_its_process_is_silent(standing: Synthesised) -> None:
+    for name, pod in standing.pods():
+        for container in pod["containers"]:
+            if "livenessProbe" in container:
+                live, ready = container["livenessProbe"], container["readinessProbe"]
+                assert live["httpGet"] == {"path": "/version", "port": "http"}, name
+                assert ready["httpGet"] != live["httpGet"], name
+                patience = live["periodSeconds"] * live["failureThreshold"]
+                assert patience > ready["periodSeconds"] * ready["failureThreshold"], name
 
 
 def test_has_shared_memory_and_local_disk(synthesised: Synthesised) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from experiment import Experiment
 from tests.charts.test_first_start import EAGLE3
+from tests.matrix import MEDUSA, SWEEP, THREE_VARIANTS
 from tests.synthesis import Synthesised, synthesise
 
 # Who may do what: service account, action, prefix.
@@ -121,6 +122,35 @@ def test_listing_is_confined_to_prefixes(synthesised: Synthesised) -> None:
         "Serve": {"models/*", "compiled/*"},
         "Benchmark": {"results/*"},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "have"),
+    [
+        (THREE_VARIANTS, {"Serve", "Benchmark", "Quality"}),
+        (SWEEP, {"Sweep"}),
+        ("article", set()),
+        (MEDUSA, set()),
+    ],
+)
+def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
+    name: str, have: set[str], of_matrix: Callable[[str], Synthesised]
+) -> None:
+    synthesised = of_matrix(name)
+    secrets = dict(synthesised.resources("AWS::SecretsManager::Secret"))
+    granted = {
+        account: statement
+        for account, statement in _statements(synthesised)
+        if any(action.startswith("secretsmanager:") for action in _listed(statement["Action"]))
+    }
+    assert granted.keys() == have
+    for statement in granted.values():
+        ((logical_id, secret),) = secrets.items()
+        assert statement["Action"] == "secretsmanager:GetSecretValue"
+        assert statement["Resource"] == {"Ref": logical_id}
+        # It is made by Secrets Manager: no template has it.
+        assert "SecretString" not in secret["Properties"]
+        assert secret["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
 
 
 def test_metrics_go_into_the_benchmark_s_own_namespace_only(synthesised: Synthesised) -> None:

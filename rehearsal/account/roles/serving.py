@@ -49,6 +49,7 @@ def benchmark(container: Container, around: Around) -> Program:
         caps=Caps(),  # the experiment is small itself
         stand_in=STAND_IN,
         variables=variables,
+        stops_nodes=True,
     )
     try:
         process = as_process(_pod(container), entry_point(_dockerfile(around)), place)
@@ -63,14 +64,15 @@ def _serving(server: Server, around: Around) -> Program:
 
 
 def _pod(container: Container) -> Pod:
-    spec = container.spec
+    """With its configuration alone: the other files are there already, as stand-ins want them."""
+    spec, path = container.spec, container.environment["BENCHMARK_CONFIG"]
     return Pod(
         command=tuple(spec["command"]) if "command" in spec else None,
         arguments=tuple(spec.get("args", ())),
         environment=container.environment,
         fields={},
         mounts=tuple(container.mounts),
-        files=container.files,
+        files={path: container.files[path]},
     )
 
 

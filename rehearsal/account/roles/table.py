@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from charts.names import Component
-from rehearsal.account.roles import preparation, serving
+from rehearsal.account.roles import jobs, preparation, serving
 from rehearsal.account.roles.around import Around, scripted
 from rehearsal.cluster.disk import Container
 from rehearsal.cluster.programs import Program
@@ -22,6 +22,9 @@ ROLES: Final[Mapping[tuple[str, str], Role]] = {
     (Component.BENCHMARK, "llmperf"): serving.benchmark,
     (Component.SWEEP, "vllm"): serving.serve_index,
     (Component.SWEEP, "benchmark"): serving.benchmark,
+    (Component.OFFLINE, "prompts"): serving.benchmark,
+    (Component.OFFLINE, "collect"): serving.benchmark,
+    (Component.OFFLINE, "generate"): jobs.generate,
 }
 """By the pod's component and the container's name. All others run their own scripts."""
 

@@ -1,25 +1,22 @@
-"""What `make diff` says of a change, and of what it cannot compare."""
+"""`make diff` as a person calls it: of a revision, of a new file, of two files."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scripts import diff
-from scripts.diff import ROOT, Assembly, Section
+from scripts.diff.tools import ROOT
 
 EXPERIMENT = "experiments/article.yaml"
 Run = subprocess.CompletedProcess[str]
-Stacks = dict[str, dict[str, Any]]
 
 
 class Repository:
@@ -44,12 +41,13 @@ class Repository:
     def git(self, *arguments: str) -> str:
         return self._run("git", *arguments, check=True).stdout
 
-    def diff(self, *arguments: str, tools: Path | None = None) -> Run:
+    def diff(self, *arguments: str, tools: Path | None = None, **environment: Any) -> Run:
         """Run the script; ``tools`` come first on the path."""
         path = os.pathsep.join(filter(None, [str(tools or ""), os.environ["PATH"]]))
-        return self._run(sys.executable, "scripts/diff.py", *arguments, PATH=path)
+        command = (sys.executable, "-m", "scripts.diff", *arguments)
+        return self._run(*command, PATH=path, **environment)
 
-    def _run(self, *command: str, check: bool = False, **environment: str) -> Run:
+    def _run(self, *command: str, check: bool = False, **environment: Any) -> Run:
         clean = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
         return subprocess.run(
             command,
@@ -107,6 +105,27 @@ def test_unchanged_stacks_take_a_line(shorter_window: tuple[Run, str]) -> None:
     for name in ("network", "cluster", "model-store", "trainium"):
         assert f"\narticle-{name}: unchanged\n" in result.stdout
         assert f"| article-{name} |  |  |  | unchanged |" in comment
+
+
+def test_what_follows_and_what_the_file_says_come_first(shorter_window: tuple[Run, str]) -> None:
+    result, comment = shorter_window
+    follows = [
+        "qwen-vllm restarts, its graph is there",
+        "qwen-sd-vllm is down while its graph compiles",
+    ]
+    first, second, third, *_ = result.stdout.split("\n\n")
+    assert first.startswith("main (")
+    assert second.splitlines()[:3] == [
+        "What a deploy does to what runs",
+        *(f"  {sentence}" for sentence in follows),
+    ]
+    assert third.splitlines() == [
+        "What the file says",
+        "  speculation.num_speculative_tokens: 7 -> 5",
+    ]
+    before_the_table = comment.partition("| Stack |")[0].splitlines()
+    assert {f"- {sentence}" for sentence in follows} <= {*before_the_table}
+    assert "- `speculation.num_speculative_tokens: 7 -> 5`" in before_the_table
 
 
 def test_comment_sums_up_and_folds(shorter_window: tuple[Run, str]) -> None:
@@ -170,125 +189,95 @@ def test_base_that_does_not_synthesise(repository: Repository, cli: Callable[[st
     )
 
 
-def test_base_without_the_experiment(repository: Repository, cli: Callable[[str], Path]) -> None:
-    result = repository.diff("main", "experiments/new.yaml", tools=cli("exit 0"))
-    assert result.returncode == 0
-    assert "main has no experiments/new.yaml: everything is new.\n" in result.stdout
+SYNTHESISE = """
+while [ "$1" != --output ]; do
+  case "$1" in experiment=*) cat "${1#experiment=}" >> "$SEEN/experiments";; esac
+  shift
+done
+mkdir -p "$2"
+echo '{"artifacts": {}}' > "$2/manifest.json"
+"""
 
 
-ASSET = "0" * 64
-NEW_ASSET = "1" * 64
-TOPIC = {"Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "one"}}}
-OPEN = {"CidrIp": "0.0.0.0/0", "IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
-STATEMENT = {
-    "Effect": "Allow",
-    "Action": "sts:AssumeRole",
-    "Principal": {"Service": "lambda.amazonaws.com"},
-}
-ACCESS = {
-    "Group": {
-        "Type": "AWS::EC2::SecurityGroup",
-        "Properties": {"GroupDescription": "g", "SecurityGroupIngress": [OPEN]},
-    },
-    "Role": {
-        "Type": "AWS::IAM::Role",
-        "Properties": {"AssumeRolePolicyDocument": {"Statement": [STATEMENT]}},
-    },
-}
+@pytest.fixture
+def asked(
+    repository: Repository, cli: Callable[[str], Path], tmp_path: Path
+) -> Iterator[Callable[..., tuple[Run, str]]]:
+    """Runs the script; tells what the CLI was given to synthesise, which makes nothing of it."""
+    tools = cli(SYNTHESISE)
+    before = set((repository.path / "experiments").iterdir())
+
+    def ask(*arguments: str) -> tuple[Run, str]:
+        result = repository.diff(*arguments, tools=tools, SEEN=str(tmp_path))
+        seen = tmp_path / "experiments"
+        return result, seen.read_text() if seen.exists() else ""
+
+    yield ask
+    for path in {*(repository.path / "experiments").iterdir()} - before:
+        path.unlink()
 
 
-def function(asset: str) -> dict[str, Any]:
-    code = {"S3Bucket": "assets", "S3Key": f"{asset}.zip"}
-    return {"Function": {"Type": "AWS::Lambda::Function", "Properties": {"Code": code}}}
+def write(repository: Repository, copied: str, fields: Mapping[str, str]) -> None:
+    """``experiments/mine.yaml``, a copy with some lines changed."""
+    text = (repository.path / "experiments" / copied).read_text()
+    for field, value in fields.items():
+        text = re.sub(rf"(?m)^( *{field}:).*$", rf"\1 {value}", text, count=1)
+    (repository.path / "experiments/mine.yaml").write_text(text)
 
 
-def queue(name: str) -> dict[str, Any]:
-    return {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": name}}}
-
-
-def assembly(directory: Path, asset: str, stacks: Stacks) -> Assembly:
-    """A cloud assembly of ``stacks``, given by their resources."""
-    directory.mkdir()
-    (directory / f"asset.{asset}.zip").touch()
-    artifacts = {}
-    for name, resources in stacks.items():
-        file = f"{name}.template.json"
-        (directory / file).write_text(json.dumps({"Resources": resources}))
-        artifacts[name] = {
-            "type": "aws:cloudformation:stack",
-            "environment": "aws://unknown-account/us-east-2",
-            "properties": {"templateFile": file},
-        }
-    (directory / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
-    return Assembly.read(directory)
-
-
-@pytest.fixture(scope="module")
-def sections(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Section]:
-    """Stacks that came, went, stayed and changed."""
-    scratch = tmp_path_factory.mktemp("assemblies")
-    before: Stacks = {"same": TOPIC, "old": TOPIC, "code": function(ASSET), "risky": queue("one")}
-    after: Stacks = {"same": TOPIC, "new": TOPIC, "code": function(NEW_ASSET)}
-    after["risky"] = queue("two") | ACCESS
-    base = assembly(scratch / "base", ASSET, before)
-    head = assembly(scratch / "head", NEW_ASSET, after)
-    found = diff.compare(base, head, scratch / "cdk", colour=False)
-    return {section.title: section for section in found}
-
-
-@pytest.mark.parametrize(
-    ("stack", "counts", "notes"),
-    [
-        ("same", (0, 0, 0), ()),
-        ("new", (1, 0, 0), ("new",)),
-        ("old", (0, 0, 1), ("removed",)),
-        ("code", (0, 1, 0), ("only the content of assets",)),
-        ("risky", (2, 1, 0), ("IAM", "security groups", "replacement")),
-    ],
-)
-def test_stack(
-    sections: dict[str, Section], stack: str, counts: tuple[int, int, int], notes: tuple[str, ...]
+def test_a_new_file_is_compared_with_the_one_it_was_copied_from(
+    repository: Repository, asked: Callable[..., tuple[Run, str]]
 ) -> None:
-    section = sections[stack]
-    assert (section.added, section.changed, section.removed) == counts
-    assert section.notes == notes
+    write(repository, "eagle.yaml", {"name": "mine", "num_speculative_tokens": "3"})
+    result, seen = asked("main", "experiments/mine.yaml")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (
+        "main has no experiments/mine.yaml. It is compared with experiments/eagle.yaml, the most "
+        "similar one there.\nThey are compared as if both were called mine.\n"
+    ) in result.stdout
+    assert "mine is made beside eagle, and nothing that runs is touched" in result.stdout
+    said = result.stdout.partition("What the file says\n")[2].partition("\n\n")[0]
+    assert said.splitlines() == [
+        "  name: eagle -> mine",
+        "  speculation.num_speculative_tokens: 5 -> 3",
+    ]
+    # Of both sides, stacks of one name are compared with each other.
+    assert re.findall("(?m)^name: .*", seen) == ["name: mine", "name: mine"]
 
 
-def test_new_and_removed_stacks_are_shown_whole(sections: dict[str, Section]) -> None:
-    assert sections["new"].text == "Resources\n[+] AWS::SNS::Topic Topic"
-    assert sections["old"].text == "Resources\n[-] AWS::SNS::Topic Topic destroy"
+def test_a_new_file_of_the_same_name_acts_on_the_same_stacks(
+    repository: Repository, asked: Callable[..., tuple[Run, str]]
+) -> None:
+    write(repository, "article.yaml", {"rounds": "9"})
+    result, _ = asked("main", "experiments/mine.yaml")
+    assert (
+        "Both are called article, so they act on the same stacks: a deploy of one changes what "
+        "the other deployed. Another name gives it stacks of its own.\n"
+    ) in result.stdout
+    assert "  benchmark.rounds: 6 -> 9\n" in result.stdout
+    assert "is made beside" not in result.stdout
 
 
-def test_comment_warns_of_access(sections: dict[str, Section]) -> None:
-    comment = diff.markdown("title", [], list(sections.values()), 10_000)
-    assert "> :warning: **IAM** in risky\n" in comment
-    assert "> :warning: **security groups** in risky\n" in comment
+def test_two_files_of_the_working_tree(
+    repository: Repository, asked: Callable[..., tuple[Run, str]]
+) -> None:
+    two = ("experiments/article.yaml", "experiments/eagle.yaml")
+    result, seen = asked("main", two[1], "--with", two[0])
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"{two[0]} to {two[1]}, in the working tree\n")
+    assert "  speculation.mode: fused -> eagle\n" in result.stdout
+    assert re.findall("(?m)^name: .*", seen) == ["name: eagle", "name: eagle"]
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("arguments", "words"),
     [
-        ({"Manifest": '[{"replicas":1}]'}, {"Manifest": [{"replicas": 1}]}),
-        ({"args": ['{"top_k": 1}', "--flag"]}, {"args": [{"top_k": 1}, "--flag"]}),
-        ("one\ntwo\n", ["one", "two"]),
-        ({"Fn::Join": ["", ['["', {"Ref": "Bucket"}, '"]']]}, ["${Bucket}"]),
-        ({"Fn::Join": ["", ['["', {"Fn::GetAtt": ["Role", "Arn"]}, '"]']]}, ["${Role.Arn}"]),
-        ({"Fn::Join": ["", ["arn:", {"Ref": "A"}]]}, {"Fn::Join": ["", ["arn:", {"Ref": "A"}]]}),
-        ("{{resolve:ssm:/name}}", "{{resolve:ssm:/name}}"),
-        (7, 7),
+        (("experiments/none.yaml",), "no such file: .*/experiments/none.yaml"),
+        (("experiments/article.yaml", "--with", "none.yaml"), "no such file: .*/none.yaml"),
+        (("README.md",), "README.md: .*"),
     ],
 )
-def test_unfold(value: object, expected: object) -> None:
-    assert diff.unfold(value) == expected
-
-
-def test_long_comment_is_cut_between_lines() -> None:
-    short = Section("short", text="a line")
-    long = [Section(name, text="another `line`\n" * 9999) for name in ("first", "second")]
-    comment = diff.markdown("title", [], [short, *long], 20_000)
-    assert 19_000 < len(comment) <= 20_000
-    assert "\na line\n" in comment
-    assert comment.count("<details>") == comment.count("</details>") == 3
-    assert comment.count("```diff\n") == comment.count("\n```\n") == 3
-    assert comment.count("Cut to fit here") == 2
-    assert set(re.findall("^another.*", comment, re.MULTILINE)) == {"another `line`"}
+def test_what_is_no_experiment_is_said_in_a_line(
+    repository: Repository, arguments: tuple[str, ...], words: str
+) -> None:
+    assert re.search(words, one_line(repository.diff("main", *arguments)))

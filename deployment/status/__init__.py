@@ -1,0 +1,1 @@
+"""``make status``: how an experiment stands, on one screen."""

@@ -1,0 +1,76 @@
+"""The calls of CloudFormation behind which ``changes`` works, and what they refuse."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from moto.cloudformation.exceptions import ValidationError
+from moto.cloudformation.models import CloudFormationBackend, Stack
+
+from rehearsal.aws.mended.changes import Changes
+
+_EMPTY: Final = "REVIEW_IN_PROGRESS"
+"""Status of a stack that has a change set and nothing else."""
+
+
+def mend() -> None:
+    """Puts the substitutes into moto. mypy forbids it, hence the comments."""
+    backend = CloudFormationBackend
+    backend.execute_change_set = _execute  # type: ignore[method-assign]
+    backend.delete_stack = _delete  # type: ignore[method-assign]
+    backend.create_change_set = _refusing(backend.create_change_set)  # type: ignore[method-assign]
+    Stack.stack_resources = property(_made)  # type: ignore[assignment]
+
+
+def _execute(
+    self: CloudFormationBackend, change_set_name: str, stack_name: str | None = None
+) -> None:
+    """The caller waits for the end, which in AWS it does not. Whoever else asks sees it happen."""
+    change_set = self.describe_change_set(change_set_name)
+    if change_set is None:
+        raise ValidationError(change_set_name)
+    change_set.execution_status = "EXECUTE_IN_PROGRESS"
+    Changes(change_set.stack).carry_out(change_set)
+    change_set.execution_status = "EXECUTE_COMPLETE"
+
+
+def _delete(self: CloudFormationBackend, name_or_stack_id: str) -> None:
+    """A stack that does not exist is deleted already."""
+    for stack in [*self.stacks.values()]:
+        if name_or_stack_id not in (stack.name, stack.stack_id):
+            continue
+        if stack.status == _EMPTY or Changes(stack).delete():
+            self.stacks.pop(stack.stack_id, None)
+            stack.status = "DELETE_COMPLETE"
+            self.deleted_stacks[stack.stack_id] = stack
+
+
+def _refusing(create: Callable[..., tuple[str, str]]) -> Callable[..., tuple[str, str]]:
+    """Of a stack that changes there is no change set, and never two stacks of one name."""
+
+    @functools.wraps(create)
+    def create_change_set(
+        self: CloudFormationBackend, stack_name: str, *args: Any, **kwargs: Any
+    ) -> tuple[str, str]:
+        for stack in [*self.stacks.values()]:
+            if stack.name != stack_name:
+                continue
+            if stack.status == _EMPTY:
+                if kwargs.get("change_set_type") == "CREATE":
+                    self.stacks.pop(stack.stack_id)
+            elif stack.status.endswith("_IN_PROGRESS"):
+                raise ValidationError(
+                    message=f"Stack:{stack.stack_id} is in {stack.status} state and can not be "
+                    "updated."
+                )
+        return create(self, stack_name, *args, **kwargs)
+
+    return create_change_set
+
+
+def _made(self: Stack) -> list[Any]:
+    """moto would make those that are not there yet, whoever asks for them."""
+    there = self.resource_map._parsed_resources
+    return [there[name] for name in self.resource_map.resources if there.get(name) is not None]

@@ -1,0 +1,94 @@
+"""An API server for what is only read: lists of objects, and logs.
+
+``tests/cluster`` asks a real one. This one answers what kubelets would have written, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+
+@dataclass
+class Objects:
+    """What the cluster has."""
+
+    url: str = ""
+    lists: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """By the last part of the path, such as ``pods``."""
+    logs: dict[str, str] = field(default_factory=dict)
+    """By ``pod/container``, or ``pod/container/previous``."""
+    refused: set[str] = field(default_factory=set)
+    """Lists that nobody may read."""
+    asked: list[str] = field(default_factory=list)
+    """Methods and paths."""
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[Objects]:
+    """Serves until it is left."""
+    objects = Objects()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            objects.asked.append(f"GET {url.path}")
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            *_, last = url.path.split("/")
+            if last in objects.refused:
+                self._answer(403, "{}")
+            elif last == "log":
+                self._log(url.path.split("/")[-2], query)
+            else:
+                self._answer(200, json.dumps({"items": _selected(objects, last, query)}))
+
+        def _log(self, pod: str, query: dict[str, str]) -> None:
+            previous = "/previous" if query.get("previous") in ("true", "True") else ""
+            text = objects.logs.get(f"{pod}/{query['container']}{previous}")
+            if text is None:
+                self._answer(400, json.dumps({"message": "is waiting to start"}))
+                return
+            if tail := query.get("tailLines"):
+                text = "".join(f"{line}\n" for line in text.splitlines()[-int(tail) :])
+            self._answer(200, text)
+
+        def _answer(self, status: int, text: str) -> None:
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Not to the terminal."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    objects.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield objects
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _selected(objects: Objects, kind: str, query: dict[str, str]) -> list[dict[str, Any]]:
+    """By labels and by ``involvedObject.uid``, the only selectors that are used."""
+    found = objects.lists.get(kind, [])
+    if selector := query.get("labelSelector"):
+        key, _, value = selector.partition("=")
+        found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
+    if selector := query.get("fieldSelector"):
+        uid = selector.partition("=")[2]
+        found = [each for each in found if each["involvedObject"]["uid"] == uid]
+    return found

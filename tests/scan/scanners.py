@@ -1,0 +1,78 @@
+"""The scanners of ``.venv-scan``, each as a function that returns its findings, one line each."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+from stacks.cluster import KUBERNETES_VERSION
+
+ROOT: Final = Path(__file__).parent.parent.parent
+TOOLS: Final = ROOT / ".venv-scan" / "bin"
+
+FRAMEWORKS: Final = ("cloudformation", "kubernetes", "dockerfile", "github_actions")
+
+Record = dict[str, Any]
+
+
+def checkov(folder: Path) -> list[Record]:
+    """Every failed and skipped check of the files below ``folder``, all in one run: it takes
+    seconds to start."""
+    said = _run("checkov", "--directory", folder, "--output", "json", "--framework", *FRAMEWORKS)
+    reports = json.loads(said.stdout)
+    assert sorted(report["check_type"] for report in reports) == sorted(FRAMEWORKS)
+    assert not any(report["summary"]["parsing_errors"] for report in reports)
+    return [
+        record
+        for report in reports
+        for kind in ("failed_checks", "skipped_checks")
+        for record in report["results"][kind]
+    ]
+
+
+def line(record: Record) -> str:
+    """A check of checkov in one line."""
+    found = f"{record['check_id']} {record['check_name']}"
+    return f"{found}: {record['file_path']}, {record['resource']}"
+
+
+def kube_score(manifests: list[Path]) -> list[str]:
+    """Everything that it calls critical or worth a warning.
+
+    A CPU limit is no finding: see ``charts.acknowledge.NO_CPU_LIMIT``. Its check is also that of
+    memory, so it is told by a flag and not by an annotation, which would leave out both.
+    """
+    said = _run(
+        "kube-score",
+        "score",
+        f"--kubernetes-version=v{KUBERNETES_VERSION}",
+        "--ignore-container-cpu-limit",
+        "--output-format=ci",
+        *manifests,
+    )
+    lines = said.stdout.splitlines()
+    assert any(found.startswith("[OK]") for found in lines), said.stderr
+    return sorted(found for found in lines if re.match(r"\[(CRITICAL|WARNING)\]", found))
+
+
+def gitleaks(repository: Path) -> list[Record]:
+    """Secrets in the commits of a repository, by the rules of this one."""
+    rules = ROOT / ".gitleaks.toml"
+    report = "--report-format=json", "--report-path=-"
+    said = _run(
+        "gitleaks", "git", repository, "--no-banner", "--redact", f"--config={rules}", *report
+    )
+    assert "commits scanned" in said.stderr, said.stderr
+    found: list[Record] = json.loads(said.stdout)
+    return found
+
+
+def _run(tool: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs a scanner. It ends with 0 if it finds nothing and with 1 if it does."""
+    command = [str(TOOLS / tool), *map(str, arguments)]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert said.returncode in (0, 1), said.stderr
+    return said

@@ -1,0 +1,64 @@
+"""Scanners that nobody here wrote find nothing but what is accepted with a reason.
+
+Each would find a mistake that is made on purpose.
+"""
+
+from __future__ import annotations
+
+import secrets
+import string
+import subprocess
+from pathlib import Path
+
+from tests.scan.conftest import CARELESS, SCANNED
+from tests.scan.scanners import ROOT, Record, gitleaks, kube_score, line
+
+
+def careless(record: Record) -> bool:
+    return CARELESS in Path(record["file_path"]).parts
+
+
+def failed(record: Record) -> bool:
+    return bool(record["check_result"]["result"] == "FAILED")
+
+
+def test_checkov_finds_nothing(checked: list[Record]) -> None:
+    """In templates, manifests, the benchmark's Dockerfile and the workflows."""
+    found = {line(record) for record in checked if failed(record) and not careless(record)}
+    assert sorted(found) == []
+
+
+def test_what_checkov_skips_has_a_reason(checked: list[Record]) -> None:
+    skipped = [record for record in checked if not failed(record)]
+    assert len(skipped) > 40
+    for record in skipped:
+        assert len(record["check_result"]["suppress_comment"]) > 20, line(record)
+
+
+def test_checkov_would_find_an_open_bucket_and_a_low_user(checked: list[Record]) -> None:
+    found = {record["check_id"] for record in checked if failed(record) and careless(record)}
+    assert found >= {"CKV_AWS_53", "CKV_K8S_40"}
+
+
+def test_kube_score_finds_nothing(scanned: Path) -> None:
+    for number, name in enumerate(SCANNED):
+        assert kube_score(sorted((scanned / str(number)).glob("*.yaml"))) == [], name
+
+
+def test_kube_score_would_find_a_low_user(scanned: Path) -> None:
+    found = kube_score([scanned / CARELESS / "job.yaml"])
+    assert any("low user ID" in one for one in found)
+
+
+def test_gitleaks_finds_nothing() -> None:
+    assert [(found["File"], found["StartLine"], found["RuleID"]) for found in gitleaks(ROOT)] == []
+
+
+def test_gitleaks_would_find_a_key_that_was_taken_out_again(tmp_path: Path) -> None:
+    key = "AKIA" + "".join(secrets.choice(string.ascii_uppercase + "234567") for _ in range(16))
+    for text in (f"key = {key}\n", "key = none\n"):
+        (tmp_path / "settings.ini").write_text(text)
+        for command in ("init --quiet", "add .", "commit --quiet --message more"):
+            who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+            subprocess.run(["git", *who, *command.split()], cwd=tmp_path, check=True)
+    assert [found["RuleID"] for found in gitleaks(tmp_path)] == ["aws-access-token"]
