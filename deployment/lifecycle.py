@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from deployment import nodes
 from deployment.account import account_id, client, in_words
 from deployment.errors import DeploymentError
 from deployment.place import Place
@@ -43,8 +44,17 @@ def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: boo
         say(f"{file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
-    context = _context(file, account)
-    return cdk("deploy", *wanted, "--import-existing-resources", *approval, *context)
+    told = [*_sizes(Place(experiment, file, account)), *_context(file, account)]
+    return cdk("deploy", *wanted, "--import-existing-resources", *approval, *told)
+
+
+def _sizes(place: Place) -> list[str]:
+    """Whether nodes stand, whose number the deploy must not change.
+
+    Always said, because the CLI would go on with what it was told last. Raises DeploymentError.
+    """
+    kept = "true" if nodes.standing(place) else "false"
+    return ["--parameters", f"{place.name}-{nodes.STACK}:KeepSizes={kept}"]
 
 
 def synthesised(place: Place) -> list[Stack]:
