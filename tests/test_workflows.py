@@ -42,7 +42,8 @@ def test_all_are_looked_at() -> None:
 def test_actions_are_pinned(path: Path) -> None:
     uses = re.findall(r"\buses:.*", path.read_text())
     for use in uses:
-        assert re.fullmatch(r"uses: actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", use)
+        action = r"(actions/[a-z-]+|aquasecurity/trivy-action)"
+        assert re.fullmatch(rf"uses: {action}@[0-9a-f]{{40}} # v\d+\.\d+\.\d+", use)
     assert len(uses) == sum("uses" in step for step in steps(load(path)))
 
 
