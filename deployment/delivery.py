@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -34,8 +35,9 @@ def make(place: Place, *, yes: bool, remove: bool) -> int:
     approval = ["--require-approval", "never"] if yes else []
     status = cdk("deploy", stack, *approval, *where)
     if status == 0:
+        address = re.sub(r"@\d+", "", told.repository)
         say(
-            f"In https://github.com/{told.repository}/settings, set the repository variables "
+            f"In https://github.com/{address}/settings, set the repository variables "
             f"DIFF_ROLE, DEPLOY_ROLE, AWS_REGION={place.region} and EXPERIMENT={place.file}, and "
             f"protect the environment {told.environment}: docs/delivery.md"
         )
