@@ -278,6 +278,10 @@ schema: $(READY) ## Write the JSON Schema of experiment files
 locks: $(READY_DEV) ## Write the locks of the pods' packages; delete a lock first to get the newest
 	@python scripts/lock.py
 
+.PHONY: digests
+digests: $(READY) ## Ask the registries what the images' tags name now, and pin that
+	@python -m scripts.digests
+
 .PHONY: snapshots
 snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts now render
 	pytest --snapshot-update

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from typing import Final
 
 from deployment import addon_versions, delivery, lifecycle, logs, place, preflight, removal, results
 from deployment.errors import DeploymentError
 from deployment.status import command as status
 from experiment import ExperimentError, load
+
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C."""
 
 
 def main() -> int:
@@ -67,7 +72,7 @@ def main() -> int:
             return lifecycle.bootstrap(experiment, given.experiment)
         return addon_versions.compare(experiment)
     except KeyboardInterrupt:  # the CLI has said what it leaves
-        return 130
+        return INTERRUPTED
     except (DeploymentError, ExperimentError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -86,4 +91,10 @@ def _on_the_way(given: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended = main()
+    if ended == INTERRUPTED:
+        # Ctrl-C has ended the CDK's own process, too, and jsii says goodbye to it with a traceback.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended)
+    sys.exit(ended)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.experiment.files import ABSENT, EAGLE, of_file, swept
+from tests.experiment.files import ABSENT, EAGLE, ON_TRAINIUM, of_file, swept
 
 RESERVATION: Final = "cr-0123456789abcdef0"
 BLOCK_IN_MELBOURNE: Final = "capacity block in Melbourne, EAGLE on the newer image"
@@ -72,6 +72,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "name": "a-name-of-20-letters",
         "capacity.purchase": "reservation",
         "capacity.reservation_id": RESERVATION,
+        **ON_TRAINIUM,
         "models.draft.id": "Qwen/Qwen3-4B",
         "models.draft.revision": "1cfa9a7208912126459214e8b04321603b3df60c",
         "speculation.num_speculative_tokens": 15,
@@ -91,6 +92,8 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "name": "whole-nodes",
         "aws.api_access": ["203.0.113.0/24", "198.51.100.7/32"],
         "capacity.nodes": 2,
+        "capacity.max_hours": 24,
+        "capacity.after_run": "keep",
         "serving.devices": 16,
         "serving.tensor_parallel": 64,
         "alerts.emails": ["team@example.com", "On.Call+trn2@example.com"],

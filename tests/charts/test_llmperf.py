@@ -12,7 +12,7 @@ from benchmark import config
 from benchmark.load import sets
 from benchmark.rounds import Rounds
 from charts.llmperf import benchmark_config
-from charts.names import bucket_name
+from charts.names import bucket_name, stopper_arn
 from experiment import Experiment, load
 from experiment.variants import variants
 from tests.charts.test_vllm import difference
@@ -85,8 +85,9 @@ def test_a_range_of_rounds_is_passed_on(variation: Callable[[dict[str, Any]], Ex
 def test_the_benchmark_reads_what_is_written(standing: Synthesised, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(standing.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
-    bucket = bucket_name(standing.experiment, ACCOUNT)
-    assert config.read(path) == benchmark_config(standing.experiment, bucket)
+    experiment = standing.experiment
+    names = bucket_name(experiment, ACCOUNT), stopper_arn(experiment, ACCOUNT)
+    assert config.read(path) == benchmark_config(experiment, *names)
 
 
 def test_settings_hold_nothing_of_one_variant(synthesised: Synthesised) -> None:

@@ -11,9 +11,10 @@ from charts import scripts
 from charts.pods import digest
 from experiment.runtimes.inference_demo import PREPARATIONS
 from experiment.runtimes.nxdi import ServedMode
+from experiment.schema import CompileNode
 from experiment.variants import variants
 from tests.charts.test_vllm import compared
-from tests.matrix import BLOCK_IN_MELBOURNE
+from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
 from tests.synthesis import ACCOUNT, Manifest, Synthesised, containers
 
 
@@ -34,13 +35,29 @@ def test_a_model_that_variants_share_is_downloaded_once(each: Synthesised) -> No
     assert len(arguments) == len(set(arguments)) == 2
 
 
-def test_each_variant_has_a_compile_job_on_trainium(served_by_nxdi: Synthesised) -> None:
+NODES = {
+    "cpu": ("compile", "compile"),
+    "trainium": ("trainium", "aws.amazon.com/neuron"),
+}
+"""Of each ``compiling.node``: the group's label, and the key of its taint."""
+
+
+def test_both_places_to_compile_are_in_the_matrix() -> None:
+    named = {changes.get("compiling", {"node": "cpu"})["node"] for changes in MATRIX.values()}
+    assert named == set(CompileNode) == set(NODES)
+
+
+def test_each_variant_has_a_compile_job_where_the_experiment_says(
+    served_by_nxdi: Synthesised,
+) -> None:
+    assert served_by_nxdi.experiment.compile_node
+    group, taint = NODES[served_by_nxdi.experiment.compile_node]
     jobs = [name for name in _job_names(served_by_nxdi) if name.startswith("compile-")]
     assert len(jobs) == len(variants(served_by_nxdi.experiment))
     for variant in variants(served_by_nxdi.experiment):
         pod = _pod(served_by_nxdi.object("Job", f"compile-{variant.service}-"))
-        assert pod["nodeSelector"] == {"speculative-decoding/node-group": "trainium"}
-        assert pod["tolerations"][0]["key"] == "aws.amazon.com/neuron"
+        assert pod["nodeSelector"] == {"speculative-decoding/node-group": group}
+        assert [toleration["key"] for toleration in pod["tolerations"]] == [taint]
         for container in containers(pod):
             if container["name"] in ("check", "upload"):
                 assert container["args"][0] == f"compiled/{variant.artifact}/"

@@ -23,7 +23,7 @@ from charts.names import bucket_name
 from charts.server import serve_command
 from charts.sweep import indexes
 from experiment import Experiment, load
-from experiment.estimate import deadline_seconds
+from experiment.estimate import guard_hours, job_deadline_seconds
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES
 from experiment.runtimes.nxdi import Nxdi
@@ -225,7 +225,7 @@ def test_waiting_for_a_graph_has_an_end(sweep: Synthesised) -> None:
 
 
 def test_a_sweep_waits_days_for_its_nodes(sweep: Synthesised) -> None:
-    """Its money is held by what ends the nodes, and not by the Job, which counts from the deploy."""
+    """Its money is held by what ends them, and not by the Job, which counts from the deploy."""
     seconds = _job(sweep)["spec"]["activeDeadlineSeconds"]
     assert seconds == job_deadline_seconds(sweep.experiment)
     assert seconds >= 7 * 24 * 3600 + guard_hours(sweep.experiment) * 3600

@@ -18,7 +18,7 @@ from rehearsal.cluster.hardware import csi_driver, device_class, resource_slice
 from rehearsal.process.interruption import interruptible
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, render
-from tests.cluster.hardware import system_nodes, trainium_node
+from tests.cluster.hardware import compile_nodes, system_nodes, trainium_node
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 
@@ -85,7 +85,7 @@ def cordoned(cluster: Cluster) -> Iterator[None]:
 def kubelets(cluster: Cluster, synthesised: Synthesised) -> Iterator[Kubelets]:
     """Those of one Trainium node and of the CPU nodes."""
     with Kubelets(cluster) as kubelets:
-        for node in system_nodes(synthesised):
+        for node in (*system_nodes(synthesised), *compile_nodes(synthesised)):
             kubelets.add(node)
         add_trainium(cluster, kubelets, synthesised, 0)
         yield kubelets

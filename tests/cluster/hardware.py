@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES
+from experiment.hardware import COMPILE_INSTANCE
 from rehearsal.cluster import hardware
 from rehearsal.cluster.api import Manifest
+from stacks.compile_nodes import VOLUME_GIB
 from tests.synthesis import Synthesised
 
 
@@ -17,7 +20,7 @@ def trainium_node(synthesised: Synthesised, number: int = 0) -> Manifest:
         f"trainium-{number}",
         instance.name,
         experiment.capacity.availability_zone,
-        _node_group(synthesised, "trainium"),
+        _node_group(synthesised, "trainium", TRAINIUM_NODES),
         hardware.allocatable(instance.vcpus, instance.memory_gib, disk_gib=6800, pods=247),
     )
 
@@ -33,10 +36,28 @@ def system_nodes(synthesised: Synthesised) -> list[Manifest]:
     ]
 
 
-def _node_group(synthesised: Synthesised, stack: str) -> dict[str, Any]:
-    resources = synthesised.template(stack)["Resources"].values()
-    (group,) = (r for r in resources if r["Type"] == "AWS::EKS::Nodegroup")
-    properties: dict[str, Any] = group["Properties"]
+def compile_nodes(synthesised: Synthesised) -> list[Manifest]:
+    """As many as the group of CPU nodes for compiles may have."""
+    group = _node_group(synthesised, "trainium", COMPILE_NODES)
+    (zone, *_) = synthesised.experiment.aws.availability_zones
+    instance = COMPILE_INSTANCE
+    allocatable = hardware.allocatable(
+        instance.vcpus, instance.memory_gib, disk_gib=VOLUME_GIB, pods=737
+    )
+    return [
+        _node(f"compile-{i}", instance.name, zone, group, allocatable)
+        for i in range(group["ScalingConfig"]["MaxSize"])
+    ]
+
+
+def _node_group(synthesised: Synthesised, stack: str, label: str | None = None) -> dict[str, Any]:
+    (group,) = (
+        resource["Properties"]
+        for resource in synthesised.template(stack)["Resources"].values()
+        if resource["Type"] == "AWS::EKS::Nodegroup"
+        and resource["Properties"].get("Labels", {}).get(NODE_GROUP_LABEL) == label
+    )
+    properties: dict[str, Any] = group
     return properties
 
 

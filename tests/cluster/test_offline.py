@@ -28,7 +28,7 @@ from tests.cluster.indexed import (
 )
 from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
-from tests.experiment.files import VANILLA
+from tests.experiment.files import ON_TRAINIUM, VANILLA
 from tests.synthesis import Synthesised, containers
 
 OFFLINE: Final = Indexed(OFFLINE_JOB)
@@ -63,12 +63,16 @@ def jobs(
 
 @pytest.fixture
 def compiling(
-    cluster: Cluster, kubelets: Kubelets, manifests_of_jobs: Manifests
+    cluster: Cluster,
+    kubelets: Kubelets,
+    variation: Callable[..., Experiment],
+    rendered: Callable[[Experiment], Manifests],
 ) -> Iterator[Manifests]:
-    """All of it, whose compiles last until a test ends them."""
+    """The same, compiled on the Trainium node, until a test ends the compiles."""
     assert kubelets
-    with deployed(cluster, manifests_of_jobs, server_side=False):
-        yield manifests_of_jobs
+    manifests = rendered(variation(VANILLA | ON_TRAINIUM))
+    with deployed(cluster, manifests, server_side=False):
+        yield manifests
 
 
 def test_a_baseline_and_vanilla_run_one_after_the_other(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
 from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB, Component
+from experiment import Experiment
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import (
@@ -23,6 +24,7 @@ from tests.cluster.deployment import (
     refusal,
 )
 from tests.cluster.kubelets import Kubelets
+from tests.experiment.files import ON_TRAINIUM
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -54,17 +56,50 @@ def test_clients_and_download_go_to_cpu_nodes(cluster: Cluster, deployment: Mani
     assert {node.partition("-")[0] for node in nodes} == {"system"}
 
 
-def test_one_graph_is_compiled_beside_the_services_at_a_time(
-    cluster: Cluster, kubelets: Kubelets, deployment: Manifests
+def test_each_graph_is_compiled_on_a_cpu_node_of_its_own(
+    cluster: Cluster, deployment: Manifests
 ) -> None:
-    jobs = [f"compile-{service}" for service in SERVICES]
-    names = [deployment.one("Job", job)["metadata"]["name"] for job in jobs]
+    assert deployment
+
+    def placed() -> list[str]:
+        found = [pod["spec"].get("nodeName") for pod in pods(cluster, "step", "compile")]
+        return sorted(found) if all(found) else []
+
+    assert cluster.until(placed, "places for both compilers") == ["compile-0", "compile-1"]
+
+
+@pytest.fixture
+def on_trainium(
+    cluster: Cluster,
+    deployment: Manifests,
+    variation: Callable[..., Experiment],
+    rendered: Callable[[Experiment], Manifests],
+) -> Iterator[list[str]]:
+    """The same Jobs as a file has them that compiles on Trainium; their names."""
+    assert deployment
+    found = rendered(variation(ON_TRAINIUM)).objects()
+    jobs = [job for job in found if job["kind"] == "Job" and "compile-" in job["metadata"]["name"]]
+    for job in jobs:
+        cluster.create(job, NAMESPACE)
+    yield [job["metadata"]["name"] for job in jobs]
+    for job in jobs:
+        cluster.delete(job)
+
+
+def test_one_graph_is_compiled_beside_the_services_at_a_time(
+    cluster: Cluster, kubelets: Kubelets, on_trainium: list[str]
+) -> None:
+    names = on_trainium
 
     def placed() -> list[Manifest]:
-        return [p for p in pods(cluster, "step", "compile") if p["spec"].get("nodeName")]
+        return [p for p in compiling() if p["spec"].get("nodeName")]
 
     def waiting() -> list[str]:
-        return [said for p in pods(cluster, "step", "compile") if (said := refusal(p))]
+        return [said for p in compiling() if (said := refusal(p))]
+
+    def compiling() -> list[Manifest]:
+        found = pods(cluster, "step", "compile")
+        return [p for p in found if p["metadata"]["labels"]["job-name"] in names]
 
     (first,) = cluster.until(placed, "a place for a compiler")
     assert first["spec"]["nodeName"] == "trainium-0"

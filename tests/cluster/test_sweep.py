@@ -37,7 +37,7 @@ from tests.cluster.indexed import (
 )
 from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
-from tests.experiment.files import swept
+from tests.experiment.files import ON_TRAINIUM, swept
 from tests.matrix import SWEEP
 from tests.synthesis import Synthesised, containers
 
@@ -73,7 +73,7 @@ def manifests_with_compiles(
     variation: Callable[..., Experiment], rendered: Callable[[Experiment], Manifests]
 ) -> Manifests:
     """A baseline and two windows, whose compiles last until a test ends them."""
-    return rendered(variation(swept(windows=[3, 5]) | {"serving.length": 2048}))
+    return rendered(variation(swept(windows=[3, 5]) | {**ON_TRAINIUM, "serving.length": 2048}))
 
 
 @pytest.fixture

@@ -132,6 +132,10 @@ def swept(**sweep: Any) -> dict[str, Any]:
     return {"speculation": ABSENT, "quality": ABSENT, "sweep": usual | sweep}
 
 
+ON_TRAINIUM: Final[dict[str, Any]] = {"compiling": {"node": "trainium"}}
+"""The change that compiles on the Trainium nodes."""
+
+
 VANILLA: Final[dict[str, Any]] = {
     "speculation.mode": "vanilla",
     "serving.batch": 1,

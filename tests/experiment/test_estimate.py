@@ -21,18 +21,28 @@ from experiment.estimate import (
     TOKEN_SECONDS,
     UNCOUNTED_WAVES,
     Estimate,
-    deadline_seconds,
     estimate,
+    guard_hours,
     index_deadline_seconds,
     index_seconds,
     job_deadline_seconds,
 )
+from experiment.hardware import COMPILE_INSTANCE
 from experiment.loader import parse
 from experiment.notes import notes
 from experiment.runtimes import Mode
 from experiment.sweep import Sweep
 from experiment.variants import variants
-from tests.experiment.files import ABSENT, EXPERIMENTS, ROOT, SMALL_DRAFT, VANILLA, edited, swept
+from tests.experiment.files import (
+    ABSENT,
+    EXPERIMENTS,
+    ON_TRAINIUM,
+    ROOT,
+    SMALL_DRAFT,
+    VANILLA,
+    edited,
+    swept,
+)
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 ARTICLE_SWEEP = EXPERIMENTS / "article-sweep.yaml"
@@ -90,13 +100,32 @@ class TestAnIndex:
 class TestTheSchedule:
     """When the last variant ends."""
 
-    def test_is_all_compiles_and_then_all_measurements(self) -> None:
+    def test_on_trainium_is_all_compiles_and_then_all_measurements(self) -> None:
         """A node compiles or measures. Four variants on two claims."""
         for rounds in (1, 100):
-            experiment = sweep({"benchmark.rounds": rounds}, windows=[3, 7, 15])
+            changes = ON_TRAINIUM | {"benchmark.rounds": rounds}
+            experiment = sweep(changes, windows=[3, 7, 15])
             each = index_seconds(variants(experiment)[0])
-            expected = 4 * COMPILE_SECONDS + 2 * each
-            assert estimate(experiment).hours * 3600 == pytest.approx(expected)
+            found, expected = estimate(experiment), 4 * COMPILE_SECONDS + 2 * each
+            assert found.hours * 3600 == pytest.approx(expected)
+            assert found.node_hours == found.hours
+            assert found.usd == pytest.approx(found.hours * PRICE)
+
+    def test_on_cpu_nodes_no_trainium_node_stands_while_graphs_compile(self) -> None:
+        experiment = sweep(windows=[3, 7, 15])
+        each = index_seconds(variants(experiment)[0])
+        found = estimate(experiment)
+        assert found.hours * 3600 == pytest.approx(COMPILE_SECONDS + 2 * each)
+        assert found.node_hours * 3600 == pytest.approx(2 * each)
+        assert found.compile_node_hours * 3600 == 4 * COMPILE_SECONDS
+        expected = found.node_hours * PRICE + 3 * COMPILE_INSTANCE.usd_per_hour
+        assert found.usd == pytest.approx(expected)
+
+    def test_four_cpu_nodes_compile_five_graphs_in_two_turns(self) -> None:
+        found = estimate(sweep(windows=[3, 5, 7, 11]))
+        assert (found.variants, found.compile_nodes) == (5, 4)
+        assert found.until_compiled_hours == 2 * COMPILE_SECONDS / 3600
+        assert found.compile_node_hours == 4 * found.until_compiled_hours
 
     def test_the_node_holds_two_and_two_nodes_four(self) -> None:
         wide = {"windows": [*range(2, 10)], "batches": [4]}
@@ -107,13 +136,14 @@ class TestTheSchedule:
         ]
 
     def test_each_node_compiles_one_at_a_time(self) -> None:
-        quick = {"benchmark.rounds": 1}
+        quick = ON_TRAINIUM | {"benchmark.rounds": 1}
         one, two = (estimate(sweep(quick | {"capacity.nodes": n})).hours for n in (1, 2))
         # Four graphs, and four variants on two claims or four.
         each = seconds(**quick)
         assert (one - two) * 3600 == pytest.approx(2 * COMPILE_SECONDS + each)
 
 
+PRICE: Final = 35.7608
 PLAIN: Final = sweep()
 
 swept_over = st.builds(
@@ -166,37 +196,55 @@ def test_more_rounds_take_longer(its: Sweep, rounds: int, nodes: int) -> None:
 @given(its=swept_over, rounds=rounds, nodes=nodes)
 def test_nothing_is_quicker_than_its_parts(its: Sweep, rounds: int, nodes: int) -> None:
     found = made(its, rounds, nodes)
-    compiling = math.ceil(found.variants / nodes) * COMPILE_SECONDS / 3600
+    compiling = math.ceil(found.variants / min(found.variants, 4)) * COMPILE_SECONDS / 3600
     assert found.hours >= compiling + found.measuring_hours / found.at_once - 1e-9
     # With one claim, nothing is measured while another is.
     assert found.hours <= found.compile_hours + found.measuring_hours
-    assert found.usd == pytest.approx(nodes * found.hours * 35.7608)
+    assert found.node_hours == pytest.approx(nodes * (found.hours - compiling))
+    assert found.usd == pytest.approx(
+        found.node_hours * PRICE + found.compile_node_hours * COMPILE_INSTANCE.usd_per_hour
+    )
 
 
 class TestTheLimit:
     """``sweep.at_most_usd``."""
 
-    def test_pays_for_all_nodes_until_the_deadline(self) -> None:
-        one = deadline_seconds(sweep(at_most_usd=1000))
-        assert one == int(1000 / 35.7608 * 3600)
-        assert deadline_seconds(sweep({"capacity.nodes": 2}, at_most_usd=1000)) == one // 2
+    def test_pays_for_the_compiles_and_then_for_all_nodes_until_the_guard_ends_them(self) -> None:
+        long = {"capacity.max_hours": 100}
+        one = guard_hours(sweep(long, at_most_usd=1000))
+        compiles = estimate(PLAIN).compile_usd
+        assert compiles == pytest.approx(3 * COMPILE_INSTANCE.usd_per_hour)
+        assert one == pytest.approx((1000 - compiles) / PRICE)
+        two = guard_hours(sweep(long | {"capacity.nodes": 2}, at_most_usd=1000))
+        assert two == pytest.approx(one / 2)
 
-    def test_of_the_estimate_is_enough_and_less_is_not(self) -> None:
-        needed = math.ceil(estimate(PLAIN).usd)
-        enough = sweep(at_most_usd=needed)
-        assert deadline_seconds(enough) >= estimate(enough).hours * 3600
+    def test_does_not_pay_for_longer_than_nodes_may_stand(self) -> None:
+        assert guard_hours(sweep({"capacity.max_hours": 3.5}, at_most_usd=1e9)) == 3.5
+
+    def test_is_not_what_ends_the_nodes_of_listed_variants(self) -> None:
+        assert guard_hours(parse(edited({"capacity.max_hours": 30}), "mine.yaml")) == 30
+
+    @pytest.mark.parametrize("where", [{}, ON_TRAINIUM])
+    def test_of_the_estimate_is_enough_and_less_is_not(self, where: dict[str, Any]) -> None:
+        needed = math.ceil(estimate(sweep(where)).usd)
+        enough = sweep(where, at_most_usd=needed)
+        assert guard_hours(enough) * enough.capacity.nodes >= estimate(enough).node_hours
         with pytest.raises(ExperimentError, match=f"must be at least {needed}, the estimate"):
-            sweep(at_most_usd=needed - 1)
+            sweep(where, at_most_usd=needed - 1)
 
 
 def test_the_notes_say_what_a_sweep_takes() -> None:
     experiment = load(ARTICLE_SWEEP)
     found = estimate(experiment)
     (said,) = (note for note in notes(experiment) if note.startswith("sweep: "))
-    assert f"{found.variants} compiles, {found.node_hours:.1f} node hours" in said
-    assert f"{math.ceil(found.usd)} USD" in said
-    assert "it is ended after 16.8 hours, which 600 USD pay for" in said
-    assert said.endswith("counted from the deploy, with the start of nodes and the download")
+    assert f"{found.variants} compiles in {found.compile_node_hours:.1f} hours of CPU nodes" in said
+    assert f"{found.node_hours:.1f} hours of Trainium nodes and {math.ceil(found.usd)} USD" in said
+    assert "Trainium nodes are ended after 12.0 hours, or 430 USD, whatever runs on them" in said
+
+
+def test_the_notes_of_compiles_on_trainium_speak_of_no_cpu_nodes() -> None:
+    (said,) = (note for note in notes(sweep(ON_TRAINIUM)) if note.startswith("sweep: "))
+    assert "CPU" not in said
 
 
 def test_notes_on_listed_variants_say_nothing_of_a_sweep() -> None:
@@ -281,13 +329,15 @@ class TestJobs:
         assert (found.variants, found.at_once) == (2, 1)
         measuring = sum(map(index_seconds, variants(jobs()))) / 3600
         assert found.measuring_hours == pytest.approx(measuring)
-        assert found.hours == pytest.approx(2 * COMPILE_SECONDS / 3600 + measuring)
+        assert found.hours == pytest.approx(COMPILE_SECONDS / 3600 + measuring)
+        on_trainium = estimate(jobs(ON_TRAINIUM))
+        assert on_trainium.hours == pytest.approx(2 * COMPILE_SECONDS / 3600 + measuring)
 
     def test_their_deadlines_leave_room_for_what_nobody_has_measured(self) -> None:
         experiment = jobs()
         longest = max(map(index_seconds, variants(experiment)))
         assert index_deadline_seconds(experiment) >= 3 * longest
-        # Every index may take as long as its deadline, after nodes and compiles.
+        # Every index may take as long as its deadline, after days without nodes, and compiles.
         needed = 2 * (index_deadline_seconds(experiment) + COMPILE_SECONDS)
         assert job_deadline_seconds(experiment) >= needed
 
@@ -301,8 +351,8 @@ class TestJobs:
         found = estimate(experiment)
         takes, are_not = (note for note in notes(experiment) if note.startswith("jobs: "))
         assert "2 variants, one after the other: by estimate 2 compiles" in takes
-        assert f"{found.node_hours:.1f} node hours and {math.ceil(found.usd)} USD" in takes
-        most = job_deadline_seconds(experiment) / 3600
-        assert f"ended after {most:.1f} hours, {math.ceil(most * found.usd_per_hour)} USD" in takes
+        hours = f"{found.node_hours:.1f} hours of Trainium nodes"
+        assert f"{hours} and {math.ceil(found.usd)} USD" in takes
+        assert "ended after 12.0 hours, or 430 USD" in takes
         assert "no service's" in are_not
         assert not [note for note in notes(parse(edited({}), "mine.yaml")) if "jobs" in note]

@@ -67,7 +67,7 @@ def test_its_models_are_known_at_the_revisions_that_it_names(name: str) -> None:
         assert REVISIONS[model.id].commit == model.revision
 
 
-HOURS = {"two and a half": 2.5, "three": 3.0}
+HOURS = {"hour": 1.0, "hour and a half": 1.5}
 
 
 @pytest.mark.parametrize("name", ["vanilla", "medusa"])
@@ -75,7 +75,7 @@ def test_a_file_of_jobs_says_what_is_estimated(name: str) -> None:
     file = EXPERIMENTS / f"{name}.yaml"
     comment = file.read_text(encoding="utf-8").partition("\nname:")[0]
     found = re.search(
-        r"By estimate ([a-z ]+) hours of a node: two compiles, and two measurements of (\d+) min",
+        r"By estimate an (hour[a-z ]*) of a Trainium node, for two measurements of (\d+) min",
         comment,
     )
     assert found

@@ -28,6 +28,7 @@ from tests.experiment.files import (
     EAGLE_HEAD,
     LLAMA,
     LLAMA_70B,
+    ON_TRAINIUM,
     QWEN3_HEAD,
     ROOT,
     SMALL_DRAFT,
@@ -45,7 +46,8 @@ from tests.experiment.files import (
 ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
 
 KEYS = (
-    "name, aws, capacity, runtime, models, speculation, sweep, serving, benchmark, quality, alerts"
+    "name, aws, capacity, compiling, runtime, models, speculation, sweep, serving, benchmark, "
+    "quality, alerts"
 )
 MEDUSA_HEADS: dict[str, Any] = KNOWN_MODELS["FasterDecoding/medusa-vicuna-7b-v1.3"].model_dump(
     mode="json"
@@ -102,13 +104,13 @@ SYNTAX = [
     _text(
         "two-documents",
         f"{ARTICLE_TEXT}---\n{ARTICLE_TEXT}",
-        105,
+        116,
         "not valid YAML: a second document begins; a file holds one experiment",
     ),
     _text(
         "duplicate-key",
         f"{ARTICLE_TEXT}name: other\n",
-        105,
+        116,
         "not valid YAML: key 'name' is duplicated; it is already in line 6",
     ),
     _syntax(
@@ -129,7 +131,7 @@ SYNTAX = [
         "indentation",
         "  limit: 50",
         "  limit: 50\n   more: 5",
-        99,
+        110,
         "not valid YAML: a colon cannot stand here; put text with a colon in quotes, "
         "or check the indentation",
     ),
@@ -145,7 +147,7 @@ SYNTAX = [
         "colon-in-text",
         'line: "Output valid JSON with fixed keys"',
         "line: Output: valid JSON",
-        88,
+        99,
         "not valid YAML: a colon cannot stand here; put text with a colon in quotes, "
         "or check the indentation",
     ),
@@ -153,7 +155,7 @@ SYNTAX = [
         "no-colon",
         "  limit: 50",
         "  limit 50",
-        97,
+        108,
         "quality = 'limit 50': must be a mapping with the keys limit",
     ),
     _syntax(
@@ -174,21 +176,21 @@ SYNTAX = [
         "open-brace",
         "quality:\n  limit: 50",
         "quality: {limit: 50",
-        99,
-        "not valid YAML: the { of line 97 is not closed",
+        110,
+        "not valid YAML: the { of line 108 is not closed",
     ),
     _syntax(
         "open-quote",
         "budget_usd_per_month: 3000",
         "budget_usd_per_month: '3000",
-        105,
-        "not valid YAML: the quote opened in line 104 is never closed",
+        116,
+        "not valid YAML: the quote opened in line 115 is never closed",
     ),
     _syntax(
         "quote-closed-by-the-next",
         'line: "a"',
         'line: "a',
-        82,
+        93,
         "not valid YAML: this does not belong here; check indentation and quotes, here "
         "and in the lines above",
     ),
@@ -196,7 +198,7 @@ SYNTAX = [
         "escape",
         'line: "a"',
         r'line: "\d"',
-        79,
+        90,
         r"not valid YAML: there is no escape \d; use single quotes",
     ),
     _syntax(
@@ -239,14 +241,14 @@ SYNTAX = [
         "anchor-twice",
         "devices: 8\n  logical_core_size: 2",
         "devices: &n 8 # anchor 'm' in line 1, column 1\n  logical_core_size: &n 2",
-        48,
-        "not valid YAML: anchor &n is duplicated; it is already in line 47",
+        59,
+        "not valid YAML: anchor &n is duplicated; it is already in line 58",
     ),
     _syntax(
         "merge-of-a-number",
         "  limit: 50",
         "  <<: 50",
-        98,
+        109,
         "not valid YAML: << takes the alias of a mapping",
     ),
     _syntax(
@@ -277,52 +279,52 @@ SYNTAX = [
         "not-what-its-tag-says",
         "limit: 50",
         "limit: !!int fifty",
-        98,
+        109,
         "not valid YAML: 'fifty' is not an integer",
     ),
     _syntax(
         "more-digits-than-python-takes",
         "limit: 50",
         f"limit: {'9' * 5000}",
-        98,
+        109,
         f"not valid YAML: '{'9' * 76}... is not an integer",
     ),
     _syntax(
         "half-a-character",
         'line: "a"',
         r'line: "\ud800"',
-        79,
+        90,
         r"not valid YAML: '\ud800' is not text",
     ),
     _syntax(
         "written-control-character",
         'line: "a"',
         r'line: "a\e[2J"',
-        79,
+        90,
         r"not valid YAML: 'a\x1b[2J' is not text",
     ),
     _text(
         "control-character",
         f"{ARTICLE_TEXT}# \a\n",
-        105,
+        116,
         "not valid YAML: character U+0007 is not allowed in a text file",
     ),
     _text(
         "number-as-key",
         f"{ARTICLE_TEXT}5: x\n",
-        105,
+        116,
         "not valid YAML: a key must be text; put 5 in quotes",
     ),
     _text(
         "null-as-key",
         f"{ARTICLE_TEXT}~: x\n",
-        105,
+        116,
         "not valid YAML: a key must be text; put null in quotes",
     ),
     _text(
         "list-as-key",
         f"{ARTICLE_TEXT}[a, true]: x\n",
-        105,
+        116,
         "not valid YAML: a key must be text; put ['a', true] in quotes",
     ),
     _text(
@@ -342,7 +344,7 @@ SYNTAX = [
         "YAML-1.1-yes",
         "headline: true\n    - name: meaning-of-life",
         "headline: yes\n    - name: meaning-of-life",
-        66,
+        77,
         "benchmark.test_cases[0].headline = 'yes': must be true or false",
     ),
     _syntax(
@@ -356,7 +358,7 @@ SYNTAX = [
         "infinity",
         "budget_usd_per_month: 3000",
         "budget_usd_per_month: .inf",
-        104,
+        115,
         "alerts.budget_usd_per_month = .inf: must be a finite number",
     ),
     _syntax(
@@ -365,14 +367,14 @@ SYNTAX = [
         "    architecture: {family: llama, vocabulary: 1, layers: 1, hidden: 1, kv_heads: 1,"
         " head_dim: 1, tied_embeddings: true,"
         " max_length: 1, checkpoint_gib: .inf}\n    id: example/infinite",
-        38,
+        49,
         "models.draft.architecture.checkpoint_gib = .inf: must be a finite number",
     ),
     _syntax(
         "minus-infinity",
         "temperature: 0.0",
         "temperature: -.inf",
-        60,
+        71,
         "benchmark.temperature = -.inf: must be a finite number",
     ),
     _syntax(
@@ -391,21 +393,21 @@ SYNTAX = [
     ),
 ]
 
-# The article's file has ``aws:`` in line 8, ``devices: 8`` in line 47, its first test
-# case in line 63 and ``quality:`` in line 97.
+# The article's file has ``aws:`` in line 8, ``devices: 8`` in line 58, its first test
+# case in line 74 and ``quality:`` in line 108.
 PLACES = [
     _syntax(
         "value-of-an-alias",
         "devices: 8\n  logical_core_size: 2",
         "devices: &eight 8\n  logical_core_size: *eight",
-        47,
+        58,
         "serving.logical_core_size = 8: must be 1 or 2",
     ),
     _syntax(
         "unknown-key-with-an-alias",
         "devices: 8\n  logical_core_size: 2",
         "devices: &eight 8\n  logical_core_size: 2\n  cores: *eight",
-        49,
+        60,
         "serving.cores = 8: unknown key; allowed: devices, logical_core_size, tensor_parallel, "
         "batch, length",
     ),
@@ -413,28 +415,28 @@ PLACES = [
         "merged-value",
         "quality:\n  limit: 50",
         "quality:\n  <<:\n    limit: 5000",
-        99,
+        110,
         "quality.limit = 5000: must be at most 1319",
     ),
     _syntax(
         "merged-value-overridden",
         "quality:\n  limit: 50",
         "quality:\n  <<: {limit: 50}\n\n  limit: 5000",
-        100,
+        111,
         "quality.limit = 5000: must be at most 1319",
     ),
     _syntax(
         "duplicate-key-beside-a-merge",
         "quality:\n  limit: 50",
         "quality:\n  <<: {limit: 50}\n  limit: 10\n  limit: 20",
-        100,
-        "not valid YAML: key 'limit' is duplicated; it is already in line 99",
+        111,
+        "not valid YAML: key 'limit' is duplicated; it is already in line 110",
     ),
     _syntax(
         "two-merges",
         "quality:\n  limit: 50",
         "quality:\n  <<: {limit: 50}\n  <<: {limit: 20}",
-        99,
+        110,
         "not valid YAML: << is duplicated; give it one list of aliases",
     ),
     _syntax(
@@ -458,31 +460,31 @@ PLACES = [
             "- &case {name: broken, structure: structured}\n    - *case\n    - name: repeat-line",
         ),
         (
-            (63, "benchmark.test_cases[0].line: is required, or set or file in its place"),
-            (63, "benchmark.test_cases[1].line: is required, or set or file in its place"),
-            (63, "benchmark.test_cases[0].name = 'broken': is duplicated; must be unique"),
-            (63, "benchmark.test_cases[1].name = 'broken': is duplicated; must be unique"),
+            (74, "benchmark.test_cases[0].line: is required, or set or file in its place"),
+            (74, "benchmark.test_cases[1].line: is required, or set or file in its place"),
+            (74, "benchmark.test_cases[0].name = 'broken': is duplicated; must be unique"),
+            (74, "benchmark.test_cases[1].name = 'broken': is duplicated; must be unique"),
         ),
     ),
     _syntax(
         "nothing-after-the-key",
         "limit: 50",
         "limit:",
-        98,
+        109,
         "quality.limit = null: must be an integer",
     ),
     _syntax(
         "value-below-its-key",
         "limit: 50",
         "limit:\n    5000",
-        98,
+        109,
         "quality.limit = 5000: must be at most 1319",
     ),
     _syntax(
         "one-speculation",
         "num_speculative_tokens: 7",
         "num_speculative_tokens: 1",
-        43,
+        54,
         "speculation.num_speculative_tokens = 1: must be at least 2: NxDI verifies a window of k "
         "positions with k - 1 draft tokens",
     ),
@@ -490,7 +492,7 @@ PLACES = [
         "a-list-of-one-speculation",
         "  mode: fused\n  num_speculative_tokens: 7",
         "  - mode: fused\n    num_speculative_tokens: 1",
-        43,
+        54,
         "speculation[0].num_speculative_tokens = 1: must be at least 2: NxDI verifies a window of "
         "k positions with k - 1 draft tokens",
     ),
@@ -498,14 +500,14 @@ PLACES = [
         "missing-from-one-speculation",
         "  mode: fused\n  num_speculative_tokens: 7",
         "  num_speculative_tokens: 7",
-        41,
+        52,
         "speculation.mode: is required",
     ),
     _syntax(
         "missing-from-a-list-of-one-speculation",
         "  mode: fused\n  num_speculative_tokens: 7",
         "  - num_speculative_tokens: 7",
-        42,
+        53,
         "speculation[0].mode: is required",
     ),
     # Nobody wrote the default, null.
@@ -1702,14 +1704,15 @@ SWEEPS = [
     ),
     _sweep(
         "dear-for-its-compiles",
-        {"sweep.at_most_usd": 150, "sweep.windows": [3, 7, 9, 11, 15], "benchmark.rounds": 1},
+        ON_TRAINIUM
+        | {"sweep.at_most_usd": 150, "sweep.windows": [3, 7, 9, 11, 15], "benchmark.rounds": 1},
         "sweep.at_most_usd = 150.0: must be at least 203, the estimate, mostly for 6 compiles of "
         "45 minutes, 1 at a time; or sweep less",
     ),
     _sweep(
         "dear-for-its-measurements",
-        {"sweep.at_most_usd": 150, "sweep.windows": [7], "benchmark.rounds": 30},
-        "sweep.at_most_usd = 150.0: must be at least 174, the estimate, mostly for 2 measurements "
+        {"sweep.at_most_usd": 120, "sweep.windows": [7], "benchmark.rounds": 30},
+        "sweep.at_most_usd = 120.0: must be at least 130, the estimate, mostly for 2 measurements "
         "of 202 minutes, 2 at a time; or sweep less",
     ),
 ]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from charts.names import NODE_GROUP_LABEL
 from tests.synthesis import Synthesised
 
 
@@ -17,6 +18,35 @@ def widgets(synthesised: Synthesised) -> Iterator[dict[str, Any]]:
             parts = [body] if isinstance(body, str) else body["Fn::Join"][1]
             text = "".join(part if isinstance(part, str) else "us-east-2" for part in parts)
             yield from json.loads(text)["widgets"]
+
+
+def node_group(synthesised: Synthesised, label: str) -> dict[str, Any]:
+    """Properties of the node group whose nodes have the project's label with that value."""
+    (found,) = (
+        resource["Properties"]
+        for _, resource in synthesised.resources("AWS::EKS::Nodegroup")
+        if resource["Properties"].get("Labels") == {NODE_GROUP_LABEL: label}
+    )
+    properties: dict[str, Any] = found
+    return properties
+
+
+def sized(synthesised: Synthesised, size: dict[str, Any], *, keep: bool) -> dict[str, Any]:
+    """A node group's size as CloudFormation reads it, with ``KeepSizes`` of its stack as told."""
+    template = synthesised.template("trainium")
+    assert template["Parameters"]["KeepSizes"]["AllowedValues"] == ["true", "false"]
+    assert template["Parameters"]["KeepSizes"]["Default"] == "false"
+    condition, if_kept, otherwise = size["DesiredSize"]["Fn::If"]
+    assert template["Conditions"][condition] == {"Fn::Equals": [{"Ref": "KeepSizes"}, "true"]}
+    assert if_kept == {"Ref": "AWS::NoValue"}
+    fixed = {key: value for key, value in size.items() if key != "DesiredSize"}
+    return fixed if keep else fixed | {"DesiredSize": otherwise}
+
+
+def outputs(synthesised: Synthesised, stack: str) -> dict[str, Any]:
+    """Values of a stack's outputs."""
+    found = synthesised.template(stack)["Outputs"]
+    return {name: output["Value"] for name, output in found.items()}
 
 
 def statements(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,6 +12,7 @@ from experiment.runtimes import RUNTIMES, Runtime
 from experiment.schema import Purchase
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import MATRIX
+from tests.stacks.templates import node_group, sized
 from tests.synthesis import Synthesised
 
 
@@ -129,7 +130,14 @@ def test_nodes_are_tainted_labelled_and_repaired(synthesised: Synthesised) -> No
     ]
     assert group["Labels"] == {"speculative-decoding/node-group": "trainium"}
     assert group["NodeRepairConfig"] == {"Enabled": True}
-    assert group["ScalingConfig"] == {"MinSize": 0, "DesiredSize": 1, "MaxSize": 1}
+
+
+def test_no_trainium_node_stands_after_a_deploy(each: Synthesised) -> None:
+    """And an update takes away none that stands, if whoever deploys says that one does."""
+    size = _group(each)["ScalingConfig"]
+    most = each.experiment.capacity.nodes
+    assert sized(each, size, keep=False) == {"MinSize": 0, "DesiredSize": 0, "MaxSize": most}
+    assert sized(each, size, keep=True) == {"MinSize": 0, "MaxSize": most}
 
 
 def test_dra_driver_without_the_device_plugin(synthesised: Synthesised) -> None:
@@ -155,10 +163,4 @@ def _template(synthesised: Synthesised) -> dict[str, Any]:
 
 
 def _group(synthesised: Synthesised) -> dict[str, Any]:
-    ((_, group),) = (
-        (logical_id, resource)
-        for logical_id, resource in synthesised.resources("AWS::EKS::Nodegroup")
-        if "Taints" in resource["Properties"]
-    )
-    properties: dict[str, Any] = group["Properties"]
-    return properties
+    return node_group(synthesised, "trainium")
