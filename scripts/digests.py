@@ -84,7 +84,7 @@ def digest_of(image: str) -> str:
     """What the registry says that a tag names. Raises OSError, and ValueError for no answer.
 
     The registry's API: opencontainers/distribution-spec v1.1.0, ``spec.md``, "Pull". Tokens:
-    distribution/distribution v2.8.3, ``docs/spec/auth/token.md``.
+    distribution/distribution v2.8.3, "Token Authentication Specification".
     """
     host, name, tag = parts(image)
     # As Docker does, a registry on this machine is asked without TLS.
