@@ -15,6 +15,7 @@ import charts
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
 from stacks.budget import BudgetStack, budget_region, budget_stack_name
 from stacks.cluster import ClusterStack
+from stacks.delivery import DeliveryStack
 from stacks.model_store import ModelStoreStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
@@ -31,15 +32,7 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
     as CloudFormation needs them to import what an earlier deploy left behind.
     """
     name = experiment.name
-    shared: dict[str, Any] = {
-        "env": cdk.Environment(account=account, region=experiment.aws.region),
-        # The tag of the stack itself, by which it is found again. Tags.of tags only its resources.
-        "tags": {"Experiment": name},
-    }
-    # Traces contain temporary directories of the jsii runtime, so that no two assemblies would be
-    # equal.
-    app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
-    cdk.Tags.of(app).add("Experiment", name)
+    shared = _shared(app, experiment, account)
     network = NetworkStack(app, f"{name}-network", experiment=experiment, **shared)
     cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, **shared)
     store = ModelStoreStack(app, f"{name}-model-store", experiment=experiment, **shared)
@@ -73,6 +66,25 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
     return serving
 
 
+def compose_delivery(app: cdk.App, experiment: Experiment, account: str | None = None) -> None:
+    """Add the stack with the roles of workflows. It is alone: it stays when the others go."""
+    shared = _shared(app, experiment, account)
+    DeliveryStack(app, f"{experiment.name}-delivery", experiment=experiment, **shared)
+
+
+def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> dict[str, Any]:
+    """What all stacks get."""
+    # Traces contain temporary directories of the jsii runtime, so that no two assemblies would be
+    # equal.
+    app.node.set_context("aws:cdk:disable-creation-stack-traces", True)
+    cdk.Tags.of(app).add("Experiment", experiment.name)
+    return {
+        "env": cdk.Environment(account=account, region=experiment.aws.region),
+        # The tag of the stack itself, by which it is found again. Tags.of tags only its resources.
+        "tags": {"Experiment": experiment.name},
+    }
+
+
 def write_manifests(experiment: Experiment, deployed: charts.Deployed, directory: Path) -> None:
     """Writes the same manifests as files, for reading or ``kubectl apply``."""
     for stale in directory.glob("*.k8s.yaml"):
@@ -94,6 +106,10 @@ def main() -> int:
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1
+    if app.node.try_get_context("delivery"):
+        compose_delivery(app, experiment, account)
+        app.synth()
+        return 0
     serving = compose(app, experiment, account)
     deployed = serving.deployed(account or ACCOUNT_PLACEHOLDER)
     write_manifests(experiment, deployed, Path(app.outdir).parent / "dist")

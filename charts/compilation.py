@@ -17,7 +17,6 @@ from charts.names import (
     model_prefix,
 )
 from charts.pods import (
-    AWS_CLI_IMAGE,
     MODELS_PATH,
     SCRATCH_PATH,
     SCRIPTS_PATH,
@@ -33,6 +32,7 @@ from charts.pods import (
     scripts_volume,
 )
 from charts.server import paths
+from experiment.images import AWS_CLI, pinned
 from experiment.runtimes import Paths
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant
@@ -143,7 +143,7 @@ def _check(variant: Variant) -> k8s.Container:
 def _aws(name: str, script: list[str]) -> k8s.Container:
     return k8s.Container(
         name=name,
-        image=AWS_CLI_IMAGE,
+        image=pinned(AWS_CLI),
         command=["/bin/bash", f"{SCRIPTS_PATH}/{script[0]}"],
         args=[*script[1:], SCRATCH_PATH],
         env=environment({}),
@@ -211,7 +211,7 @@ def _neuron(
     """A container of the runtime's own image, with checkpoints and scratch."""
     return k8s.Container(
         name=name,
-        image=variant.runtime.image,
+        image=pinned(variant.runtime.image),
         command=command,
         args=args,
         working_dir="/tmp",

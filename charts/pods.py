@@ -23,9 +23,6 @@ MODELS_PATH: Final = "/models"
 SCRIPTS_PATH: Final = "/scripts"
 SCRATCH_PATH: Final = "/scratch"
 
-AWS_CLI_IMAGE: Final = "public.ecr.aws/aws-cli/aws-cli:2.36.15"
-PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.12-slim-bookworm"
-
 
 class Room(NamedTuple):
     """What a container may take of its node."""

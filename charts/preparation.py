@@ -22,7 +22,6 @@ from charts.names import (
     model_prefix,
 )
 from charts.pods import (
-    PYTHON_IMAGE,
     SCRATCH_PATH,
     SCRIPTS_PATH,
     container_security,
@@ -38,6 +37,7 @@ from charts.pods import (
     scripts_volume,
 )
 from charts.scripts import Scripts
+from experiment.images import PYTHON, pinned
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from experiment.variants import variants
@@ -121,7 +121,7 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
         containers=[
             k8s.Container(
                 name="download",
-                image=PYTHON_IMAGE,
+                image=pinned(PYTHON),
                 command=python_command("download"),
                 args=[*checkpoints],
                 env=[

@@ -13,7 +13,6 @@ from charts.acknowledge import acknowledged
 from charts.llmperf import endpoint
 from charts.names import NAMESPACE, QUALITY_JOB, Component, ServiceAccount
 from charts.pods import (
-    PYTHON_IMAGE,
     SCRATCH_PATH,
     SCRIPTS_PATH,
     container_security,
@@ -30,6 +29,7 @@ from charts.pods import (
     scripts_volume,
 )
 from charts.scripts import Scripts
+from experiment.images import PYTHON, pinned
 from experiment.schema import Experiment
 from experiment.variants import variants
 
@@ -82,7 +82,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
         containers=[
             k8s.Container(
                 name="lm-eval",
-                image=PYTHON_IMAGE,
+                image=pinned(PYTHON),
                 command=python_command("quality"),
                 args=[
                     experiment.models.target.id,

@@ -20,7 +20,6 @@ from charts.names import (
     model_prefix,
 )
 from charts.pods import (
-    AWS_CLI_IMAGE,
     MODELS_PATH,
     SCRIPTS_PATH,
     Room,
@@ -35,6 +34,7 @@ from charts.pods import (
     quantities,
     scripts_volume,
 )
+from experiment.images import AWS_CLI, pinned
 from experiment.model import Model
 from experiment.runtimes import Paths
 from experiment.schema import Experiment
@@ -165,7 +165,7 @@ def fetch(
     file, *words = script
     return k8s.Container(
         name=name,
-        image=AWS_CLI_IMAGE,
+        image=pinned(AWS_CLI),
         command=["/bin/bash", f"{SCRIPTS_PATH}/{file}"],
         args=words,
         env=[*environment({}), *variables],
@@ -237,7 +237,7 @@ def on_devices(
         mounts = [*_with_scripts(mounts), key_mount()]
     return k8s.Container(
         name=name,
-        image=experiment.serving_runtime.image,
+        image=pinned(experiment.serving_runtime.image),
         command=[*command],
         working_dir="/tmp",
         env=environment(variables),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from typing import Final
 
-from deployment import addon_versions, lifecycle, logs, place, preflight, removal, results
+from deployment import addon_versions, delivery, lifecycle, logs, place, preflight, removal, results
 from deployment.errors import DeploymentError
 from deployment.status import command as status
 from experiment import ExperimentError, load
+
+INTERRUPTED: Final = 130
+"""The exit status after Ctrl-C."""
 
 
 def main() -> int:
@@ -18,7 +23,7 @@ def main() -> int:
     deploy = commands.add_parser("deploy", help="create the stacks, or change them")
     deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
     destroy = commands.add_parser("destroy", help="delete the stacks that are there")
-    destroy.add_argument("--keep", choices=removal.Keep, default=removal.Keep.RESULTS)
+    destroy.add_argument("--keep", type=removal.Keep, default=removal.Keep.RESULTS)
     destroy.add_argument("--name", help="with --keep none: the experiment's, instead of asking")
     whole = commands.add_parser("experiment", help="from the file to the verdict, in stages")
     whole.add_argument("--again", action="store_true", help="measure anew")
@@ -33,7 +38,11 @@ def main() -> int:
     log.add_argument("--follow", action="store_true", help="go on as they are written")
     home = commands.add_parser("results", help="list the runs in the bucket, or bring one home")
     home.add_argument("--run", metavar="ID", help="its id, or how it begins")
-    for command in (deploy, destroy, whole, start):
+    roles = commands.add_parser("delivery", help="make the roles of GitHub's workflows")
+    roles.add_argument("--remove", action="store_true", help="remove them")
+    compared = commands.add_parser("changes", help="compare with what is deployed")
+    compared.add_argument("--markdown", metavar="FILE", help="for a pull request")
+    for command in (deploy, destroy, whole, start, roles):
         command.add_argument("--yes", action="store_true", help="do not ask")
     for command in commands.choices.values():
         command.add_argument("--experiment", required=True, metavar="FILE")
@@ -49,6 +58,10 @@ def main() -> int:
         if given.command == "destroy":
             wanted = removal.Wanted(yes=given.yes, keep=given.keep, name=given.name)
             return removal.destroy(place.find(given.experiment), wanted)
+        if given.command == "delivery":
+            return delivery.make(place.find(given.experiment), yes=given.yes, remove=given.remove)
+        if given.command == "changes":
+            return delivery.compare(place.find(given.experiment), given.markdown)
         if given.command == "status":
             return status.show(place.find(given.experiment))
         if given.command == "logs":
@@ -59,7 +72,7 @@ def main() -> int:
             return lifecycle.bootstrap(experiment, given.experiment)
         return addon_versions.compare(experiment)
     except KeyboardInterrupt:  # the CLI has said what it leaves
-        return 130
+        return INTERRUPTED
     except (DeploymentError, ExperimentError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -78,4 +91,10 @@ def _on_the_way(given: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ended = main()
+    if ended == INTERRUPTED:
+        # Ctrl-C has ended the CDK's own process, too, and jsii says goodbye to it with a traceback.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended)
+    sys.exit(ended)

@@ -67,8 +67,6 @@ def connected(place: Place) -> Iterator[ApiClient]:
         its.refresh_api_key_hook = lambda asked: asked.api_key.update(
             authorization=tokens.current()
         )
-        # The client sends a key, and calls the hook, only if there is one from the beginning.
-        its.api_key["authorization"] = tokens.current()
         with ApiClient(its) as client:
             yield client
 

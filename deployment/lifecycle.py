@@ -44,7 +44,7 @@ def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: boo
         say(f"{file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
-    told = [*_sizes(Place(experiment, file, account)), *_context(file, account)]
+    told = [*_sizes(Place(experiment, file, account)), *context(file, account)]
     return cdk("deploy", *wanted, "--import-existing-resources", *approval, *told)
 
 
@@ -63,6 +63,11 @@ def synthesised(place: Place) -> list[Stack]:
     Raises DeploymentError.
     """
     _synthesise(place.file, place.account)
+    return assembled()
+
+
+def assembled() -> list[Stack]:
+    """The stacks of the assembly as it is. Raises DeploymentError."""
     return [*_found(ASSEMBLY)]
 
 
@@ -82,11 +87,6 @@ def unchanged(stack: Stack) -> bool:
     return bool(there == json.loads(wanted))
 
 
-def current(stack: Stack) -> Stack:
-    """The same stack with its status now. Raises DeploymentError."""
-    return Stack(stack.name, stack.region, stack_status(stack.name, stack.region))
-
-
 def bootstrap(experiment: Experiment, file: str) -> int:
     """Prepares the account's regions for the CDK; returns the CLI's exit status.
 
@@ -95,7 +95,7 @@ def bootstrap(experiment: Experiment, file: str) -> int:
     account = account_id(experiment.aws.region)
     places = [f"aws://{account}/{region}" for region in sorted(regions(experiment))]
     say(f"{_headline(experiment, file, account)}: preparing {', '.join(places)}")
-    return cdk("bootstrap", *places, *_context(file, account))
+    return cdk("bootstrap", *places, *context(file, account))
 
 
 def regions(experiment: Experiment) -> set[str]:
@@ -112,24 +112,26 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def _context(file: str, account: str) -> list[str]:
+def context(file: str, account: str) -> list[str]:
+    """What ``app.py`` is told."""
     return ["--context", f"experiment={Path(file).resolve()}", "--context", f"account={account}"]
 
 
 def _synthesise(file: str, account: str) -> None:
     """Writes the assembly. The CLI's output is shown only if it fails."""
-    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *_context(file, account))
-    done = _run(arguments, capture=True)
+    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *context(file, account))
+    done = run(arguments, capture=True)
     if done.returncode:
         raise DeploymentError((done.stderr or done.stdout).strip())
 
 
 def cdk(*arguments: str) -> int:
     """Runs the CLI, which asks and reports on this terminal."""
-    return _run(arguments, capture=False).returncode
+    return run(arguments, capture=False).returncode
 
 
-def _run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProcess[str]:
+def run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProcess[str]:
+    """Runs the CLI; with ``capture`` what it prints is kept. Raises DeploymentError."""
     command = ["cdk", *arguments, "--no-lookups", "--no-notices"]
     try:
         return subprocess.run(command, cwd=ROOT, check=False, capture_output=capture, text=True)

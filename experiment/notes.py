@@ -112,11 +112,18 @@ def _first_starts(experiment: Experiment) -> Iterator[str]:
 
 def _guarded(experiment: Experiment) -> Iterator[str]:
     """A guard that ends the nodes before the run's end, by estimate."""
-    hours, most = cost(experiment).hours_of(Standing.TRAINIUM), experiment.capacity.max_hours
-    if most < hours:
+    needed, most = cost(experiment).hours_of(Standing.TRAINIUM), guard_hours(experiment)
+    if most < needed:
+        hours, sweep = experiment.capacity.max_hours, experiment.sweep
+        # The lower of both holds.
+        bound = (
+            f"sweep.at_most_usd = {sweep.at_most_usd:g}, which pays for {most:.1f} hours"
+            if sweep and most < hours
+            else f"capacity.max_hours = {hours:g}"
+        )
         yield (
-            f"capacity.max_hours = {most:g}: by estimate the Trainium nodes are needed for "
-            f"{hours:.1f} hours, and their guard ends them before (make cost)"
+            f"{bound}: by estimate the Trainium nodes are needed for {needed:.1f} hours, from "
+            "their start to their end, and their guard ends them before (make cost)"
         )
 
 

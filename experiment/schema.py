@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from benchmark.load import sets
+from experiment.delivery import Delivery
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.measurement import Benchmark, TestCase, one_of
 from experiment.model import Model
@@ -251,6 +252,10 @@ class Experiment(Strict):
         "not.",
     )
     alerts: Alerts
+    delivery: Delivery | None = Field(
+        None,
+        description="Roles for workflows on GitHub, which make delivery creates. None by default.",
+    )
     _prompt_files: Mapping[str, PromptFile] = PrivateAttr(default_factory=dict)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from experiment.artifacts import CompileInputs, artifact_key
+from experiment.images import pinned
 from experiment.model import Model
 from experiment.runtimes import Mode, ModeSupport, Runtime
 from experiment.schema import Experiment
@@ -91,7 +92,7 @@ class Variant:
                 batch=self.batch,
                 length=serving.length,
                 instance_type=experiment.capacity.instance_type,
-                image=self.runtime.image,
+                image=pinned(self.runtime.image),
                 family=experiment.models.target.known.family,
                 # Beside them, so that the keys of all that needs no prepared draft stay the same.
                 compile_flags=(*self.compile_flags, *self.runtime.draft_version(self)),

@@ -15,14 +15,16 @@ lock=${prefix}_FILLING
 declare -A kept=()
 
 # Ends at once if it is told to; the lock is then another's to take.
-trap 'kill $! 2>/dev/null; release; exit 0' TERM
+asleep=
+trap '[[ -z $asleep ]] || kill "$asleep" 2>/dev/null; release; exit 0' TERM
 pause() {
   sleep "$1" &
-  wait $!
+  asleep=$!
+  wait "$asleep"
 }
 
 idle() {
-  trap 'kill $!; exit 0' TERM
+  trap '[[ -z $asleep ]] || kill "$asleep" 2>/dev/null; exit 0' TERM
   # A pod is ready once this sends no request of its own any more: it would be counted as measured.
   touch "$notes/settled"
   echo "$1"

@@ -11,7 +11,7 @@ from experiment import Experiment
 from experiment.notes import gated
 
 OLDEST_PRICE: Final = datetime.timedelta(days=60)
-"""AWS changes the prices of Capacity Blocks every quarter or so."""
+"""A choice: prices of Capacity Blocks change a few times a year."""
 
 
 def price(experiment: Experiment) -> Iterator[Finding]:

@@ -138,13 +138,17 @@ def bucket(place: Place) -> Iterator[Finding]:
         yield ok("bucket", f"{name} stayed of an earlier deploy; the next one takes it back")
 
 
+def log_prefixes(place: Place) -> tuple[str, ...]:
+    """How the names of the log groups begin that outlive the stacks."""
+    return f"/aws/eks/{place.name}/", f"/aws/containerinsights/{place.name}/"
+
+
 def log_groups(place: Place) -> Iterator[Finding]:
     """Groups that outlived an earlier cluster are taken back."""
-    prefixes = (f"/aws/eks/{place.name}/", f"/aws/containerinsights/{place.name}/")
     pages = place.client("logs").get_paginator("describe_log_groups")
     there = [
         group["logGroupName"]
-        for prefix in prefixes
+        for prefix in log_prefixes(place)
         for page in pages.paginate(logGroupNamePrefix=prefix)
         for group in page["logGroups"]
     ]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from deployment.cluster import Unreachable
 from deployment.console import Console
 from deployment.console import Stage as Line
 from deployment.errors import DeploymentError
@@ -13,6 +14,8 @@ from deployment.errors import DeploymentError
 T = TypeVar("T")
 
 POLL_SECONDS: Final = 5.0
+_PASSING: Final = (DeploymentError, Unreachable)
+"""What may be over when it is asked again, unlike a right that lacks or a stage that has failed."""
 _MUTE_SECONDS: Final = 600.0
 """How long AWS or the cluster may be out of reach before a wait is given up."""
 _OFTEN_SECONDS: Final = 10.0
@@ -45,8 +48,7 @@ class Shown:
     def until(self, look: Callable[[], T | None]) -> T:
         """Looks again and again, until there is an answer that is not None.
 
-        What cannot be reached for a while is asked again. Raises what ``look`` raises, but a plain
-        DeploymentError only after ten minutes of nothing else.
+        Raises what ``look`` raises, but what may pass only after ten minutes of nothing else.
         """
         heard = time.monotonic()
         while True:
@@ -54,7 +56,8 @@ class Shown:
                 found = look()
                 heard = time.monotonic()
             except DeploymentError as error:
-                if type(error) is not DeploymentError or time.monotonic() - heard > _MUTE_SECONDS:
+                lasting = type(error) not in _PASSING
+                if lasting or time.monotonic() - heard > _MUTE_SECONDS:
                     raise
                 self.waits(f"{error}; asking again")
                 found = None

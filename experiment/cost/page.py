@@ -18,6 +18,7 @@ from experiment.cost.prices import (
     ListPrice,
 )
 from experiment.cost.stages import checkpoints_gib
+from experiment.estimate import guard_hours
 from experiment.hardware import COMPILE_INSTANCE
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import variants
@@ -65,18 +66,17 @@ def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]
     yield (
         "between runs",
         f"without Trainium nodes {found.idle_usd_per_hour:.2f} USD an hour: x {HOURS_PER_MONTH} h "
-        f"= {found.idle_usd_per_month:.0f} USD a month; make destroy ends it",
+        f"= {found.idle_usd_per_month:.0f} USD a month, until the stacks are deleted",
     )
-    capacity = experiment.capacity
+    capacity, most = experiment.capacity, guard_hours(experiment)
     each = sum(p.usd_per_hour for p in found.parts if p.standing is Standing.TRAINIUM)
     yield (
         "guard",
-        f"a schedule ends the Trainium nodes {capacity.max_hours:g} h after their start, whatever "
-        f"becomes of the run: at most {capacity.max_hours:g} h x {each:.2f} = "
-        f"{capacity.max_hours * each:.2f} USD",
+        f"a schedule ends the Trainium nodes {most:.4g} h after their start, whatever becomes of "
+        f"the run: at most {most:.4g} h x {each:.2f} = {most * each:.2f} USD",
     )
     if not capacity.stops_after_run:
-        yield "after the run", "the Trainium nodes stay until make stop, or until the guard"
+        yield "after the run", "the Trainium nodes stay until they are stopped, or until the guard"
     if capacity.purchase.reserved:
         yield "reserved", "its hours are paid for whether the nodes stand or not"
 

@@ -99,8 +99,8 @@ def parts(experiment: Experiment) -> tuple[Part, ...]:
     return (
         Part("EKS control plane", "cluster", 1, CONTROL_PLANE.usd_per_hour, cluster),
         *_nodes("system", SYSTEM_INSTANCE, SYSTEM_NODE.usd, cluster, nodes),
-        # One for the secrets of Kubernetes, one for the topic of the alarms.
-        Part("keys", "KMS keys", 2, KEY.usd_per_hour, cluster),
+        # For the secrets of Kubernetes, the topic of the alarms and the flow logs.
+        Part("keys", "KMS keys", 3, KEY.usd_per_hour, cluster),
         Part("NAT gateway", "gateway", 1, NAT_GATEWAY.usd_per_hour, network),
         Part("its address", "public IPv4", 1, PUBLIC_ADDRESS.usd_per_hour, network),
         Part("interface endpoints", "in one zone", 3, INTERFACE_ENDPOINT.usd_per_hour, network),

@@ -26,6 +26,7 @@ from werkzeug.wrappers import Response
 from rehearsal.aws.facts import AwsError, Facts
 
 _PATH: Final = "/rehearsal/"
+_OWN: Final = {f"{_PATH}{name}" for name in ("calls", "denied", "facts")}
 _SIGNED: Final = re.compile(r"Credential=[^/]+/\d{8}/[^/]+/([^/]+)/aws4_request")
 _SERVICES: Final = {
     "monitoring": "cloudwatch",
@@ -58,7 +59,7 @@ class Calls:
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         """Notes the call, and passes it on unless it is answered here."""
-        if environ["PATH_INFO"].startswith(_PATH):
+        if environ["PATH_INFO"] in _OWN:
             return self._own(Request(environ))(environ, start_response)
         answer = self._answer(environ)
         return (answer or self._application)(environ, start_response)
@@ -76,7 +77,7 @@ class Calls:
             case "DELETE", "facts":
                 self._facts = Facts()
             case _:
-                return Response(status=404)
+                return Response(status=405)
         return Response(status=204)
 
     def _answer(self, environ: dict[str, Any]) -> Response | None:

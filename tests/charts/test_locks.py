@@ -17,11 +17,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from charts import scripts as pod_scripts
-from charts.pods import PYTHON_IMAGE
 from charts.preparation import PreparationChart
 from charts.quality import QualityChart
 from charts.scripts import Scripts
 from experiment import Experiment
+from experiment.images import PYTHON
 from scripts import lock
 from tests.benchmark.test_image import modules_of
 from tests.synthesis import ROOT, Synthesised
@@ -151,7 +151,7 @@ def test_another_script_or_lock_is_another_job(file: str, article: Experiment) -
 
 
 def test_locks_are_for_the_pods_python() -> None:
-    assert f"/python:{lock.PYTHON}-" in PYTHON_IMAGE
+    assert f"/python:{lock.PYTHON}-" in PYTHON
 
 
 def test_scripts_and_locks_fit_where_kubectl_keeps_them(synthesised: Synthesised) -> None:

@@ -33,12 +33,13 @@ def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
     """The comparison is fair only if this is the whole difference."""
     for pair in compared(standing_on_nxdi):
         names = tuple(variant.service for variant in pair)
+        fetch = 1 if standing_on_nxdi.experiment.serving.api_key else 0  # after the key
         expected = {
             "metadata.labels.app": names,
             "metadata.name": names,
             "spec.selector.matchLabels.app": names,
             "spec.template.metadata.labels.app": names,
-            "spec.template.spec.initContainers[0].args[0]": tuple(
+            f"spec.template.spec.initContainers[{fetch}].args[0]": tuple(
                 f"compiled/{variant.artifact}/" for variant in pair
             ),
         }

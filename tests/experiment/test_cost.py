@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -246,7 +247,7 @@ def test_the_page_says_what_a_guard_may_cost() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"capacity.after_run": "keep"}, "stay until make stop"),
+        ({"capacity.after_run": "keep"}, "stay until they are stopped"),
         (
             {"capacity.purchase": "reservation", "capacity.reservation_id": "cr-0123456789abcdef0"},
             "paid for whether the nodes stand or not",
@@ -272,6 +273,18 @@ def test_a_guard_before_the_end_is_noted() -> None:
     assert enough == []
     assert len(short) == 1
     assert f"needed for {needed:.1f} hours" in short[0]
+
+
+def test_a_sweep_whose_money_ends_its_nodes_before_is_noted() -> None:
+    def said(usd: float) -> list[str]:
+        found = notes(parse(edited(swept(at_most_usd=usd)), "mine.yaml"))
+        return [note for note in found if note.startswith(("sweep.at_most_usd", "capacity.max"))]
+
+    # It pays for the estimate of compiles and measurements, but not for the start of nodes.
+    least = math.ceil(estimate(parse(edited(SWEEP), "mine.yaml")).usd)
+    (short,) = said(least)
+    assert short.startswith(f"sweep.at_most_usd = {least}, which pays for ")
+    assert said(least + 20) == []
 
 
 def test_the_command_prints_the_page(tmp_path: Any) -> None:

@@ -33,7 +33,7 @@ spec:
 """
 
 
-def pytest_sessionstart() -> None:
+def pytest_runtest_setup() -> None:
     """Without scanners nothing here means anything."""
     if not (TOOLS / "checkov").exists():
         pytest.exit(f"no scanners in {TOOLS}: run make scan", returncode=1)

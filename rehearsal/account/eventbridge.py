@@ -1,0 +1,86 @@
+"""What EventBridge Scheduler does when a schedule's time has come: its target's call, as its role.
+
+Nothing waits for the time here. The universal target, how its input is spelled, the role's session
+and what happens afterwards are those of the EventBridge Scheduler User Guide ("Using universal
+targets", "Confused deputy prevention", "Deleting a schedule").
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from botocore import xform_name
+from botocore.model import Shape, StructureShape
+from botocore.session import get_session
+
+from rehearsal.account.permissions import may, may_be_assumed
+from rehearsal.aws.client import Aws
+from rehearsal.errors import RehearsalError
+
+_TARGET: Final = re.compile(r"arn:aws:scheduler:::aws-sdk:(\w+):([a-z]\w*)")
+_SERVICE: Final = "scheduler.amazonaws.com"
+
+
+def carry_out(aws: Aws, group: str, name: str) -> tuple[str, dict[str, Any]]:
+    """Does what the schedule says; returns the action and its parameters, as boto3 spells them.
+
+    Raises RehearsalError if AWS would refuse.
+    """
+    scheduler = aws.client("scheduler")
+    schedule = scheduler.get_schedule(GroupName=group, Name=name)
+    target = schedule["Target"]
+    service, operation = _asked(target["Arn"])
+    model = get_session().get_service_model(service).operation_model(operation)
+    parameters = _spelled(json.loads(target["Input"]), model.input_shape)
+    action = f"{service}:{operation}"
+    _assume(aws, group, target["RoleArn"])
+    resource = _resource(aws, action, parameters)
+    if not may(aws, target["RoleArn"], action, resource):
+        raise RehearsalError(f"{target['RoleArn']} may not {action} on {resource}")
+    getattr(aws.client(service), xform_name(operation))(**parameters)
+    if schedule.get("ActionAfterCompletion") == "DELETE":
+        scheduler.delete_schedule(GroupName=group, Name=name)
+    return action, parameters
+
+
+def _asked(arn: str) -> tuple[str, str]:
+    """Service and operation of a universal target."""
+    found = _TARGET.fullmatch(arn)
+    if found is None:
+        raise RehearsalError(f"{arn} is no universal target")
+    return found[1], found[2][0].upper() + found[2][1:]
+
+
+def _spelled(told: Any, shape: Shape | None) -> Any:
+    """The input's names begin with a capital, whatever the API's do, and no others are taken."""
+    if not isinstance(shape, StructureShape):
+        return told
+    names = {member[0].upper() + member[1:]: member for member in shape.members}
+    if unknown := told.keys() - names.keys():
+        raise RehearsalError(f"{shape.name} has no {', '.join(sorted(unknown))}")
+    if missing := {*shape.required_members} - {names[name] for name in told}:
+        raise RehearsalError(f"{shape.name} needs {', '.join(sorted(missing))}")
+    return {
+        names[name]: _spelled(value, shape.members[names[name]]) for name, value in told.items()
+    }
+
+
+def _assume(aws: Aws, group: str, role: str) -> None:
+    source = f"arn:aws:scheduler:{aws.region}:{aws.account}:schedule-group/{group}"
+    context = {"aws:SourceAccount": aws.account, "aws:SourceArn": source}
+    if not may_be_assumed(aws, role, _SERVICE, context):
+        raise RehearsalError(f"{role} may not be assumed by {_SERVICE} for {source}")
+
+
+def _resource(aws: Aws, action: str, parameters: Mapping[str, Any]) -> str:
+    """What the action is authorised on (Service Authorization Reference, Amazon EKS)."""
+    if action != "eks:UpdateNodegroupConfig":
+        raise RehearsalError(f"not known here what {action} is authorised on")
+    found = aws.client("eks").describe_nodegroup(
+        clusterName=parameters["clusterName"], nodegroupName=parameters["nodegroupName"]
+    )
+    arn: str = found["nodegroup"]["nodegroupArn"]
+    return arn
