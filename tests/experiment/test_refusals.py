@@ -1733,6 +1733,12 @@ SMALL_VICUNA: dict[str, Any] = {
 
 JOBS = [
     _job(
+        "with-a-key",
+        {"serving.api_key": True},
+        "serving.api_key = True: must be false with mode vanilla, which runs as a job: there is no "
+        "server to guard",
+    ),
+    _job(
         "with-services",
         {
             "quality": {"limit": 50},
