@@ -248,6 +248,17 @@ results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the onl
 cost: $(READY) ## Say what EXPERIMENT costs before it is deployed: by hour, by stage and in all
 	@python -m experiment cost "$(EXPERIMENT)"
 
+.PHONY: delivery
+delivery: $(CLI) ## Make the roles by which GitHub's workflows deploy EXPERIMENT; REMOVE=1 removes them
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment delivery --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
+		$(if $(filter 1 yes,$(REMOVE)),--remove)
+
+.PHONY: changes
+changes: $(CLI) ## Compare EXPERIMENT with what is deployed of it, by change sets where they may be made
+	@$(NAMES_EXPERIMENT)
+	@python -m deployment changes --experiment "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
+
 .PHONY: addons
 addons: $(READY) ## List the versions of the pinned add-ons that EKS offers
 	@python -m deployment addons --experiment "$(EXPERIMENT)"

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Final
 
-from deployment import addon_versions, lifecycle, logs, place, preflight, removal, results
+from deployment import addon_versions, delivery, lifecycle, logs, place, preflight, removal, results
 from deployment.errors import DeploymentError
 from deployment.status import command as status
 from experiment import ExperimentError, load
@@ -38,7 +38,11 @@ def main() -> int:
     log.add_argument("--follow", action="store_true", help="go on as they are written")
     home = commands.add_parser("results", help="list the runs in the bucket, or bring one home")
     home.add_argument("--run", metavar="ID", help="its id, or how it begins")
-    for command in (deploy, destroy, whole, start):
+    roles = commands.add_parser("delivery", help="make the roles of GitHub's workflows")
+    roles.add_argument("--remove", action="store_true", help="remove them")
+    compared = commands.add_parser("changes", help="compare with what is deployed")
+    compared.add_argument("--markdown", metavar="FILE", help="for a pull request")
+    for command in (deploy, destroy, whole, start, roles):
         command.add_argument("--yes", action="store_true", help="do not ask")
     for command in commands.choices.values():
         command.add_argument("--experiment", required=True, metavar="FILE")
@@ -54,6 +58,10 @@ def main() -> int:
         if given.command == "destroy":
             wanted = removal.Wanted(yes=given.yes, keep=given.keep, name=given.name)
             return removal.destroy(place.find(given.experiment), wanted)
+        if given.command == "delivery":
+            return delivery.make(place.find(given.experiment), yes=given.yes, remove=given.remove)
+        if given.command == "changes":
+            return delivery.compare(place.find(given.experiment), given.markdown)
         if given.command == "status":
             return status.show(place.find(given.experiment))
         if given.command == "logs":

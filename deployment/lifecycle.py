@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from deployment import nodes
 from deployment.account import account_id, client, in_words
 from deployment.errors import DeploymentError
 from deployment.place import Place
@@ -43,8 +44,17 @@ def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: boo
         say(f"{file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
-    context = _context(file, account)
-    return cdk("deploy", *wanted, "--import-existing-resources", *approval, *context)
+    told = [*_sizes(Place(experiment, file, account)), *context(file, account)]
+    return cdk("deploy", *wanted, "--import-existing-resources", *approval, *told)
+
+
+def _sizes(place: Place) -> list[str]:
+    """Whether nodes stand, whose number the deploy must not change.
+
+    Always said, because the CLI would go on with what it was told last. Raises DeploymentError.
+    """
+    kept = "true" if nodes.standing(place) else "false"
+    return ["--parameters", f"{place.name}-{nodes.STACK}:KeepSizes={kept}"]
 
 
 def synthesised(place: Place) -> list[Stack]:
@@ -53,6 +63,11 @@ def synthesised(place: Place) -> list[Stack]:
     Raises DeploymentError.
     """
     _synthesise(place.file, place.account)
+    return assembled()
+
+
+def assembled() -> list[Stack]:
+    """The stacks of the assembly as it is. Raises DeploymentError."""
     return [*_found(ASSEMBLY)]
 
 
@@ -72,11 +87,6 @@ def unchanged(stack: Stack) -> bool:
     return bool(there == json.loads(wanted))
 
 
-def current(stack: Stack) -> Stack:
-    """The same stack with its status now. Raises DeploymentError."""
-    return Stack(stack.name, stack.region, stack_status(stack.name, stack.region))
-
-
 def bootstrap(experiment: Experiment, file: str) -> int:
     """Prepares the account's regions for the CDK; returns the CLI's exit status.
 
@@ -85,7 +95,7 @@ def bootstrap(experiment: Experiment, file: str) -> int:
     account = account_id(experiment.aws.region)
     places = [f"aws://{account}/{region}" for region in sorted(regions(experiment))]
     say(f"{_headline(experiment, file, account)}: preparing {', '.join(places)}")
-    return cdk("bootstrap", *places, *_context(file, account))
+    return cdk("bootstrap", *places, *context(file, account))
 
 
 def regions(experiment: Experiment) -> set[str]:
@@ -102,24 +112,26 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def _context(file: str, account: str) -> list[str]:
+def context(file: str, account: str) -> list[str]:
+    """What ``app.py`` is told."""
     return ["--context", f"experiment={Path(file).resolve()}", "--context", f"account={account}"]
 
 
 def _synthesise(file: str, account: str) -> None:
     """Writes the assembly. The CLI's output is shown only if it fails."""
-    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *_context(file, account))
-    done = _run(arguments, capture=True)
+    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *context(file, account))
+    done = run(arguments, capture=True)
     if done.returncode:
         raise DeploymentError((done.stderr or done.stdout).strip())
 
 
 def cdk(*arguments: str) -> int:
     """Runs the CLI, which asks and reports on this terminal."""
-    return _run(arguments, capture=False).returncode
+    return run(arguments, capture=False).returncode
 
 
-def _run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProcess[str]:
+def run(arguments: Sequence[str], *, capture: bool) -> subprocess.CompletedProcess[str]:
+    """Runs the CLI; with ``capture`` what it prints is kept. Raises DeploymentError."""
     command = ["cdk", *arguments, "--no-lookups", "--no-notices"]
     try:
         return subprocess.run(command, cwd=ROOT, check=False, capture_output=capture, text=True)

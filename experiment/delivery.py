@@ -12,7 +12,10 @@ from experiment.text_types import matching
 
 Repository = Annotated[
     str,
-    matching(r"^[A-Za-z0-9-]+/[A-Za-z0-9._-]+$", "OWNER/NAME of a repository on github.com"),
+    matching(
+        r"^[A-Za-z0-9-]+(@\d+)?/[A-Za-z0-9._-]+(@\d+)?$",
+        "OWNER/NAME of a repository on github.com, or OWNER@ID/NAME@ID",
+    ),
 ]
 Ref = Annotated[
     str,
@@ -30,7 +33,10 @@ class Provider(StrEnum):
 class Delivery(Strict):
     """Roles that workflows of one repository may assume."""
 
-    repository: Repository = Field(description="OWNER/NAME of the repository on github.com.")
+    repository: Repository = Field(
+        description="The repository on github.com as its tokens name it: OWNER/NAME, or "
+        "OWNER@ID/NAME@ID if it was made after July 15, 2026 or has opted in.",
+    )
     branch: Ref = Field("main", description="The only branch whose workflows may deploy.")
     environment: Ref = Field(
         "aws", description="The GitHub environment that deploys wait for. Protect it."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import CfnOutput, Duration, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -17,7 +17,7 @@ from charts.names import bucket_name
 from experiment.delivery import Delivery, Provider
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
-from stacks.budget import budget_region
+from stacks.budget import budget_region, budget_stack_name
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"
@@ -29,6 +29,8 @@ _DEPLOYING: Final = ("deploy", "file-publishing", "image-publishing", "lookup")
 """The bootstrap's roles that the CDK CLI assumes."""
 _CHANGE_SETS: Final = "cdk-diff-change-set-*"
 """What ``cdk diff`` calls its change sets (aws-cdk 2.1148.1, ``createDiffChangeSet``)."""
+STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
+"""Those of an experiment, but for its budget's."""
 _JOB: Final = Duration.hours(6)
 """The longest that a job on a runner of GitHub's may take."""
 
@@ -45,6 +47,7 @@ class DeliveryStack(Stack):
         self._issuer = self._provider(self._delivery)
         self._add_diff()
         self._add_deploy()
+        self._acknowledge()
 
     def _provider(self, delivery: Delivery) -> str:
         """ARN of the account's provider. STS checks GitHub's certificate by its own authorities."""
@@ -123,24 +126,38 @@ class DeliveryStack(Stack):
             ["sts:AssumeRole"],
             # CloudFormation names it.
             [self._arn("iam", f"role/{name}-cluster-Administrator*", region="")],
-            {"StringEquals": {"aws:ResourceTag/Experiment": name}},
         )
         self._add_sizes(role, name)
         self._add_results(role)
         self._allow(role, "Bootstrap", ["ssm:GetParameter"], self._bootstrap_versions())
         self._allow(role, "Look", [*_LOOKS], ["*"])
-        acknowledge(
-            role,
-            {
-                f"AwsSolutions-IAM5[Resource::{resource}]": reason
-                for resource, reason in {
-                    "*": "These only read, and most support no resource-level permissions.",
-                }.items()
-            },
-        )
         CfnOutput(
             self, "DeployRole", value=role.role_arn, description="Repository variable DEPLOY_ROLE"
         )
+
+    def _acknowledge(self) -> None:
+        """Every resource with a wildcard, as cdk-nag writes it, and why."""
+        name, own = self._experiment.name, "In names that CloudFormation, EKS or the CLI choose."
+        account = "<AWS::AccountId>" if Token.is_unresolved(self.account) else self.account
+        wild = [arn.replace(self.account, account) for arn in self._wild(name)]
+        acknowledge(
+            self,
+            {
+                **{f"AwsSolutions-IAM5[Resource::{arn}]": own for arn in wild},
+                "AwsSolutions-IAM5[Resource::*]": "What only looks: most of it knows no resources.",
+            },
+        )
+
+    def _wild(self, name: str) -> list[str]:
+        bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
+        return [
+            *self._stacks(),
+            self._arn("iam", f"role/{name}-cluster-Administrator*", region=""),
+            self._arn("iam", f"role/{name}-trainium-*", region=""),
+            self._arn("eks", f"nodegroup/{name}/*"),
+            self._arn("scheduler", f"schedule/{name}-guard/*"),
+            f"{bucket}/*",
+        ]
 
     def _add_sizes(self, role: iam.Role, name: str) -> None:
         """What ``deployment.guard`` and ``deployment.nodes`` change."""
@@ -208,10 +225,13 @@ class DeliveryStack(Stack):
 
     def _stacks(self) -> list[str]:
         """All of the experiment's, but for this one."""
+        experiment = self._experiment
+        region = experiment.aws.region
+        names = {f"{experiment.name}-{part}": region for part in STACKS}
+        names[budget_stack_name(experiment)] = budget_region(region)
         return [
-            self._arn("cloudformation", f"stack/{self._experiment.name}-{part}/*", region=region)
-            for region in self._regions
-            for part in _STACKS
+            self._arn("cloudformation", f"stack/{name}/*", region=where)
+            for name, where in names.items()
         ]
 
     def _bootstrap_role(self, kind: str, region: str) -> str:
@@ -227,15 +247,6 @@ class DeliveryStack(Stack):
         return f"arn:{self.partition}:{service}:{where}:{self.account}:{resource}"
 
 
-_STACKS: Final = (
-    "network",
-    "cluster",
-    "model-store",
-    "trainium",
-    "serving",
-    "observability",
-    "budget",
-)
 _LOOKS: Final = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",

@@ -174,7 +174,10 @@ def test_everything_goes_only_with_the_name_typed(aws: Aws, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("experiment", [None, ""])
-@pytest.mark.parametrize("command", ["bootstrap", "deploy", "destroy", "status", "logs", "results"])
+@pytest.mark.parametrize(
+    "command",
+    ["bootstrap", "deploy", "destroy", "status", "logs", "results", "delivery", "changes"],
+)
 def test_make_wants_the_experiment_named(command: str, experiment: str | None) -> None:
     outside = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     outside.pop("EXPERIMENT", None)

@@ -174,7 +174,10 @@ def test_an_assumption_says_where_it_was_read_and_what_to_do(entry: str) -> None
             assert re.search(r"/blob/(v?\d+\.\d+|[0-9a-f]{7,40}/)", link), link
 
 
-COMMANDS: Final = ("bootstrap", "deploy", "destroy", "addons", "smoke")
+COMMANDS: Final = (
+    *("bootstrap", "deploy", "destroy", "addons", "smoke"),
+    *("status", "logs", "results", "delivery", "changes"),
+)
 
 
 @EACH

@@ -16,6 +16,10 @@ from ruamel.yaml import YAML
 FOLDER = Path(__file__).parent.parent / ".github" / "workflows"
 COMMENTING = "pull-request-comment.yml"
 FILES = sorted(FOLDER.glob("*.yml"))
+DELIVERING = ("deploy.yml", "experiment.yml")
+CREDENTIALS = "aws-actions/configure-aws-credentials"
+ROLES = {"deploy": "DEPLOY_ROLE", "measure": "DEPLOY_ROLE", "changes": "DIFF_ROLE"}
+"""Jobs that act in an account, and the repository variable that names their role."""
 
 Workflow = dict[str, Any]
 
@@ -42,8 +46,9 @@ def test_all_are_looked_at() -> None:
 def test_actions_are_pinned(path: Path) -> None:
     uses = re.findall(r"\buses:.*", path.read_text())
     for use in uses:
-        action = r"(actions/[a-z-]+|aquasecurity/trivy-action)"
-        assert re.fullmatch(rf"uses: {action}@[0-9a-f]{{40}} # v\d+\.\d+\.\d+", use)
+        others = f"{CREDENTIALS}|aquasecurity/trivy-action"
+        pinned = rf"uses: (actions/[a-z-]+|{others})@[0-9a-f]{{40}} # v\d+\.\d+\.\d+"
+        assert re.fullmatch(pinned, use)
     assert len(uses) == sum("uses" in step for step in steps(load(path)))
 
 
@@ -57,9 +62,13 @@ def test_an_action_has_one_version() -> None:
 def test_permissions(path: Path) -> None:
     workflow = load(path)
     assert workflow["permissions"] == {}
-    for job in workflow["jobs"].values():
+    for name, job in workflow["jobs"].items():
         if path.name == COMMENTING:
             assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
+        elif name == "comment":
+            assert job["permissions"] == {"pull-requests": "write"}
+        elif name in ROLES:
+            assert job["permissions"] == {"contents": "read", "id-token": "write"}
         else:
             assert job["permissions"] == {"contents": "read"}
 
@@ -68,13 +77,60 @@ def test_permissions(path: Path) -> None:
 def test_runs_end(path: Path) -> None:
     workflow = load(path)
     assert workflow["concurrency"]
-    assert all(job["timeout-minutes"] <= 20 for job in workflow["jobs"].values())
+    longest = {"deploy": 120, "measure": 355}
+    for name, job in workflow["jobs"].items():
+        assert job["timeout-minutes"] <= longest.get(name, 20)
 
 
 @every_workflow
 def test_no_secrets(path: Path) -> None:
     assert set(re.findall(r"secrets\.(\w+)", path.read_text())) <= {"GITHUB_TOKEN"}
-    assert not re.search(r"aws-actions|aws-access|AWS_|role-to-assume|id-token", path.read_text())
+    assert not re.search(r"aws-access|AWS_(?!REGION)|aws-secret", path.read_text())
+
+
+@every_workflow
+def test_an_account_is_reached_by_role_alone_and_only_where_one_was_made(path: Path) -> None:
+    for name, job in load(path)["jobs"].items():
+        used = [step for step in job["steps"] if step.get("uses", "").startswith(CREDENTIALS)]
+        assert len(used) == (name in ROLES), name
+        for step in used:
+            role = ROLES[name]
+            assert job["if"].startswith(f"vars.{role} != ''")
+            assert step["with"]["role-to-assume"] == f"${{{{ vars.{role} }}}}"
+            assert (job.get("environment") == "aws") == (role == "DEPLOY_ROLE")
+
+
+def test_a_fork_reaches_no_account() -> None:
+    condition = load(FOLDER / "pull-request.yml")["jobs"]["changes"]["if"]
+    same = "github.event.pull_request.head.repo.full_name == github.repository"
+    assert condition.endswith(f" && {same}")
+
+
+def test_nodes_end_whatever_happens() -> None:
+    job = load(FOLDER / "experiment.yml")["jobs"]["measure"]
+    lines = [step.get("run", step.get("uses", "")) for step in job["steps"]]
+    measured = lines.index("make experiment YES=1")
+    after = job["steps"][measured + 1 :]
+    assert after[0] == {"if": "always()", "run": "make stop"}
+    assert all(step["if"].startswith("always()") for step in after)
+    assert after[-1]["if"] == "always() && inputs.afterwards == 'destroy'"
+    assert after[-1]["run"] == "make destroy YES=1"
+    # Neither may be cut off by the end of the job, nor by that of the credentials.
+    spent = sum(step.get("timeout-minutes", 0) for step in job["steps"])
+    assert spent < job["timeout-minutes"] < 360
+    (credentials,) = (s["with"] for s in job["steps"] if s.get("uses", "").startswith(CREDENTIALS))
+    assert credentials["role-duration-seconds"] >= 60 * job["timeout-minutes"]
+
+
+def test_two_never_act_on_the_account_at_once() -> None:
+    groups = {str(load(FOLDER / name)["concurrency"]) for name in DELIVERING}
+    assert groups == {str({"group": "account"})}
+
+
+@pytest.mark.parametrize("name", DELIVERING)
+def test_a_role_meets_no_token_that_writes(name: str) -> None:
+    for job in load(FOLDER / name)["jobs"].values():
+        assert not {"id-token", "pull-requests"} <= set(job["permissions"])
 
 
 @every_workflow
@@ -98,6 +154,7 @@ def test_triggers(path: Path) -> None:
         "main.yml": {"push"},
         "pull-request.yml": {"pull_request"},
         COMMENTING: {"workflow_run"},
+        **{name: {"workflow_dispatch"} for name in DELIVERING},
     }
     assert set(load(path)["on"]) == expected[path.name]
 
@@ -108,7 +165,7 @@ def test_token_that_writes_meets_no_foreign_code() -> None:
         load(FOLDER / "pull-request.yml")["name"]
     ]
     used = [step["uses"].partition("@")[0] for step in steps(workflow)]
-    assert used == ["actions/download-artifact", "actions/github-script"]
+    assert used == ["actions/download-artifact"] * 2 + ["actions/github-script"]
     assert not any("run" in step for step in steps(workflow))
 
 
@@ -201,6 +258,57 @@ def test_no_comment_on_another_pull_request(
 def test_comment_without_a_diff(tmp_path: Path) -> None:
     (call,) = comment(tmp_path, pulls=[PULL])
     assert "There is no diff: the log says why." in call["body"]
+
+
+def test_comment_has_what_would_change_in_the_account(tmp_path: Path, artifact: Path) -> None:
+    artifact.write_text("d" * 100_000)
+    (tmp_path / "changes").mkdir()
+    (tmp_path / "changes" / "changes.md").write_text("against what is deployed @them\n")
+    (call,) = comment(tmp_path, pulls=[PULL])
+    assert "against what is deployed" in call["body"]
+    assert "@them" not in call["body"]
+    assert len(call["body"]) < 65_536
+
+
+TABLE_HARNESS = """
+const { script } = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+const calls = [];
+const github = { rest: { issues: { createComment: async (given) => { calls.push(given); } } } };
+const context = { repo: { owner: 'us', repo: 'here' }, runId: 5, serverUrl: 'https://example.com' };
+const AsyncFunction = (async () => {}).constructor;
+new AsyncFunction('github', 'context', 'require', script)(github, context, require)
+  .then(() => console.log(JSON.stringify(calls)));
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "shown"),
+    [("Variant\n```escape\n", f"Variant\n{3 * chr(39)}escape"), (None, "There is no table")],
+)
+def test_table_of_a_run_is_a_comment(tmp_path: Path, table: str | None, shown: str) -> None:
+    if table is not None:
+        (tmp_path / "results").mkdir()
+        (tmp_path / "results" / "table.txt").write_text(table)
+    script = load(FOLDER / "experiment.yml")["jobs"]["comment"]["steps"][-1]["with"]["script"]
+    result = subprocess.run(
+        ["node", "--eval", TABLE_HARNESS],
+        env={
+            "RUNNER_TEMP": str(tmp_path),
+            "PATH": os.environ["PATH"],
+            "EXPERIMENT": "experiments/x.yaml",
+            "PULL_REQUEST": "12",
+            "RESULT": "failure",
+        },
+        input=json.dumps({"script": script}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (call,) = json.loads(result.stdout)
+    assert call["issue_number"] == 12
+    assert shown in call["body"]
+    begin = "Experiment `experiments/x.yaml`: failure ([log and report](https://example.com/us/here"
+    assert call["body"].startswith(begin)
 
 
 def test_artifact_cannot_point_elsewhere(tmp_path: Path, artifact: Path) -> None:

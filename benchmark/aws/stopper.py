@@ -22,14 +22,14 @@ class Stopper:
     """The state machine. Started twice, it asks twice for the same."""
 
     def __init__(self, arn: str, region: str, sleep: Sleep = time.sleep) -> None:
-        self._arn, self._sleep = arn, sleep
+        self.arn, self._sleep = arn, sleep
         self._client = boto3.client("stepfunctions", region_name=region, config=ONE_ATTEMPT)
 
     def start(self) -> None:
         """Starts it. Retries for five minutes where Step Functions fails. Raises StopError."""
-        start = partial(self._client.start_execution, stateMachineArn=self._arn)
+        start = partial(self._client.start_execution, stateMachineArn=self.arn)
         try:
             persist(start, self._sleep)
         except AWS_ERRORS as error:
             check = _CHECKS.get(error_code(error), _CHECK)
-            raise StopError(f"{self._arn}: {explain(error, check)}") from None
+            raise StopError(f"{self.arn}: {explain(error, check)}") from None

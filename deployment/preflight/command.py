@@ -14,7 +14,6 @@ from deployment.account import in_words
 from deployment.errors import Denied, DeploymentError
 from deployment.place import Place
 from deployment.preflight import capacity, file, identity, kubernetes_api, names, quotas, software
-from deployment.preflight.asking import Asking
 from deployment.preflight.finding import Finding, Status, refused, warning
 from deployment.preflight.table import lines, summary
 from experiment import Experiment, load
@@ -78,8 +77,6 @@ def checks(
 
     ``progress`` is told how many checks are done, of how many.
     """
-    if not isinstance(here, Asking):
-        here = Asking(here.experiment, here.file, here.account)
     asked = {subject: functools.partial(ask, here) for subject, ask in ASKED.items()}
     return _made(asked | _local(here.experiment), progress)
 

@@ -28,19 +28,19 @@ class Deploy:
     def perform(self, shown: Shown) -> str:
         """Runs the CLI, which shows itself. Raises DeploymentError."""
         place = self.way.place
-        stacks = lifecycle.synthesised(place)
-        shown.until(lambda: _at_rest(shown, stacks))
+        stacks = shown.until(lambda: _at_rest(shown))
         if lifecycle.deploy(place.experiment, place.file, [], yes=True):
             raise StageFailed("the deploy failed, as the CDK CLI says above")
         return f"{len(stacks)} stacks"
 
 
-def _at_rest(shown: Shown, stacks: list[Stack]) -> bool | None:
+def _at_rest(shown: Shown) -> list[Stack] | None:
     """CloudFormation refuses to change what it still changes, after a deploy that was ended."""
-    busy = [stack for stack in map(lifecycle.current, stacks) if _is_busy(stack)]
+    stacks = lifecycle.assembled()
+    busy = [stack for stack in stacks if _is_busy(stack)]
     if busy:
         shown.waits(", ".join(f"{stack.name} is {stack.status}" for stack in busy))
-    return None if busy else True
+    return None if busy else stacks
 
 
 def _is_busy(stack: Stack) -> bool:

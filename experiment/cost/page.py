@@ -66,7 +66,7 @@ def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]
     yield (
         "between runs",
         f"without Trainium nodes {found.idle_usd_per_hour:.2f} USD an hour: x {HOURS_PER_MONTH} h "
-        f"= {found.idle_usd_per_month:.0f} USD a month; make destroy ends it",
+        f"= {found.idle_usd_per_month:.0f} USD a month, until the stacks are deleted",
     )
     capacity, most = experiment.capacity, guard_hours(experiment)
     each = sum(p.usd_per_hour for p in found.parts if p.standing is Standing.TRAINIUM)
@@ -76,7 +76,7 @@ def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]
         f"the run: at most {most:.4g} h x {each:.2f} = {most * each:.2f} USD",
     )
     if not capacity.stops_after_run:
-        yield "after the run", "the Trainium nodes stay until make stop, or until the guard"
+        yield "after the run", "the Trainium nodes stay until they are stopped, or until the guard"
     if capacity.purchase.reserved:
         yield "reserved", "its hours are paid for whether the nodes stand or not"
 

@@ -44,12 +44,11 @@ def _quoted(usd: float, unit: str, page: str) -> ListPrice:
     )
 
 
-# pkg/providers/pricing/zz_generated.pricing_aws.go at 031e72b. It has no list of us-east-2, whose
-# prices of these families are commonly quoted as the same.
-_KARPENTER: Final = "list of us-east-1 in aws/karpenter-provider-aws at 031e72b"
+# The list is of us-east-1. In us-east-2 these families are commonly quoted at the same prices.
+_LIST: Final = COMPILE_INSTANCE.source
 _ON_DEMAND: Final = "https://aws.amazon.com/ec2/pricing/on-demand/"
 
-SYSTEM_NODE: Final = ListPrice(0.2016, "hour", datetime.date(2026, 1, 19), _KARPENTER, _ON_DEMAND)
+SYSTEM_NODE: Final = ListPrice(0.2016, "hour", datetime.date(2026, 1, 19), _LIST, _ON_DEMAND)
 """m7i.xlarge, on demand."""
 COMPILE_NODE: Final = ListPrice(
     COMPILE_INSTANCE.usd_per_hour,

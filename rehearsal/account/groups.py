@@ -139,17 +139,18 @@ class Groups:
 
     def _machine(self, group: Mapping[str, Any]) -> tuple[str, int]:
         """The instance type and the GiB of its disk, from the group or its launch template."""
-        types, disk = group.get("instanceTypes") or [], group.get("diskSize") or _DISK_GIB
+        instance, disk = group["instanceTypes"][0], group.get("diskSize") or _DISK_GIB
         if told := group.get("launchTemplate"):
             (version,) = self._ec2.describe_launch_template_versions(
                 LaunchTemplateId=told["id"], Versions=[str(told["version"])]
             )["LaunchTemplateVersions"]
             data = version["LaunchTemplateData"]
-            types = types or [data["InstanceType"]]
+            # EKS lets one of both name it; moto's group has one in any case.
+            instance = data.get("InstanceType", instance)
             for device in data.get("BlockDeviceMappings", []):
                 disk = device.get("Ebs", {}).get("VolumeSize", disk)
         own = self._experiment.capacity.instance
-        return str(types[0]), _NVME_GIB if types[0] == own.name else int(disk)
+        return str(instance), _NVME_GIB if instance == own.name else int(disk)
 
     def _size(self, instance: str) -> tuple[int, int]:
         """vCPUs and GiB of memory."""

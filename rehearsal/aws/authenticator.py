@@ -9,7 +9,6 @@ v0.7.8, ``pkg/token/token.go``; EKS User Guide, "Access policy permissions").
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime
 from collections.abc import Mapping
 from typing import Any, Final
@@ -57,11 +56,14 @@ def _who(cluster: str, token: str) -> tuple[str, list[str]]:
         url = base64.urlsafe_b64decode(padded).decode()
         query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
         scope = query["X-Amz-Credential"].split("/")
-    except (binascii.Error, UnicodeDecodeError, KeyError) as error:
+        region = scope[2]
+        signed = datetime.datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%S%z")
+    except (ValueError, KeyError, IndexError) as error:
         raise Refused(f"no token of EKS: {error}") from None
     if not token.startswith(_PREFIX) or query.get("Action") != "GetCallerIdentity":
         raise Refused("no token of EKS")
-    region = scope[2]
+    if not abs(datetime.datetime.now(datetime.UTC) - signed) < _GOOD_FOR:
+        raise Refused("the token has expired")
     role = _role(scope[0], region)
     _check(url, query, role, cluster)
     for entry in access_entries(Where(role.account_id, region), cluster):
@@ -81,10 +83,7 @@ def _role(key: str, region: str) -> AssumedRole:
 
 
 def _check(url: str, query: Mapping[str, str], role: AssumedRole, cluster: str) -> None:
-    """Whether the role's secret signed it, for this cluster, of late. Raises Refused."""
-    signed = datetime.datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%S%z")
-    if not abs(datetime.datetime.now(datetime.UTC) - signed) < _GOOD_FOR:
-        raise Refused("the token has expired")
+    """Whether the role's secret signed it, for this cluster. Raises Refused."""
     plain, _, signature = url.partition("&X-Amz-Signature=")
     request = AWSRequest("GET", plain, headers={_HEADER: cluster})
     request.context["timestamp"] = query["X-Amz-Date"]

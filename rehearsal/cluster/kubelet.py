@@ -74,7 +74,7 @@ class Kubelets:
         try:
             while not self._over.wait(_POLL_SECONDS):
                 self.nodes.renew()
-                pods = self._api.all("Pod")
+                pods = self._api.all("Pod", None)
                 for pod in pods:
                     if pod["spec"].get("nodeName") in self.nodes:
                         self._attend(pod)

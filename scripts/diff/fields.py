@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from experiment import ExperimentError
 from experiment.yaml_text import read_yaml
 from scripts.diff.tools import DiffError
+
+_ITEM: Final = re.compile(r"(.*?\[[^\]]+\])\.")
+"""What a path of a field in a list begins with: ``benchmark.test_cases[counting].``"""
 
 Fields = Mapping[str, Any]
 """Scalars, and empty lists and mappings, by their dotted paths."""
@@ -27,12 +31,27 @@ def read(path: Path) -> Fields:
 
 
 def differences(old: Fields, new: Fields) -> list[str]:
-    """A line for each field that differs: ``path: old -> new``, in the order of the new file."""
-    return [
-        f"{path}: {_shown(old.get(path))} -> {_shown(new.get(path))}"
-        for path in dict.fromkeys([*new, *old])
-        if old.get(path) != new.get(path) or (path in old) != (path in new)
-    ]
+    """A line for each field that differs: ``path: old -> new``, in the order of the new file.
+
+    An item of a list that only one side has, such as a test case, is one line.
+    """
+    lines: dict[str, str] = {}
+    for path in dict.fromkeys([*new, *old]):
+        if path in old and path in new and old[path] == new[path]:
+            continue
+        item = _ITEM.match(path)
+        of_item = item[1] if item else path
+        if item and not _has(old, of_item):
+            lines[of_item] = f"{of_item}: new"
+        elif item and not _has(new, of_item):
+            lines[of_item] = f"{of_item}: gone"
+        else:
+            lines[path] = f"{path}: {_shown(old, path)} -> {_shown(new, path)}"
+    return [*lines.values()]
+
+
+def _has(fields: Fields, item: str) -> bool:
+    return any(path.startswith(f"{item}.") for path in fields)
 
 
 def most_similar(new: Fields, others: Mapping[str, Fields]) -> str | None:
@@ -53,6 +72,9 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _shown(value: Any) -> str:
-    """As YAML would have it; a field that is not there or null as ``none``."""
-    return "none" if value is None else value if isinstance(value, str) else json.dumps(value)
+def _shown(fields: Fields, path: str) -> str:
+    """As YAML would have it; with quotes where a text begins or ends with a space."""
+    if path not in fields:
+        return "absent"
+    value = fields[path]
+    return value if isinstance(value, str) and value.strip() == value else json.dumps(value)

@@ -34,11 +34,23 @@ def test_layout_and_comments_are_no_difference(article: dict[str, Any], tmp_path
         (
             {"aws.api_access": ["10.0.0.0/8"]},
             [
-                "aws.api_access[0]: none -> 10.0.0.0/8",
-                "aws.api_access: [] -> none",
+                "aws.api_access[0]: absent -> 10.0.0.0/8",
+                "aws.api_access: [] -> absent",
             ],
         ),
-        ({"compiling": {"node": "trainium"}}, ["compiling.node: none -> trainium"]),
+        (
+            {"benchmark.test_cases.2.line": "a "},
+            [
+                'benchmark.test_cases[counting].line: "counting numbers from 1 " -> "a "',
+            ],
+        ),
+        (
+            {"benchmark.test_cases.4.line": None},
+            [
+                "benchmark.test_cases[single-letter].line: a -> null",
+            ],
+        ),
+        ({"compiling": {"node": "trainium"}}, ["compiling.node: cpu -> trainium"]),
     ],
 )
 def test_each_field_is_a_line(
@@ -53,10 +65,8 @@ def test_what_has_a_name_goes_by_it(article: dict[str, Any], tmp_path: Path) -> 
     for path in article:
         if "[repeat-line]" in path:
             del without[path]
-    said = differences(article, without)
-    assert said
-    assert all(line.startswith("benchmark.test_cases[repeat-line].") for line in said)
-    assert all(line.endswith(" -> none") for line in said)
+    assert differences(article, without) == ["benchmark.test_cases[repeat-line]: gone"]
+    assert differences(without, article) == ["benchmark.test_cases[repeat-line]: new"]
 
 
 def test_a_copy_is_most_similar_to_what_it_was_copied_from() -> None:

@@ -247,7 +247,7 @@ def test_the_page_says_what_a_guard_may_cost() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"capacity.after_run": "keep"}, "stay until make stop"),
+        ({"capacity.after_run": "keep"}, "stay until they are stopped"),
         (
             {"capacity.purchase": "reservation", "capacity.reservation_id": "cr-0123456789abcdef0"},
             "paid for whether the nodes stand or not",

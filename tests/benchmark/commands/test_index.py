@@ -17,6 +17,7 @@ import pytest
 from moto.cloudwatch.models import cloudwatch_backends
 
 from benchmark.aws.bucket import Bucket
+from benchmark.aws.stopper import Stopper
 from benchmark.commands import report
 from benchmark.ledger import read_ledger
 from benchmark.load.driver import Driver
@@ -210,6 +211,59 @@ def test_two_that_end_at_once_leave_the_whole_report(
     assert {json.loads(line)["variant"] for line in stored["ledger.jsonl"].splitlines()} == {
         *sweep.names
     }
+
+
+@pytest.fixture
+def stopper(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The state machines that were started to end the nodes."""
+    started: list[str] = []
+
+    def start(self: Stopper) -> None:
+        started.append(self.arn)
+
+    monkeypatch.setattr(Stopper, "start", start)
+    return started
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_index_that_completes_the_run_ends_the_nodes(
+    benchmark: Benchmark, sweep: Sweep, stopper: list[str]
+) -> None:
+    sweep.write(stopper="arn:stop")
+    for variant in ("k7", "Base"):
+        assert run(benchmark, sweep, variant).status == 0
+        assert stopper == []
+    ended = run(benchmark, sweep, "k3")
+    assert (ended.status, stopper) == (0, ["arn:stop"])
+    assert ended.out.splitlines()[-1].startswith("benchmark: the Trainium nodes are being stopped")
+    assert json.loads(sweep.stored()["merged.json"])["missing"] == {}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_nodes_stay_where_a_report_is_not_in_the_bucket(
+    benchmark: Benchmark, sweep: Sweep, aws: Aws, stopper: list[str]
+) -> None:
+    sweep.write(stopper="arn:stop")
+    for variant in ("Base", "k3"):
+        assert run(benchmark, sweep, variant).status == 0
+    aws.before = lambda environ: (
+        failure(403, "AccessDenied")
+        if (environ["REQUEST_METHOD"], environ["PATH_INFO"][-12:]) == ("PUT", "/merged.json")
+        else None
+    )
+    assert run(benchmark, sweep, "k7").status == 0
+    assert stopper == []
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_nodes_that_cannot_be_ended_fail_no_run(benchmark: Benchmark, sweep: Sweep) -> None:
+    machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:article-stop"
+    sweep.write(stopper=machine)
+    ended = [run(benchmark, sweep, variant) for variant in sweep.names]
+    assert [one.status for one in ended] == [0, 0, 0]
+    (line,) = (line for line in ended[-1].err.splitlines() if "not stopped" in line)
+    assert line.startswith(f"benchmark: the Trainium nodes were not stopped: {machine}: ")
+    assert line.endswith("; make stop stops them, and later their guard")
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -1,0 +1,70 @@
+"""The roles of GitHub's workflows, and what a pull request would change in the account."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from deployment.errors import DeploymentError
+from deployment.lifecycle import cdk, context, run, say
+from deployment.place import Place
+
+_ALONE: Final = ("--context", "delivery=true")
+"""``app.py`` then has this stack, and no other."""
+_LONGEST: Final = 20_000
+"""Characters of a comment, which also has the difference of the code."""
+
+
+def make(place: Place, *, yes: bool, remove: bool) -> int:
+    """``make delivery``: makes the roles, or removes them; returns the CLI's exit status.
+
+    Raises DeploymentError.
+    """
+    told = place.experiment.delivery
+    if told is None:
+        raise DeploymentError(
+            f"{place.file}: has no section delivery, so nothing may deploy it but you: "
+            "docs/delivery.md"
+        )
+    stack = f"{place.name}-delivery"
+    say(f"{place.headline}: {'removing' if remove else 'deploying'} {stack}")
+    where = [*context(place.file, place.account), *_ALONE]
+    if remove:
+        return cdk("destroy", stack, *(["--force"] if yes else []), *where)
+    approval = ["--require-approval", "never"] if yes else []
+    status = cdk("deploy", stack, *approval, *where)
+    if status == 0:
+        address = re.sub(r"@\d+", "", told.repository)
+        say(
+            f"In https://github.com/{address}/settings, set the repository variables "
+            f"DIFF_ROLE, DEPLOY_ROLE, AWS_REGION={place.region} and EXPERIMENT={place.file}, and "
+            f"protect the environment {told.environment}: docs/delivery.md"
+        )
+    return status
+
+
+def compare(place: Place, markdown: str | None) -> int:
+    """``make changes``: ``cdk diff`` against what is deployed; returns its exit status.
+
+    With change sets, which are deleted again, as far as the credentials may make them. ``markdown``
+    is a file that gets the same for a pull request. Raises DeploymentError.
+    """
+    arguments = ("diff", "--all", "--no-color", "--ci", *context(place.file, place.account))
+    if markdown is None:
+        return cdk(*arguments)
+    done = run(arguments, capture=True)
+    say(done.stdout + done.stderr)
+    Path(markdown).write_text(_comment(place, done.stdout or done.stderr), encoding="utf-8")
+    return done.returncode
+
+
+def _comment(place: Place, said: str) -> str:
+    """In a fence that nothing in the text can end."""
+    text = said.strip()
+    cut = f"{text[:_LONGEST]}\n... the log has all of it" if len(text) > _LONGEST else text
+    fence = "`" * 3
+    while fence in cut:
+        fence += "`"
+    title = f"Against what is deployed of experiment {place.name} in {place.region}"
+    return f"<details><summary>{title}</summary>\n\n{fence}\n{cut}\n{fence}\n\n</details>\n"

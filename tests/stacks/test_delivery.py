@@ -1,0 +1,166 @@
+"""The roles of GitHub's workflows: who gets them, and that neither can do more than it must."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk.assertions import Match, Template
+from cdk_nag import AwsSolutionsChecks
+from cfnlint import lint
+
+from app import compose_delivery
+from experiment import load
+from stacks.budget import budget_region
+from stacks.delivery import AUDIENCE, ISSUER
+from tests.conftest import edited
+from tests.stacks.templates import listed
+from tests.stacks.test_snapshots import STACKS
+from tests.synthesis import ACCOUNT, CONTEXT
+
+DELIVERY = {"repository": "us/here", "branch": "main", "environment": "aws"}
+READING = ("Describe", "Get", "List")
+BOOTSTRAP = f"arn:aws:iam::{ACCOUNT}:role/cdk-hnb659fds-{{}}-role-{ACCOUNT}-{{}}"
+REGION = "us-east-2"
+
+
+def synthesise(directory: Path, account: str | None = ACCOUNT, **delivery: str) -> dict[str, Any]:
+    file = edited(directory, {"delivery": DELIVERY | delivery})
+    app = cdk.App(outdir=str(directory / "cdk.out"), context=CONTEXT)
+    compose_delivery(app, load(str(file)), account)
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()  # fails on a finding of cdk-nag
+    (path,) = (directory / "cdk.out").glob("*.template.json")
+    assert path.name == "article-delivery.template.json"
+    template: dict[str, Any] = json.loads(path.read_text())
+    return template
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return synthesise(tmp_path_factory.mktemp("delivery"))
+
+
+def statements(template: dict[str, Any], role: str) -> Iterator[dict[str, Any]]:
+    for logical_id, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::IAM::Policy" and logical_id.startswith(role):
+            yield from resource["Properties"]["PolicyDocument"]["Statement"]
+
+
+def allowed(template: dict[str, Any], role: str) -> dict[str, list[Any]]:
+    """Resources by action."""
+    found: dict[str, list[Any]] = {}
+    for statement in statements(template, role):
+        assert statement["Effect"] == "Allow"
+        for action in listed(statement["Action"]):
+            found.setdefault(action, []).extend(listed(statement["Resource"]))
+    return found
+
+
+@pytest.mark.parametrize("account", [ACCOUNT, None])
+def test_it_is_sound(tmp_path: Path, account: str | None) -> None:
+    template = synthesise(tmp_path, account)
+    errors = [m for m in lint(json.dumps(template), regions=[REGION]) if m.rule.id[0] == "E"]
+    assert errors == []
+
+
+@pytest.mark.parametrize(
+    ("role", "conditions"),
+    [
+        ("Diff", {"sub": "repo:us/here:pull_request"}),
+        ("Deploy", {"sub": "repo:us/here:environment:aws", "ref": "refs/heads/main"}),
+    ],
+)
+def test_a_role_is_for_one_subject(
+    template: dict[str, Any], role: str, conditions: dict[str, str]
+) -> None:
+    (document,) = (
+        resource["Properties"]["AssumeRolePolicyDocument"]
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::IAM::Role" and logical_id.startswith(role)
+    )
+    (statement,) = document["Statement"]
+    assert statement["Action"] == "sts:AssumeRoleWithWebIdentity"
+    assert statement["Principal"] == {"Federated": {"Fn::GetAtt": ["GitHub", "Arn"]}}
+    told = {"aud": AUDIENCE} | conditions
+    assert statement["Condition"] == {
+        "StringEquals": {f"{ISSUER}:{claim}": value for claim, value in told.items()}
+    }
+
+
+def test_a_repository_may_be_named_with_its_numbers(tmp_path: Path) -> None:
+    template = json.dumps(synthesise(tmp_path, repository="us@12/here@34"))
+    assert '"repo:us@12/here@34:pull_request"' in template
+    assert '"repo:us@12/here@34:environment:aws"' in template
+
+
+def test_all_stacks_can_be_compared(template: dict[str, Any]) -> None:
+    names = {f"article-{stack}" for stack in STACKS}
+    assert {
+        r.split("/")[1] for r in allowed(template, "Diff")["cloudformation:GetTemplate"]
+    } == names
+
+
+def test_pull_requests_cannot_change_anything(template: dict[str, Any]) -> None:
+    by_action = allowed(template, "Diff")
+    changing = {a for a in by_action if not a.partition(":")[2].startswith(READING)}
+    assert changing == {
+        "cloudformation:CreateChangeSet",
+        "cloudformation:DeleteChangeSet",
+        "iam:PassRole",
+    }
+    assert not {"sts:AssumeRole", "cloudformation:ExecuteChangeSet"} & {*by_action}
+    assert by_action["iam:PassRole"] == [
+        BOOTSTRAP.format("cfn-exec", region) for region in sorted({REGION, budget_region(REGION)})
+    ]
+    for statement in statements(template, "Diff"):
+        if "cloudformation:CreateChangeSet" in listed(statement["Action"]):
+            assert statement["Condition"] == {
+                "StringLike": {"cloudformation:ChangeSetName": "cdk-diff-change-set-*"}
+            }
+        if "iam:PassRole" in listed(statement["Action"]):
+            assert statement["Condition"] == {
+                "StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}
+            }
+    resources = [r for action, each in by_action.items() for r in each]
+    assert not any("delivery" in r or r == "*" for r in resources)
+
+
+def test_a_deploy_changes_the_experiment_alone(template: dict[str, Any]) -> None:
+    by_action = allowed(template, "Deploy")
+    changing = {a for a in by_action if not a.partition(":")[2].startswith(READING)}
+    assert changing == {
+        "eks:UpdateNodegroupConfig",
+        "iam:PassRole",
+        "scheduler:CreateSchedule",
+        "scheduler:DeleteSchedule",
+        "scheduler:UpdateSchedule",
+        "sts:AssumeRole",
+    }
+    for action in changing:
+        for resource in by_action[action]:
+            assert resource != "*"
+            assert "article" in resource or resource.startswith(
+                f"arn:aws:iam::{ACCOUNT}:role/cdk-hnb659fds-"
+            )
+    for kind in ("deploy", "file-publishing", "image-publishing", "lookup"):
+        assert BOOTSTRAP.format(kind, REGION) in by_action["sts:AssumeRole"]
+    assert not any("cfn-exec" in resource for resource in by_action["sts:AssumeRole"])
+
+
+def test_a_provider_that_is_there_is_used(tmp_path: Path) -> None:
+    template = Template.from_json(synthesise(tmp_path, provider="there"))
+    template.resource_count_is("AWS::IAM::OIDCProvider", 0)
+    federated = {"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{ISSUER}"}
+    template.all_resources_properties(
+        "AWS::IAM::Role",
+        {
+            "AssumeRolePolicyDocument": Match.object_like(
+                {"Statement": [Match.object_like({"Principal": federated})]}
+            )
+        },
+    )
