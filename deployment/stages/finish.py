@@ -75,5 +75,6 @@ class Results:
         if drawn.returncode:
             shown.say(f"its table: make report RUN={run}")
         else:
-            shown.say(drawn.stdout.rstrip())
+            # As wide as the terminal: with an indent its lines would wrap.
+            print(drawn.stdout, flush=True)
         return f"{report}" if report.exists() else f"{folder}, which has no report"

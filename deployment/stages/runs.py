@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from benchmark.config import Config, differences
+from benchmark.config import Config
 from benchmark.names import COMPLETE, CONFIG, MERGED, RESULTS_PREFIX, results_key, variant_run
 from charts import offline, sweep
 from charts.indexes import run_id
@@ -20,8 +20,8 @@ from deployment.stages.stage import Way
 from deployment.stages.store import Store
 from deployment.stages.waiting import nodes_are_gone
 
-_BESIDE: Final = {"cost", "settings", "objectives", "stopper"}
-"""Fields of a configuration that decide nothing of what is measured."""
+_ASKED: Final = ("model", "load", "test_cases", "keep_answers")
+"""Fields of a configuration that decide, beside the variants, what is measured."""
 
 
 def complete(place: Place) -> str | None:
@@ -92,9 +92,15 @@ def _of_services(place: Place, store: Store) -> str | None:
     expected = benchmark_config(place.experiment, store.bucket)
     for run in sorted(ends, key=lambda run: ends[run], reverse=True):
         found = _config(store, run)
-        if found and not {*differences(found, expected)} - _BESIDE:
+        if found and _measured(found) == _measured(expected):
             return run
     return None
+
+
+def _measured(told: Config) -> list[object]:
+    """Of variants what they are, and not where they answer."""
+    variants = [variant.model_copy(update={"endpoint": None}) for variant in told.variants]
+    return [*(getattr(told, name) for name in _ASKED), variants]
 
 
 def _config(store: Store, run: str) -> Config | None:
