@@ -145,7 +145,7 @@ test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and comp
 	pytest --capture=no tests/vllm
 
 .PHONY: test-cluster
-test-cluster: $(READY_DEV) ## Apply the charts to a real control plane; needs Go 1.25+
+test-cluster: $(READY_DEV) $(CLI) ## Apply the charts to a real control plane; needs Go 1.25+
 	@python -m control_plane
 	pytest tests/cluster
 

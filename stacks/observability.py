@@ -111,8 +111,8 @@ class ObservabilityStack(Stack):
             ),
             alarm_name=f"{experiment.name}-node-idle",
             alarm_description=f"No NeuronCore has worked for {experiment.alerts.idle_minutes} "
-            f"minutes, at {price:.2f} USD an hour ({experiment.price_of}). Scale the node group to "
-            f"0, or destroy the experiment {experiment.name} (make destroy EXPERIMENT=its file).",
+            f"minutes, at {price:.2f} USD an hour ({experiment.price_of}). End the nodes of "
+            f"experiment {experiment.name} (make stop EXPERIMENT=its file), or destroy it.",
             threshold=1,
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=experiment.alerts.idle_minutes // IDLE_PERIOD_MINUTES,

@@ -20,8 +20,8 @@ from botocore.credentials import Credentials
 from moto.sts.models import AssumedRole, sts_backends
 from moto.utilities.utils import get_partition
 
+from rehearsal.aws.mended.base import Where
 from rehearsal.aws.mended.clusters import access_entries
-from rehearsal.aws.mended.resource import Where
 
 _PREFIX: Final = "k8s-aws-v1."
 _HEADER: Final = "x-k8s-aws-id"

@@ -79,6 +79,8 @@ class Way:
 @pytest.fixture
 def way(tmp_path: Path) -> Iterator[Way]:
     """A bootstrapped account without stacks."""
+    if os.environ.get("KUBECONFIG"):
+        pytest.skip("the account needs an API server that asks it whose a token is")
     root = tmp_path / "checkout"
     root.mkdir()
     checkout(root)
@@ -150,7 +152,7 @@ def _plays(step: str) -> Callable[[World], bool]:
 
 
 def _stand(label: str) -> Callable[[World], bool]:
-    return lambda account: timeline.sizes(account)[label][-1][1] > 0
+    return lambda account: any(size for _, size in timeline.sizes(account).get(label, []))
 
 
 _AMID: Final[dict[str, Callable[[World], bool]]] = {

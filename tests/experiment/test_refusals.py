@@ -409,7 +409,7 @@ PLACES = [
         "devices: &eight 8\n  logical_core_size: 2\n  cores: *eight",
         60,
         "serving.cores = 8: unknown key; allowed: devices, logical_core_size, tensor_parallel, "
-        "batch, length",
+        "batch, length, api_key",
     ),
     _syntax(
         "merged-value",
@@ -539,7 +539,7 @@ TYPES = [
         "misspelt",
         {"serving.length": ABSENT, "serving.lenght": 1024},
         "serving.lenght = 1024: unknown key; did you mean length? allowed: devices, "
-        "logical_core_size, tensor_parallel, batch, length",
+        "logical_core_size, tensor_parallel, batch, length, api_key",
     ),
     _edit(
         "unknown-in-list",
@@ -662,7 +662,7 @@ TYPES = [
         "mapping-list",
         {"serving": []},
         "serving = []: must be a mapping with the keys devices, logical_core_size, "
-        "tensor_parallel, batch, length",
+        "tensor_parallel, batch, length, api_key",
     ),
     _edit(
         "mapping-text-in-list",
@@ -1733,6 +1733,12 @@ SMALL_VICUNA: dict[str, Any] = {
 
 JOBS = [
     _job(
+        "with-a-key",
+        {"serving.api_key": True},
+        "serving.api_key = true: must be false with mode vanilla, which runs as a job: there is no "
+        "server to guard",
+    ),
+    _job(
         "with-services",
         {
             "quality": {"limit": 50},
@@ -1857,7 +1863,7 @@ SEVERAL = [
         "allowed: name, mode, num_speculative_tokens, draft, batch",
         "serving.batch = 0: must be at least 1",
         "serving.colour = 'green': unknown key; allowed: devices, logical_core_size, "
-        "tensor_parallel, batch, length",
+        "tensor_parallel, batch, length, api_key",
         "alerts: is required",
     ),
     _edit(

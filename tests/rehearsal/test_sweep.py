@@ -21,7 +21,10 @@ from benchmark.report.results import Results
 from tests.synthesis import ROOT
 
 FILE: Final = Path(__file__).with_name("sweep.yaml")
-PROJECT: Final = ("app.py", "cdk.json", "benchmark", "charts", "experiment", "rehearsal", "stacks")
+PROJECT: Final = (
+    *("app.py", "cdk.json"),
+    *("benchmark", "charts", "deployment", "experiment", "rehearsal", "stacks"),
+)
 VARIANTS: Final = ("Base", "k3", "k5", "k7", "k11", "k15")
 KILLED: Final = 2
 BROKEN: Final = 4

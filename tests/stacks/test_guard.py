@@ -130,7 +130,7 @@ def test_no_pod_may_call_eks(each: Synthesised) -> None:
         action for _, statement in statements(each) for action in listed(statement["Action"])
     }
     services = {action.partition(":")[0] for action in actions}
-    assert services <= {"s3", "cloudwatch", "states"}
+    assert services <= {"s3", "cloudwatch", "states", "secretsmanager"}
     assert {action for action in actions if action.startswith("states:")} <= {
         "states:StartExecution"
     }

@@ -12,7 +12,7 @@ from moto.cloudformation.parsing import get_model_map
 from moto.ec2.models import ec2_backends
 from moto.eks.models import Cluster, EKSBackend, Nodegroup, eks_backends
 
-from rehearsal.aws.mended.resource import Resource, Where, arn, camel
+from rehearsal.aws.mended.base import Resource, Where, arn, camel
 
 KUBECONFIG: Final = "REHEARSAL_KUBECONFIG"
 """Environment variable of the server: an administrator's kubeconfig of the API server behind the

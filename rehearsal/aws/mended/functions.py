@@ -24,8 +24,8 @@ from moto.awslambda.utils import get_backend
 from moto.cloudformation import parsing
 from moto.cloudformation.parsing import get_model_map
 
+from rehearsal.aws.mended.base import Resource
 from rehearsal.aws.mended.clusters import KUBECONFIG
-from rehearsal.aws.mended.resource import Resource
 
 KUBECTL: Final = "REHEARSAL_KUBECTL"
 """Environment variable of the server: path of the kubectl to apply manifests with."""

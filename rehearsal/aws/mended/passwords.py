@@ -5,7 +5,7 @@ from __future__ import annotations
 from moto.cloudformation.parsing import get_model_map
 from moto.secretsmanager.models import SecretsManagerBackend, secretsmanager_backends
 
-from rehearsal.aws.mended.resource import Resource
+from rehearsal.aws.mended.base import Resource
 
 
 def mend() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from moto.cloudformation.parsing import get_model_map
 
-from rehearsal.aws.mended.resource import Resource
+from rehearsal.aws.mended.base import Resource
 
 
 def mend() -> None:

@@ -10,7 +10,7 @@ from moto.cloudformation.parsing import get_model_map
 from moto.core.exceptions import JsonRESTError
 from moto.scheduler.models import EventBridgeSchedulerBackend, Schedule, scheduler_backends
 
-from rehearsal.aws.mended.resource import Resource, arn
+from rehearsal.aws.mended.base import Resource, arn
 
 
 def mend() -> None:

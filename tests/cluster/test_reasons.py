@@ -1,0 +1,74 @@
+"""Why a pod has no place, in words, from what the real scheduler and controllers write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kubernetes.client import CoreV1Api
+
+from charts.names import NAMESPACE
+from deployment.reasons import explained
+from tests.cluster.api import Cluster, Manifest
+from tests.cluster.deployment import Manifests
+
+TRAINIUM = {
+    "nodeSelector": {"speculative-decoding/node-group": "trainium"},
+    "tolerations": [{"key": "aws.amazon.com/neuron", "operator": "Exists"}],
+}
+
+
+def _restricted(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "c", "image": "any", "securityContext": security, "resources": resources}
+    return {"containers": [container], **spec}
+
+
+@pytest.fixture
+def reason(cluster: Cluster, deployment: Manifests) -> Iterator[Any]:
+    """Makes a pod and says why it waits."""
+    assert deployment
+    made: list[Manifest] = []
+
+    def ask(spec: dict[str, Any], word: str) -> str:
+        metadata = {"name": f"asked-{len(made)}", "namespace": NAMESPACE}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        made.append(cluster.create(pod, NAMESPACE))
+        api = cluster.client.client
+
+        def look() -> str | None:
+            found = CoreV1Api(api).read_namespaced_pod(metadata["name"], NAMESPACE)
+            said = explained(api, found)
+            return said if said and word in said else None
+
+        return cluster.until(look, f"{word!r} as the reason")
+
+    yield ask
+    for pod in made:
+        cluster.delete(pod)
+
+
+def test_the_scheduler_is_put_in_words(reason: Any) -> None:
+    huge = {"requests": {"memory": "9Ti"}, "limits": {"memory": "9Ti"}}
+    small = {"requests": {"memory": "1Mi"}, "limits": {"memory": "1Mi"}}
+    assert reason(_restricted(huge, **TRAINIUM), "memory") == (
+        "the Trainium node has too little memory free"
+    )
+    compiling = {"nodeSelector": {"speculative-decoding/node-group": "compile"}}
+    assert reason(_restricted(small, **compiling), "no compile node").startswith(
+        "no compile node is ready: their group is at 0"
+    )
+    volume = [{"name": "v", "persistentVolumeClaim": {"claimName": "absent"}}]
+    assert 'persistentvolumeclaim "absent" not found' in reason(
+        _restricted(small, volumes=volume), "has no place"
+    )
+    claims = [{"name": "d", "resourceClaimTemplateName": "absent"}]
+    assert 'resource claim template "absent"' in reason(
+        _restricted(small, resourceClaims=claims, **TRAINIUM), "its device claim is not made"
+    )
