@@ -51,9 +51,13 @@ def jobs(api: ApiClient, selector: str) -> list[V1Job]:
     return found
 
 
-def deployment(api: ApiClient, name: str) -> V1Deployment | None:
+def deployments(api: ApiClient, selector: str) -> list[V1Deployment]:
     """Raises DeploymentError."""
-    return _found(AppsV1Api(api).read_namespaced_deployment, name)
+    with kubernetes_in_words():
+        found: list[V1Deployment] = (
+            AppsV1Api(api).list_namespaced_deployment(NAMESPACE, label_selector=selector).items
+        )
+    return found
 
 
 def failed(job: V1Job) -> str | None:

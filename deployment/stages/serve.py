@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kubernetes.client import ApiClient
+from kubernetes.client import ApiClient, V1Deployment
 
+from charts.names import Component
 from deployment.cluster import connected
 from deployment.stages import objects
 from deployment.stages.shown import Shown
@@ -58,7 +59,9 @@ class Serve:
         return None
 
     def _missing(self, api: ApiClient) -> list[str]:
-        return [service for service in self._services if not _is_ready(api, service)]
+        found = objects.deployments(api, f"component={Component.VLLM}")
+        ready = {its.metadata.name for its in found if _is_ready(its)}
+        return [service for service in self._services if service not in ready]
 
     @property
     def _services(self) -> list[str]:
@@ -69,10 +72,7 @@ class Serve:
         return f"{', '.join(self._services)} are ready"
 
 
-def _is_ready(api: ApiClient, service: str) -> bool:
-    found = objects.deployment(api, service)
-    if found is None:
-        return False
+def _is_ready(found: V1Deployment) -> bool:
     status, wanted = found.status, found.metadata.generation
     # A change that the controller has not seen yet would be taken for carried out.
     return bool(status.ready_replicas and (status.observed_generation or 0) >= wanted)

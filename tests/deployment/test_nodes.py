@@ -136,10 +136,17 @@ def test_nodes_that_stand_unguarded_are_guarded(aws: Aws, at: At) -> None:
 
 
 def test_a_guard_whose_time_is_over_guards_nothing(aws: Aws, at: At) -> None:
-    place = at("over", {"capacity.max_hours": 0.0001})
+    place = at("over")
     stand(aws, place)
     guard.start(place, Kind.TRAINIUM, 1)
+    (schedule,) = schedules(aws, place).values()
+    kept = ("Name", "GroupName", "FlexibleTimeWindow", "Target")
+    aws.client("scheduler").update_schedule(
+        ScheduleExpression="at(2026-01-01T00:00:00)", **{name: schedule[name] for name in kept}
+    )
     assert guard.find(place, Kind.TRAINIUM) is None
+    # The nodes stand all the same, so they get another.
+    assert guard.start(place, Kind.TRAINIUM, 1).hours == pytest.approx(12, abs=0.02)
 
 
 def test_stopping_ends_nodes_and_their_guard(aws: Aws, at: At) -> None:

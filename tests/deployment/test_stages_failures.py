@@ -1,0 +1,151 @@
+"""A stage that cannot reach its end says why, and ends only what is of no more use."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from deployment.cluster import ADDRESS_VARIABLE
+from deployment.console import Console
+from deployment.place import Place
+from deployment.stages.prepare import Compile
+from deployment.stages.serve import Serve
+from deployment.stages.shown import Shown
+from deployment.stages.stage import Stage, StageFailed, Way
+from deployment.stages.start import Start
+from rehearsal.aws.client import Aws
+from tests.deployment import account
+from tests.deployment.api import Objects, serving
+from tests.deployment.kube import container, ended
+from tests.deployment.test_nodes import sizes, stand
+
+At = Callable[..., Place]
+JOB: Final = "compile-qwen-vllm-1"
+POD: Final = f"{JOB}-x"
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
+    """In the place of the cluster's own API."""
+    with serving() as objects:
+        monkeypatch.setenv(ADDRESS_VARIABLE, objects.url)
+        yield objects
+
+
+def performed(stage: Stage) -> tuple[StageFailed, str]:
+    """What a stage fails with, and what it has shown."""
+    log = io.StringIO()
+    console = Console(1, log)
+    with console.stage(stage.name) as line, pytest.raises(StageFailed) as failure:
+        stage.perform(Shown(console, line, poll_seconds=0))
+    return failure.value, log.getvalue()
+
+
+def place_with_nodes(aws: Aws, at: At, name: str) -> Place:
+    place = at(name)
+    stand(aws, place)
+    administrator = account.role(aws, f"{name}-administrator")
+    account.stack(aws, place, "cluster", {"AdministratorRole": administrator})
+    return place
+
+
+def scaled_by_hand(aws: Aws, place: Place, size: int) -> None:
+    aws.client("eks").update_nodegroup_config(
+        clusterName=place.name, nodegroupName="its-nodes", scalingConfig={"desiredSize": size}
+    )
+
+
+def job(*, failed: bool) -> dict[str, Any]:
+    """One that runs, or that Kubernetes has given up."""
+    reason = {"reason": "BackoffLimitExceeded", "message": "Job has reached the limit"}
+    given_up = [{"type": "Failed", "status": "True", **reason}] if failed else []
+    labels = {"step": "compile"}
+    return {"metadata": {"name": JOB, "labels": labels}, "status": {"conditions": given_up}}
+
+
+class Changing(dict[str, list[dict[str, Any]]]):
+    """Jobs that run when they are first looked at, and have failed later."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key == "jobs":
+            self.looks += 1
+            return [job(failed=self.looks > 3)]
+        return super().get(key, default)
+
+
+def pod(name: str, labels: dict[str, str], status: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "speculative-decoding", "uid": name, "labels": labels}
+    metadata |= {"creationTimestamp": "2026-11-22T10:00:00Z"}
+    spec = {"nodeName": "any", "containers": [{"name": "vllm", "image": "any"}]}
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def test_a_compile_that_failed_has_its_last_words_and_no_node(
+    aws: Aws, at: At, api: Objects
+) -> None:
+    place = place_with_nodes(aws, at, "broken")
+    died = container("compile", {"terminated": ended(1, finishedAt="2026-11-22T10:00:00Z")})
+    labels = {"step": "compile", "batch.kubernetes.io/job-name": JOB}
+    api.lists = Changing(pods=[pod(POD, labels, {"phase": "Failed", "containerStatuses": [died]})])
+    api.logs[f"{POD}/compile"] = "loading\nthe compiler left no model.pt\n"
+
+    failure, shown = performed(Compile(Way(place)))
+
+    assert str(failure) == (f"{JOB} failed: BackoffLimitExceeded: Job has reached the limit")
+    assert f"{POD}, container compile, ended with status 1" in shown
+    assert "the compiler left no model.pt" in shown
+    assert sizes(place) == {"trainium": 0, "compile": 0}
+
+
+def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
+    aws: Aws, at: At, api: Objects
+) -> None:
+    place = place_with_nodes(aws, at, "crashing")
+    scaled_by_hand(aws, place, 1)
+    died = ended(3, finishedAt="2026-11-22T10:00:00Z")
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    crashing = container("vllm", waits, last=died, restarts=3)
+    status = {"phase": "Running", "containerStatuses": [crashing]}
+    api.lists["pods"] = [pod("qwen-vllm-1", {"app": "qwen-vllm"}, status)]
+    api.logs["qwen-vllm-1/vllm/previous"] = "nrt_init failed\n"
+
+    failure, _ = performed(Serve(Way(place)))
+
+    assert str(failure).splitlines() == [
+        "qwen-vllm does not come to serve: 3 restarts",
+        "qwen-vllm-1, container vllm, ended with status 3",
+        "  nrt_init failed",
+    ]
+    assert sizes(place)["trainium"] == 1
+
+
+def test_services_whose_nodes_are_gone_are_not_waited_for(aws: Aws, at: At, api: Objects) -> None:
+    assert api.url
+    failure, _ = performed(Serve(Way(place_with_nodes(aws, at, "fallen"))))
+    assert "were scaled to 0 meanwhile" in str(failure)
+
+
+def test_services_that_are_ready_are_there(aws: Aws, at: At, api: Objects) -> None:
+    place = place_with_nodes(aws, at, "ready")
+    ready = {"readyReplicas": 1, "observedGeneration": 2}
+
+    def deployed(name: str, generation: int) -> dict[str, Any]:
+        metadata = {"name": name, "generation": generation, "labels": {"component": "vllm"}}
+        return {"metadata": metadata, "status": ready}
+
+    api.lists["deployments"] = [deployed("qwen-vllm", 2), deployed("qwen-sd-vllm", 3)]
+    assert Serve(Way(place)).there() is None  # a change of one is not carried out yet
+    api.lists["deployments"] = [deployed("qwen-vllm", 2), deployed("qwen-sd-vllm", 2)]
+    assert Serve(Way(place)).there() == "qwen-vllm, qwen-sd-vllm are ready"
+
+
+def test_nodes_that_stand_unguarded_are_not_there_yet(aws: Aws, at: At, api: Objects) -> None:
+    assert api.url
+    place = place_with_nodes(aws, at, "loose")
+    scaled_by_hand(aws, place, 1)
+    assert Start(Way(place)).there() is None
