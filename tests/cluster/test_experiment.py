@@ -84,8 +84,7 @@ def way(tmp_path: Path) -> Iterator[Way]:
     root = tmp_path / "checkout"
     root.mkdir()
     checkout(root)
-    for name in ("deployment", "control_plane"):
-        shutil.copytree(ROOT / name, root / name)
+    shutil.copytree(ROOT / "deployment", root / "deployment", dirs_exist_ok=True)
     file = write_small(str(ARTICLE), tmp_path / "experiments")
     with world(load(str(file)), ROOT, tmp_path / "account") as account:
         its = Way(account, file, root)
