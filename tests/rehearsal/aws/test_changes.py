@@ -147,6 +147,18 @@ def test_a_change_set_that_nobody_carried_out_makes_no_second_stack(aws: Aws) ->
     assert status(aws, "twice") == "CREATE_COMPLETE"
 
 
+def test_the_name_of_a_change_set_is_its_stacks(aws: Aws) -> None:
+    stacks = aws.client("cloudformation")
+    for name in ("one", "other"):
+        change(aws, name, "CREATE", template({"Topic": topic(name)}))
+    stacks.delete_change_set(StackName="other", ChangeSetName="changes")
+    stacks.delete_change_set(StackName="other", ChangeSetName="changes")
+    found = stacks.describe_change_set(StackName="one", ChangeSetName="changes")
+    assert found["StackName"] == "one"
+    with pytest.raises(ClientError, match="ChangeSetNotFound"):
+        stacks.describe_change_set(StackName="other", ChangeSetName="changes")
+
+
 def test_a_log_group_that_was_left_is_taken_back(aws: Aws) -> None:
     aws.client("logs").create_log_group(logGroupName="/left/behind")
     group = {
