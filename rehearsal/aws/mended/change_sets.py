@@ -30,6 +30,7 @@ def mend() -> None:
     backend.delete_stack = _delete  # type: ignore[method-assign]
     backend.create_change_set = _refusing(backend.create_change_set)  # type: ignore[method-assign]
     Stack.stack_resources = property(_made)  # type: ignore[assignment]
+    Stack.stack_parameters = property(_given)  # type: ignore[assignment]
     responses = CloudFormationResponse
     for call in ("describe_change_set", "delete_change_set", "execute_change_set"):
         setattr(responses, call, _of_its_stack(getattr(responses, call)))
@@ -107,3 +108,11 @@ def _made(self: Stack) -> list[Any]:
     """moto would make those that are not there yet, whoever asks for them."""
     there = self.resource_map._parsed_resources
     return [there[name] for name in self.resource_map.resources if there.get(name) is not None]
+
+
+def _given(self: Stack) -> dict[str, Any]:
+    """Parameters for an update with UsePreviousValue. Of a parameter of SSM moto would take its
+    value for its name."""
+    declared = self.resource_map._template.get("Parameters", {})
+    defaults = {name: its["Default"] for name, its in declared.items() if "Default" in its}
+    return defaults | dict(self.resource_map.input_parameters)
