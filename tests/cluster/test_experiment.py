@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import os
 import shutil
@@ -76,10 +75,9 @@ class Way:
 
     def kill(self) -> None:
         """Ends the newest call, and all that it has started, without a word to them."""
-        for called in self.calls[-1:]:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(called.pid, signal.SIGKILL)
-            called.wait()
+        if self.calls and self.calls[-1].poll() is None:
+            os.killpg(self.calls[-1].pid, signal.SIGKILL)
+            self.calls[-1].wait()
 
     def _log(self, number: int) -> Path:
         return self.root / f"call-{number}.log"
