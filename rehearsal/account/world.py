@@ -46,6 +46,8 @@ class World:
     api: Api
     kubelets: Kubelets
     groups: Groups
+    held: set[str]
+    """Names of containers that do not start while they are in it."""
 
     def check(self) -> None:
         """Raises what keeps a part of it from working, if anything does."""
@@ -75,6 +77,7 @@ def world(experiment: Experiment, root: Path, folder: Path) -> Iterator[World]:
         outside = {**aws.environment, "PYTHONPATH": str(root)}
         servers = golden_servers(experiment, SPEED, outside, folder / "logs")
         around = Around(experiment, aws.account, aws.environment, servers, hub.url, root)
-        kubelets = stack.enter_context(Kubelets(api, Roles(around), folder / "pods"))
+        roles = Roles(around)
+        kubelets = stack.enter_context(Kubelets(api, roles, folder / "pods"))
         groups = stack.enter_context(Groups(experiment, aws, api, kubelets.nodes))
-        yield World(experiment, aws, plane, api, kubelets, groups)
+        yield World(experiment, aws, plane, api, kubelets, groups, roles.held)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from charts.names import Component
 from rehearsal.account.roles import jobs, preparation, serving
 from rehearsal.account.roles.around import Around, scripted
-from rehearsal.cluster.disk import Container
+from rehearsal.cluster.disk import Container, NotThere
 from rehearsal.cluster.programs import Program
 
 Role = Callable[[Container, Around], Program]
@@ -34,8 +34,12 @@ class Roles:
     """The stand-ins of one experiment's pods."""
 
     around: Around
+    held: set[str] = field(default_factory=set)
+    """Names of containers that do not start while they are in it."""
 
     def program(self, container: Container) -> Program:
         """Read as ``StandIns.program``."""
+        if container.name in self.held:
+            raise NotThere(f"{container.name} is held back")
         role = ROLES.get((container.labels.get("component", ""), container.name), scripted)
         return role(container, self.around)
