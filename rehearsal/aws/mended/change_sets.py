@@ -6,13 +6,21 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from moto.cloudformation.exceptions import ValidationError
+from moto.cloudformation.exceptions import CloudFormationError, ValidationError
 from moto.cloudformation.models import CloudFormationBackend, Stack
+from moto.cloudformation.responses import CloudFormationResponse
+from moto.core.responses import EmptyResult
 
 from rehearsal.aws.mended.changes import Changes
 
 _EMPTY: Final = "REVIEW_IN_PROGRESS"
 """Status of a stack that has a change set and nothing else."""
+
+
+class ChangeSetNotFound(CloudFormationError):
+    """As AWS calls it."""
+
+    code = "ChangeSetNotFound"
 
 
 def mend() -> None:
@@ -22,6 +30,32 @@ def mend() -> None:
     backend.delete_stack = _delete  # type: ignore[method-assign]
     backend.create_change_set = _refusing(backend.create_change_set)  # type: ignore[method-assign]
     Stack.stack_resources = property(_made)  # type: ignore[assignment]
+    Stack.stack_parameters = property(_given)  # type: ignore[assignment]
+    responses = CloudFormationResponse
+    for call in ("describe_change_set", "delete_change_set", "execute_change_set"):
+        setattr(responses, call, _of_its_stack(getattr(responses, call)))
+
+
+def _of_its_stack(
+    call: Callable[[CloudFormationResponse], Any],
+) -> Callable[[CloudFormationResponse], Any]:
+    """A change set's name says which it is only within its stack; moto takes any of that name."""
+
+    @functools.wraps(call)
+    def of_its_stack(self: CloudFormationResponse) -> Any:
+        name, stack = self._get_param("ChangeSetName"), self._get_param("StackName")
+        for identity, found in reversed(self.cloudformation_backend.change_sets.items()):
+            if name in (identity, found.change_set_name) and stack in (
+                *(None, found.stack_name),
+                found.stack_id,
+            ):
+                self.params["ChangeSetName"] = identity
+                return call(self)
+        if call.__name__ == "delete_change_set":
+            return EmptyResult()
+        raise ChangeSetNotFound(f"ChangeSet [{name}] does not exist")
+
+    return of_its_stack
 
 
 def _execute(
@@ -74,3 +108,11 @@ def _made(self: Stack) -> list[Any]:
     """moto would make those that are not there yet, whoever asks for them."""
     there = self.resource_map._parsed_resources
     return [there[name] for name in self.resource_map.resources if there.get(name) is not None]
+
+
+def _given(self: Stack) -> dict[str, Any]:
+    """Parameters for an update with UsePreviousValue. Of a parameter of SSM moto would take its
+    value for its name."""
+    declared = self.resource_map._template.get("Parameters", {})
+    defaults = {name: its["Default"] for name, its in declared.items() if "Default" in its}
+    return defaults | dict(self.resource_map.input_parameters)

@@ -147,6 +147,32 @@ def test_a_change_set_that_nobody_carried_out_makes_no_second_stack(aws: Aws) ->
     assert status(aws, "twice") == "CREATE_COMPLETE"
 
 
+def test_the_name_of_a_change_set_is_its_stacks(aws: Aws) -> None:
+    stacks = aws.client("cloudformation")
+    for name in ("one", "other"):
+        change(aws, name, "CREATE", template({"Topic": topic(name)}))
+    stacks.delete_change_set(StackName="other", ChangeSetName="changes")
+    stacks.delete_change_set(StackName="other", ChangeSetName="changes")
+    found = stacks.describe_change_set(StackName="one", ChangeSetName="changes")
+    assert found["StackName"] == "one"
+    with pytest.raises(ClientError, match="ChangeSetNotFound"):
+        stacks.describe_change_set(StackName="other", ChangeSetName="changes")
+
+
+def test_an_update_keeps_the_name_of_a_parameter_of_ssm(aws: Aws) -> None:
+    change(aws, "named", "CREATE", template({"Named": parameter("7", "/one/that/is/read")}))
+    read = {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/one/that/is/read"}
+    before = template({"Copy": parameter({"Ref": "Read"}, "copy")}) | {"Parameters": {"Read": read}}
+    change(aws, "reading", "CREATE", before)
+    after = template(before["Resources"] | {"Topic": topic("beside")}) | {
+        "Parameters": {"Read": read}
+    }
+    previous = [{"ParameterKey": "Read", "UsePreviousValue": True}]
+    change(aws, "reading", "UPDATE", after, Parameters=previous)
+    assert status(aws, "reading") == "UPDATE_COMPLETE", said(aws, "reading")
+    assert aws.client("ssm").get_parameter(Name="copy")["Parameter"]["Value"] == "7"
+
+
 def test_a_log_group_that_was_left_is_taken_back(aws: Aws) -> None:
     aws.client("logs").create_log_group(logGroupName="/left/behind")
     group = {
