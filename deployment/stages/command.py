@@ -93,6 +93,11 @@ def _go(way: Way, *, yes: bool) -> None:
     run = runs.measured(way)
     asked = run is not None
     for stage in every:
+        if stage.costs and run is None:
+            # One that an earlier call began may end unattended, and its end stops the nodes: they
+            # are not to be started again for it.
+            run = runs.measured(way)
+            asked = asked or run is not None
         if stage.costs and not asked:
             _ask(_estimate(place), yes=yes)
             asked = True

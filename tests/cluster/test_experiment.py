@@ -43,8 +43,8 @@ class Way:
     world: World
     file: Path
     root: Path
-    said: list[str] = field(default_factory=list)
-    """What each call printed."""
+    calls: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """Every time that a command was called."""
 
     def start(self) -> subprocess.Popen[bytes]:
         """Calls it, in a process group of its own."""
@@ -56,13 +56,12 @@ class Way:
 
     def shown(self) -> str:
         """What the newest call has printed until now."""
-        return self._log(len(self.said)).read_text(encoding="utf-8")
+        return self._log(len(self.calls)).read_text(encoding="utf-8")
 
     def _call(self, *words: str) -> subprocess.Popen[bytes]:
-        self.said.append(" ".join(words))
         line = [sys.executable, "-u", "-m", "deployment", *words, "--experiment", str(self.file)]
-        with self._log(len(self.said)).open("wb") as log:
-            return subprocess.Popen(
+        with self._log(len(self.calls) + 1).open("wb") as log:
+            called = subprocess.Popen(
                 line,
                 cwd=self.root,
                 env=dict(self.world.environment),
@@ -71,6 +70,14 @@ class Way:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self.calls.append(called)
+        return called
+
+    def kill(self) -> None:
+        """Ends the newest call, and all that it has started, without a word to them."""
+        if self.calls and self.calls[-1].poll() is None:
+            os.killpg(self.calls[-1].pid, signal.SIGKILL)
+            self.calls[-1].wait()
 
     def _log(self, number: int) -> Path:
         return self.root / f"call-{number}.log"
@@ -88,8 +95,11 @@ def way(tmp_path: Path) -> Iterator[Way]:
     file = write_small(str(ARTICLE), tmp_path / "experiments")
     with world(load(str(file)), ROOT, tmp_path / "account") as account:
         its = Way(account, file, root)
-        assert its.run("bootstrap") == 0, its.shown()
-        yield its
+        try:
+            assert its.run("bootstrap") == 0, its.shown()
+            yield its
+        finally:
+            its.kill()
 
 
 def test_the_whole_way(way: Way) -> None:
@@ -132,9 +142,7 @@ def _kill_at(way: Way, stage: str) -> None:
             break
         time.sleep(_POLL_SECONDS)
     assert process.poll() in (None, 0), way.shown()
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    way.kill()
 
 
 def _at_once(account: World) -> bool:
@@ -172,11 +180,9 @@ def _holds(way: Way) -> None:
     (last,) = _markers(way, RESULTS_PREFIX).values()
     sizes = timeline.sizes(account)
     assert [size for _, size in sizes[TRAINIUM_NODES]] == [0, 1, 0]
-    (_, up), (_, down) = sizes[TRAINIUM_NODES][1], sizes[TRAINIUM_NODES][2]
-    assert up == 1
-    assert sizes[TRAINIUM_NODES][1][0] >= max(graphs.values())
-    assert sizes[TRAINIUM_NODES][2][0] >= last
-    assert down == 0
+    _, (up, _), (down, _) = sizes[TRAINIUM_NODES]
+    assert up >= max(graphs.values())
+    assert down >= last
     assert sizes[COMPILE_NODES][-1][1] == 0
     assert max(size for _, size in sizes[COMPILE_NODES]) == len(graphs)
     pods = Counter(_job(dict(pod.labels)) for pod in account.kubelets.record)
