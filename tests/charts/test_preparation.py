@@ -43,7 +43,8 @@ NODES = {
 
 
 def test_both_places_to_compile_are_in_the_matrix() -> None:
-    named = {changes.get("compiling", {"node": "cpu"})["node"] for changes in MATRIX.values()}
+    told = [changes.get("compiling") for changes in MATRIX.values()]
+    named = {its["node"] if isinstance(its, dict) else "cpu" for its in told}
     assert named == set(CompileNode) == set(NODES)
 
 

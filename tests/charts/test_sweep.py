@@ -23,7 +23,7 @@ from charts.names import bucket_name
 from charts.server import serve_command
 from charts.sweep import indexes
 from experiment import Experiment, load
-from experiment.estimate import guard_hours, job_deadline_seconds
+from experiment.estimate import estimate, job_deadline_seconds
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES
 from experiment.runtimes.nxdi import Nxdi
@@ -94,7 +94,7 @@ def test_an_index_is_served_as_a_service_would_be(sweep: Synthesised) -> None:
 def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
     sweep: Synthesised, synthesised: Synthesised
 ) -> None:
-    fetch, sidecar = _pod(sweep)["initContainers"]
+    _, fetch, sidecar = _pod(sweep)["initContainers"]
     assert (fetch["name"], "restartPolicy" in fetch) == ("fetch", False)
     deployment = synthesised.object("Deployment", "qwen-vllm")["spec"]["template"]["spec"]
     (service,) = deployment["containers"]
@@ -112,7 +112,11 @@ def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
     assert sidecar["restartPolicy"] == "Always"
     assert "startupProbe" not in sidecar
     mounts = {m["name"]: m for m in sidecar["volumeMounts"]}
-    assert {m["name"] for m in service["volumeMounts"]} == mounts.keys() - {"config", "scripts"}
+    assert {m["name"] for m in service["volumeMounts"]} == mounts.keys() - {
+        "config",
+        "scripts",
+        "key",
+    }
     assert mounts["artifact"]["readOnly"] is True
 
 
@@ -122,7 +126,7 @@ def test_an_index_takes_no_more_of_its_node_than_a_service(
     """So that what fits a node with services fits it with indexes."""
     deployment = synthesised.object("Deployment", "qwen-vllm")["spec"]["template"]["spec"]
     (service,) = deployment["containers"]
-    fetch, sidecar = _pod(sweep)["initContainers"]
+    _, fetch, sidecar = _pod(sweep)["initContainers"]
     (benchmark,) = _pod(sweep)["containers"]
     together = [c["resources"] for c in (sidecar, benchmark)]
     assert sum(int(r["requests"]["cpu"]) for r in together) == int(
@@ -161,7 +165,7 @@ def test_the_benchmark_measures_the_vllm_of_its_own_pod(sweep: Synthesised, tmp_
 
 def test_volumes_of_both_containers_are_apart(sweep: Synthesised) -> None:
     """Ray and vLLM each fill their own."""
-    _, sidecar = _pod(sweep)["initContainers"]
+    *_, sidecar = _pod(sweep)["initContainers"]
     (benchmark,) = _pod(sweep)["containers"]
     for path in ("/tmp", "/dev/shm"):
         names = [
@@ -218,7 +222,7 @@ def _kept_away(pod: dict[str, Any]) -> dict[str, Any]:
 
 def test_waiting_for_a_graph_has_an_end(sweep: Synthesised) -> None:
     """Three hours, by the Job controller's pauses: 10 s, then doubled up to 10 minutes."""
-    fetch, _ = _pod(sweep)["initContainers"]
+    _, fetch, _ = _pod(sweep)["initContainers"]
     looks = int({v["name"]: v.get("value") for v in fetch["env"]}["LOOKS"])
     pauses = [min(10 * 2**earlier, 600) for earlier in range(looks - 1)]
     assert sum(pauses) / 3600 == pytest.approx(3, abs=0.1)
@@ -228,7 +232,7 @@ def test_a_sweep_waits_days_for_its_nodes(sweep: Synthesised) -> None:
     """Its money is held by what ends them, and not by the Job, which counts from the deploy."""
     seconds = _job(sweep)["spec"]["activeDeadlineSeconds"]
     assert seconds == job_deadline_seconds(sweep.experiment)
-    assert seconds >= 7 * 24 * 3600 + guard_hours(sweep.experiment) * 3600
+    assert seconds > 7 * 24 * 3600 + estimate(sweep.experiment).hours * 3600
 
 
 def test_more_money_is_no_other_job() -> None:

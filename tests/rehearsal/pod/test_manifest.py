@@ -135,7 +135,9 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(pod: Pod, pl
         changed.model_copy(update={"endpoint": variant.endpoint})
         for changed, variant in zip(after.variants, before.variants, strict=True)
     )
+    assert after.stopper is None
     changed = {"variants": variants, "load": before.load, "stand_in": None}
+    changed |= {"stopper": before.stopper}
     assert after.model_copy(update=changed | {"bucket": before.bucket}) == before
 
 
