@@ -61,7 +61,8 @@ def test_a_cluster_that_cannot_be_reached(
     assert "guard" not in said
     account.start(aws, place)
     said = seen(place)
-    assert "trainium  1 asked for, at most 1" in said
+    # Columns are as wide as what is in them.
+    assert "nodes trainium 1 asked for, at most 1" in " ".join(said.split())
     assert "guard     trainium" in said
     assert "none: its nodes stand until `make stop" in said
 

@@ -52,6 +52,7 @@ def test_each_service_has_half_a_node(article: Experiment) -> None:
         "tensor_parallel": 32,
         "batch": 4,
         "length": 1024,
+        "api_key": False,
     }
 
 

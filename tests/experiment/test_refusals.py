@@ -47,7 +47,7 @@ ARCHITECTURE: dict[str, Any] = LLAMA["architecture"]
 
 KEYS = (
     "name, aws, capacity, compiling, runtime, models, speculation, sweep, serving, benchmark, "
-    "quality, alerts"
+    "quality, alerts, delivery"
 )
 MEDUSA_HEADS: dict[str, Any] = KNOWN_MODELS["FasterDecoding/medusa-vicuna-7b-v1.3"].model_dump(
     mode="json"
