@@ -20,6 +20,7 @@ COMMAND: Final = re.compile(
 RUN_BY: Final = {
     "make advise": "tests/benchmark/commands/test_advise.py",
     "make compare": "tests/benchmark/commands/test_compare.py",
+    "make cost": "tests/experiment/test_cost_page.py",
     "make deploy": "tests/test_deployment.py",
     "make destroy": "tests/test_deployment.py",
     "make experiment": "tests/cluster/test_experiment.py",
