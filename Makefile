@@ -147,7 +147,8 @@ test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and comp
 .PHONY: test-cluster
 test-cluster: $(READY_DEV) $(CLI) ## Apply the charts to a real control plane; needs Go 1.25+
 	@python -m control_plane
-	pytest tests/cluster
+	@# Each process has a control plane of its own, but of a cluster that is named there is one.
+	pytest $(if $(KUBECONFIG),,--numprocesses 2 --dist loadfile) tests/cluster
 
 .PHONY: check
 check: $(READY_DEV) ## Check format, lint and types
