@@ -12,28 +12,12 @@ from charts.names import COMPILE_NODES, NODE_GROUP_LABEL
 from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.schema import Experiment
 from experiment.variants import variants
+from stacks.node_config import user_data
 from stacks.roles import node_role
 
 VOLUME_GIB: Final = 1024
 """A compile pod may fill 600 GiB, and images take 40. Kubelet evicts pods if less than a tenth is
 free."""
-
-USER_DATA: Final = """\
-MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="BOUNDARY"
-
---BOUNDARY
-Content-Type: application/node.eks.aws
-
----
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  featureGates:
-    FastImagePull: true
-
---BOUNDARY--
-"""
 
 
 def compile_node_group(
@@ -58,7 +42,7 @@ def compile_node_group(
                 ),
             )
         ],
-        user_data=ec2.UserData.custom(USER_DATA),
+        user_data=ec2.UserData.custom(user_data(local_disks=False)),
     )
     return eks.Nodegroup(
         scope,

@@ -23,6 +23,7 @@ from charts.names import NEURON_TAINT, NODE_GROUP_LABEL, TRAINIUM_NODES
 from experiment.schema import Capacity, CompileNode, Experiment, Purchase
 from stacks.compile_nodes import compile_node_group
 from stacks.guard import Guard, Stopper
+from stacks.node_config import user_data
 from stacks.roles import node_role
 
 NEURON_CHART_VERSION: Final = "1.10.0"
@@ -35,29 +36,6 @@ CAPACITY_TYPES: Final = {
     Purchase.SPOT: eks.CapacityType.SPOT,
     Purchase.CAPACITY_BLOCK: eks.CapacityType.CAPACITY_BLOCK,
 }
-
-# EKS appends a part with the cluster's address. RAID0 makes one file system of the NVMe disks and
-# puts the directories of kubelet and containerd on it. Compiling needs 30 to 50 GB of scratch
-# space, weights 60 GB and images 20 GB.
-USER_DATA: Final = """\
-MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="BOUNDARY"
-
---BOUNDARY
-Content-Type: application/node.eks.aws
-
----
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  featureGates:
-    FastImagePull: true
-  instance:
-    localStorage:
-      strategy: RAID0
-
---BOUNDARY--
-"""
 
 
 class TrainiumStack(Stack):
@@ -179,7 +157,8 @@ class TrainiumStack(Stack):
                         ),
                     )
                 ],
-                user_data=Fn.base64(USER_DATA),
+                # Compiling needs 30 to 50 GB of scratch space, weights 60 GB and images 20 GB.
+                user_data=Fn.base64(user_data(local_disks=True)),
                 tag_specifications=[
                     ec2.CfnLaunchTemplate.TagSpecificationProperty(resource_type=kind, tags=tags)
                     for kind in ("instance", "volume", "network-interface")

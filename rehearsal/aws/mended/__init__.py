@@ -1,6 +1,7 @@
 """What moto 5.2.5 has wrong or lacks, put right in the process of the embedded AWS.
 
-A module a service. ``tests/rehearsal/aws/`` shows that moto still needs each of them.
+A module a service. ``tests/rehearsal/aws/`` shows that moto still needs each of them. mypy forbids
+to replace a method or to add to moto's map what is none of its models: hence ``type: ignore``.
 """
 
 from __future__ import annotations
