@@ -52,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         except DiffError as error:
             print(error, file=sys.stderr)
             return 1
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads only the beginning ends this quietly
     print(plain(found), end="")
     if given.markdown:
         given.markdown.write_text(markdown(found, COMMENT_LIMIT))
