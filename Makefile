@@ -302,6 +302,10 @@ bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule
 	@python -m tests.bench.comparing
 	@python -m tests.bench.advice
 
+.PHONY: bench-vllm
+bench-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Hold what speculation gains on real vLLM against the article
+	@python -m tests.bench.vllm
+
 .PHONY: clean
 clean: ## Remove the output of synthesis and tests; keep results
 	rm -rf cdk.out dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

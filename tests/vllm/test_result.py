@@ -1,25 +1,24 @@
-"""The article's result on real vLLM: what speculation gains, where, and how it was counted."""
+"""The article's result on real vLLM: what speculation gains, where, and how it was counted.
+
+How much is gained depends on what else the machine does. So a test fails where the report excludes
+the expected gain; ``make bench-vllm`` holds the figures themselves against their bars.
+"""
 
 from __future__ import annotations
 
 import re
-import statistics
 
 from benchmark.analysis.summary import Case, Cell
-from benchmark.metrics import TIME_PER_OUTPUT_TOKEN, TOKENS_PER_STEP, TTFT, Metric
+from benchmark.metrics import TOKENS_PER_STEP, Metric
 from rehearsal.vllm import ngram
 from tests.vllm.conftest import Rehearsed
+from tests.vllm.gains import OPEN_ENDED, PREFILL, STRUCTURED, prefill, speedup
 
 
 def median(cell: Cell, metric: Metric) -> float:
     sample = cell.measure(metric)
     assert sample is not None
     return sample.p50
-
-
-def ratio(case: Case, metric: Metric = TIME_PER_OUTPUT_TOKEN, variant: str = "SD") -> float:
-    """The variant's median by that of Base."""
-    return median(case.cell(variant), metric) / median(case.cell("Base"), metric)
 
 
 def test_one_report_has_three_variants(rehearsed: Rehearsed) -> None:
@@ -37,19 +36,24 @@ def test_every_request_succeeds_and_every_token_is_counted(rehearsed: Rehearsed)
 
 def test_structured_prompts_gain(rehearsed: Rehearsed) -> None:
     for case in rehearsed.cases("structured"):
-        assert ratio(case) <= 1 / 2.5, case.name
+        found = speedup(case)
+        assert found.low > 1, case.name
+        assert found.high >= STRUCTURED, case.name
 
 
 def test_open_ended_prompts_neither_gain_nor_lose_much(rehearsed: Rehearsed) -> None:
     for case in rehearsed.cases("open-ended"):
-        assert 0.7 <= ratio(case) <= 1.4, case.name
+        found = speedup(case)
+        assert found.low <= OPEN_ENDED[1], case.name
+        assert found.high >= OPEN_ENDED[0], case.name
 
 
 def test_the_prefill_stays_as_it_is(rehearsed: Rehearsed) -> None:
-    # Over all cases: six prefills of one, on a core that others use too, scatter by a quarter.
-    for variant in ("SD", ngram.NAME):
-        ratios = [ratio(case, TTFT, variant) for case in rehearsed.run.summary.cases]
-        assert 1 / 1.2 <= statistics.geometric_mean(ratios) <= 1.2
+    for case in rehearsed.run.summary.cases:
+        for variant in ("SD", ngram.NAME):
+            found = prefill(case, variant)
+            assert found.low <= PREFILL[1], (case.name, variant)
+            assert found.high >= PREFILL[0], (case.name, variant)
 
 
 def test_n_gram_gains_where_text_repeats_and_not_where_it_only_can_be_foretold(
@@ -57,11 +61,12 @@ def test_n_gram_gains_where_text_repeats_and_not_where_it_only_can_be_foretold(
 ) -> None:
     cases = {case.name: case for case in rehearsed.cases("structured")}
     repeated, counted = cases["repeat-line"], cases["counting"]
-    assert ratio(repeated, variant=ngram.NAME) <= 1 / 2.5
+    assert speedup(repeated, ngram.NAME).low > 1
+    assert speedup(repeated, ngram.NAME).high >= STRUCTURED
     assert median(repeated.cell(ngram.NAME), TOKENS_PER_STEP) > 6
     # No number was there before. A draft model knows the next one, n-gram has nothing to look up.
     assert median(counted.cell(ngram.NAME), TOKENS_PER_STEP) < 2
-    assert ratio(counted, variant=ngram.NAME) > 2 * ratio(counted)
+    assert speedup(counted, ngram.NAME).high < speedup(counted).low
 
 
 def test_greedy_answers_are_the_baselines_where_one_token_leads(rehearsed: Rehearsed) -> None:
@@ -114,7 +119,8 @@ def test_llmperf_calls_a_faster_server_slower(rehearsed: Rehearsed) -> None:
     wrong = [
         case.name
         for case in rehearsed.run.summary.cases
-        if ratio(case) < 1 and published(rehearsed, case, "SD") > 1.06 * published(rehearsed, case)
+        if speedup(case).low > 1
+        and published(rehearsed, case, "SD") > 1.06 * published(rehearsed, case)
     ]
     assert wrong
     page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
