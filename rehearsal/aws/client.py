@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import sys
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,9 +37,13 @@ class Aws:
         """A boto3 client, whatever the environment of this process says."""
         return _client(self.url, self.region, service)
 
-    def calls(self) -> list[str]:
-        """What was asked since ``forget_calls``, e.g. ``ec2:DescribeVpcs``, in order."""
-        found: list[str] = json.loads(self._own("GET", "calls"))
+    def calls(self, key: str | None = None) -> list[str]:
+        """What was asked since ``forget_calls``, e.g. ``ec2:DescribeVpcs``, in order.
+
+        With ``key`` only what was signed with this access key.
+        """
+        path = "calls" if key is None else f"calls?{urllib.parse.urlencode({'key': key})}"
+        found: list[str] = json.loads(self._own("GET", path))
         return found
 
     def forget_calls(self) -> None:

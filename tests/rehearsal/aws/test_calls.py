@@ -58,6 +58,8 @@ def test_calls_of_every_protocol_are_noted_in_order(aws: Aws, tmp_path: Path) ->
         "s3:PutObject",
         "cloudwatch:ListMetrics",
     ]
+    assert aws.calls(aws.environment["AWS_ACCESS_KEY_ID"]) == aws.calls()
+    assert aws.calls("somebody else's") == []
     assert store.get_object(Bucket="noted", Key="a/b")["ContentLength"] == 2 << 20
     aws.forget_calls()
     assert aws.calls() == []
