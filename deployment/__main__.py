@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from deployment import addon_versions, delivery, lifecycle, logs, place, preflight, removal, results
@@ -12,82 +13,121 @@ from deployment.errors import DeploymentError
 from deployment.status import command as status
 from experiment import ExperimentError, load
 
+Run = Callable[[argparse.Namespace], int]
+
 INTERRUPTED: Final = 130
 """The exit status after Ctrl-C."""
 
 
 def main() -> int:
     """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m deployment", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    deploy = commands.add_parser("deploy", help="create the stacks, or change them")
-    deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
-    destroy = commands.add_parser("destroy", help="delete the stacks that are there")
-    destroy.add_argument("--keep", type=removal.Keep, default=removal.Keep.RESULTS)
-    destroy.add_argument("--name", help="with --keep none: the experiment's, instead of asking")
-    whole = commands.add_parser("experiment", help="from the file to the verdict, in stages")
-    whole.add_argument("--again", action="store_true", help="measure anew")
-    start = commands.add_parser("start", help="start the Trainium nodes, and their guard")
-    commands.add_parser("stop", help="scale all groups to 0, now")
-    commands.add_parser("preflight", help="say what would stand in the way; creates nothing")
-    commands.add_parser("bootstrap", help="prepare the account's regions for the CDK")
-    commands.add_parser("addons", help="say which add-on versions EKS offers")
-    commands.add_parser("status", help="say how everything stands, on one screen")
-    log = commands.add_parser("logs", help="print the logs of what goes on")
-    log.add_argument("--of", metavar="NAME", help="a service, a Job, a step or a pod instead")
-    log.add_argument("--follow", action="store_true", help="go on as they are written")
-    home = commands.add_parser("results", help="list the runs in the bucket, or bring one home")
-    home.add_argument("--run", metavar="ID", help="its id, or how it begins")
-    roles = commands.add_parser("delivery", help="make the roles of GitHub's workflows")
-    roles.add_argument("--remove", action="store_true", help="remove them")
-    compared = commands.add_parser("changes", help="compare with what is deployed")
-    compared.add_argument("--markdown", metavar="FILE", help="for a pull request")
-    for command in (deploy, destroy, whole, start, roles):
-        command.add_argument("--yes", action="store_true", help="do not ask")
-    for command in commands.choices.values():
-        command.add_argument("--experiment", required=True, metavar="FILE")
-    given = parser.parse_args()
+    given = _parser().parse_args()
     try:
-        if given.command in ("experiment", "start", "stop"):
-            return _on_the_way(given)
-        if given.command == "preflight":
-            return preflight.run(given.experiment)
-        experiment = load(given.experiment)
-        if given.command == "deploy":
-            return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
-        if given.command == "destroy":
-            wanted = removal.Wanted(yes=given.yes, keep=given.keep, name=given.name)
-            return removal.destroy(place.find(given.experiment), wanted)
-        if given.command == "delivery":
-            return delivery.make(place.find(given.experiment), yes=given.yes, remove=given.remove)
-        if given.command == "changes":
-            return delivery.compare(place.find(given.experiment), given.markdown)
-        if given.command == "status":
-            return status.show(place.find(given.experiment))
-        if given.command == "logs":
-            return logs.show(place.find(given.experiment), given.of, follow=given.follow)
-        if given.command == "results":
-            return results.show(place.find(given.experiment), given.run)
-        if given.command == "bootstrap":
-            return lifecycle.bootstrap(experiment, given.experiment)
-        return addon_versions.compare(experiment)
+        ended: int = given.go(given)
     except KeyboardInterrupt:  # the CLI has said what it leaves
         return INTERRUPTED
     except (DeploymentError, ExperimentError) as error:
         print(error, file=sys.stderr)
         return 1
+    return ended
 
 
-def _on_the_way(given: argparse.Namespace) -> int:
-    # Imported here: what the stages need of the charts takes seconds to load.
+def _parser() -> argparse.ArgumentParser:
+    """Each command with its options, and the function that runs it."""
+    parser = argparse.ArgumentParser(prog="python -m deployment", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(run: Run, help: str, *, asks: bool = False) -> argparse.ArgumentParser:
+        added = commands.add_parser(run.__name__.strip("_"), help=help)
+        added.add_argument("--experiment", required=True, metavar="FILE")
+        if asks:
+            added.add_argument("--yes", action="store_true", help="do not ask")
+        added.set_defaults(go=run)
+        return added
+
+    command(_preflight, "say what would stand in the way; creates nothing")
+    command(_bootstrap, "prepare the account's regions for the CDK")
+    deploy = command(_deploy, "create the stacks, or change them", asks=True)
+    deploy.add_argument("stacks", nargs="*", metavar="STACK", help="all by default")
+    whole = command(_experiment, "from the file to the verdict, in stages", asks=True)
+    whole.add_argument("--again", action="store_true", help="measure anew")
+    command(_start, "start the Trainium nodes, and their guard", asks=True)
+    command(_stop, "scale all groups to 0, now")
+    command(_status, "say how everything stands, on one screen")
+    log = command(_logs, "print the logs of what goes on")
+    log.add_argument("--of", metavar="NAME", help="a service, a Job, a step or a pod instead")
+    log.add_argument("--follow", action="store_true", help="go on as they are written")
+    home = command(_results, "list the runs in the bucket, or bring one home")
+    home.add_argument("--run", metavar="ID", help="its id, or how it begins")
+    destroy = command(_destroy, "delete the stacks that are there", asks=True)
+    destroy.add_argument("--keep", type=removal.Keep, default=removal.Keep.RESULTS)
+    destroy.add_argument("--name", help="with --keep none: the experiment's, instead of asking")
+    roles = command(_delivery, "make the roles of GitHub's workflows", asks=True)
+    roles.add_argument("--remove", action="store_true", help="remove them")
+    compared = command(_changes, "compare with what is deployed")
+    compared.add_argument("--markdown", metavar="FILE", help="for a pull request")
+    command(_addons, "say which add-on versions EKS offers")
+    return parser
+
+
+def _preflight(given: argparse.Namespace) -> int:
+    return preflight.run(given.experiment)
+
+
+def _bootstrap(given: argparse.Namespace) -> int:
+    return lifecycle.bootstrap(place.find(given.experiment))
+
+
+def _deploy(given: argparse.Namespace) -> int:
+    return lifecycle.deploy(place.find(given.experiment), given.stacks, yes=given.yes)
+
+
+# What the stages need of the charts takes seconds to load: only these three commands do.
+def _experiment(given: argparse.Namespace) -> int:
     from deployment.stages import command
 
-    here = place.find(given.experiment)
-    if given.command == "experiment":
-        return command.experiment(here, yes=given.yes, again=given.again)
-    if given.command == "start":
-        return command.start(here, yes=given.yes)
-    return command.stop(here)
+    return command.experiment(place.find(given.experiment), yes=given.yes, again=given.again)
+
+
+def _start(given: argparse.Namespace) -> int:
+    from deployment.stages import command
+
+    return command.start(place.find(given.experiment), yes=given.yes)
+
+
+def _stop(given: argparse.Namespace) -> int:
+    from deployment.stages import command
+
+    return command.stop(place.find(given.experiment))
+
+
+def _status(given: argparse.Namespace) -> int:
+    return status.show(place.find(given.experiment))
+
+
+def _logs(given: argparse.Namespace) -> int:
+    return logs.show(place.find(given.experiment), given.of, follow=given.follow)
+
+
+def _results(given: argparse.Namespace) -> int:
+    return results.show(place.find(given.experiment), given.run)
+
+
+def _destroy(given: argparse.Namespace) -> int:
+    wanted = removal.Wanted(yes=given.yes, keep=given.keep, name=given.name)
+    return removal.destroy(place.find(given.experiment), wanted)
+
+
+def _delivery(given: argparse.Namespace) -> int:
+    return delivery.make(place.find(given.experiment), yes=given.yes, remove=given.remove)
+
+
+def _changes(given: argparse.Namespace) -> int:
+    return delivery.compare(place.find(given.experiment), given.markdown)
+
+
+def _addons(given: argparse.Namespace) -> int:
+    return addon_versions.compare(load(given.experiment))
 
 
 if __name__ == "__main__":

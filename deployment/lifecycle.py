@@ -12,7 +12,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from deployment import nodes
-from deployment.account import account_id, client, in_words
+from deployment.account import client, in_words
 from deployment.errors import DeploymentError
 from deployment.place import Place
 from experiment import Experiment
@@ -32,19 +32,18 @@ class Stack:
     status: str | None
 
 
-def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: bool) -> int:
+def deploy(place: Place, stacks: Sequence[str], *, yes: bool) -> int:
     """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
 
     Synthesis gets the account. So names are literal, and CloudFormation can import the bucket and
     the logs that an earlier deploy left. Raises DeploymentError.
     """
-    account = account_id(experiment.aws.region)
-    say(f"{_headline(experiment, file, account)}: deploying {', '.join(stacks) or 'all stacks'}")
-    for note in notes(experiment):
-        say(f"{file}: {note}")
+    say(f"{place.headline}: deploying {', '.join(stacks) or 'all stacks'}")
+    for note in notes(place.experiment):
+        say(f"{place.file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
-    told = [*_sizes(Place(experiment, file, account)), *context(file, account)]
+    told = [*_sizes(place), *context(place.file, place.account)]
     return cdk("deploy", *wanted, "--import-existing-resources", *approval, *told)
 
 
@@ -87,24 +86,19 @@ def unchanged(stack: Stack) -> bool:
     return bool(there == json.loads(wanted))
 
 
-def bootstrap(experiment: Experiment, file: str) -> int:
+def bootstrap(place: Place) -> int:
     """Prepares the account's regions for the CDK; returns the CLI's exit status.
 
     Raises DeploymentError.
     """
-    account = account_id(experiment.aws.region)
-    places = [f"aws://{account}/{region}" for region in sorted(regions(experiment))]
-    say(f"{_headline(experiment, file, account)}: preparing {', '.join(places)}")
-    return cdk("bootstrap", *places, *context(file, account))
+    places = [f"aws://{place.account}/{region}" for region in sorted(regions(place.experiment))]
+    say(f"{place.headline}: preparing {', '.join(places)}")
+    return cdk("bootstrap", *places, *context(place.file, place.account))
 
 
 def regions(experiment: Experiment) -> set[str]:
     """The experiment's region and that of its budget."""
     return {experiment.aws.region, budget_region(experiment.aws.region)}
-
-
-def _headline(experiment: Experiment, file: str, account: str) -> str:
-    return f"experiment {experiment.name} ({file}), account {account}, {experiment.aws.region}"
 
 
 def say(line: str) -> None:

@@ -29,7 +29,7 @@ class Deploy:
         """Runs the CLI, which shows itself. Raises DeploymentError."""
         place = self.way.place
         stacks = shown.until(lambda: _at_rest(shown))
-        if lifecycle.deploy(place.experiment, place.file, [], yes=True):
+        if lifecycle.deploy(place, [], yes=True):
             raise StageFailed("the deploy failed, as the CDK CLI says above")
         return f"{len(stacks)} stacks"
 

@@ -25,7 +25,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Place], l
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
     def deploy(place: Place) -> list[str]:
-        assert lifecycle.deploy(place.experiment, place.file, [], yes=True) == 0
+        assert lifecycle.deploy(place, [], yes=True) == 0
         return written.read_text().splitlines()
 
     return deploy
