@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from deployment.errors import DeploymentError
-from deployment.lifecycle import cdk, context, run, say
+from deployment.lifecycle import cdk, context, run, say, synthesised
 from deployment.place import Place
 
 _ALONE: Final = ("--context", "delivery=true")
@@ -50,13 +53,56 @@ def compare(place: Place, markdown: str | None) -> int:
     With change sets, which are deleted again, as far as the credentials may make them. ``markdown``
     is a file that gets the same for a pull request. Raises DeploymentError.
     """
-    arguments = ("diff", "--all", "--no-color", "--ci", *context(place.file, place.account))
-    if markdown is None:
-        return cdk(*arguments)
-    done = run(arguments, capture=True)
-    say(done.stdout + done.stderr)
-    Path(markdown).write_text(_comment(place, done.stdout or done.stderr), encoding="utf-8")
-    return done.returncode
+    said, ended = list[str](), 0
+    with tempfile.TemporaryDirectory(prefix="changes-") as folder:
+        for arguments in _comparisons(place, Path(folder)):
+            if markdown is None:
+                ended = max(ended, cdk(*arguments))
+                continue
+            done = run(arguments, capture=True)
+            say(done.stdout + done.stderr)
+            said.append(done.stdout or done.stderr)
+            ended = max(ended, done.returncode)
+    if markdown is not None:
+        Path(markdown).write_text(_comment(place, "\n".join(said)), encoding="utf-8")
+    return ended
+
+
+def _comparisons(place: Place, assembly: Path) -> Iterator[tuple[str, ...]]:
+    """Arguments of the CLI: for stacks that are there, and for those that are to be made.
+
+    A change set of a stack that is not there would make an empty one first.
+    """
+    stacks = synthesised(place, assembly)
+    _send_templates(assembly)
+    there = [each.name for each in stacks if each.status not in (None, "REVIEW_IN_PROGRESS")]
+    new = [each.name for each in stacks if each.name not in there]
+    common = ("--exclusively", "--no-color", "--ci", "--app", str(assembly))
+    if there:
+        yield "diff", *there, *common
+    if new:
+        yield "diff", *new, "--method", "template", *common
+
+
+def _send_templates(assembly: Path) -> None:
+    """Has the CLI send templates with its calls, and not by way of the bootstrap's bucket.
+
+    Whoever may write there could replace a template that is deployed later (aws-cdk 2.1148.1,
+    ``makeBodyParameter``, ``uploadStackTemplateAssets``).
+    """
+    manifest = assembly / "manifest.json"
+    told = json.loads(manifest.read_text(encoding="utf-8"))
+    for artifact in told["artifacts"].values():
+        artifact.get("properties", {}).pop("stackTemplateAssetObjectUrl", None)
+    manifest.write_text(json.dumps(told), encoding="utf-8")
+    for file in assembly.glob("*.assets.json"):
+        assets = json.loads(file.read_text(encoding="utf-8"))
+        assets["files"] = {
+            key: asset
+            for key, asset in assets["files"].items()
+            if not asset["source"]["path"].endswith(".template.json")
+        }
+        file.write_text(json.dumps(assets), encoding="utf-8")
 
 
 def _comment(place: Place, said: str) -> str:

@@ -1,7 +1,9 @@
 """The guard: a schedule that scales a group to 0, whatever becomes of whoever started its nodes.
 
-EventBridge Scheduler calls EKS itself, once, under a role that may do this and nothing else. The
-schedule is made before the nodes are, in a group of the trainium stack, and goes with it.
+EventBridge Scheduler calls EKS itself, under a role that may do this and nothing else. It does so
+several times: EKS refuses while another change of the group goes on, and which refusals Scheduler
+tries again is not documented. The schedule is made before the nodes are, in a group of the trainium
+stack, and goes with it.
 """
 
 from __future__ import annotations
@@ -27,12 +29,14 @@ GROUP_OUTPUT: Final = "GuardGroup"
 
 _NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
 _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
-_AT: Final = "at(%Y-%m-%dT%H:%M:%S)"
+_AGAIN: Final = "rate(10 minutes)"
+_LASTS: Final = datetime.timedelta(hours=1)
+"""From the first call to the last."""
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A schedule that is still to act."""
+    """A schedule that has not acted yet."""
 
     kind: Kind
     name: str
@@ -81,8 +85,7 @@ def find(place: Place, kind: Kind) -> Guard | None:
     schedule = _schedule(place, kind)
     if schedule is None:
         return None
-    at = datetime.datetime.strptime(schedule["ScheduleExpression"], _AT)
-    guard = Guard(kind, schedule["Name"], at.replace(tzinfo=datetime.UTC))
+    guard = Guard(kind, schedule["Name"], schedule["StartDate"].astimezone(datetime.UTC))
     return guard if guard.at > _now() else None
 
 
@@ -117,8 +120,9 @@ def _definition(
         "Name": _NAMES[group.kind],
         "GroupName": schedules,
         "Description": f"Scales the {group.kind} nodes of experiment {place.name} to 0",
-        "ScheduleExpression": at.strftime(_AT),
-        "ScheduleExpressionTimezone": "UTC",
+        "ScheduleExpression": _AGAIN,
+        "StartDate": at,
+        "EndDate": at + _LASTS,
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "ActionAfterCompletion": "DELETE",
         "Target": {"Arn": ACTION, "RoleArn": role, "Input": json.dumps(asked)},

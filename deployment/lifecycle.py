@@ -56,18 +56,18 @@ def _sizes(place: Place) -> list[str]:
     return ["--parameters", f"{place.name}-{nodes.STACK}:KeepSizes={kept}"]
 
 
-def synthesised(place: Place) -> list[Stack]:
+def synthesised(place: Place, assembly: Path = ASSEMBLY) -> list[Stack]:
     """The stacks that ``place`` is to have, from the assembly that this writes.
 
     Raises DeploymentError.
     """
-    _synthesise(place.file, place.account)
-    return assembled()
+    _synthesise(place, assembly)
+    return assembled(assembly)
 
 
-def assembled() -> list[Stack]:
+def assembled(assembly: Path = ASSEMBLY) -> list[Stack]:
     """The stacks of the assembly as it is. Raises DeploymentError."""
-    return [*_found(ASSEMBLY)]
+    return [*_found(assembly)]
 
 
 def unchanged(stack: Stack) -> bool:
@@ -111,9 +111,10 @@ def context(file: str, account: str) -> list[str]:
     return ["--context", f"experiment={Path(file).resolve()}", "--context", f"account={account}"]
 
 
-def _synthesise(file: str, account: str) -> None:
+def _synthesise(place: Place, assembly: Path) -> None:
     """Writes the assembly. The CLI's output is shown only if it fails."""
-    arguments = ("synth", "--quiet", "--output", str(ASSEMBLY), *context(file, account))
+    told = context(place.file, place.account)
+    arguments = ("synth", "--quiet", "--output", str(assembly), *told)
     done = run(arguments, capture=True)
     if done.returncode:
         raise DeploymentError((done.stderr or done.stdout).strip())

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from charts.names import COMPILE_NODES, TRAINIUM_NODES
 from deployment.account import in_words
+from deployment.errors import DeploymentError
 from deployment.outputs import NoStack, outputs
 from deployment.place import Place
 
@@ -21,6 +22,9 @@ STACK: Final = "trainium"
 _BUSY_SECONDS: Final = 10
 _BUSY_TRIES: Final = 30
 """EKS refuses to change a group while it still carries out another change of it."""
+_TOLD_SECONDS: Final = 2
+_TOLD_TRIES: Final = 60
+"""EKS answers before it has carried out a change. Until then it may tell of the old size."""
 
 
 class Kind(StrEnum):
@@ -85,10 +89,24 @@ def standing(place: Place) -> bool:
 
 
 def resize(place: Place, group: Group, size: int) -> None:
-    """Asks EKS for so many nodes. Above 0 only ``guard.start`` may: no node stands unguarded.
+    """Asks EKS for so many nodes, and returns when it tells of them.
 
-    Raises DeploymentError.
+    Above 0 only ``guard.start`` may: no node stands unguarded. Raises DeploymentError.
     """
+    _ask(place, group, size)
+    for left in reversed(range(_TOLD_TRIES)):
+        found = find(place, group.kind)
+        if found is None or found.size == size:
+            return
+        if left:
+            time.sleep(_TOLD_SECONDS)
+    raise DeploymentError(
+        f"EKS was asked for {size} {group.kind} nodes, and after {_TOLD_SECONDS * _TOLD_TRIES} s "
+        f"still tells of another number: the update history of node group {group.name} says why"
+    )
+
+
+def _ask(place: Place, group: Group, size: int) -> None:
     wanted = {"desiredSize": size} | ({} if size else {"minSize": 0})
     eks = place.client("eks")
     with in_words():
@@ -107,9 +125,10 @@ def resize(place: Place, group: Group, size: int) -> None:
 def failures(place: Place, group: Group) -> list[str]:
     """Why the group's newest attempts at an instance failed, in the words of Auto Scaling.
 
-    Empty if the newest has not. Raises DeploymentError.
+    Empty if the newest has not. EKS tells of an issue until an attempt succeeds, so also when its
+    cause is gone. Raises DeploymentError.
     """
-    return [*group.issues, *dict.fromkeys(_failed_activities(place, group))]
+    return [*dict.fromkeys(_failed_activities(place, group))]
 
 
 def _failed_activities(place: Place, group: Group) -> Iterator[str]:

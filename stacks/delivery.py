@@ -27,8 +27,12 @@ _QUALIFIER: Final = "hnb659fds"
 """The CDK's own (aws-cdk-lib, ``BOOTSTRAP_QUALIFIER``)."""
 _DEPLOYING: Final = ("deploy", "file-publishing", "image-publishing", "lookup")
 """The bootstrap's roles that the CDK CLI assumes."""
-_CHANGE_SETS: Final = "cdk-diff-change-set-*"
-"""What ``cdk diff`` calls its change sets (aws-cdk 2.1148.1, ``createDiffChangeSet``)."""
+_CHANGE_SETS: Final = (
+    "cdk-diff-change-set-*",
+    "arn:*:cloudformation:*:*:changeSet/cdk-diff-change-set-*",
+)
+"""What ``cdk diff`` calls its change sets (aws-cdk 2.1148.1, ``createDiffChangeSet``). It makes
+them by name, and describes and deletes them by ARN."""
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
 """Those of an experiment, but for its budget's."""
 _JOB: Final = Duration.hours(6)
@@ -65,7 +69,8 @@ class DeliveryStack(Stack):
         the one that deploys could do both, and the one that looks up reads all of the account. So
         the CLI assumes none and goes on as this role (aws-cdk 2.1148.1, ``forEnvironment``). Nor
         may it upload: a template that a pull request has replaced in the bootstrap's bucket would
-        be deployed later. Larger templates are compared without a change set.
+        be deployed later. So templates go with the call, and larger ones are compared without a
+        change set. Nor may it delete a stack, which a change set of a new stack would need.
         """
         role = self._role(
             "Diff",
@@ -86,7 +91,7 @@ class DeliveryStack(Stack):
             "ChangeSets",
             [f"cloudformation:{action}ChangeSet" for action in ("Create", "Describe", "Delete")],
             stacks,
-            {"StringLike": {"cloudformation:ChangeSetName": _CHANGE_SETS}},
+            {"StringLike": {"cloudformation:ChangeSetName": [*_CHANGE_SETS]}},
         )
         self._allow(
             role,
@@ -95,7 +100,13 @@ class DeliveryStack(Stack):
             [self._bootstrap_role("cfn-exec", region) for region in self._regions],
             {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
         )
-        self._allow(role, "Bootstrap", ["ssm:GetParameter"], self._bootstrap_versions())
+        self._allow(
+            role,
+            "Bootstrap",
+            # The CLI asks by the one, and CloudFormation, for a change set, by the other.
+            ["ssm:GetParameter", "ssm:GetParameters"],
+            self._bootstrap_versions(),
+        )
         CfnOutput(
             self, "DiffRole", value=role.role_arn, description="Repository variable DIFF_ROLE"
         )
@@ -153,7 +164,7 @@ class DeliveryStack(Stack):
         return [
             *self._stacks(),
             self._arn("iam", f"role/{name}-cluster-Administrator*", region=""),
-            self._arn("iam", f"role/{name}-trainium-*", region=""),
+            self._guard_roles(name),
             self._arn("eks", f"nodegroup/{name}/*"),
             self._arn("scheduler", f"schedule/{name}-guard/*"),
             f"{bucket}/*",
@@ -177,9 +188,16 @@ class DeliveryStack(Stack):
             role,
             "ForGuards",
             ["iam:PassRole"],
-            [self._arn("iam", f"role/{name}-trainium-*", region="")],
+            [self._guard_roles(name)],
             {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
         )
+
+    def _guard_roles(self, name: str) -> str:
+        """CloudFormation cuts the stack's name in the names of roles, which may have 64 characters.
+
+        Of a name as long as may be, no more than this is left.
+        """
+        return self._arn("iam", f"role/{name}-train*", region="")
 
     def _add_results(self, role: iam.Role) -> None:
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
@@ -252,6 +270,7 @@ _LOOKS: Final = (
     "autoscaling:DescribeScalingActivities",
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
+    "cloudformation:ListStacks",  # without it no call describes all stacks
     "ec2:DescribeAddresses",
     "ec2:DescribeAvailabilityZones",
     "ec2:DescribeCapacityReservations",

@@ -109,7 +109,7 @@ def test_a_fork_reaches_no_account() -> None:
 def test_nodes_end_whatever_happens() -> None:
     job = load(FOLDER / "experiment.yml")["jobs"]["measure"]
     lines = [step.get("run", step.get("uses", "")) for step in job["steps"]]
-    measured = lines.index("make experiment YES=1")
+    measured = lines.index("exec make experiment YES=1")
     after = job["steps"][measured + 1 :]
     assert after[0] == {"if": "always()", "run": "make stop"}
     assert all(step["if"].startswith("always()") for step in after)

@@ -41,7 +41,12 @@ class Start:
         guarded = guard.start(place, Kind.TRAINIUM, self._wanted)
         shown.say(f"the guard scales them to 0 at {guarded.at:%Y-%m-%d %H:%M} UTC")
         with connected(place) as api:
-            shown.until(lambda: self._look(api, shown))
+            try:
+                shown.until(lambda: self._look(api, shown))
+            except StageFailed:
+                # Otherwise they would come once they can, when nobody waits for them any more.
+                guard.stop(place, Kind.TRAINIUM)
+                raise
         return self._found(guarded)
 
     def _look(self, api: ApiClient, shown: Shown) -> bool | None:

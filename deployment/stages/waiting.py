@@ -33,9 +33,13 @@ def why_no_nodes(place: Place, group: Group | None) -> Iterator[str]:
 
     Raises StageFailed for what stays as it is.
     """
-    for reason in nodes.failures(place, group) if group else ():
+    if group is None:
+        return
+    failures = nodes.failures(place, group)
+    for reason in failures:
         if any(word in reason for word in _NEVER):
-            raise StageFailed(f"the {group.kind} nodes cannot start: {reason}" if group else reason)
+            raise StageFailed(f"the {group.kind} nodes cannot start: {reason}")
+    for reason in (*failures, *group.issues):
         yield f"no node yet: {reason}"
 
 

@@ -46,8 +46,8 @@ def troubles(place: Place, group: nodes.Group) -> Iterator[Row]:
     if group.status not in ("ACTIVE", "UPDATING"):
         yield Row(group.kind.value, f"EKS: {group.status}")
     if group.size:
-        for failure in nodes.failures(place, group):
-            yield Row(group.kind.value, failure)
+        for trouble in (*nodes.failures(place, group), *group.issues):
+            yield Row(group.kind.value, trouble)
 
 
 def guards(place: Place) -> Iterator[Row]:

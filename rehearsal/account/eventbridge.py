@@ -1,8 +1,8 @@
 """What EventBridge Scheduler does when a schedule's time has come: its target's call, as its role.
 
-Nothing waits for the time here. The universal target, how its input is spelled, the role's session
-and what happens afterwards are those of the EventBridge Scheduler User Guide ("Using universal
-targets", "Confused deputy prevention", "Deleting a schedule").
+Nothing waits for the time here. The universal target, how its input is spelled and the role's
+session are those of the EventBridge Scheduler User Guide ("Using universal targets", "Confused
+deputy prevention").
 """
 
 from __future__ import annotations
@@ -41,8 +41,6 @@ def carry_out(aws: Aws, group: str, name: str) -> tuple[str, dict[str, Any]]:
     if not may(aws, target["RoleArn"], action, resource):
         raise RehearsalError(f"{target['RoleArn']} may not {action} on {resource}")
     getattr(aws.client(service), xform_name(operation))(**parameters)
-    if schedule.get("ActionAfterCompletion") == "DELETE":
-        scheduler.delete_schedule(GroupName=group, Name=name)
     return action, parameters
 
 

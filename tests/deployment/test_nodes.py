@@ -83,8 +83,10 @@ def test_nodes_start_with_a_guard_that_asks_eks_for_none(aws: Aws, at: At) -> No
     assert sizes(place) == {"trainium": 1, "compile": 0}
     (schedule,) = schedules(aws, place).values()
     assert schedule["Name"] == made.name == "trainium-to-zero"
-    assert schedule["ScheduleExpression"] == f"at({made.at:%Y-%m-%dT%H:%M:%S})"
-    assert schedule["ScheduleExpressionTimezone"] == "UTC"
+    # Several times: EKS refuses while another change of the group goes on.
+    assert schedule["ScheduleExpression"] == "rate(10 minutes)"
+    assert schedule["StartDate"] == made.at
+    assert schedule["EndDate"] == made.at + datetime.timedelta(hours=1)
     assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
     assert schedule["ActionAfterCompletion"] == "DELETE"
     hours = (made.at - before) / datetime.timedelta(hours=1)
@@ -140,9 +142,10 @@ def test_a_guard_whose_time_is_over_guards_nothing(aws: Aws, at: At) -> None:
     stand(aws, place)
     guard.start(place, Kind.TRAINIUM, 1)
     (schedule,) = schedules(aws, place).values()
-    kept = ("Name", "GroupName", "FlexibleTimeWindow", "Target")
+    kept = ("Name", "GroupName", "ScheduleExpression", "FlexibleTimeWindow", "Target")
     aws.client("scheduler").update_schedule(
-        ScheduleExpression="at(2026-01-01T00:00:00)", **{name: schedule[name] for name in kept}
+        StartDate=datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1),
+        **{name: schedule[name] for name in kept},
     )
     assert guard.find(place, Kind.TRAINIUM) is None
     # The nodes stand all the same, so they get another.

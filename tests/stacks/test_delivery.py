@@ -120,7 +120,13 @@ def test_pull_requests_cannot_change_anything(template: dict[str, Any]) -> None:
     for statement in statements(template, "Diff"):
         if "cloudformation:CreateChangeSet" in listed(statement["Action"]):
             assert statement["Condition"] == {
-                "StringLike": {"cloudformation:ChangeSetName": "cdk-diff-change-set-*"}
+                # By name, and by ARN.
+                "StringLike": {
+                    "cloudformation:ChangeSetName": [
+                        "cdk-diff-change-set-*",
+                        "arn:*:cloudformation:*:*:changeSet/cdk-diff-change-set-*",
+                    ]
+                }
             }
         if "iam:PassRole" in listed(statement["Action"]):
             assert statement["Condition"] == {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from moto.cloudformation.exceptions import CloudFormationError, ValidationError
-from moto.cloudformation.models import CloudFormationBackend, Stack
+from moto.cloudformation.models import Change, ChangeSet, CloudFormationBackend, Stack
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.responses import EmptyResult
 
@@ -29,6 +29,7 @@ def mend() -> None:
     backend.execute_change_set = _execute  # type: ignore[method-assign]
     backend.delete_stack = _delete  # type: ignore[method-assign]
     backend.create_change_set = _refusing(backend.create_change_set)  # type: ignore[method-assign]
+    ChangeSet.diff = _detailed(ChangeSet.diff)  # type: ignore[assignment,method-assign]
     Stack.stack_resources = property(_made)  # type: ignore[assignment]
     Stack.stack_parameters = property(_given)  # type: ignore[assignment]
     responses = CloudFormationResponse
@@ -102,6 +103,32 @@ def _refusing(create: Callable[..., tuple[str, str]]) -> Callable[..., tuple[str
         return create(self, stack_name, *args, **kwargs)
 
     return create_change_set
+
+
+def _detailed(diff: Callable[[ChangeSet], list[Change]]) -> Callable[[ChangeSet], list[Change]]:
+    """moto names the resources that change, and none of their properties. The CLI leaves out what a
+    change set does not name."""
+
+    @functools.wraps(diff)
+    def detailed(self: ChangeSet) -> list[Change]:
+        changes = diff(self)
+        for change in changes:
+            if change.action == "Modify":
+                change.details = [*_details(self, change.logical_resource_id)]  # type: ignore[attr-defined]
+        return changes
+
+    return detailed
+
+
+def _details(change_set: ChangeSet, name: str) -> Iterator[dict[str, Any]]:
+    """Of each property that changes. Whether a change replaces the resource is not known here."""
+    there, wanted = change_set.stack.resource_map, change_set.template_dict
+    before = there._resource_json_map[name].get("Properties", {})
+    after = wanted["Resources"][name].get("Properties", {})
+    for each in dict.fromkeys([*before, *after]):
+        if before.get(each) != after.get(each):
+            target = {"Attribute": "Properties", "Name": each, "RequiresRecreation": "Never"}
+            yield {"Target": target, "Evaluation": "Static", "ChangeSource": "DirectModification"}
 
 
 def _made(self: Stack) -> list[Any]:
