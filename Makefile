@@ -210,7 +210,8 @@ deploy: $(CLI) ## Deploy EXPERIMENT (or its STACKS); takes back its bucket and l
 .PHONY: experiment
 experiment: $(READY_DEV) $(CLI) ## From EXPERIMENT to its report, in stages; goes on where it was; AGAIN=1 measures anew
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment experiment --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
+	@# exec: make tells its child alone that it is to end.
+	@exec python -m deployment experiment --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
 		$(if $(filter 1 yes,$(AGAIN)),--again)
 
 .PHONY: start

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,6 +122,88 @@ def test_nodes_end_whatever_happens() -> None:
     assert spent < job["timeout-minutes"] < 360
     (credentials,) = (s["with"] for s in job["steps"] if s.get("uses", "").startswith(CREDENTIALS))
     assert credentials["role-duration-seconds"] >= 60 * job["timeout-minutes"]
+
+
+WAITING = """#!/usr/bin/env python3
+import signal
+import sys
+from pathlib import Path
+
+def told(*_: object) -> None:
+    Path("told").write_text(" ".join(sys.argv[1:4]))
+    sys.exit(1)
+
+signal.signal(signal.SIGTERM, told)
+print("waits", flush=True)
+signal.pause()
+"""
+"""In the place of Python: waits to be told."""
+INSTALLED = (
+    *("requirements.txt", "constraints.txt", "benchmark/load/sets/requirements.txt"),
+    *("requirements-dev.txt", "package.json", "package-lock.json", ".venv/bin/pip", ".venv/ready"),
+    *(".venv/prompt-sets/ready", ".venv/ready-dev", "node_modules/.package-lock.json"),
+)
+"""Each is newer than what it is made of."""
+
+
+def test_a_step_that_is_cancelled_tells_the_command(tmp_path: Path) -> None:
+    """As the runner cancels one (actions/runner, ``CancelAndKillProcessTree``): to the step's own
+    process SIGINT, and a while later SIGTERM."""
+    shutil.copy(FOLDER.parents[1] / "Makefile", tmp_path)
+    for number, name in enumerate(INSTALLED):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (number, number))
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.write_text(WAITING)
+    python.chmod(0o755)
+    job = load(FOLDER / "experiment.yml")["jobs"]["measure"]
+    (line,) = (s["run"] for s in job["steps"] if "make experiment" in s.get("run", ""))
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    with subprocess.Popen(
+        ["bash", "-e", "-c", line],
+        cwd=tmp_path,
+        env=outside | {"EXPERIMENT": "experiments/mine.yaml"},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+    assert (tmp_path / "told").read_text() == "-m deployment experiment"
+
+
+@pytest.mark.parametrize("name", DELIVERING)
+@pytest.mark.parametrize(
+    ("file", "accepted"),
+    [
+        ("experiments/mine.yaml", True),
+        ("experiments/two-cores_2.yaml", True),
+        ("experiments/../secrets.yaml", False),
+        ("$(shell id)a.yaml", False),
+        ('experiments/a.yaml"; id; : "', False),
+        ("experiments/a.yaml\nid", False),
+        ("", False),
+    ],
+)
+def test_a_file_is_a_name_and_no_code(name: str, file: str, accepted: bool) -> None:
+    for job in load(FOLDER / name)["jobs"].values():
+        if "EXPERIMENT" not in job.get("env", {}):
+            continue
+        checked, *others = job["steps"]
+        assert not any(step.get("uses", "").startswith(CREDENTIALS) for step in [checked])
+        assert any(step.get("uses", "").startswith(CREDENTIALS) for step in others)
+        ended = subprocess.run(
+            ["bash", "-e", "-c", checked["run"]],
+            env={"EXPERIMENT": file, "PATH": os.environ["PATH"]},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ended.returncode == 0) == accepted
+        assert ended.stderr == ("" if accepted else "experiment: must be experiments/NAME.yaml\n")
 
 
 def test_two_never_act_on_the_account_at_once() -> None:

@@ -152,6 +152,23 @@ def test_a_guard_whose_time_is_over_guards_nothing(aws: Aws, at: At) -> None:
     assert guard.start(place, Kind.TRAINIUM, 1).hours == pytest.approx(12, abs=0.02)
 
 
+def test_a_size_counts_when_eks_tells_of_it(aws: Aws, at: At) -> None:
+    place = at("late")
+    stand(aws, place)
+    group = nodes.find(place, Kind.TRAINIUM)
+    assert group is not None
+    looks = []
+
+    def as_before(parsed: dict[str, Any], **_: Any) -> None:
+        looks.append(parsed)
+        if len(looks) < 3:
+            parsed["nodegroup"]["scalingConfig"]["desiredSize"] = 0
+
+    place.client("eks").meta.events.register("after-call.eks.DescribeNodegroup", as_before)
+    nodes.resize(place, group, 1)
+    assert len(looks) == 3
+
+
 def test_stopping_ends_nodes_and_their_guard(aws: Aws, at: At) -> None:
     place = at("stopped")
     stand(aws, place)

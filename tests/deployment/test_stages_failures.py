@@ -7,15 +7,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
+from botocore.awsrequest import AWSResponse
 
+from deployment import nodes
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.console import Console
+from deployment.nodes import Kind
 from deployment.place import Place
 from deployment.stages.prepare import Compile
 from deployment.stages.serve import Serve
 from deployment.stages.shown import Shown
 from deployment.stages.stage import Stage, StageFailed, Way
 from deployment.stages.start import Start
+from deployment.stages.waiting import why_no_nodes
 from rehearsal.aws.client import Aws
 from tests.deployment import account
 from tests.deployment.api import Objects, serving
@@ -100,6 +104,42 @@ def test_a_compile_that_failed_has_its_last_words_and_no_node(
     assert f"{POD}, container compile, ended with status 1" in shown
     assert "the compiler left no model.pt" in shown
     assert sizes(place) == {"trainium": 0, "compile": 0}
+
+
+def activity(place: Place, status: str, said: str) -> None:
+    """The newest of every Auto Scaling group."""
+    newest = {"StatusCode": status, "StatusMessage": said}
+    answer = (AWSResponse("", 200, {}, None), {"Activities": [newest]})
+    event = "before-call.auto-scaling.DescribeScalingActivities"
+    place.client("autoscaling").meta.events.register(event, lambda **_: answer)
+
+
+def issue(place: Place, code: str) -> None:
+    """Which EKS has told of since an attempt failed."""
+
+    def add(parsed: dict[str, Any], **_: Any) -> None:
+        parsed["nodegroup"]["health"] = {"issues": [{"code": code, "message": "it failed"}]}
+
+    place.client("eks").meta.events.register("after-call.eks.DescribeNodegroup", add)
+
+
+def test_nodes_that_can_never_start_are_not_left_to_start_later(
+    aws: Aws, at: At, api: Objects
+) -> None:
+    assert api.url
+    place = place_with_nodes(aws, at, "over-quota")
+    activity(place, "Failed", "VcpuLimitExceeded: you have requested more vCPU capacity")
+    failure, _ = performed(Start(Way(place)))
+    assert str(failure).startswith("the trainium nodes cannot start: VcpuLimitExceeded")
+    assert sizes(place)["trainium"] == 0
+
+
+def test_what_failed_earlier_does_not_fail_a_start(aws: Aws, at: At) -> None:
+    place = place_with_nodes(aws, at, "granted")
+    activity(place, "InProgress", "")
+    issue(place, "VcpuLimitExceeded")
+    group = nodes.find(place, Kind.TRAINIUM)
+    assert [*why_no_nodes(place, group)] == ["no node yet: VcpuLimitExceeded: it failed"]
 
 
 def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
