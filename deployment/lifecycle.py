@@ -17,6 +17,7 @@ from deployment.errors import DeploymentError
 from deployment.place import Place
 from experiment import Experiment
 from experiment.notes import notes
+from experiment.schema import Purchase
 from stacks.budget import budget_region
 
 ROOT: Final = Path(__file__).parents[1]
@@ -41,18 +42,24 @@ def deploy(place: Place, stacks: Sequence[str], *, yes: bool) -> int:
     say(f"{place.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(place.experiment):
         say(f"{place.file}: {note}")
+    standing = nodes.standing(place)
+    if standing and place.experiment.capacity.purchase is Purchase.CAPACITY_BLOCK:
+        say(
+            "nodes of a Capacity Block stand: a change of what they are made of, such as their "
+            "image, fails (EKS wants none then); make stop first"
+        )
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
-    told = [*_sizes(place), *context(place.file, place.account)]
+    told = [*_sizes(place, standing), *context(place.file, place.account)]
     return cdk("deploy", *wanted, "--import-existing-resources", *approval, *told)
 
 
-def _sizes(place: Place) -> list[str]:
+def _sizes(place: Place, standing: bool) -> list[str]:
     """Whether nodes stand, whose number the deploy must not change.
 
-    Always said, because the CLI would go on with what it was told last. Raises DeploymentError.
+    Always said, because the CLI would go on with what it was told last.
     """
-    kept = "true" if nodes.standing(place) else "false"
+    kept = "true" if standing else "false"
     return ["--parameters", f"{place.name}-{nodes.STACK}:KeepSizes={kept}"]
 
 

@@ -56,3 +56,20 @@ def test_nodes_that_stand_are_left_alone_and_only_while_they_do(
         clusterName=place.name, nodegroupName=account.NODES, scalingConfig={"desiredSize": 0}
     )
     assert kept(told(place)) == "standing-trainium:KeepSizes=false"
+
+
+def test_a_change_of_nodes_in_a_capacity_block_is_warned_of(
+    aws: Aws, at: At, told: Callable[[Place], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = {
+        "capacity.purchase": "capacity-block",
+        "capacity.reservation_id": "cr-0123456789abcdef0",
+    }
+    place = at("block", block)
+    account.cluster(aws, place)
+    account.trainium(aws, place, 0)
+    told(place)
+    assert "Capacity Block stand" not in capsys.readouterr().out
+    account.start(aws, place)
+    told(place)
+    assert "Capacity Block stand" in capsys.readouterr().out
