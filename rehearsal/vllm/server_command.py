@@ -77,7 +77,7 @@ class Served:
     draft: Path
     port: int
     core: int
-    """Number of the CPU that it may use."""
+    """Number of the CPU that it computes on."""
     home: Path
     head: Path | None = None
     """An EAGLE3 head for the target, where one was made."""
@@ -117,10 +117,10 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
             arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
             said.append(f"{flag}: added, {reason}")
     environment = _environment(pod, served, said)
-    pinned = ("taskset", "--cpu-list", str(served.core))
+    # vLLM binds what computes. What else it starts may use all cores: it starts sooner so.
     said.append(f"one core, number {served.core}, which all variants share in turn")
     url = f"http://127.0.0.1:{served.port}"
-    command = (*pinned, str(served.python), *arguments)
+    command = (str(served.python), *arguments)
     return ServerCommand(url, command, environment, tuple(said))
 
 

@@ -71,7 +71,7 @@ def test_each_flag_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served)
         if flag not in changed:
             assert here[flag] == value, flag
     added = here.keys() - flags(pod.command).keys()
-    assert added == {"--model", "--cpu-list", *ADDED}
+    assert added == {"--model", *ADDED}
 
 
 def test_each_variable_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served) -> None:
