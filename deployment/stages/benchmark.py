@@ -137,7 +137,9 @@ class _Indexes:
 
     def _look(self) -> str | None:
         gone, job = nodes_are_gone(self.way.place), self._job()
-        if run := runs.complete(self.way.place):
+        # An index that ends at the same moment as the last one merges and uploads once more: its
+        # node is not to be taken away meanwhile.
+        if (run := runs.complete(self.way.place)) and (gone or not job.status.active):
             return run
         if reason := objects.failed(job):
             raise StageFailed("\n".join([f"{job.metadata.name}: {reason}", *self._last_words(job)]))
