@@ -32,11 +32,19 @@ class Stack:
     status: str | None
 
 
-def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: bool) -> int:
+def deploy(
+    experiment: Experiment,
+    file: str,
+    stacks: Sequence[str],
+    *,
+    yes: bool,
+    is_synthesised: bool = False,
+) -> int:
     """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
 
     Synthesis gets the account. So names are literal, and CloudFormation can import the bucket and
-    the logs that an earlier deploy left. Raises DeploymentError.
+    the logs that an earlier deploy left. Raises DeploymentError. ``is_synthesised``: the assembly
+    is that of now, and is not written once more.
     """
     account = account_id(experiment.aws.region)
     say(f"{_headline(experiment, file, account)}: deploying {', '.join(stacks) or 'all stacks'}")
@@ -44,7 +52,8 @@ def deploy(experiment: Experiment, file: str, stacks: Sequence[str], *, yes: boo
         say(f"{file}: {note}")
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
-    told = [*_sizes(Place(experiment, file, account)), *context(file, account)]
+    app = ["--app", str(ASSEMBLY)] if is_synthesised else context(file, account)
+    told = [*_sizes(Place(experiment, file, account)), *app]
     return cdk("deploy", *wanted, "--import-existing-resources", *approval, *told)
 
 
