@@ -1,4 +1,4 @@
-"""What the stage of a sweep's measurement waits for."""
+"""When a sweep's measurement is over, and that it is not begun twice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from benchmark.names import MERGED, results_key, variant_run
+from benchmark.names import COMPLETE, MERGED, results_key, variant_run
 from charts.indexes import run_id
 from charts.names import SWEEP_JOB
 from deployment.console import Console
@@ -19,6 +19,8 @@ from deployment.stages.stage import Way
 from rehearsal.aws.client import Aws
 from tests.conftest import ABSENT
 from tests.deployment.api import Objects
+from tests.deployment.test_nodes import sizes, stand
+from tests.deployment.test_stages_command import deployment
 from tests.deployment.test_stages_failures import place_with_nodes, scaled_by_hand
 from tests.deployment.test_stages_runs import put
 
@@ -54,17 +56,32 @@ def test_a_run_is_over_when_no_index_merges_any_more(aws: Aws, at: At, api: Obje
     """Its nodes are ended then: what an index still uploads would be lost, or half of it."""
     place = place_with_nodes(aws, at, "merging", SWEEP)
     scaled_by_hand(aws, place, 1)
-    told, run = runs.indexes(place), run_id(place.experiment)
-
-    def complete() -> None:
-        merged = json.dumps({"complete": [*told.names]})
-        put(aws, place, results_key(run, MERGED), body=merged)
-        folders = (variant_run(run, variant.folder) for variant in told.variants)
-        put(aws, place, *(results_key(folder, "_COMPLETE") for folder in folders))
-
-    api.lists = Merging(complete)
+    api.lists = Merging(lambda: complete(aws, place))
     console = Console(1, io.StringIO())
     with console.stage("benchmark") as line:
         found = Benchmark(Way(place)).perform(Shown(console, line, poll_seconds=0))
-    assert found == f"run {run} is complete"
+    assert found == f"run {run_id(place.experiment)} is complete"
     assert api.lists.looks == 6
+
+
+def test_measuring_a_complete_sweep_anew_is_refused_before_anything_costs(aws: Aws, at: At) -> None:
+    place = at("twice", SWEEP)
+    stand(aws, place)
+    complete(aws, place)
+    done = deployment(aws, place, "experiment", "--yes", "--again")
+    assert done.returncode == 1
+    run = run_id(place.experiment)
+    assert done.stderr == (
+        f"run {run} is complete, and its variants are not measured twice: another sweep.run makes "
+        "another run\n"
+    )
+    assert sizes(place) == {"trainium": 0, "compile": 0}
+
+
+def complete(aws: Aws, place: Place) -> None:
+    """All variants are, and the merged run has them."""
+    told, run = runs.indexes(place), run_id(place.experiment)
+    merged = json.dumps({"complete": [*told.names]})
+    put(aws, place, results_key(run, MERGED), body=merged)
+    folders = (variant_run(run, variant.folder) for variant in told.variants)
+    put(aws, place, *(results_key(folder, COMPLETE) for folder in folders))
