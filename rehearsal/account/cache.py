@@ -19,7 +19,7 @@ from rehearsal.account.compiler import SECONDS
 
 SWITCH: Final = "VLLM_NEURON_DISABLE_WARMUP_COMPILE"
 ROOT: Final = "VLLM_CACHE_ROOT"
-_GRAPHS: Final = ("prefill", "decode")
+_GRAPH: Final = "decode"
 _POLL_SECONDS: Final = 0.05
 
 
@@ -58,9 +58,8 @@ def compile_graph(root: Path, graph: str, until: Callable[[], bool]) -> None:
 
 def main(command: list[str]) -> None:
     """Compiles what is not in the cache, which takes as long as in a Job; becomes ``command``."""
-    for graph in _GRAPHS:
-        over = time.monotonic() + SECONDS / len(_GRAPHS)
-        compile_graph(Path(os.environ[ROOT]), graph, until=lambda: time.monotonic() >= over)  # noqa: B023
+    over = time.monotonic() + SECONDS
+    compile_graph(Path(os.environ[ROOT]), _GRAPH, until=lambda: time.monotonic() >= over)
     os.execvp(command[0], command)
 
 
