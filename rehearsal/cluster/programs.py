@@ -185,7 +185,8 @@ class Playing:
             return True
         assert self._program is not None
         if "exec" in asked:
-            return subprocess.run(self._program.probe, check=False).returncode == 0
+            asking, environment = self._program.probe, dict(self._program.environment)
+            return subprocess.run(asking, env=environment, check=False).returncode == 0
         url = self._program.url
         return url is not None and _answers(url + asked["httpGet"]["path"])
 
