@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from deployment import nodes
+from deployment import nodes, stopper
 from deployment.account import in_words
 from deployment.errors import DeploymentError
 from deployment.nodes import STACK, Group, Kind
@@ -59,6 +59,8 @@ def start(place: Place, kind: Kind, size: int) -> Guard:
         raise DeploymentError(
             f"there are no {kind} nodes to start: {place.name}-{STACK} lacks them"
         )
+    if kind is Kind.TRAINIUM:
+        stopper.cancel(place)
     guard = find(place, kind) if group.size else None
     guard = guard or _arm(place, group)
     if group.size < size:

@@ -33,11 +33,12 @@ class Stack:
     status: str | None
 
 
-def deploy(place: Place, stacks: Sequence[str], *, yes: bool) -> int:
+def deploy(place: Place, stacks: Sequence[str], *, yes: bool, is_synthesised: bool = False) -> int:
     """Deploys ``stacks`` and what they need, or all; returns the CLI's exit status.
 
     Synthesis gets the account. So names are literal, and CloudFormation can import the bucket and
-    the logs that an earlier deploy left. Raises DeploymentError.
+    the logs that an earlier deploy left. Raises DeploymentError. ``is_synthesised``: the assembly
+    is that of now, and is not written once more.
     """
     say(f"{place.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(place.experiment):
@@ -50,7 +51,8 @@ def deploy(place: Place, stacks: Sequence[str], *, yes: bool) -> int:
         )
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
-    told = [*_sizes(place, standing), *context(place.file, place.account)]
+    app = ["--app", str(ASSEMBLY)] if is_synthesised else context(place.file, place.account)
+    told = [*_sizes(place, standing), *app]
     return cdk("deploy", *wanted, "--import-existing-resources", *approval, *told)
 
 

@@ -64,17 +64,7 @@ def smoke(experiment: Experiment, file: str) -> str:
         for role, (name, revision) in (("target", TARGET), ("draft", DRAFT))
     }
     data["serving"]["length"] = LENGTH
-    data["benchmark"] |= {
-        "concurrency": experiment.concurrency_without_a_queue,
-        "load": None,
-        "requests": REQUESTS,
-        "rounds": 1,
-        "mean_input_tokens": TOKENS,
-        "stddev_input_tokens": 0,
-        "mean_output_tokens": TOKENS,
-        "stddev_output_tokens": 0,
-        "test_cases": list(CASES),
-    }
+    data["benchmark"] |= small_load(experiment)
     if experiment.quality:
         data["quality"]["limit"] = 1
     own = sorted({str(its.mode) for its in experiment.speculations if its.mode is not mode})
@@ -90,6 +80,21 @@ def smoke(experiment: Experiment, file: str) -> str:
         + "\n"
         + text.getvalue()
     )
+
+
+def small_load(experiment: Experiment) -> dict[str, Any]:
+    """Fields of ``benchmark`` with which ``experiment`` is measured in seconds."""
+    return {
+        "concurrency": experiment.concurrency_without_a_queue,
+        "load": None,
+        "requests": REQUESTS,
+        "rounds": 1,
+        "mean_input_tokens": TOKENS,
+        "stddev_input_tokens": 0,
+        "mean_output_tokens": TOKENS,
+        "stddev_output_tokens": 0,
+        "test_cases": list(CASES),
+    }
 
 
 def _shorten(data: dict[str, Any], experiment: Experiment) -> None:

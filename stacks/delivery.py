@@ -13,7 +13,7 @@ from aws_cdk import CfnOutput, Duration, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from charts.names import bucket_name
+from charts.names import bucket_name, stopper_name
 from experiment.delivery import Delivery, Provider
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
@@ -139,6 +139,7 @@ class DeliveryStack(Stack):
             [self._arn("iam", f"role/{name}-cluster-Administrator*", region="")],
         )
         self._add_sizes(role, name)
+        self._add_stopper(role)
         self._add_results(role)
         self._allow(role, "Bootstrap", ["ssm:GetParameter"], self._bootstrap_versions())
         self._allow(role, "Look", [*_LOOKS], ["*"])
@@ -167,6 +168,7 @@ class DeliveryStack(Stack):
             self._guard_roles(name),
             self._arn("eks", f"nodegroup/{name}/*"),
             self._arn("scheduler", f"schedule/{name}-guard/*"),
+            self._arn("states", f"execution:{stopper_name(self._experiment)}:*"),
             f"{bucket}/*",
         ]
 
@@ -198,6 +200,15 @@ class DeliveryStack(Stack):
         Of a name as long as may be, no more than this is left.
         """
         return self._arn("iam", f"role/{name}-train*", region="")
+
+    def _add_stopper(self, role: iam.Role) -> None:
+        """What ``deployment.stopper`` looks at and cancels."""
+        name = stopper_name(self._experiment)
+        for action, resource in (
+            ("ListExecutions", f"stateMachine:{name}"),
+            ("StopExecution", f"execution:{name}:*"),
+        ):
+            self._allow(role, action, [f"states:{action}"], [self._arn("states", resource)])
 
     def _add_results(self, role: iam.Role) -> None:
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"

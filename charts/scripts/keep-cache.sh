@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Uploads what vLLM compiles at a first start, graph by graph as each is finished, and renews the
 # lock. Once vLLM is healthy and has answered a request, uploads the rest, and last the marker that
-# makes the cache complete. Then, or if it has lost the lock, it does nothing until it is told to
-# end: a container that ended would make its pod unready.
+# makes the cache complete. Only then the pod is ready, so that nothing is uploaded beside what is
+# measured, nor lost when the nodes are ended after it. From then on, or if it has lost the lock, it
+# does nothing until it is told to end: a container that ended would make its pod unready.
 # usage: keep-cache.sh PREFIX DIRECTORY NOTES PORT MODEL
 # environment: BUCKET, AWS_REGION, POD; KEY_FILE, if vLLM asks for a key
 set -uo pipefail
@@ -93,6 +94,8 @@ if [[ -e $notes/complete ]]; then
   idle "the cache was complete: nothing to keep"
 fi
 echo "uploads to s3://$BUCKET/$prefix what vLLM compiles"
+# Of a container that is started again: a pod that is ready is asked nothing more.
+answered=$([[ ! -e $notes/settled ]] || echo before)
 while true; do
   pause "${POLL_SECONDS:-30}"
   status=0
@@ -100,14 +103,16 @@ while true; do
   if ((status == 1)); then
     idle "another pod has taken $lock: this one uploads nothing more"
   fi
+  if [[ ! $answered ]] && answers; then
+    answered=now
+  fi
+  if ((status == 0)) && keep_finished && [[ $answered ]]; then
+    if ((!${#kept[@]})); then
+      release
+      idle "vLLM answers, but left no graph below $directory/$GRAPHS: the next start compiles again"
+    fi
+    complete_it && idle "s3://$BUCKET/$prefix is complete"
+  fi
   # Even if the bucket refuses: what is measured does not need it.
-  if [[ ! -e $notes/settled ]] && answers; then
-    touch "$notes/settled"
-  fi
-  ((status == 0)) && keep_finished && [[ -e $notes/settled ]] || continue
-  if ((!${#kept[@]})); then
-    release
-    idle "vLLM answers, but left no graph below $directory/$GRAPHS: the next start compiles again"
-  fi
-  complete_it && idle "s3://$BUCKET/$prefix is complete"
+  [[ ! $answered ]] || touch "$notes/settled"
 done

@@ -10,7 +10,6 @@ from typing import Final
 from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Pod
 
 from benchmark.names import COMPLETE, results_key
-from charts.indexes import run_id
 from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, SWEEP_JOB
 from deployment.cluster import connected, kubernetes_in_words
 from deployment.stages import objects, runs
@@ -123,12 +122,6 @@ class _Indexes:
 
     def measured(self) -> str:
         """The run's id, once all variants are in it."""
-        run = run_id(self.way.place.experiment)
-        if runs.complete(self.way.place):
-            raise StageFailed(
-                f"run {run} is complete, and the variants of a run are not measured twice: "
-                "another sweep.run is another run"
-            )
         job = self._job()
         if objects.failed(job):
             self.shown.say(f"{job.metadata.name} has failed, and begins again with what is missing")
@@ -137,7 +130,9 @@ class _Indexes:
 
     def _look(self) -> str | None:
         gone, job = nodes_are_gone(self.way.place), self._job()
-        if run := runs.complete(self.way.place):
+        # An index that ends at the same moment as the last one merges and uploads once more: its
+        # node is not to be taken away meanwhile.
+        if (run := runs.complete(self.way.place)) and (gone or not job.status.active):
             return run
         if reason := objects.failed(job):
             raise StageFailed("\n".join([f"{job.metadata.name}: {reason}", *self._last_words(job)]))

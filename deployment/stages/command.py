@@ -92,6 +92,12 @@ def _go(way: Way, *, yes: bool) -> None:
     console = Console(len(every), sys.stdout)
     run = runs.measured(way)
     asked = run is not None
+    if run and way.again:
+        other = "sweep.run" if place.experiment.sweep else "load, such as benchmark.rounds,"
+        raise DeploymentError(
+            f"run {run} is complete, and its variants are not measured twice: another {other} "
+            "makes another run"
+        )
     for stage in every:
         if stage.costs and run is None:
             # One that an earlier call began may end unattended, and its end stops the nodes: they

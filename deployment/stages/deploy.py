@@ -29,7 +29,8 @@ class Deploy:
         """Runs the CLI, which shows itself. Raises DeploymentError."""
         place = self.way.place
         stacks = shown.until(lambda: _at_rest(shown))
-        if lifecycle.deploy(place, [], yes=True):
+        # There is no stage without a look at what is there, which has written the assembly.
+        if lifecycle.deploy(place, [], yes=True, is_synthesised=True):
             raise StageFailed("the deploy failed, as the CDK CLI says above")
         return f"{len(stacks)} stacks"
 

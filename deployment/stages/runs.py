@@ -39,11 +39,12 @@ def complete(place: Place) -> str | None:
 def measured(way: Way) -> str | None:
     """The complete run that makes all that costs unnecessary; None if there is none.
 
-    A run that was begun after it, on nodes that stand, is not to be given up for it. Raises
-    DeploymentError.
+    A run that was begun after it, on nodes that stand, is not to be given up for it. Variants that
+    are measured one by one are not measured twice in a run. Raises DeploymentError.
     """
-    run = None if way.again else complete(way.place)
-    if run is None or way.place.experiment.apart or nodes_are_gone(way.place):
+    apart = way.place.experiment.apart
+    run = None if way.again and not apart else complete(way.place)
+    if run is None or apart or nodes_are_gone(way.place):
         return run
     with connected(way.place) as api:
         pod = objects.pod(api, BENCHMARK_POD)

@@ -14,6 +14,9 @@ from deployment.errors import DeploymentError
 T = TypeVar("T")
 
 POLL_SECONDS: Final = 5.0
+"""Between two looks, once what is waited for has not come soon."""
+_FIRST_SECONDS: Final = 0.5
+_GROWTH: Final = 1.3
 _PASSING: Final = (DeploymentError, Unreachable)
 """What may be over when it is asked again, unlike a right that lacks or a stage that has failed."""
 _MUTE_SECONDS: Final = 600.0
@@ -50,7 +53,7 @@ class Shown:
 
         Raises what ``look`` raises, but what may pass only after ten minutes of nothing else.
         """
-        heard = time.monotonic()
+        heard, pause = time.monotonic(), min(_FIRST_SECONDS, self._poll)
         while True:
             try:
                 found = look()
@@ -63,4 +66,5 @@ class Shown:
                 found = None
             if found is not None:
                 return found
-            time.sleep(self._poll)
+            time.sleep(pause)
+            pause = min(pause * _GROWTH, self._poll)

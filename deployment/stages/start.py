@@ -8,7 +8,7 @@ from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Node
 
 from charts.claims import DRIVER
 from charts.names import NODE_GROUP_LABEL, TRAINIUM_NODES
-from deployment import guard, nodes
+from deployment import guard, nodes, stopper
 from deployment.cluster import connected, kubernetes_in_words
 from deployment.nodes import Kind
 from deployment.stages.shown import Shown
@@ -29,6 +29,8 @@ class Start:
         place = self.way.place
         group, guarded = nodes.find(place, Kind.TRAINIUM), guard.find(place, Kind.TRAINIUM)
         if group is None or group.size < self._wanted or guarded is None:
+            return None
+        if stopper.is_under_way(place):
             return None
         with connected(place) as api:
             if len(_with_devices(api)) < self._wanted:

@@ -1,4 +1,4 @@
-"""The experiment that is rehearsed: of the same shape, with as little load as it can do with."""
+"""The experiment that is rehearsed: its own variants, with as little load as it can do with."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 from ruamel.yaml import YAML
 
 from experiment import load
-from experiment.smoke import smoke
+from experiment.smoke import small_load
 
 IMAGE: Final = "public.ecr.aws/example/benchmark:rehearsal"
 """Nobody pulls it: the benchmark is a process here, and nothing is to be built."""
 
 
 def write_small(file: str, into: Path) -> Path:
-    """Writes what ``make smoke`` makes of ``file``, with an image, into a folder.
+    """Writes ``file`` with the load of ``make smoke``, and with an image, into a folder.
 
-    Raises ExperimentError or OSError.
+    Its models need not be small ones: nobody loads them here. Raises ExperimentError or OSError.
     """
     yaml = YAML()
-    small = yaml.load(smoke(load(file), file))
-    small["benchmark"]["image"] = IMAGE
+    small = yaml.load(Path(file))
+    small["benchmark"] |= small_load(load(file)) | {"image": IMAGE}
     into.mkdir(parents=True, exist_ok=True)
     path = into / Path(file).name
     with path.open("w", encoding="utf-8") as written:

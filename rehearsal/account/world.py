@@ -76,7 +76,7 @@ def world(experiment: Experiment, root: Path, folder: Path) -> Iterator[World]:
         hub = stack.enter_context(Hub(checkpoints(experiment)))
         outside = {**aws.environment, "PYTHONPATH": str(root)}
         servers = golden_servers(experiment, SPEED, outside, folder / "logs")
-        around = Around(experiment, aws.account, aws.environment, servers, hub.url, root)
+        around = Around(experiment, aws.account, aws.environment, servers, hub.url, root, api)
         roles = Roles(around)
         kubelets = stack.enter_context(Kubelets(api, roles, folder / "pods"))
         groups = stack.enter_context(Groups(experiment, aws, api, kubelets.nodes))

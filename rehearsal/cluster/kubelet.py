@@ -70,6 +70,15 @@ class Kubelets:
             if failure is not None:
                 raise failure
 
+    def ran(self, container: str) -> list[Played]:
+        """The pods of the record in which a container of this name has started."""
+        return [one for one in self.record if self._has_started(one.uid, container)]
+
+    def _has_started(self, uid: str, container: str) -> bool:
+        pod = self._pods.get(uid)
+        found = pod.container(container) if pod else None
+        return found is not None and found.log() is not None
+
     def _work(self) -> None:
         try:
             while not self._over.wait(_POLL_SECONDS):

@@ -35,6 +35,8 @@ class Program:
     directory: Path | None = None
     url: str | None = None
     """Where it serves in place of the pod's port."""
+    probe: Sequence[str] = ()
+    """What answers in place of the command that its probe has, if that has one."""
 
 
 class StandIns(Protocol):
@@ -178,13 +180,15 @@ class Playing:
             self._again_at = time.monotonic() + pause
 
     def _probe(self) -> bool:
-        """One that asks by a command is taken to be answered."""
-        asked = self._spec.get("readinessProbe", {}).get("httpGet")
+        asked = self._spec.get("readinessProbe")
         if asked is None:
             return True
         assert self._program is not None
+        if "exec" in asked:
+            asking, environment = self._program.probe, dict(self._program.environment)
+            return subprocess.run(asking, env=environment, check=False).returncode == 0
         url = self._program.url
-        return url is not None and _answers(url + asked["path"])
+        return url is not None and _answers(url + asked["httpGet"]["path"])
 
 
 def _answers(url: str) -> bool:

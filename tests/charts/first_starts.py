@@ -1,9 +1,5 @@
 """A vLLM that compiles at its first start, played; and pods that run the scripts around it.
 
-Modelled on ``vllm_neuron/compile/cache.py`` and ``nki/nki_cache.py`` of version 0.21: a folder for
-each graph, whose sentinel is written last, with a lock beside it; a record and a binary for each
-kernel.
-
 usage: first_starts.py ROOT PORT MODEL GATES GRAPH...
 A graph that is not in the cache is compiled as soon as a file of its name is in GATES.
 """
@@ -15,18 +11,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from rehearsal.account.cache import SWITCH, compile_graph
 from rehearsal.process.ports import free_port
 
 MODEL: Final = "example/target"
 SCRIPTS: Final = Path(__file__).parents[2] / "charts" / "scripts"
-SWITCH: Final = "VLLM_NEURON_DISABLE_WARMUP_COMPILE"
 GRAPHS: Final = "vllm/neuron/compile_cache"
 
 
@@ -63,6 +58,11 @@ class Pod:
             process.wait()
             if process.stdout:
                 process.stdout.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """What the probe of the container ``keep-cache`` asks."""
+        return (self._notes / "settled").exists()
 
     def fetch(self, prefix: str, *checkpoints: str) -> subprocess.Popen[str]:
         """The container ``fetch-cache``."""
@@ -104,34 +104,6 @@ class Pod:
         return process
 
 
-def compile_graph(cache: Path, graph: str, gate: Path) -> None:
-    """What is left of a compile that is ended half-way is no entry."""
-    folder = cache / graph
-    if (folder / ".compilation_complete").exists():
-        (folder / ".cache_accessed").write_text(str(time.time()))
-        print(f"hit {graph}", flush=True)
-        return
-    if os.environ.get(SWITCH):
-        sys.exit(f"{SWITCH}: local compile cache miss for key {graph}")
-    print(f"compiling {graph}", flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    (cache / f".{graph}.compilation_metadata").write_text(f"pid:{os.getpid()}\n")
-    (cache / f".{graph}.compilation_metadata.lock").touch()
-    (folder / "graph.hlo").write_text(graph)
-    kernels, records = cache.parents[2] / "nki", cache / "nki"
-    records.mkdir(exist_ok=True)
-    (kernels / f"{graph}.colz").write_text(f"kernel of {graph}")
-    (records / f"{graph}.json.tmp.1").touch()
-    (records / f"{graph}.lock").touch()
-    (records / f"{graph}.json").write_text(f"/var/tmp/nki-intermediate-cache/{graph}.colz")
-    while not gate.exists():
-        time.sleep(0.05)
-    (folder / f"graph_{graph}.neff").write_text(f"machine code of {graph}")
-    (folder / ".artifact_metadata_v0.json").write_text(json.dumps({"cache_key": graph}))
-    (folder / ".compilation_complete").write_text("completed\n")
-    print(f"compiled {graph}", flush=True)
-
-
 class _Handler(BaseHTTPRequestHandler):
     model = ""
 
@@ -160,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
 def main(root: str, port: str, model: str, gates: str, *graphs: str) -> None:
     """Compiles what is not in the cache, then serves."""
     for graph in graphs:
-        compile_graph(Path(root) / "neuron" / "compile_cache", graph, Path(gates) / graph)
+        compile_graph(Path(root), graph, until=(Path(gates) / graph).exists)
     _Handler.model = model
     HTTPServer(("127.0.0.1", int(port)), _Handler).serve_forever()
 

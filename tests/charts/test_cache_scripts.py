@@ -157,6 +157,8 @@ def test_keeps_on_though_the_bucket_refuses_and_an_answer_is_lost(
     said(keeper, "refused: s3 sync")
     broken.refuse(f"s3 cp {pod.artifact}")
     said(keeper, "refused: s3 cp")
+    # What is measured does not need the bucket.
+    until(store, lambda _: pod.is_ready)
     # A graph without its sentinel, and so without a marker.
     found = set(keys(store))
     assert f"{KEY}{GRAPHS}/one/graph.hlo" in found
@@ -166,6 +168,23 @@ def test_keeps_on_though_the_bucket_refuses_and_an_answer_is_lost(
     broken.mend()
     said(keeper, f"s3://{BUCKET}/{KEY} is complete")
     assert entry("one") | {MARKER} <= set(keys(store))
+
+
+def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_path: Path) -> None:
+    """Nothing is uploaded beside what is measured, nor lost if the nodes are ended after it."""
+    assert store
+    pod = pods("patient")
+    assert_ends(pod.fetch(KEY, CHECKPOINT))
+    pod.serve("one")
+    pod.compiles("one")
+    broken = Broken(tmp_path, pod)
+    broken.hold(f"s3api put-object --bucket {BUCKET} --key {MARKER}")
+    keeper = pod.keep(KEY)
+    said(keeper, "held: s3api put-object")
+    assert not pod.is_ready
+    broken.mend()
+    said(keeper, f"s3://{BUCKET}/{KEY} is complete")
+    assert pod.is_ready
 
 
 def test_a_server_that_does_not_answer_completes_no_cache(store: Any, pods: Pods) -> None:
@@ -212,6 +231,11 @@ class Broken:
             f'[[ -e {self._fault} ]] || exec aws "$@"\n'
             f"read -r kind words <{self._fault}\n"
             '[[ $* == "$words"* ]] || exec aws "$@"\n'
+            "if [[ $kind == held ]]; then\n"
+            '  echo "$kind: $words" >&2\n'
+            f"  while [[ -e {self._fault} ]]; do sleep 0.1; done\n"
+            '  exec aws "$@"\n'
+            "fi\n"
             '[[ $kind != forgotten ]] || aws "$@" >/dev/null\n'
             'echo "$kind: $words" >&2\n'
             "exit 1\n"
@@ -226,6 +250,10 @@ class Broken:
     def forget(self, command: str) -> None:
         """Commands that begin so are done, but their answer gets lost."""
         self._write(f"forgotten {command}")
+
+    def hold(self, command: str) -> None:
+        """Commands that begin so wait until all works again."""
+        self._write(f"held {command}")
 
     def mend(self) -> None:
         """All works again."""

@@ -34,7 +34,8 @@ class AsTheySay:
         variables = {"PATH": os.environ["PATH"], **container.environment, **folders}
         port = container.environment.get("PORT")
         url = f"http://127.0.0.1:{port}" if port else None
-        return Program(container.command, variables, url=url)
+        probe = container.spec.get("readinessProbe", {}).get("exec", {}).get("command", ())
+        return Program(container.command, variables, url=url, probe=probe)
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +180,22 @@ def test_a_pod_is_ready_once_its_server_answers(
     look = play(
         "serves",
         container("main", serve, readinessProbe=probe, env=[{"name": "PORT", "value": str(port)}]),
+    )
+    until_phase(cluster, look, "Running")
+    assert not _ready(look())
+    cluster.until(lambda: _ready(look()), "it is ready")
+
+
+def test_a_pod_is_ready_once_the_command_of_its_probe_says_so(
+    cluster: Cluster, play: Callable[..., Callable[[], Manifest]]
+) -> None:
+    asked = {"exec": {"command": ["/bin/bash", "-c", 'test -e "$AT_NOTES/ready"']}}
+    mount = {"volumeMounts": [{"name": "notes", "mountPath": "/notes"}]}
+    script = 'sleep 2; touch "$AT_NOTES/ready"; sleep 600'
+    look = play(
+        "settles",
+        container("main", script, readinessProbe=asked, **mount),
+        volumes=[{"name": "notes", "emptyDir": {}}],
     )
     until_phase(cluster, look, "Running")
     assert not _ready(look())

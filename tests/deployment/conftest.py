@@ -9,9 +9,11 @@ from typing import Any, Final
 import pytest
 
 from deployment import place
+from deployment.cluster import ADDRESS_VARIABLE
 from deployment.place import Place
 from rehearsal.aws.client import Aws, embedded_aws
 from tests.conftest import edited
+from tests.deployment.api import Objects, serving
 
 REGION: Final = "us-east-2"
 
@@ -33,3 +35,11 @@ def at(aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
         return place.find(str(edited(tmp_path, {"name": name} | (changes or {}))))
 
     return make
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
+    """In the place of the cluster's own API."""
+    with serving() as objects:
+        monkeypatch.setenv(ADDRESS_VARIABLE, objects.url)
+        yield objects

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 from botocore.awsrequest import AWSResponse
 
 from deployment import nodes
-from deployment.cluster import ADDRESS_VARIABLE
 from deployment.console import Console
 from deployment.nodes import Kind
 from deployment.place import Place
@@ -22,21 +21,13 @@ from deployment.stages.start import Start
 from deployment.stages.waiting import why_no_nodes
 from rehearsal.aws.client import Aws
 from tests.deployment import account
-from tests.deployment.api import Objects, serving
+from tests.deployment.api import Objects
 from tests.deployment.kube import container, ended
 from tests.deployment.test_nodes import sizes, stand
 
 At = Callable[..., Place]
 JOB: Final = "compile-qwen-vllm-1"
 POD: Final = f"{JOB}-x"
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
-    """In the place of the cluster's own API."""
-    with serving() as objects:
-        monkeypatch.setenv(ADDRESS_VARIABLE, objects.url)
-        yield objects
 
 
 def performed(stage: Stage) -> tuple[StageFailed, str]:
@@ -48,8 +39,8 @@ def performed(stage: Stage) -> tuple[StageFailed, str]:
     return failure.value, log.getvalue()
 
 
-def place_with_nodes(aws: Aws, at: At, name: str) -> Place:
-    place = at(name)
+def place_with_nodes(aws: Aws, at: At, name: str, changes: dict[str, Any] | None = None) -> Place:
+    place = at(name, changes)
     stand(aws, place)
     administrator = account.role(aws, f"{name}-administrator")
     account.stack(aws, place, "cluster", {"AdministratorRole": administrator})

@@ -145,6 +145,7 @@ def test_a_deploy_changes_the_experiment_alone(template: dict[str, Any]) -> None
         "scheduler:CreateSchedule",
         "scheduler:DeleteSchedule",
         "scheduler:UpdateSchedule",
+        "states:StopExecution",
         "sts:AssumeRole",
     }
     for action in changing:

@@ -11,6 +11,7 @@ from typing import Final
 
 from experiment import Experiment
 from experiment.variants import Variant, variants
+from rehearsal.cluster.api import Api
 from rehearsal.cluster.disk import Container, write
 from rehearsal.cluster.programs import Program
 from rehearsal.endpoints import Server
@@ -36,11 +37,22 @@ class Around:
     """URL of what checkpoints come from."""
     root: Path
     """The checkout."""
+    api: Api
+    """The cluster's."""
 
     def of_service(self, name: str) -> Variant:
         """The variant that a service of this name serves."""
         (found,) = (one for one in variants(self.experiment) if one.service == name)
         return found
+
+    def is_ready(self, service: str) -> bool:
+        """Whether a Service of this name has a pod that requests may go to."""
+        return any(
+            {"type": "Ready", "status": "True"}.items() <= condition.items()
+            for pod in self.api.all("Pod")
+            if pod["metadata"].get("labels", {}).get("app") == service
+            for condition in pod["status"].get("conditions", [])
+        )
 
     def variables(self, container: Container) -> dict[str, str]:
         """The environment of a program in a container's place. Paths are those of its folders."""
@@ -68,8 +80,12 @@ class Around:
 def scripted(container: Container, around: Around) -> Program:
     """A script of the pod, as it is but for its paths."""
     adapt_scripts(container)
-    command = [mapped(word, container) for word in container.command]
-    return Program(command, around.variables(container), here("/tmp", container.mounts))
+    asked = container.spec.get("readinessProbe", {}).get("exec", {}).get("command", ())
+    command, probe = (
+        [mapped(word, container) for word in its] for its in (container.command, asked)
+    )
+    directory = here("/tmp", container.mounts)
+    return Program(command, around.variables(container), directory, probe=probe)
 
 
 def adapt_scripts(container: Container) -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from charts.names import VLLM_PORT
+from experiment.runtimes import Preparation
+from experiment.variants import variants
 from rehearsal.account.roles.around import Around, scripted
 from rehearsal.cluster.disk import Container, NotThere, write
 from rehearsal.cluster.programs import Program
@@ -22,8 +28,17 @@ _CONFIG = "/etc/benchmark"
 
 def serve(container: Container, around: Around) -> Program:
     """The endpoint of a service."""
-    server = around.servers[around.of_service(container.labels["app"]).name]
-    return _serving(server, around)
+    variant, server = around.of_service(container.labels["app"]), _server(container, around)
+    if variant.runtime.preparation is Preparation.FIRST_START:
+        return _first_start(container, server, around)
+    return Program(server.command, server.environment, around.root, _root(server))
+
+
+def keep_cache(container: Container, around: Around) -> Program:
+    """The pod's own script, told where the endpoint is."""
+    program, port = scripted(container, around), urlsplit(_server(container, around).url).port
+    told = [str(port) if word == str(VLLM_PORT) else word for word in program.command]
+    return replace(program, command=told)
 
 
 def serve_index(container: Container, around: Around) -> Program:
@@ -39,6 +54,7 @@ def serve_index(container: Container, around: Around) -> Program:
 
 def benchmark(container: Container, around: Around) -> Program:
     """The benchmark's own process with the pod's configuration. Raises NotThere."""
+    _await_first_starts(around)
     variables = _PATIENCE if _INDEX in container.environment else {}
     place = Place(
         run_id=container.environment["RUN_ID"],
@@ -59,8 +75,34 @@ def benchmark(container: Container, around: Around) -> Program:
     return Program(process.command, process.environment, around.root)
 
 
-def _serving(server: Server, around: Around) -> Program:
-    return Program(server.command, server.environment, around.root, server.url.removesuffix("/v1"))
+def _first_start(container: Container, server: Server, around: Around) -> Program:
+    """The pod's own script, and in place of vLLM what leaves a cache before it serves."""
+    program = scripted(container, around)
+    script = program.command[: container.command.index("vllm")]
+    compiler = (sys.executable, "-m", "rehearsal.account.cache")
+    environment = {**program.environment, **server.environment}
+    command = [*script, *compiler, *server.command]
+    return Program(command, environment, around.root, _root(server))
+
+
+def _server(container: Container, around: Around) -> Server:
+    """What serves the variant of a service's pod."""
+    return around.servers[around.of_service(container.labels["app"]).name]
+
+
+def _root(server: Server) -> str:
+    return server.url.removesuffix("/v1")
+
+
+def _await_first_starts(around: Around) -> None:
+    """Such a service answers before its pod is ready, and its Service lets nobody to it till then.
+
+    The benchmark asks the endpoint itself here. Raises NotThere.
+    """
+    for variant in variants(around.experiment):
+        starts_first = variant.runtime.preparation is Preparation.FIRST_START
+        if starts_first and not around.is_ready(variant.service):
+            raise NotThere(f"no pod of {variant.service} is ready")
 
 
 def _pod(container: Container) -> Pod:

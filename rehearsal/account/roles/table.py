@@ -19,6 +19,7 @@ ROLES: Final[Mapping[tuple[str, str], Role]] = {
     (Component.PREPARE, "draft"): preparation.draft,
     (Component.PREPARE, "compile"): preparation.compile,
     (Component.VLLM, "vllm"): serving.serve,
+    (Component.VLLM, "keep-cache"): serving.keep_cache,
     (Component.BENCHMARK, "llmperf"): serving.benchmark,
     (Component.SWEEP, "vllm"): serving.serve_index,
     (Component.SWEEP, "benchmark"): serving.benchmark,

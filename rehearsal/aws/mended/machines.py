@@ -1,7 +1,7 @@
 """State machines that run: moto's own interpreter, switched on, also for CloudFormation's.
 
 moto calls the services of a machine's tasks with credentials of its own and not with the machine's
-role. So what the role allows is not tried here. And nobody waits: a Wait state takes no time.
+role. So what the role allows is not tried here. And a Wait state takes seconds at most.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,10 +23,15 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
     WaitFunction,
 )
-from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+from moto.stepfunctions.parser.models import (
+    StepFunctionsParserBackend,
+    stepfunctions_parser_backends,
+)
 
 PORT: Final = "MOTO_PORT"
 """Environment variable by which moto finds its own server."""
+_WAIT_SECONDS: Final = 5
+"""At most: longer than programs of this machine take to end, as a minute is in an account."""
 
 
 def mend() -> None:
@@ -39,13 +45,36 @@ def mend() -> None:
     service = StateTaskServiceAwsSdk
     service._normalise_parameters = _as_the_api_has_them  # type: ignore[assignment,method-assign]
     service._normalise_response = _as_json  # type: ignore[assignment,method-assign]
-    WaitFunction._wait_interval = lambda self, env, wait_seconds: None  # type: ignore[method-assign]
+    WaitFunction._wait_interval = _shortened(WaitFunction._wait_interval)  # type: ignore[method-assign]
+    StepFunctionsParserBackend.start_execution = _named(  # type: ignore[method-assign]
+        StepFunctionsParserBackend.start_execution
+    )
     StateMachine.has_cfn_attr = classmethod(lambda cls, attr: True)  # type: ignore[assignment,method-assign]
 
 
 def serve_on(port: int) -> None:
     """Tells moto where its tasks find the services."""
     os.environ[PORT] = str(port)
+
+
+def _shortened(wait: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(wait)
+    def wait_interval(self: WaitFunction, env: Any, wait_seconds: int) -> None:
+        wait(self, env=env, wait_seconds=min(wait_seconds, _WAIT_SECONDS))
+
+    return wait_interval
+
+
+def _named(start: Callable[..., Any]) -> Callable[..., Any]:
+    """An execution that nobody names gets a name of its own."""
+
+    @functools.wraps(start)
+    def start_execution(
+        self: StepFunctionsParserBackend, machine: str, name: str | None = None, *others: Any
+    ) -> Any:
+        return start(self, machine, name or str(uuid.uuid4()), *others)
+
+    return start_execution
 
 
 def _as_the_api_has_them(

@@ -12,7 +12,8 @@ import pytest
 
 from charts.names import QUALITY_JOB
 from experiment import load
-from experiment.smoke import TARGET
+from experiment.smoke import REQUESTS
+from experiment.variants import variants
 from rehearsal.account.roles.table import ROLES
 from rehearsal.account.small import IMAGE, write_small
 from tests.experiment.files import EXPERIMENTS
@@ -36,14 +37,13 @@ def test_every_stand_in_is_of_a_container_that_there_is(of_matrix: Any) -> None:
     assert set(ROLES) <= found
 
 
-@pytest.mark.parametrize("file", ["article.yaml", "article-sweep.yaml", "vanilla.yaml"])
+@pytest.mark.parametrize("file", sorted(path.name for path in EXPERIMENTS.glob("*.yaml")))
 def test_the_rehearsed_experiment_is_small_and_needs_no_docker(file: str, tmp_path: Path) -> None:
-    own, small = (
-        load(str(EXPERIMENTS / file)),
-        load(str(write_small(str(EXPERIMENTS / file), tmp_path))),
-    )
+    own = load(str(EXPERIMENTS / file))
+    small = load(str(write_small(str(EXPERIMENTS / file), tmp_path)))
     assert small.benchmark.image == IMAGE
-    assert small.models.target.id == TARGET[0]
+    assert small.benchmark.requests == REQUESTS
+    assert [its.artifact for its in variants(small)] == [its.artifact for its in variants(own)]
     assert (small.name, small.workload, small.apart) == (own.name, own.workload, own.apart)
 
 

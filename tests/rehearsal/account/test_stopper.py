@@ -8,25 +8,59 @@ from deployment import guard, nodes
 from deployment.nodes import Kind
 from deployment.outputs import outputs
 from deployment.place import Place
+from deployment.stages.stage import Way
+from deployment.stages.start import Start
 from rehearsal.account.permissions import may, may_be_assumed
 from rehearsal.aws.client import Aws
 
 SECONDS = 60.0
 
 
-def test_its_execution_scales_the_trainium_nodes_to_0(account: Aws, place: Place) -> None:
-    guard.start(place, Kind.TRAINIUM, 1)
-    machines = account.client("stepfunctions")
-    told = outputs(place, "trainium")
-    started = machines.start_execution(stateMachineArn=told["Stopper"])["executionArn"]
-    deadline = time.monotonic() + SECONDS
-    while (ended := machines.describe_execution(executionArn=started))["status"] == "RUNNING":
+def started(account: Aws, place: Place) -> str:
+    """An execution, as the end of a run starts it."""
+    machine = outputs(place, "trainium")["Stopper"]
+    begun = account.client("stepfunctions").start_execution(stateMachineArn=machine)
+    return str(begun["executionArn"])
+
+
+def ended(account: Aws, execution: str) -> str:
+    """How it ended, once it has."""
+    machines, deadline = account.client("stepfunctions"), time.monotonic() + SECONDS
+    while (status := machines.describe_execution(executionArn=execution)["status"]) == "RUNNING":
         assert time.monotonic() < deadline, "the execution does not end"
         time.sleep(0.1)
-    assert ended["status"] == "SUCCEEDED", ended
+    return str(status)
+
+
+def size(place: Place) -> int:
+    """Of the group of Trainium nodes."""
     group = nodes.find(place, Kind.TRAINIUM)
     assert group is not None
-    assert group.size == 0
+    return group.size
+
+
+def test_its_execution_scales_the_trainium_nodes_to_0(account: Aws, place: Place) -> None:
+    guard.start(place, Kind.TRAINIUM, 1)
+    assert ended(account, started(account, place)) == "SUCCEEDED"
+    assert size(place) == 0
+
+
+def test_nodes_that_are_started_after_a_run_stay(account: Aws, place: Place) -> None:
+    """Though the stopper that its end has started would act only then."""
+    guard.start(place, Kind.TRAINIUM, 1)
+    execution = started(account, place)
+    guard.stop(place, Kind.TRAINIUM)
+    guard.start(place, Kind.TRAINIUM, 1)
+    assert ended(account, execution) == "ABORTED"
+    assert size(place) == 1
+    guard.stop(place, Kind.TRAINIUM)
+
+
+def test_nodes_that_are_about_to_be_ended_are_not_there(account: Aws, place: Place) -> None:
+    guard.start(place, Kind.TRAINIUM, 1)
+    execution = started(account, place)
+    assert Start(Way(place)).there() is None
+    ended(account, execution)
 
 
 def test_its_role_may_scale_the_trainium_nodes(account: Aws, place: Place) -> None:
