@@ -17,19 +17,15 @@ from deployment.stages.benchmark import Benchmark
 from deployment.stages.shown import Shown
 from deployment.stages.stage import Way
 from rehearsal.aws.client import Aws
-from tests.conftest import ABSENT
 from tests.deployment.api import Objects
 from tests.deployment.test_nodes import sizes, stand
 from tests.deployment.test_stages_command import deployment
 from tests.deployment.test_stages_failures import place_with_nodes, scaled_by_hand
 from tests.deployment.test_stages_runs import put
+from tests.experiment.files import swept
 
 At = Callable[..., Place]
-SWEEP = {
-    "speculation": ABSENT,
-    "quality": ABSENT,
-    "sweep": {"mode": "fused", "windows": [3, 7], "at_most_usd": 1000},
-}
+SWEEP = swept(windows=[3, 7])
 
 
 class Merging(dict[str, list[dict[str, Any]]]):
