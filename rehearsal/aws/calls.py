@@ -36,15 +36,26 @@ _SERVICES: Final = {
 }
 """By the name that a request is signed for, what botocore calls the service, if that differs."""
 _ACTIONS: Final = {
-    "s3:HeadBucket": "s3:ListBucket",
-    "s3:ListBuckets": "s3:ListAllMyBuckets",
-    "service-quotas:GetServiceQuota": "servicequotas:GetServiceQuota",
+    "HeadBucket": "ListBucket",
+    "HeadObject": "GetObject",
+    "ListBuckets": "ListAllMyBuckets",
+    "ListObjectVersions": "ListBucketVersions",
+    "ListObjectsV2": "ListBucket",
 }
-"""Calls that IAM knows by another name (Service Authorization Reference)."""
+"""Of S3, calls that IAM knows by another name (Service Authorization Reference)."""
+_PREFIXES: Final = {"service-quotas": "servicequotas", "stepfunctions": "states"}
+"""Services likewise."""
 _LARGEST: Final = 1 << 20
 """Bytes. A larger body is an upload, of which only the operation is of interest."""
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+def action(call: str) -> str:
+    """What IAM calls the right to a call, e.g. ``s3:GetObject`` for ``s3:HeadObject``."""
+    service, _, operation = call.partition(":")
+    named = _ACTIONS.get(operation, operation) if service == "s3" else operation
+    return f"{_PREFIXES.get(service, service)}:{named}"
 
 
 class Calls:
@@ -141,7 +152,7 @@ def _denial(service: str, name: str) -> AwsError:
     return AwsError(
         "UnauthorizedOperation" if service == "ec2" else "AccessDeniedException",
         f"User: arn:aws:iam::123456789012:user/rehearsal is not authorized to perform: "
-        f"{_ACTIONS.get(name, name)} because no identity-based policy allows the action",
+        f"{action(name)} because no identity-based policy allows the action",
     )
 
 

@@ -12,8 +12,10 @@ from benchmark.names import RESULTS_PREFIX
 from charts.names import COMPILE_NODES, TRAINIUM_NODES
 from rehearsal.account import timeline
 from rehearsal.account.world import World
+from rehearsal.aws.calls import action
 from tests.cluster.holding import holds, sizes
-from tests.cluster.way import STAGES, Way, begun
+from tests.cluster.way import CALLER, STAGES, Way, begun
+from tests.stacks.test_delivery import allowed, synthesise
 
 
 @pytest.fixture
@@ -23,7 +25,8 @@ def way(tmp_path: Path) -> Iterator[Way]:
         yield its
 
 
-def test_the_whole_way(way: Way) -> None:
+def test_the_whole_way(way: Way, tmp_path: Path) -> None:
+    before = len(way.world.aws.calls(CALLER))
     way.run()
     assert way.stages() == [*STAGES]
     holds(way)
@@ -32,6 +35,13 @@ def test_the_whole_way(way: Way) -> None:
     way.run()
     assert len(way.world.kubelets.record) == started
     holds(way)
+    for command in ("preflight", "status", "logs", "results", "start --yes", "stop"):
+        way.run(*command.split())
+    way.run("destroy", "--yes")
+    # The role of the workflows may do whatever these commands ask for.
+    asked = {action(call) for call in way.world.aws.calls(CALLER)[before:]}
+    allowed_to_all = {"sts:GetCallerIdentity"}
+    assert asked - allowed_to_all <= allowed(synthesise(tmp_path), "Deploy").keys()
 
 
 def test_killed_at_each_stage_it_ends_the_same(way: Way) -> None:

@@ -28,6 +28,8 @@ STAGES: Final = (
 )
 """All that there are. An experiment lacks some of them, and may have them in another order."""
 SECONDS: Final = 600.0
+CALLER: Final = "a-person"
+"""The access key that commands sign with, and nothing else in the account."""
 _POLL_SECONDS: Final = 0.1
 
 
@@ -91,7 +93,7 @@ class Way:
             called = subprocess.Popen(
                 line,
                 cwd=self.root,
-                env=dict(self.world.environment),
+                env={**self.world.environment, "AWS_ACCESS_KEY_ID": CALLER},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

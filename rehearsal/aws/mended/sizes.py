@@ -43,6 +43,7 @@ def mend() -> None:
     EKSBackend.update_nodegroup_config = _checking(  # type: ignore[method-assign]
         EKSBackend.update_nodegroup_config
     )
+    EKSBackend.list_nodegroups = _of_a_cluster(EKSBackend.list_nodegroups)  # type: ignore[method-assign]
     EKSBackend.delete_nodegroup = _emptying(EKSBackend.delete_nodegroup)  # type: ignore[method-assign]
     AutoScalingResponse.describe_scaling_activities = _activities  # type: ignore[method-assign]
 
@@ -94,6 +95,17 @@ def _checking(update: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, 
         return updated
 
     return update_nodegroup_config
+
+
+def _of_a_cluster(list_them: Callable[..., Any]) -> Callable[..., Any]:
+    """moto ends in an internal error if the cluster does not exist."""
+
+    @functools.wraps(list_them)
+    def list_nodegroups(self: EKSBackend, cluster_name: str, *args: Any, **kwargs: Any) -> Any:
+        self.describe_cluster(cluster_name)
+        return list_them(self, cluster_name, *args, **kwargs)
+
+    return list_nodegroups
 
 
 def _emptying(delete: Callable[..., Nodegroup]) -> Callable[..., Nodegroup]:
