@@ -22,14 +22,10 @@ from tests.deployment.test_nodes import sizes, stand
 from tests.deployment.test_stages_command import deployment
 from tests.deployment.test_stages_failures import place_with_nodes, scaled_by_hand
 from tests.deployment.test_stages_runs import put
-from tests.experiment.files import ABSENT
+from tests.experiment.files import swept
 
 At = Callable[..., Place]
-SWEEP = {
-    "speculation": ABSENT,
-    "quality": ABSENT,
-    "sweep": {"mode": "fused", "windows": [3, 7], "at_most_usd": 1000},
-}
+SWEEP = swept(windows=[3, 7])
 
 
 class Merging(dict[str, list[dict[str, Any]]]):
