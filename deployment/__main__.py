@@ -7,9 +7,8 @@ import os
 import sys
 from typing import Final
 
-from deployment import addon_versions, delivery, lifecycle, logs, place, preflight, removal, results
+from deployment import delivery, lifecycle, place, removal
 from deployment.errors import DeploymentError
-from deployment.status import command as status
 from experiment import ExperimentError, load
 
 INTERRUPTED: Final = 130
@@ -48,29 +47,7 @@ def main() -> int:
         command.add_argument("--experiment", required=True, metavar="FILE")
     given = parser.parse_args()
     try:
-        if given.command in ("experiment", "start", "stop"):
-            return _on_the_way(given)
-        if given.command == "preflight":
-            return preflight.run(given.experiment)
-        experiment = load(given.experiment)
-        if given.command == "deploy":
-            return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
-        if given.command == "destroy":
-            wanted = removal.Wanted(yes=given.yes, keep=given.keep, name=given.name)
-            return removal.destroy(place.find(given.experiment), wanted)
-        if given.command == "delivery":
-            return delivery.make(place.find(given.experiment), yes=given.yes, remove=given.remove)
-        if given.command == "changes":
-            return delivery.compare(place.find(given.experiment), given.markdown)
-        if given.command == "status":
-            return status.show(place.find(given.experiment))
-        if given.command == "logs":
-            return logs.show(place.find(given.experiment), given.of, follow=given.follow)
-        if given.command == "results":
-            return results.show(place.find(given.experiment), given.run)
-        if given.command == "bootstrap":
-            return lifecycle.bootstrap(experiment, given.experiment)
-        return addon_versions.compare(experiment)
+        return _run(given)
     except KeyboardInterrupt:  # the CLI has said what it leaves
         return INTERRUPTED
     except (DeploymentError, ExperimentError) as error:
@@ -78,8 +55,30 @@ def main() -> int:
         return 1
 
 
+def _run(given: argparse.Namespace) -> int:
+    if given.command in ("experiment", "start", "stop"):
+        return _on_the_way(given)
+    if given.command in ("status", "logs", "results"):
+        return _look(given)
+    if given.command in ("preflight", "addons"):
+        return _ask(given)
+    experiment = load(given.experiment)
+    if given.command == "deploy":
+        return lifecycle.deploy(experiment, given.experiment, given.stacks, yes=given.yes)
+    if given.command == "destroy":
+        wanted = removal.Wanted(yes=given.yes, keep=given.keep, name=given.name)
+        return removal.destroy(place.find(given.experiment), wanted)
+    if given.command == "delivery":
+        return delivery.make(place.find(given.experiment), yes=given.yes, remove=given.remove)
+    if given.command == "changes":
+        return delivery.compare(place.find(given.experiment), given.markdown)
+    return lifecycle.bootstrap(experiment, given.experiment)
+
+
+# These import what they call: the client of Kubernetes and the CDK take seconds to load.
+
+
 def _on_the_way(given: argparse.Namespace) -> int:
-    # Imported here: what the stages need of the charts takes seconds to load.
     from deployment.stages import command
 
     here = place.find(given.experiment)
@@ -88,6 +87,26 @@ def _on_the_way(given: argparse.Namespace) -> int:
     if given.command == "start":
         return command.start(here, yes=given.yes)
     return command.stop(here)
+
+
+def _look(given: argparse.Namespace) -> int:
+    from deployment import logs, results
+    from deployment.status import command as status
+
+    here = place.find(given.experiment)
+    if given.command == "status":
+        return status.show(here)
+    if given.command == "logs":
+        return logs.show(here, given.of, follow=given.follow)
+    return results.show(here, given.run)
+
+
+def _ask(given: argparse.Namespace) -> int:
+    from deployment import addon_versions, preflight
+
+    if given.command == "preflight":
+        return preflight.run(given.experiment)
+    return addon_versions.compare(load(given.experiment))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from deployment.errors import DeploymentError
 from deployment.place import Place
 from experiment import Experiment
 from experiment.notes import notes
-from stacks.budget import budget_region
+from stacks.regions import budget_region
 
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
