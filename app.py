@@ -11,14 +11,15 @@ from typing import Any
 import aws_cdk as cdk
 import cdk8s
 
-import charts
+from charts.manifests import Deployed, charts
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
-from stacks.budget import BudgetStack, budget_region, budget_stack_name
+from stacks.budget import BudgetStack
 from stacks.cluster import ClusterStack
 from stacks.delivery import DeliveryStack
 from stacks.model_store import ModelStoreStack
 from stacks.network import NetworkStack
 from stacks.observability import ObservabilityStack
+from stacks.regions import budget_region, budget_stack_name
 from stacks.serving import ServingStack
 from stacks.trainium import TrainiumStack
 
@@ -85,12 +86,12 @@ def _shared(app: cdk.App, experiment: Experiment, account: str | None) -> dict[s
     }
 
 
-def write_manifests(experiment: Experiment, deployed: charts.Deployed, directory: Path) -> None:
+def write_manifests(experiment: Experiment, deployed: Deployed, directory: Path) -> None:
     """Writes the same manifests as files, for reading or ``kubectl apply``."""
     for stale in directory.glob("*.k8s.yaml"):
         stale.unlink()
     app = cdk8s.App(outdir=str(directory))
-    charts.charts(app, experiment, deployed)
+    charts(app, experiment, deployed)
     app.synth()
 
 

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from deployment import addon_versions, delivery, lifecycle, logs, place, preflight, removal, results
+from deployment import delivery, lifecycle, place, removal
 from deployment.errors import DeploymentError
-from deployment.status import command as status
 from experiment import ExperimentError, load
 
 Run = Callable[[argparse.Namespace], int]
@@ -70,7 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+# Each imports what only it needs: the CDK and the client of Kubernetes take seconds to load.
+
+
 def _preflight(given: argparse.Namespace) -> int:
+    from deployment import preflight
+
     return preflight.run(given.experiment)
 
 
@@ -82,7 +86,6 @@ def _deploy(given: argparse.Namespace) -> int:
     return lifecycle.deploy(place.find(given.experiment), given.stacks, yes=given.yes)
 
 
-# What the stages need of the charts takes seconds to load: only these three commands do.
 def _experiment(given: argparse.Namespace) -> int:
     from deployment.stages import command
 
@@ -102,14 +105,20 @@ def _stop(given: argparse.Namespace) -> int:
 
 
 def _status(given: argparse.Namespace) -> int:
+    from deployment.status import command as status
+
     return status.show(place.find(given.experiment))
 
 
 def _logs(given: argparse.Namespace) -> int:
+    from deployment import logs
+
     return logs.show(place.find(given.experiment), given.of, follow=given.follow)
 
 
 def _results(given: argparse.Namespace) -> int:
+    from deployment import results
+
     return results.show(place.find(given.experiment), given.run)
 
 
@@ -127,6 +136,8 @@ def _changes(given: argparse.Namespace) -> int:
 
 
 def _addons(given: argparse.Namespace) -> int:
+    from deployment import addon_versions
+
     return addon_versions.compare(load(given.experiment))
 
 

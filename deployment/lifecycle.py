@@ -18,7 +18,7 @@ from deployment.place import Place
 from experiment import Experiment
 from experiment.notes import notes
 from experiment.schema import Purchase
-from stacks.budget import budget_region
+from stacks.regions import budget_region
 
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"

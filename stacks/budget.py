@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_budgets as budgets
@@ -10,42 +10,6 @@ from constructs import Construct
 
 from experiment.schema import Experiment
 from stacks.observability import alarm_topic_name
-
-# Budgets are global, but CloudFormation can create them in these regions only. A test compares the
-# list with cfn-lint's copy of the resource registry.
-REGIONS: Final = frozenset(
-    {
-        "ap-northeast-1",
-        "ap-northeast-2",
-        "ap-south-1",
-        "ap-southeast-1",
-        "ap-southeast-2",
-        "ca-central-1",
-        "eu-central-1",
-        "eu-west-1",
-        "eu-west-2",
-        "eu-west-3",
-        "me-south-1",
-        "sa-east-1",
-        "us-east-1",
-        "us-east-2",
-        "us-west-1",
-        "us-west-2",
-    }
-)
-ELSEWHERE: Final = "us-east-1"
-
-
-def budget_region(region: str) -> str:
-    """The region of the budget stack of an experiment in ``region``."""
-    return region if region in REGIONS else ELSEWHERE
-
-
-def budget_stack_name(experiment: Experiment) -> str:
-    """The stack's name. It contains the region if budgets of several regions share one region."""
-    region = experiment.aws.region
-    where = "" if budget_region(region) == region else f"{region}-"
-    return f"{experiment.name}-{where}budget"
 
 
 class BudgetStack(Stack):

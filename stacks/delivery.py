@@ -17,7 +17,7 @@ from charts.names import bucket_name, stopper_name
 from experiment.delivery import Delivery, Provider
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
-from stacks.budget import budget_region, budget_stack_name
+from stacks.regions import budget_region, budget_stack_name
 
 ISSUER: Final = "token.actions.githubusercontent.com"
 AUDIENCE: Final = "sts.amazonaws.com"

@@ -13,8 +13,8 @@ from cdk8s import App as Cdk8sApp
 from cdk8s import Chart
 from constructs import Construct, IDependable
 
-from charts import Deployed, charts
 from charts.indexes import run_id
+from charts.manifests import Deployed, charts
 from charts.names import NAMESPACE, ServiceAccount, bucket_name, stopper_arn
 from experiment.schema import Experiment
 from stacks import commands

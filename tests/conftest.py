@@ -40,18 +40,23 @@ def pytest_collection() -> Generator[None, object, object]:
 
 # To one worker: to synthesise the matrix twice would take longer than to share it costs.
 SHARING: Final = (
-    *("tests/charts/", "tests/stacks/", "tests/rehearsal/"),
+    *("tests/charts/", "tests/stacks/", "tests/rehearsal/account/", "tests/rehearsal/aws/"),
+    *("tests/rehearsal/pod/test_manifest.py", "tests/rehearsal/vllm/"),
     "tests/diff/test_resources.py",
 )
-# But not these, which start the AWS CLI some hundred times and synthesise nothing.
+# But not these, which run the pods' scripts and synthesise nothing.
 SCRIPTS: Final = ("tests/charts/test_cache_scripts.py", "tests/charts/test_scripts.py")
 # Then these, which take longest: one begun last would leave the other worker with nothing to do.
 LONG: Final = (
+    "tests/rehearsal/test_sweep.py",
     "tests/test_deployment.py",
+    "tests/benchmark/commands/",
+    "tests/rehearsal/",
     "tests/diff/test_command.py",
-    "tests/test_app.py",
-    "tests/benchmark/commands/test_measure.py",
     "tests/benchmark/test_main.py",
+    "tests/deployment/",
+    "tests/test_app.py",
+    "tests/benchmark/analysis/",
     "tests/benchmark/run/test_run.py",
 )
 

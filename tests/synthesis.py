@@ -15,8 +15,8 @@ from aws_cdk.assertions import Template
 from cdk_nag import AwsSolutionsChecks
 from ruamel.yaml import YAML
 
-import charts
 from app import compose
+from charts.manifests import charts
 from experiment import Experiment
 
 ROOT = Path(__file__).parent.parent
@@ -104,7 +104,7 @@ def synthesise(experiment: Experiment, directory: Path) -> Synthesised:
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     app.synth()
     charts_app = cdk8s.App(outdir=str(directory / "dist"))
-    charts.charts(charts_app, experiment, serving.deployed(ACCOUNT))
+    charts(charts_app, experiment, serving.deployed(ACCOUNT))
     charts_app.synth()
     return Synthesised(experiment, assembly)
 

@@ -11,7 +11,7 @@ from charts.names import bucket_name
 from deployment.place import Place
 from deployment.preflight.finding import Finding, ok, refused, warning
 from deployment.stack import TAG
-from stacks.budget import budget_region, budget_stack_name
+from stacks.regions import budget_region, budget_stack_name
 
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
 """The stacks of the experiment's region, after its name. A test compares them with the app's."""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import boto3
@@ -13,6 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from experiment import Experiment
+from tests.charts import aws_cli
 from tests.synthesis import Synthesised, synthesise
 
 BUCKET: Final = "models"
@@ -37,11 +39,18 @@ def endpoint() -> Iterator[str]:
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def tools() -> Iterator[str]:
+    """A path on which the AWS CLI comes first, and then this Python."""
+    with TemporaryDirectory() as folder, aws_cli.installed(Path(folder)) as programs:
+        yield os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
 @pytest.fixture
-def environment(endpoint: str, tmp_path: Path) -> dict[str, str]:
+def environment(endpoint: str, tools: str, tmp_path: Path) -> dict[str, str]:
     """What a pod of the preparation finds in its environment."""
     return {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": tools,
         "HOME": str(tmp_path),
         "BUCKET": BUCKET,
         "AWS_REGION": "us-east-1",

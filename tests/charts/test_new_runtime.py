@@ -9,7 +9,7 @@ from typing import Any
 import cdk8s
 import pytest
 
-import charts
+from charts.manifests import Deployed, charts
 from experiment import Experiment, ExperimentError
 from experiment.__main__ import json_schema
 from experiment.architecture import Family
@@ -75,8 +75,8 @@ def refusal(changes: dict[str, Any]) -> str:
 
 def objects(experiment: Experiment) -> dict[tuple[str, str], Any]:
     """Every object of the charts by kind and name, the digests of Jobs left out."""
-    deployed = charts.Deployed(bucket="bucket", benchmark_image="registry.example.com/benchmark:1")
-    found = [o for c in charts.charts(cdk8s.App(), experiment, deployed) for o in c.to_json()]
+    deployed = Deployed(bucket="bucket", benchmark_image="registry.example.com/benchmark:1")
+    found = [o for c in charts(cdk8s.App(), experiment, deployed) for o in c.to_json()]
     named = ((o["kind"], o["metadata"]["name"], o) for o in found)
     return {(k, n.rpartition("-")[0] if k == "Job" else n): o for k, n, o in named}
 

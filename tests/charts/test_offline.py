@@ -10,10 +10,10 @@ from typing import Any, Final
 import cdk8s
 import pytest
 
-import charts
 from benchmark import config
 from charts import scripts
 from charts.indexes import NEVER, NOT_YET, run_id
+from charts.manifests import Deployed, charts
 from charts.names import bucket_name
 from charts.offline import generate_command, indexes
 from experiment import Experiment, load
@@ -245,8 +245,8 @@ def _parsed(changes: dict[str, Any] | None = None) -> Experiment:
 
 def _rendered(experiment: Experiment, account: str, tag: str) -> Iterator[Manifest]:
     registry = f"{account}.dkr.ecr.us-east-2.amazonaws.com/assets-{account}"
-    deployed = charts.Deployed(bucket_name(experiment, account), f"{registry}:{tag}")
-    for chart in charts.charts(cdk8s.App(), experiment, deployed):
+    deployed = Deployed(bucket_name(experiment, account), f"{registry}:{tag}")
+    for chart in charts(cdk8s.App(), experiment, deployed):
         yield from chart.to_json()
 
 

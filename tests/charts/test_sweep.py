@@ -14,11 +14,11 @@ from ruamel.yaml import YAML
 from ruamel.yaml.compat import StringIO
 from syrupy.assertion import SnapshotAssertion
 
-import charts
 from benchmark import config
 from charts import scripts
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
+from charts.manifests import Deployed, charts
 from charts.names import bucket_name
 from charts.server import serve_command
 from charts.sweep import indexes
@@ -353,8 +353,8 @@ def _objects(experiment: Experiment, account: str, tag: str) -> dict[str, Manife
     """The objects of the sweep's chart by kind, deployed into ``account``."""
     registry = f"{account}.dkr.ecr.us-east-2.amazonaws.com/assets-{account}"
     image = experiment.benchmark.image or f"{registry}:{tag}"
-    deployed = charts.Deployed(bucket_name(experiment, account), image)
-    *_, chart = charts.charts(cdk8s.App(), experiment, deployed)
+    deployed = Deployed(bucket_name(experiment, account), image)
+    *_, chart = charts(cdk8s.App(), experiment, deployed)
     return {found["kind"]: found for found in chart.to_json()}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import cdk8s
 import pytest
 
-import charts
+from charts.manifests import Deployed, charts
 from experiment.loader import parse
 from tests.experiment.files import edited
 
@@ -32,8 +32,8 @@ def objects() -> dict[tuple[str, str], Any]:
         "serving.tensor_parallel": 16,
     }
     experiment = parse(edited(changes), "mine.yaml")
-    deployed = charts.Deployed(bucket="bucket", benchmark_image="registry.example.com/benchmark:1")
-    found = [o for c in charts.charts(cdk8s.App(), experiment, deployed) for o in c.to_json()]
+    deployed = Deployed(bucket="bucket", benchmark_image="registry.example.com/benchmark:1")
+    found = [o for c in charts(cdk8s.App(), experiment, deployed) for o in c.to_json()]
     named = ((o["kind"], o["metadata"]["name"], o) for o in found)
     return {(k, n.rpartition("-")[0] if k == "Job" else n): o for k, n, o in named}
 

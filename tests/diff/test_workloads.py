@@ -11,7 +11,7 @@ from typing import Any, Final
 import cdk8s
 import pytest
 
-import charts
+from charts.manifests import Deployed, charts
 from experiment.loader import parse
 from experiment.variants import variants
 from scripts.diff.manifests import Objects, objects
@@ -47,7 +47,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     def cached(text: str) -> Path:
         directory = tmp_path_factory.mktemp("dist")
         app = cdk8s.App(outdir=str(directory))
-        charts.charts(app, parse(text, "mine.yaml"), charts.Deployed("bucket", "image:1"))
+        charts(app, parse(text, "mine.yaml"), Deployed("bucket", "image:1"))
         app.synth()
         return directory
 

@@ -6,7 +6,7 @@ import pytest
 from cfnlint.helpers import REGIONS as ALL_REGIONS
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
-from stacks.budget import REGIONS, budget_region
+from stacks.regions import BUDGET_REGIONS, budget_region
 from tests.synthesis import Synthesised
 
 
@@ -45,4 +45,4 @@ def test_regions_are_those_of_the_resource_registry() -> None:
         for region in commercial - {"eusc-de-east-1"}
         if "AWS::Budgets::Budget" in PROVIDER_SCHEMA_MANAGER.get_resource_types(region)
     }
-    assert has_budgets == REGIONS
+    assert has_budgets == BUDGET_REGIONS

@@ -15,8 +15,8 @@ from cfnlint import lint
 
 from app import compose_delivery
 from experiment import load
-from stacks.budget import budget_region
 from stacks.delivery import AUDIENCE, ISSUER
+from stacks.regions import budget_region
 from tests.conftest import edited
 from tests.stacks.templates import listed
 from tests.stacks.test_snapshots import STACKS

@@ -19,7 +19,7 @@ from cfnlint.runner import Runner, run_template_by_data
 
 from app import compose
 from experiment import Experiment
-from stacks.budget import budget_region
+from stacks.regions import budget_region
 from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
 from tests.stacks.test_snapshots import STACKS
 from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
