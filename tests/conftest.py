@@ -48,6 +48,7 @@ SHARING: Final = (
 SCRIPTS: Final = ("tests/charts/test_cache_scripts.py", "tests/charts/test_scripts.py")
 # Then these, which take longest: one begun last would leave the other worker with nothing to do.
 LONG: Final = (
+    "tests/cluster/test_experiment",
     "tests/rehearsal/test_sweep.py",
     "tests/test_deployment.py",
     "tests/benchmark/commands/",
