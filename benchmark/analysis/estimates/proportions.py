@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import stats
+from scipy.special import bdtrc
 
 _Z: Final = statistics.NormalDist().inv_cdf(0.975)
 _POWER: Final = 0.8
@@ -59,7 +59,7 @@ class Paired:
 
         One-sided. With one answer a prompt it is McNemar's (Psychometrika 12, 1947, 153-157).
         """
-        return float(stats.binom.sf(self.lost - 1, self.lost + self.won, 0.5))
+        return float(bdtrc(self.lost - 1, self.lost + self.won, 0.5))
 
     @property
     def difference(self) -> float:
@@ -104,11 +104,11 @@ class Paired:
         by_chance = (self.lost + self.won) / 2
         won = round(by_chance * (1 - fall))
         lost = np.arange(self.prompts + 1)
-        enough = lost[stats.binom.sf(lost - 1, lost + won, 0.5) <= level]
+        enough = lost[bdtrc(lost - 1, lost + won, 0.5) <= level]
         if not enough.size:
             return 0.0
         share = fall + (1 - fall) * by_chance / self.prompts
-        return float(stats.binom.sf(enough[0] - 1, self.prompts, share))
+        return float(bdtrc(enough[0] - 1, self.prompts, share))
 
     @property
     def _pairs(self) -> list[tuple[float, float]]:
