@@ -23,7 +23,7 @@ from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob, read_deployment
 from rehearsal.process.ports import lasting_port
 from rehearsal.process.processes import Process, reason, running, text
-from rehearsal.vllm import model_pair, ngram
+from rehearsal.vllm import model_pair, ngram, pinning
 from rehearsal.vllm.server_command import (
     NO_SUCH_DRAFT,
     Served,
@@ -64,7 +64,8 @@ class VllmEndpoints:
         _make_pair(experiment, layout, console)
         with contextlib.ExitStack() as stack:
             with console.stage(f"start {len(servers)} vLLM servers") as stage:
-                urls = stack.enter_context(_running(servers, environment, layout.logs))
+                core = _core()
+                urls = stack.enter_context(_running(servers, core, environment, layout.logs))
                 stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
             yield RunningEndpoints(urls, tuple(_said(servers)), (beside,))
 
@@ -84,7 +85,11 @@ class VllmEndpoints:
         }
         _make_pair(experiment, layout, console)
         of_each = {
-            name: Server(f"{one.url}/v1", one.command, _around(one.environment, environment))
+            name: Server(
+                f"{one.url}/v1",
+                pinning.from_its_start(one.command, _core()),
+                _around(one.environment, environment),
+            )
             for name, one in commands.items()
         }
         return Servers(of_each, tuple(_said(commands)))
@@ -130,17 +135,20 @@ def _servers(
     return servers, ngram.beside(first, f"{servers[ngram.NAME].url}/v1")
 
 
-def _served(experiment: Experiment, layout: Layout) -> Served:
-    """All on the same core: another one may be slower, and so would be what is served on it.
+def _core() -> int:
+    """The same for all: another one may be slower, and so would be what is served on it.
 
     Variants are measured in turn, and a server that nobody asks anything takes no time.
     """
-    core = max(os.sched_getaffinity(0))
+    return max(os.sched_getaffinity(0))
+
+
+def _served(experiment: Experiment, layout: Layout) -> Served:
     home = layout.work / "vllm"
     home.mkdir(parents=True, exist_ok=True)
     pair = model_pair.folder(experiment, layout)
     # vLLM does not report its port if it is told to take any.
-    return Served(layout.vllm, pair / "target", pair / "draft", lasting_port(), core, home)
+    return Served(layout.vllm, pair / "target", pair / "draft", lasting_port(), _core(), home)
 
 
 def _around(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -151,7 +159,7 @@ def _around(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _running(
-    servers: Mapping[str, ServerCommand], environment: Mapping[str, str], logs: Path
+    servers: Mapping[str, ServerCommand], core: int, environment: Mapping[str, str], logs: Path
 ) -> Iterator[dict[str, str]]:
     with contextlib.ExitStack() as stack:
         started = {
@@ -166,6 +174,8 @@ def _running(
         }
         for name, process in started.items():
             await_health(name, process, servers[name].url, logs / f"vllm-{name}.log")
+        for process in started.values():
+            pinning.from_now_on(process, core)
         yield {name: f"{server.url}/v1" for name, server in servers.items()}
 
 

@@ -77,7 +77,7 @@ class Served:
     draft: Path
     port: int
     core: int
-    """Number of the CPU that it computes on."""
+    """Number of the CPU that it serves on."""
     home: Path
     head: Path | None = None
     """An EAGLE3 head for the target, where one was made."""
@@ -117,7 +117,6 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
             arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
             said.append(f"{flag}: added, {reason}")
     environment = _environment(pod, served, said)
-    # vLLM binds what computes. What else it starts may use all cores: it starts sooner so.
     said.append(f"one core, number {served.core}, which all variants share in turn")
     url = f"http://127.0.0.1:{served.port}"
     command = (str(served.python), *arguments)

@@ -26,7 +26,7 @@ from rehearsal.layout import Layout
 from rehearsal.pod.manifest import Pod
 from rehearsal.process.ports import lasting_port
 from rehearsal.process.processes import running
-from rehearsal.vllm import model_pair
+from rehearsal.vllm import model_pair, pinning
 from rehearsal.vllm.endpoints import await_health
 from rehearsal.vllm.server_command import Served, ServerCommand, server_command
 from tests.synthesis import ROOT
@@ -87,6 +87,7 @@ def measured(
             log = folder / f"{name}.log"
             process = stack.enter_context(running(server.command, environment, log))
             await_health(name, process, server.url, log)
+            pinning.from_now_on(process, max(os.sched_getaffinity(0)))
         endpoints = [f"{name}={server.url}" for name, server in servers.items()]
         measure(folder, *endpoints)
     return results.read(folder / "run")
