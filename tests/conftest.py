@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 from ruamel.yaml import YAML
 from xdist.scheduler import LoadFileScheduling
 
@@ -25,6 +26,10 @@ ARTICLE = Path(__file__).parent.parent / "experiments" / "article.yaml"
 # Each worker has one core, and V8's four threads for compiling and collecting, on that one, cost
 # a synthesis a sixth of its CPU.
 os.environ.setdefault("NODE_OPTIONS", "--v8-pool-size=1")
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -585,13 +585,13 @@ def runs(draw: st.DrawFn) -> list[Record]:
 
 
 @given(runs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_calls_have_every_value_once(records: list[Record]) -> None:
     assert planned(records) == expected(records)
 
 
 @given(st.integers(1, 1200), st.integers(2, 30))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @example(1000, 30)
 @example(3, 12_000)
 def test_calls_keep_the_limits_of_cloudwatch(count: int, chunks: int) -> None:
