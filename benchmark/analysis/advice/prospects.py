@@ -89,6 +89,8 @@ def _of_line(
                 faster(run.others[key], replicates.others[key]) if key in run.others else None
             )
             speed = tokens_per_second(observed, name, load, number) or speed
+        if speed is None:
+            continue  # no answer of the line counts here
         yield Prospect(
             line=line.name,
             window=window,
@@ -113,14 +115,19 @@ def _gain(baseline: Figures, own: Figures, load: int, number: int) -> Array:
 
 def _predicted_speed(
     observed: Observed, line: Line, load: int, number: int, figures: Figures
-) -> float:
-    """Tokens a second of all requests: an answer has its steps, and the line's mean time beside."""
+) -> float | None:
+    """Tokens a second of all requests: an answer has its steps, and the line's mean time beside.
+
+    None where no answer of the line counts.
+    """
     members, point = observed.members(number), observed.loads[load]
 
     def total(name: str) -> float:
         sides: list[Side] = [observed.sides[variant] for _, variant in line.variants]
         return float(sum(getattr(side, name)[load, :, members].sum() for side in sides))
 
+    if not total("answers"):
+        return None
     if point.rate is not None:
         return point.rate * total("outputs") / total("answers")
     token_seconds = float(np.exp(figures.token_seconds[0, load, number]))

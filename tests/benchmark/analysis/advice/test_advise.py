@@ -94,6 +94,20 @@ def test_an_answer_with_merged_steps_is_left_out_and_counted() -> None:
     assert any("3 answers of k4 had steps with more than 4 tokens" in note for note in found.notes)
 
 
+def test_of_a_class_without_an_answer_that_counts_nothing_is_foretold() -> None:
+    asked = samples.config(
+        variants=[one.model_dump() for one in config().variants],
+        test_cases=[
+            {"name": "counting", "line": "counting ", "structure": "structured"},
+            {"name": "tale", "line": "a tale ", "structure": "open-ended"},
+        ],
+    )
+    tales = [*answers([1] * 20, "Base", case="tale"), *answers([4, 1, 2, 1], case="tale")]
+    found = advise(asked, [*BASE, *answers([7, 1]), *tales])
+    assert {one.prompt_class for one in found.prospects} == {"open-ended"}
+    assert any("3 answers of k4 had steps with more than 4 tokens" in note for note in found.notes)
+
+
 def test_what_does_not_count_is_not_seen() -> None:
     usual = answers([4, 1, 2, 1])
     others = [
