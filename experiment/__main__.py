@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -45,6 +46,7 @@ def main() -> int:
         command = commands.add_parser(name, help=(does.__doc__ or "").rstrip("."))
         command.add_argument("files", nargs="+", metavar="FILE")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads only the beginning ends this quietly
     if arguments.command == "schema":
         print(json_schema(), end="")
         return 0

@@ -30,6 +30,7 @@ RUN_BY: Final = {
     "make rehearse-vllm": "tests/vllm/conftest.py",
     "make report": "tests/benchmark/test_main.py",
     "make smoke": "tests/experiment/test_smoke.py",
+    "make start": "tests/cluster/way.py",
     "make status": "tests/deployment/test_status.py",
     "make stop": "tests/cluster/way.py",
     "make synth": "tests/test_app.py",

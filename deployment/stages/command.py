@@ -74,7 +74,8 @@ def _left_in_order(way: Way, go: Callable[[], None]) -> int:
     try:
         go()
     except KeyboardInterrupt:
-        _print(["", "Ended. What was begun goes on without this terminal.", *screen(*_named(way))])
+        _print(["", "Ended. What was begun goes on without this terminal."])
+        _print(screen(*_named(way)))
         return 130
     except DeploymentError as error:
         print(error, file=sys.stderr, flush=True)
@@ -84,7 +85,15 @@ def _left_in_order(way: Way, go: Callable[[], None]) -> int:
 
 
 def _named(way: Way) -> tuple[Place, bool]:
-    return way.place, way.again
+    """Whoever goes on once the new run has begun wants that one, and not another."""
+    return way.place, way.again and not _has_begun_anew(way.place)
+
+
+def _has_begun_anew(place: Place) -> bool:
+    try:
+        return runs.measured(Way(place)) is None
+    except (DeploymentError, KeyboardInterrupt):
+        return False
 
 
 def _go(way: Way, *, yes: bool) -> None:

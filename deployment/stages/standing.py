@@ -14,15 +14,22 @@ from deployment.stages import objects
 
 
 def screen(place: Place, again: bool = False) -> Iterator[str]:
-    """Lines for a person. What cannot be asked is said to be unknown; raises nothing of its own."""
+    """Lines for a person. What cannot be asked is said to be unknown; raises nothing of its own.
+
+    Whoever ends a part that takes long still gets the rest.
+    """
     yield "What stands:"
     for part, told in ((_nodes, "nodes"), (_pods, "pods"), (_costs, "costs")):
         try:
             yield from (f"  {line}" for line in part(place))
         except DeploymentError as error:
             yield f"  {told}: not known ({error})"
+        except KeyboardInterrupt:
+            yield f"  {told}: not asked"
     named = f"EXPERIMENT={place.file}"
     yield f"To go on:         make experiment {named}{' AGAIN=1' if again else ''}"
+    if again:
+        yield "                  (AGAIN=1 measures anew: leave it out to take what is complete)"
     yield f"To end the nodes: make stop {named}"
     yield f"To remove all:    make destroy {named}"
 

@@ -75,6 +75,19 @@ def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]
         f"a schedule ends the Trainium nodes {most:.4g} h after their start, whatever becomes of "
         f"the run: at most {most:.4g} h x {each:.2f} = {most * each:.2f} USD",
     )
+    needed = found.hours_of(Standing.TRAINIUM)
+    if most < needed:
+        yield (
+            "too early",
+            f"by estimate the Trainium nodes are needed for {needed:.1f} h, so the guard ends them "
+            "before the run ends",
+        )
+    if experiment.compile_node is CompileNode.CPU:
+        yield (
+            "compile nodes",
+            "are removed once all graphs are there; if make experiment was ended meanwhile, "
+            f"{capacity.max_hours:g} h after their start",
+        )
     if not capacity.stops_after_run:
         yield "after the run", "the Trainium nodes stay until they are stopped, or until the guard"
     if capacity.purchase.reserved:

@@ -17,6 +17,7 @@ from deployment.stages.prepare import Compile
 from deployment.stages.serve import Serve
 from deployment.stages.shown import Shown
 from deployment.stages.stage import Stage, StageFailed, Way
+from deployment.stages.standing import screen
 from deployment.stages.start import Start
 from deployment.stages.waiting import why_no_nodes
 from rehearsal.aws.client import Aws
@@ -123,6 +124,21 @@ def test_nodes_that_can_never_start_are_not_left_to_start_later(
     failure, _ = performed(Start(Way(place)))
     assert str(failure).startswith("the trainium nodes cannot start: VcpuLimitExceeded")
     assert sizes(place)["trainium"] == 0
+
+
+def test_who_does_not_wait_for_the_last_screen_still_gets_the_ways_on(
+    aws: Aws, at: At, api: Objects
+) -> None:
+    assert api.url
+    place = place_with_nodes(aws, at, "hasty")
+
+    def again(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    place.client("eks").meta.events.register("before-call.eks.DescribeNodegroup", again)
+    lines = [*screen(place)]
+    assert "  nodes: not asked" in lines
+    assert f"To end the nodes: make stop EXPERIMENT={place.file}" in lines
 
 
 def test_what_failed_earlier_does_not_fail_a_start(aws: Aws, at: At) -> None:

@@ -242,6 +242,9 @@ def test_the_page_says_what_no_price_is_given_for() -> None:
 def test_the_page_says_what_a_guard_may_cost() -> None:
     text = "\n".join(lines(parse(edited({"capacity.max_hours": 3}), "mine.yaml"), 400))
     assert "at most 3 h x 35.82 = 107.45 USD" in text
+    assert "too early" not in text
+    short = "\n".join(lines(parse(edited({"capacity.max_hours": 1}), "mine.yaml"), 400))
+    assert "so the guard ends them before the run ends" in short
 
 
 @pytest.mark.parametrize(
