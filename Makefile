@@ -144,6 +144,10 @@ test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and comp
 	@# The output is not captured, because the rehearsal takes minutes and shows its progress.
 	pytest --capture=no tests/vllm
 
+.PHONY: prepare
+prepare: $(READY) $(READY_VLLM) ## Install and build beforehand what test-vllm and test-cluster need
+	@python -m control_plane
+
 .PHONY: test-cluster
 test-cluster: $(READY_DEV) $(CLI) ## Apply the charts to a real control plane; needs Go 1.25+
 	@python -m control_plane
