@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -21,20 +20,19 @@ from benchmark.commands import nodes, report
 from benchmark.config import Config
 from benchmark.errors import BucketError, RunError, ShippingError
 from benchmark.load.driver import Driver
-from benchmark.names import COMPLETE
+from benchmark.names import COMPLETE, RUN_ID
 from benchmark.run.patience import Patience
 from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper, make_shipper
 
-_RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LONG_PAUSE_SECONDS: Final = 5.0
 
 
 def run_folder(results: str) -> Path:
     """The run's folder: RUN_ID, or the time, in RESULTS_DIR, or ``results``. Raises RunError."""
     name = os.environ.get("RUN_ID") or time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    if not _RUN_ID.fullmatch(name):
-        raise RunError(f"RUN_ID = {name!r}: must match {_RUN_ID.pattern}")
+    if not RUN_ID.fullmatch(name):
+        raise RunError(f"RUN_ID = {name!r}: must match {RUN_ID.pattern}")
     return Path(os.environ.get("RESULTS_DIR") or results) / name
 
 

@@ -5,6 +5,7 @@ Where there are several load points, each test case has a table, with a line for
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections import defaultdict
@@ -180,7 +181,8 @@ def _notes(run: Results) -> Iterator[str]:
     if run.advice:
         short = words.in_short(run.advice, run.config.stand_in)
         if run.advice.rehearsal:
-            yield from (f"{one} What they show: make advise RUN={run.folder.name}" for one in short)
+            name = shlex.quote(run.folder.name)
+            yield from (f"{one} What they show: make advise RUN={name}" for one in short)
         else:
             yield from (f"Advice: {one}" for one in short)
             yield words.BOTH_SPEEDS

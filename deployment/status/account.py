@@ -63,12 +63,15 @@ def guards(place: Place) -> Iterator[Row]:
 
 def runs(place: Place) -> Iterator[Row]:
     """The newest in the bucket. Raises DeploymentError."""
-    every = results.runs(place)
+    here = results.listing(place)
+    every = here.runs
     for run in every[-_SHOWN_RUNS:]:
         state = "complete" if run.complete else "not complete"
         yield Row(run.id[:8] if len(run.id) == 36 else run.id, f"{state}, {moment(run.changed)}")
     if len(every) > _SHOWN_RUNS:
         yield Row("", f"and {len(every) - _SHOWN_RUNS} earlier: make results EXPERIMENT=...")
+    if here.refusal:
+        yield Row("", here.refusal)
 
 
 def cost(place: Place) -> Iterator[Row]:
