@@ -75,7 +75,7 @@ class ClusterStack(Stack):
         self.cluster_name = experiment.name
         self.administrator = self._administrator()
         self.cluster = self._cluster(experiment, vpc)
-        networking = networking_addons(self, self.cluster)
+        networking = networking_addons(self, self.cluster, self.cluster_name)
         nodes = self._system_nodes(networking)
         node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(

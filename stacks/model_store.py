@@ -20,6 +20,7 @@ from charts.names import (
     service_accounts,
     stopper_arn,
 )
+from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge, skip
@@ -54,7 +55,12 @@ class ModelStoreStack(Stack):
             account: iam.Role(
                 self,
                 f"{account.capitalize()}Role",
-                assumed_by=pod_identity_principal(),
+                assumed_by=pod_identity_principal(
+                    self,
+                    cluster=experiment.name,
+                    namespace=KUBERNETES_NAMESPACE,
+                    service_account=account,
+                ),
                 description=f"Pods of service account {account}",
             )
             for account in service_accounts(experiment)
