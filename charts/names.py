@@ -82,6 +82,14 @@ def bucket_name(experiment: Experiment, account: str) -> str:
     return f"{experiment.name}-models-{account}-{experiment.aws.region}"
 
 
+def prompts_bucket_name(experiment: Experiment, account: str) -> str:
+    """The bucket of the CDK's bootstrap, to which the CLI uploads what a deploy needs.
+
+    Each file of prompts has its digest for a key.
+    """
+    return f"cdk-hnb659fds-assets-{account}-{experiment.aws.region}"
+
+
 def stopper_name(experiment: Experiment) -> str:
     """The state machine that scales the Trainium nodes to 0."""
     return f"{experiment.name}-stop"

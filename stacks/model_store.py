@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 
-from aws_cdk import CfnElement, Duration, RemovalPolicy, Stack
+from aws_cdk import CfnElement, Duration, FileAssetPackaging, RemovalPolicy, Stack, Stage
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
@@ -17,6 +18,7 @@ from charts.names import (
     MODELS_PREFIX,
     ServiceAccount,
     bucket_name,
+    prompts_bucket_name,
     service_accounts,
     stopper_arn,
 )
@@ -34,6 +36,11 @@ _HAVE_THE_KEY: Final = frozenset(
     }
 )
 """Those that serve, and those that ask them."""
+
+
+_MEASURE: Final = frozenset(
+    {ServiceAccount.BENCHMARK, ServiceAccount.SWEEP, ServiceAccount.OFFLINE}
+)
 
 
 class ModelStoreStack(Stack):
@@ -60,6 +67,7 @@ class ModelStoreStack(Stack):
             for account in service_accounts(experiment)
         }
         self._grants(experiment)
+        self._prompts(experiment)
         if name := experiment.api_key_secret:
             self._api_key(name)
 
@@ -162,6 +170,29 @@ class ModelStoreStack(Stack):
                     self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
                     self._may_publish(account)
                     self._may_stop(account, experiment)
+
+    def _prompts(self, experiment: Experiment) -> None:
+        """Has the CLI upload the user's files of prompts, for what measures and no other pod.
+
+        The templates have no more of them than their digests.
+        """
+        outdir = cast(Stage, Stage.of(self)).outdir
+        keys = sorted({file.digest for file in experiment.prompt_files.values()})
+        for file in experiment.prompt_files.values():
+            Path(outdir, file.digest).write_bytes(file.content)
+        for key in keys:
+            self.synthesizer.add_file_asset(
+                source_hash=key, packaging=FileAssetPackaging.FILE, file_name=key
+            )
+        bucket = prompts_bucket_name(experiment, self.account)
+        for account in self.roles.keys() & _MEASURE if keys else ():
+            self.roles[account].add_to_policy(
+                iam.PolicyStatement(
+                    sid="ReadPrompts",
+                    actions=["s3:GetObject"],
+                    resources=[f"arn:{self.partition}:s3:::{bucket}/{key}" for key in keys],
+                )
+            )
 
     def _may_publish(self, account: ServiceAccount) -> None:
         self.roles[account].add_to_policy(
