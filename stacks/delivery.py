@@ -279,6 +279,7 @@ class DeliveryStack(Stack):
 _LOOKS: Final = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",
+    "cloudformation:DescribeStackEvents",
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
     "cloudformation:ListStacks",  # without it no call describes all stacks

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deployment.preflight import Status, checks
+from deployment.account import in_words
+from deployment.preflight import Status, checks, names
 from deployment.stages.shown import Shown
 from deployment.stages.stage import StageFailed, Way
 
 
 @dataclass(frozen=True)
 class Check:
-    """The preflight. It says only what is not as it should be."""
+    """The preflight, once no deploy goes on. It says only what is not as it should be."""
 
     way: Way
     name = "preflight"
@@ -22,7 +23,8 @@ class Check:
         return None
 
     def perform(self, shown: Shown) -> str:
-        """Raises StageFailed where a check refuses."""
+        """Raises StageFailed where a check refuses, and DeploymentError."""
+        shown.until(lambda: self._at_rest(shown))
         findings = checks(self.way.place)
         odd = [finding for finding in findings if finding.status is not Status.OK]
         for finding in odd:
@@ -34,3 +36,12 @@ class Check:
                 f"{refused} of {len(findings)} checks refuse; make preflight lists all"
             )
         return f"{len(findings)} checks"
+
+    def _at_rest(self, shown: Shown) -> bool | None:
+        """CloudFormation goes on with a deploy that was ended, and refuses another meanwhile."""
+        with in_words():
+            changing = names.changing(self.way.place)
+        if changing:
+            shown.waits("; ".join(changing))
+            return None
+        return True

@@ -12,7 +12,7 @@ from deployment import lifecycle
 from deployment.lifecycle import Stack
 
 STACK = Stack("a", "us-east-2", "UPDATE_COMPLETE")
-TEMPLATE = {"Resources": {"Alarm": {"Description": "1.5× – schneller als „Größe“ 🎉", "Value": 1}}}
+TEMPLATE = {"Resources": {"Alarm": {"Description": "schneller als „Größe“ 🎉", "Value": 1}}}
 
 
 class CloudFormation:
@@ -41,7 +41,7 @@ def test_text_beyond_ascii_is_not_deployed_each_time(
     assert unchanged(monkeypatch, tmp_path, TEMPLATE)
 
 
-@pytest.mark.parametrize("field", [{"Description": "1.5× – langsamer als „Größe“ 🎉"}, {"Value": 2}])
+@pytest.mark.parametrize("field", [{"Description": "langsamer als „Größe“ 🎉"}, {"Value": 2}])
 def test_any_other_change_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, field: dict[str, Any]
 ) -> None:
