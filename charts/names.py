@@ -20,6 +20,8 @@ COMPILE_NODES: Final = "compile"
 
 MODELS_PREFIX: Final = "models/"
 COMPILED_PREFIX: Final = "compiled/"
+LOGS_PREFIX: Final = "logs/"
+"""What pods had written when a stage of ``make experiment`` failed."""
 
 MODELS_CLAIM: Final = "models"
 MODEL_STORE_CONFIG: Final = "model-store"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, cast
 
-from aws_cdk import CfnElement, Duration, FileAssetPackaging, RemovalPolicy, Stack, Stage
+from aws_cdk import CfnElement, Duration, FileAssetPackaging, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
@@ -15,6 +14,7 @@ from constructs import Construct
 from benchmark.names import NAMESPACE, RESULTS_PREFIX
 from charts.names import (
     COMPILED_PREFIX,
+    LOGS_PREFIX,
     MODELS_PREFIX,
     ServiceAccount,
     bucket_name,
@@ -44,7 +44,7 @@ _MEASURE: Final = frozenset(
 
 
 class ModelStoreStack(Stack):
-    """A bucket with ``models/``, ``compiled/`` and ``results/``, and the roles that may use it.
+    """A bucket with ``models/``, ``compiled/``, ``results/`` and ``logs/``, and roles to use it.
 
     The bucket outlives the stack, because it holds measurements, checkpoints and hours of
     compiling. Its name is fixed, so that the next deploy can import it (``cdk deploy
@@ -97,6 +97,8 @@ class ModelStoreStack(Stack):
                 s3.LifecycleRule(
                     id="old-results", prefix=RESULTS_PREFIX, expiration=Duration.days(365)
                 ),
+                # As long as log groups keep the same.
+                s3.LifecycleRule(id="old-logs", prefix=LOGS_PREFIX, expiration=Duration.days(30)),
             ],
         )
         reason = (
@@ -174,12 +176,10 @@ class ModelStoreStack(Stack):
     def _prompts(self, experiment: Experiment) -> None:
         """Has the CLI upload the user's files of prompts, for what measures and no other pod.
 
-        The templates have no more of them than their digests.
+        The templates have no more of them than their digests, under which ``app.py`` writes them
+        into the assembly.
         """
-        outdir = cast(Stage, Stage.of(self)).outdir
         keys = sorted({file.digest for file in experiment.prompt_files.values()})
-        for file in experiment.prompt_files.values():
-            Path(outdir, file.digest).write_bytes(file.content)
         for key in keys:
             self.synthesizer.add_file_asset(
                 source_hash=key, packaging=FileAssetPackaging.FILE, file_name=key

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deployment.account import in_words
+from deployment.errors import DeploymentError
 from deployment.preflight import Status, checks, names
 from deployment.stages.shown import Shown
-from deployment.stages.stage import StageFailed, Way
+from deployment.stages.stage import Way
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Check:
         return None
 
     def perform(self, shown: Shown) -> str:
-        """Raises StageFailed where a check refuses, and DeploymentError."""
+        """Raises DeploymentError, also where a check refuses."""
         shown.until(lambda: self._at_rest(shown))
         findings = checks(self.way.place)
         odd = [finding for finding in findings if finding.status is not Status.OK]
@@ -32,7 +33,7 @@ class Check:
             shown.say(f"{finding.status}: {finding.subject}: {finding.found}{remedy}")
         refused = sum(finding.status is Status.REFUSED for finding in odd)
         if refused:
-            raise StageFailed(
+            raise DeploymentError(
                 f"{refused} of {len(findings)} checks refuse; make preflight lists all"
             )
         return f"{len(findings)} checks"

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from deployment.console import Console
+from deployment.errors import DeploymentError
 from deployment.place import Place
 from deployment.preflight import Status, names
 from deployment.stages import check
 from deployment.stages.check import Check
 from deployment.stages.shown import Shown
-from deployment.stages.stage import StageFailed, Way
+from deployment.stages.stage import Way
 from rehearsal.aws.client import Aws
 from tests.deployment import account
 
@@ -85,7 +86,7 @@ def test_any_other_state_is_said_at_once(
     assert words in f"{finding.found}; {finding.remedy}"
     monkeypatch.setattr(check, "checks", lambda place: [finding])
     if status is Status.REFUSED:
-        with pytest.raises(StageFailed):
+        with pytest.raises(DeploymentError, match="1 of 1 checks refuse"):
             performed(place)
     else:
         assert "1 checks" in performed(place)
