@@ -24,6 +24,7 @@ from stacks.regions import budget_region
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
 
+_APPLIED: Final = "Custom::AWSCDK-EKS-KubernetesResource"
 _NOT_ASCII: Final = re.compile(r"[?\u0080-\U0010ffff]+")
 
 
@@ -103,6 +104,21 @@ def unchanged(stack: Stack) -> bool:
 def _as_returned(template: object) -> str:
     """The template as GetTemplate returns it, however many ``?`` a character becomes."""
     return _NOT_ASCII.sub("?", json.dumps(template, sort_keys=True, ensure_ascii=False))
+
+
+def manifests(place: Place) -> list[dict[str, Any]]:
+    """The objects that the deploy applies, in its order: from the assembly as it is.
+
+    With an account, which synthesis has been told, they are JSON without a reference.
+    """
+    path = ASSEMBLY / f"{place.name}-serving.template.json"
+    resources = json.loads(path.read_text(encoding="utf-8"))["Resources"].values()
+    return [
+        manifest
+        for resource in resources
+        if resource["Type"] == _APPLIED
+        for manifest in json.loads(resource["Properties"]["Manifest"])
+    ]
 
 
 def bootstrap(place: Place) -> int:
