@@ -6,11 +6,10 @@ import datetime
 from typing import Final
 
 from charts.names import LOGS_PREFIX
-from deployment import guard
+from deployment import guard, nodes
 from deployment.cluster import connected
 from deployment.errors import DeploymentError
 from deployment.logs import sources
-from deployment.nodes import Kind
 from deployment.place import Place
 from deployment.stages import objects
 from deployment.stages.store import Store
@@ -20,9 +19,15 @@ _LINES: Final = 100_000
 
 
 def end_nodes(place: Place) -> str:
-    """Keeps the logs, then scales both groups to 0; returns what was done, a line each."""
+    """Keeps the logs, then scales both groups to 0; returns what was done, a line each.
+
+    Raises DeploymentError where there is neither group.
+    """
+    kinds = [group.kind for group in nodes.groups(place)]
+    if not kinds:
+        raise DeploymentError("there are no nodes to end")
     lines = [_logs_kept(place)]
-    for kind in Kind:
+    for kind in kinds:
         try:
             guard.stop(place, kind)
             lines.append(f"{kind} nodes: scaled to 0 (capacity.after_failure)")

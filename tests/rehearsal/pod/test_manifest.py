@@ -139,6 +139,13 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(pod: Pod, pl
     assert after.model_copy(update=changed | {"bucket": before.bucket}) == before
 
 
+def test_prompts_come_from_the_bootstrap_s_bucket_of_its_account(pod: Pod, place: Place) -> None:
+    told = json.loads(pod.files[CONFIG]) | {"prompts_bucket": "cdk-assets-${AWS_ACCOUNT_ID}"}
+    benchmark = adapted(replace(pod, files={CONFIG: json.dumps(told).encode()}), place)
+    (text,) = benchmark.files.values()
+    assert json.loads(text)["prompts_bucket"] == f"cdk-assets-{place.account}"
+
+
 def test_the_drafts_of_a_step_are_upstreams_where_upstream_serves(pod: Pod, place: Place) -> None:
     told = Config.model_validate_json(pod.files[CONFIG])
     of_chart = [variant.drafts_per_step for variant in told.variants]
