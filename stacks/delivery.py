@@ -13,7 +13,7 @@ from aws_cdk import CfnOutput, Duration, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from charts.names import bucket_name, stopper_name
+from charts.names import LOGS_PREFIX, bucket_name, stopper_name
 from experiment.delivery import Delivery, Provider
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
@@ -141,6 +141,7 @@ class DeliveryStack(Stack):
             self._arn("scheduler", f"schedule/{name}-guard/*"),
             self._arn("states", f"execution:{stopper_name(self._experiment)}:*"),
             f"{bucket}/*",
+            f"{bucket}/{LOGS_PREFIX}*",
         ]
 
     def _add_sizes(self, role: iam.Role, name: str) -> None:
@@ -185,6 +186,7 @@ class DeliveryStack(Stack):
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
         self._allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
         self._allow(role, "Results", ["s3:GetObject"], [f"{bucket}/*"])
+        self._allow(role, "Logs", ["s3:PutObject"], [f"{bucket}/{LOGS_PREFIX}*"])
 
     def _role(
         self,
@@ -250,6 +252,7 @@ class DeliveryStack(Stack):
 _LOOKS: Final = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",
+    "cloudformation:DescribeStackEvents",
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
     "cloudformation:ListStacks",  # without it no call describes all stacks

@@ -117,6 +117,7 @@ def test_a_deploy_changes_the_experiment_alone(template: dict[str, Any]) -> None
     assert changing == {
         "eks:UpdateNodegroupConfig",
         "iam:PassRole",
+        "s3:PutObject",
         "scheduler:CreateSchedule",
         "scheduler:DeleteSchedule",
         "scheduler:UpdateSchedule",
@@ -129,6 +130,7 @@ def test_a_deploy_changes_the_experiment_alone(template: dict[str, Any]) -> None
             assert "article" in resource or resource.startswith(
                 f"arn:aws:iam::{ACCOUNT}:role/cdk-hnb659fds-"
             )
+    assert all(resource.endswith("/logs/*") for resource in by_action["s3:PutObject"])
     for kind in ("deploy", "file-publishing", "image-publishing", "lookup"):
         assert BOOTSTRAP.format(kind, REGION) in by_action["sts:AssumeRole"]
     assert not any("cfn-exec" in resource for resource in by_action["sts:AssumeRole"])
