@@ -93,7 +93,10 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         amount = wording.count(len(unfinished), "case")
         names = ", ".join(unfinished)
         yield f"The run is not complete: requests are missing in {amount} ({names})."
-    elif not config.load.rounds.fixed:
+    if summary.not_run:
+        turns = wording.count(summary.not_run, "turn")
+        yield f"The run ended early: its last {turns} were not measured and are in no figure."
+    if summary.complete and not config.load.rounds.fixed:
         yield from _on_stopping(config.load.rounds, summary.cases, evidence.plan.rounds)
     if config.apart and summary.compares:
         yield from _on_times(evidence.unsteadiness)

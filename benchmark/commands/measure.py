@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from benchmark import wording
-from benchmark.commands import execution, measured
+from benchmark.commands import execution, measured, report
 from benchmark.endpoint import health
 from benchmark.errors import ConfigError, EndpointError
+from benchmark.ledger import read_attempts
 from benchmark.names import LEDGER
 from benchmark.run.patience import Patience
 
@@ -41,7 +43,11 @@ def main(arguments: argparse.Namespace) -> int:
     config = measured.config(arguments, endpoints, model, asked)
     patience = Patience(start=arguments.wait, recovery=arguments.wait)
     files = arguments.prompts.parent if arguments.prompts else Path()
-    status = execution.execute(config, folder, patience, files=files)
+    status = 128 + signal.SIGINT
+    with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C
+        status = execution.execute(config, folder, patience, files=files)
+        if status > 128 and read_attempts(folder):
+            report.draw(folder)
     if status > 128:
         print(f"benchmark: the same command with RUN_ID={folder.name} continues this run")
     else:

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from benchmark.config import Config, Objectives, read
-from benchmark.ledger import read_ledger
+from benchmark.ledger import read_attempts, read_ledger
 from benchmark.load.cases import HEADLINES
 from benchmark.load_points import LoadPoint
 from benchmark.rounds import Rounds
@@ -208,32 +208,63 @@ def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) 
     assert set(seen) == {"Bearer sesame"}  # whatever is under /v1
 
 
-def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(
-    tmp_path: Path, measure: Benchmark
+def test_ctrl_c_tells_what_was_measured_and_how_to_go_on(
+    tmp_path: Path, measure: Benchmark, cases: str
 ) -> None:
-    with serving(golden(speed=3)) as (base,):
-        arguments = ["measure", f"Base={base.url}", *SMALL]
+    folder = tmp_path / "run-1"
+    few = ("--rounds", "5", "--requests", "2", "--concurrency", "2", "--output-tokens", "40")
+
+    def cells() -> tuple[list[tuple[int, int]], list[str]]:
+        """Requests and errors of each cell, and what is found of those that are compared."""
+        (case,) = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["cases"]
+        amounts = [(cell["requests"], cell["errors"]) for cell in case["cells"]]
+        compared = [cell["comparison"] for cell in case["cells"] if cell["comparison"]]
+        return amounts, [comparison["verdict"]["finding"] for comparison in compared]
+
+    with serving(golden(speed=5), golden(7, speed=10)) as (base, fast):
+        endpoints = f"Base={base.url}", f"SD={fast.url}"
+        arguments = ["measure", *endpoints, "--cases", cases, *few]
         environment = EMPTY | {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1"}
-        progress = tmp_path / "run-1" / "progress.jsonl"
         with started(*arguments, environment=environment) as process:
-            # Into the second turn: three requests of the warm-up and three of the first are over.
-            eventually(lambda: progress.exists() and len(base.sent) > 6)
+            # In the fourth round: one of its two variants has begun to answer.
+            eventually(lambda: len(read_attempts(folder)) == 3)
+            before = len(base.sent)
+            eventually(lambda: len(base.sent) > before)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=30)
         assert process.returncode == 128 + signal.SIGINT
         assert "Traceback" not in err
-        assert out.splitlines() == [
-            f"benchmark: ended by SIGINT; what was measured is kept in {tmp_path}/run-1",
+        assert cells() == ([(6, 0), (6, 0)], ["faster"])
+        assert out.startswith(f"benchmark: ended by SIGINT; what was measured is kept in {folder}")
+        assert "* The run ended early: its last 2 turns were not measured" in out
+        assert out.splitlines()[-2:] == [
+            f"report: {folder}/report.html",
             "benchmark: the same command with RUN_ID=run-1 continues this run",
         ]
+        assert len([r for r in read_ledger(folder / "ledger.jsonl") if r.round == 4]) > 0
         again = measure(*arguments[1:])
     assert again.status == 0, again.err
-    records = read_ledger(tmp_path / "run-1" / "ledger.jsonl")
-    first = [r for r in records if r.round > 0 and r.case == HEADLINES[0].name and r.succeeded]
-    assert len(first) == 3  # not measured again
-    summary = json.loads((tmp_path / "run-1" / "summary.json").read_text(encoding="utf-8"))
-    cells = [cell for case in summary["cases"] for cell in case["cells"]]
-    assert [(cell["requests"], cell["errors"]) for cell in cells] == [(3, 0), (3, 0)]
+    assert cells() == ([(10, 0), (10, 0)], ["faster"])
+    whole = [r for r in read_ledger(folder / "ledger.jsonl") if 0 < r.round < 4]
+    assert len(whole) == 12  # not measured again
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, cases: str) -> None:
+    few = ("--rounds", "9", "--requests", "2", "--concurrency", "2", "--output-tokens", "40")
+    environment = EMPTY | {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1"}
+    with serving(golden(speed=5)) as (base,):
+        arguments = ["measure", f"Base={base.url}", "--cases", cases, *few]
+        with started(*arguments, environment=environment) as process:
+            eventually(lambda: len(read_attempts(tmp_path / "run-1")) == 2)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("benchmark: ended by SIGINT; what was ")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in err
+    assert out == "benchmark: the same command with RUN_ID=run-1 continues this run\n"
+    assert len([r for r in read_ledger(tmp_path / "run-1" / "ledger.jsonl") if r.round == 2]) == 2
 
 
 def test_ctrl_c_while_it_waits(tmp_path: Path, measure: Benchmark) -> None:
