@@ -21,6 +21,7 @@ from benchmark.rounds import Rounds
 from experiment import load
 from tests.benchmark.commands.processes import (
     EMPTY,
+    MODEL,
     Benchmark,
     eventually,
     golden,
@@ -206,6 +207,25 @@ def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) 
     assert failed.startswith("benchmark: failed: json, round 1: ")
     assert "Base: 0 of 3 requests succeeded: HTTP 500: out of memory" in failed
     assert set(seen) == {"Bearer sesame"}  # whatever is under /v1
+
+
+def test_a_server_without_usage_is_told_before_a_run_is_spent_on_it(
+    tmp_path: Path, measure: Benchmark, cases: str
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({"data": [{"id": MODEL}]})
+        event = {"choices": [{"index": 0, "delta": {"content": "x"}}]}
+        stream = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n"
+        return web.Response(text=stream, content_type="text/event-stream")
+
+    with serving(golden(), server(answer)) as (base, url):
+        ended = measure(f"Base={base.url}", f"SD={url}", "--cases", cases, *SMALL)
+    assert ended.status == 2
+    (line,) = [line for line in ended.err.splitlines() if line.startswith("benchmark: ")]
+    assert line.startswith(f"benchmark: SD ({url}) streams answers without usage: ")
+    assert "stream_options" in line
+    assert {record.round for record in read_ledger(tmp_path / "run-1" / "ledger.jsonl")} == {0}
 
 
 def test_ctrl_c_tells_what_was_measured_and_how_to_go_on(
