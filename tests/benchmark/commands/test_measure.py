@@ -219,7 +219,7 @@ def test_a_server_without_usage_is_told_before_a_run_is_spent_on_it(
         stream = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n"
         return web.Response(text=stream, content_type="text/event-stream")
 
-    with serving(golden(), server(answer)) as (base, url):
+    with serving(golden()) as (base,), serving(server(answer)) as (url,):
         ended = measure(f"Base={base.url}", f"SD={url}", "--cases", cases, *SMALL)
     assert ended.status == 2
     (line,) = [line for line in ended.err.splitlines() if line.startswith("benchmark: ")]
