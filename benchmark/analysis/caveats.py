@@ -82,6 +82,9 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
             f"A rehearsal: {config.stand_in} stood in for {what}. "
             "Times, speed-ups and costs are theirs and say nothing about Trainium."
         )
+    if len({*config.models.values()}) > 1:
+        named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
+        yield f"The variants were asked for models of different names ({named})."
     for variant in config.variants:
         own = (cell for case in summary.cases for cell in case.cells)
         if all(cell.requests == 0 for cell in own if cell.variant == variant.name):

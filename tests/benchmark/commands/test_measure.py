@@ -308,9 +308,47 @@ def test_endpoints_that_serve_different_models_need_a_name(
         ended = measure(*arguments, *SMALL)
         assert ended.status == 2
         assert ended.err == (
-            "benchmark: --model is needed, since there is no one model that all endpoints serve: "
-            "Base: Qwen/Qwen3-32B; SD: another\n"
+            "benchmark: there is no one model that all endpoints serve: name one by --model, or "
+            "one each by NAME=URL#MODEL: Base: Qwen/Qwen3-32B; SD: another\n"
         )
+
+
+def test_models_of_their_own_by_turns_that_never_overlap(
+    tmp_path: Path, measure: Benchmark, cases: str
+) -> None:
+    with serving(golden(), golden(7, model="another")) as (base, other):
+        arguments = (f"Base={base.url}", f"SD={other.url}#another", "--cases", cases)
+        ended = measure(*arguments, "--rounds", "2", "--output-tokens", "20", "--alternate")
+        refused = measure(f"Base={base.url}#nope", "--cases", cases)
+    assert ended.status == 0, ended.err
+    assert "variants by turns" in " ".join(ended.out.split())
+    assert "different names (Base: Qwen/Qwen3-32B, SD: another)" in " ".join(ended.out.split())
+    records = read_ledger(tmp_path / "run-1" / "ledger.jsonl")
+    assert all(record.succeeded for record in records)
+    spans = {
+        name: [(r.sent, r.sent + r.end) for r in records if r.variant == name]
+        for name in ("Base", "SD")
+    }
+    assert len(spans["Base"]) >= 12
+    assert len(spans["SD"]) >= 12
+    overlapping = [
+        (base, sd)
+        for base in spans["Base"]
+        for sd in spans["SD"]
+        if base[0] < sd[1] and sd[0] < base[1]
+    ]
+    assert overlapping == []
+    assert config_of(tmp_path).models == {"Base": MODEL, "SD": "another"}
+    assert refused.status == 2
+    assert "'nope': Base (http://" in refused.err
+
+
+def test_without_being_asked_to_it_measures_them_beside_each_other(
+    measure: Benchmark, cases: str
+) -> None:
+    with serving(golden(), golden(7)) as (base, other):
+        ended = measure(f"Base={base.url}", f"SD={other.url}", "--cases", cases, *SMALL)
+    assert "variants beside each other" in " ".join(ended.out.split())
 
 
 def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) -> None:
@@ -325,8 +363,9 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
     ("arguments", "message"),
     [
         ([], "the following arguments are required: NAME=URL"),
-        (["http://h"], "NAME=URL: 'http://h': must be NAME=URL"),
+        (["http://h"], "NAME=URL[#MODEL]: 'http://h': must be NAME=URL"),
         (["Base=h:80"], "'h:80': must be a base URL such as http://127.0.0.1:8000/v1"),
+        (["a=http://h#"], "'a=http://h#': must be NAME=URL or NAME=URL#MODEL"),
         (["a b=http://h"], "'a b': a name must match"),
         (["a=http://h", "a=http://g"], "NAME=URL: each endpoint needs a name of its own"),
         (["a=http://h", "--concurrency", "1,0"], "'0': must be a whole number of at least 1"),
