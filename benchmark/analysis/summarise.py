@@ -114,6 +114,7 @@ def _summary(evidence: Evidence) -> Summary:
         sets=(),
         rehearsal=plan.rehearsal,
         notes=(),
+        not_run=plan.not_run,
     )
 
 
