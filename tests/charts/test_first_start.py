@@ -50,7 +50,7 @@ def test_brings_the_cache_of_its_key_once_its_checkpoints_are_there(
     first_start: Synthesised,
 ) -> None:
     for variant in variants(first_start.experiment):
-        fetch, keep = pod(first_start, variant.service)["initContainers"]
+        _, fetch, keep = pod(first_start, variant.service)["initContainers"]
         (server,) = pod(first_start, variant.service)["containers"]
         prefix, directory, notes, *checkpoints = fetch["args"]
         assert prefix == f"compiled/{variant.artifact}/"
@@ -71,14 +71,14 @@ def test_brings_the_cache_of_its_key_once_its_checkpoints_are_there(
 def test_keeps_the_cache_beside_the_server_which_is_ready_after_its_request(
     first_start: Synthesised,
 ) -> None:
-    fetch, keep = pod(first_start, SD)["initContainers"]
+    _, fetch, keep = pod(first_start, SD)["initContainers"]
     assert (fetch["name"], "restartPolicy" in fetch) == ("fetch-cache", False)
     assert (keep["name"], keep["restartPolicy"]) == ("keep-cache", "Always")
     assert not {"startupProbe", "livenessProbe"} & set(keep)
     settled = f"{keep['args'][2]}/settled"
     assert keep["readinessProbe"]["exec"]["command"] == ["test", "-e", settled]
     claims = [c["name"] for c in containers(pod(first_start, SD)) if c["resources"].get("claims")]
-    assert claims == ["vllm"]
+    assert claims == ["devices", "vllm"]
 
 
 def test_the_server_may_write_the_cache_where_it_looks_for_it(first_start: Synthesised) -> None:
@@ -110,7 +110,7 @@ def test_the_services_of_a_node_compile_side_by_side(first_start: Synthesised) -
     instance = first_start.experiment.capacity.instance
     pods = [pod(first_start, service) for service in (BASE, SD)]
     # What runs at the same time: the server and its sidecar.
-    running = [c for p in pods for c in (p["initContainers"][1], *p["containers"])]
+    running = [c for p in pods for c in (p["initContainers"][-1], *p["containers"])]
     assert sum(int(c["resources"]["requests"]["cpu"]) for c in running) <= instance.vcpus - 8
     memory = [int(c["resources"]["limits"]["memory"].removesuffix("Gi")) for c in running]
     assert sum(memory) <= instance.memory_gib * 0.95
@@ -127,7 +127,7 @@ def test_variants_differ_in_their_key_their_checkpoints_and_the_mode(
     sides = []
     for variant in variants(first_start.experiment):
         its = pod(first_start, variant.service)
-        fetch, keep = its["initContainers"]
+        _, fetch, keep = its["initContainers"]
         (server,) = its["containers"]
         assert fetch["args"].pop(0) == keep["args"].pop(0) == f"compiled/{variant.artifact}/"
         if variant.draft:
