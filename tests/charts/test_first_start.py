@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from charts.llmperf import benchmark_config
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Preparation
@@ -23,6 +24,7 @@ EAGLE3: dict[str, Any] = {
     "speculation.num_speculative_tokens": 3,
     "models.draft": QWEN3_HEAD,
 }
+QUARTER: dict[str, Any] = {"serving.devices": 4, "serving.tensor_parallel": 16}
 HOURS = 60 * 60
 
 
@@ -134,9 +136,38 @@ def test_variants_differ_in_their_key_their_checkpoints_and_the_mode(
             assert fetch["args"].pop().startswith("models/example/qwen3-32b-eagle3/")
             assert server["command"][-2] == "--speculative-config"
             del server["command"][-2:]
+            # vLLM turns it off itself. A baseline is served as one would serve it.
+            server["command"].remove("--no-async-scheduling")
         sides.append(its)
     left, right = sides
     assert list(difference(left, right)) == []
+
+
+def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -> None:
+    """The other baseline, which decides, differs from it by async scheduling alone."""
+    base, speculative, matched = variants(parse(edited(EAGLE3 | QUARTER), "mine.yaml"))
+    assert [matched.name, matched.baseline] == ["Base-matched", None]
+    flags = [list(each.compile_flags) for each in (base, speculative, matched)]
+    assert flags[1][-2] == "--speculative-config"
+    assert flags[2] == flags[1][:-2]
+    flags[2].remove("--no-async-scheduling")
+    assert flags[2] == flags[0]
+    assert len({each.artifact for each in (base, speculative, matched)}) == 3
+
+
+def test_no_node_is_paid_for_a_matched_baseline(first_start: Synthesised) -> None:
+    assert [each.name for each in variants(first_start.experiment)] == ["Base", "SD"]
+    with pytest.raises(ExperimentError, match=r"capacity.nodes = 2: must be 1"):
+        parse(edited(EAGLE3 | {"capacity.nodes": 2}), "mine.yaml")
+
+
+def test_the_benchmark_is_told_what_each_is_served_without() -> None:
+    told = benchmark_config(parse(edited(EAGLE3 | QUARTER), "mine.yaml"), "bucket")
+    assert {each.name: each.without for each in told.variants} == {
+        "Base": None,
+        "SD": "async scheduling",
+        "Base-matched": "async scheduling",
+    }
 
 
 def test_a_sweep_is_refused(first_start: Synthesised) -> None:

@@ -29,6 +29,7 @@ _CONFIG = "/etc/benchmark"
 def devices(container: Container, around: Around) -> Program:
     """The pod's own script, with files in place of devices."""
     directory = here("/tmp", container.mounts) / "devices"
+    directory.mkdir(exist_ok=True)
     count, _ = container.spec["args"]
     for number in range(int(count)):
         write(directory / f"neuron{number}", b"")
