@@ -79,6 +79,12 @@ class Variant(_Model):
         None, description="Sequences decoded together."
     )
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
+    without: Text | None = Field(
+        None,
+        description="What it is served without, though its runtime has it: async scheduling, "
+        "where a variant speculates. A baseline without it explains, and decides nothing.",
+        exclude_if=lambda without: without is None,
+    )
     served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = Field(
         None,
         description="Where it is measured apart: digest of its artifact and of how it is served.",

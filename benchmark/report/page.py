@@ -182,6 +182,7 @@ def _parts(variant: Variant) -> Iterator[str]:
         ("window", variant.window),
         ("batch", variant.batch),
         ("artifact", variant.artifact),
+        ("without", variant.without),
     ):
         if value is not None:
             yield f"{words} {value}"
