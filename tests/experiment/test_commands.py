@@ -159,7 +159,7 @@ TABLE: Final[Mapping[tuple[str, str], Row]] = {
         families="llama qwen2 qwen3",
         flags="--enable-fused-speculation",
         override='--override-neuron-config {"enable_fused_speculation":true}',
-        config="",
+        config='"method":"eagle",',
     ),
     ("eagle", FORK): nxdi(
         FORK,

@@ -103,8 +103,8 @@ def test_images_are_pinned(name: str, tag: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "settings"),
     [
-        # The fork's loader does not read a method: the override alone decides.
-        (FORK_FUSED, {"model": PATHS.draft}),
+        # As AWS's tutorial of this image; the override decides what is served.
+        (FORK_FUSED, {"method": "eagle", "model": PATHS.draft}),
         # Of a prepared head, vLLM reads the configuration that it got.
         (FORK_EAGLE, {"model": PREPARED}),
         # The plugin knows no method but eagle; is_eagle3 in the override makes it EAGLE3.
