@@ -18,16 +18,23 @@ SET_UP = (
 """Each is newer than what it is made of."""
 
 
+def without_make() -> dict[str, str]:
+    """The environment without what the Makefile exports: ``make test`` may run these tests."""
+    exported = ("MFLAGS", "EXPERIMENT", "PYTHON")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MAKE") and name not in exported
+    }
+
+
 def make(
     folder: Path, environment: Mapping[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Though these tests may run within another make."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    outside.pop("MFLAGS", None)
     return subprocess.run(
         ["make", *arguments],
         cwd=folder,
-        env=outside | dict(environment),
+        env=without_make() | dict(environment),
         capture_output=True,
         text=True,
         check=False,

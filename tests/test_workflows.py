@@ -16,7 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.benchmark import generated_runs
-from tests.made import checkout
+from tests.made import checkout, without_make
 
 FOLDER = Path(__file__).parent.parent / ".github" / "workflows"
 COMMENTING = "pull-request-comment.yml"
@@ -193,7 +193,7 @@ def test_the_newest_run_is_drawn_and_no_name_is_code(tmp_path: Path) -> None:
     ended = subprocess.run(
         ["bash", "-e", "-c", line],
         cwd=tmp_path,
-        env=os.environ | {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary")},
+        env=without_make() | {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary")},
         capture_output=True,
         text=True,
         check=True,
