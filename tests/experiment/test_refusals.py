@@ -1074,7 +1074,7 @@ RULES = [
     ),
     _edit(
         "a-known-eagle3-head-that-nxdi-cannot-compute",
-        of_file("eagle3-llama")
+        of_file("eagle3-nxdi")
         | {
             "models.draft": {
                 "id": "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3",
@@ -1130,7 +1130,7 @@ RULES = [
     ),
     _edit(
         "an-eagle3-head-of-qwen-layers-on-nxdi",
-        of_file("eagle3-llama")
+        of_file("eagle3-nxdi")
         | {
             "models.draft": EAGLE3_HEAD
             | {"architecture": EAGLE3_HEAD["architecture"] | {"family": "qwen3", "hidden": 4096}}
@@ -1154,7 +1154,7 @@ RULES = [
     ),
     _edit(
         "a-head-of-another-target-and-of-its-size",
-        of_file("eagle3")
+        of_file("eagle3-qwen3")
         | {
             "models.draft": {
                 "id": "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3",
@@ -1212,6 +1212,17 @@ RULES = [
         "LNC",
         {"serving.logical_core_size": 1},
         "serving.tensor_parallel = 32: must be 64: 8 devices x 8 cores / logical_core_size 1",
+    ),
+    _edit(
+        "TP-that-does-not-divide-its-cores",
+        of_file("eagle3") | {"serving.tensor_parallel": 32},
+        "serving.tensor_parallel = 32: must divide 16: 4 devices x 8 cores / logical_core_size 2",
+    ),
+    _edit(
+        "memory-of-the-cores-that-are-used",
+        of_file("eagle3-qwen3") | {"serving.tensor_parallel": 2},
+        "serving.devices = 8: 63.9 GiB of weights exceed 80% of the 48 GiB of device memory; use a "
+        "larger tensor_parallel",
     ),
     _edit(
         "TP-beyond-the-largest",
