@@ -15,7 +15,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmark import wording
 from benchmark.commands import execution, measured
 from benchmark.endpoint import health
 from benchmark.errors import ConfigError, EndpointError
@@ -55,8 +54,7 @@ async def _model(endpoints: Mapping[str, str], wanted: str | None, wait: int) ->
         endpoints, patience_seconds=wait, say=lambda text: print(text, file=sys.stderr)
     )
     if problems:
-        after = f"not serving after {wording.duration(wait)}"
-        raise EndpointError("\n".join(f"{after}: {problem}" for problem in problems))
+        raise EndpointError("\n".join(problems))
     if wanted is not None:
         await asyncio.gather(*(_check_model(*each, wanted) for each in endpoints.items()))
         return wanted
