@@ -59,6 +59,11 @@ class Variant(_Model):
     baseline: str | None = Field(
         None, description="The variant it is compared with; None for a baseline."
     )
+    model: Text | None = Field(
+        None,
+        description="Name it serves the target under; None for the name that the others have.",
+        exclude_if=lambda model: model is None,
+    )
     runtime: Text | None = Field(None, description="Name of the image generation.")
     mode: Text | None = Field(None, description="Speculation mode; None for a baseline.")
     draft: Text | None = Field(None, description="Draft model and revision.")
@@ -74,6 +79,12 @@ class Variant(_Model):
         None, description="Sequences decoded together."
     )
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
+    without: Text | None = Field(
+        None,
+        description="What it is served without, though its runtime has it: async scheduling, "
+        "where a variant speculates. A baseline without it explains, and decides nothing.",
+        exclude_if=lambda without: without is None,
+    )
     served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = Field(
         None,
         description="Where it is measured apart: digest of its artifact and of how it is served.",
@@ -230,6 +241,12 @@ class Config(_Model):
         "own, as in a sweep.",
         exclude_if=lambda apart: not apart,
     )
+    alternate: bool = Field(
+        False,
+        description="Whether the variants of a turn are loaded one after another, as on one GPU, "
+        "and not beside each other.",
+        exclude_if=lambda alternate: not alternate,
+    )
     api_key_secret: Text | None = Field(
         None,
         description="Name of the secret with the endpoints' key; None where they ask for none, or "
@@ -313,6 +330,11 @@ class Config(_Model):
     def names(self) -> tuple[str, ...]:
         """Names of the variants, in their order."""
         return tuple(variant.name for variant in self.variants)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Names the variants serve the target under, by the names of the variants."""
+        return {variant.name: variant.model or self.model for variant in self.variants}
 
     @property
     def offline(self) -> bool:

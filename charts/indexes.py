@@ -26,8 +26,9 @@ NOT_YET: Final = 75
 
 NEVER: Final = 69
 """What a container ends with where another try would hold the devices as long and find the same:
-EX_UNAVAILABLE. ``fetch``, where it has looked in vain too often; the benchmark, where no vLLM came
-to serve; ``generate``, where the image's ``inference_demo`` is not the one that we know."""
+EX_UNAVAILABLE. ``devices``, where its user may not open them; ``fetch``, where it has looked in
+vain too often; the benchmark, where no vLLM came to serve; ``generate``, where the image's
+``inference_demo`` is not the one that we know."""
 
 LOOKS: Final = 24
 """How often an index looks for its graph before it fails. It looks only while its node compiles
@@ -37,7 +38,7 @@ hours for all of them."""
 START_SECONDS: Final = 45 * 60
 """The benchmark's patience with what it measures: as long as a service may take to start."""
 
-FETCH_SCRIPTS: Final = ("complete.sh", "fetch-index.sh", "fetch-artifact.sh")
+COMMON_SCRIPTS: Final = ("devices.sh", "complete.sh", "fetch-index.sh", "fetch-artifact.sh")
 
 _RETRIES: Final = 2
 _IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"

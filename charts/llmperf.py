@@ -181,6 +181,7 @@ def _variant(variant: Variant) -> config.Variant:
         drafts_per_step=variant.drafts_per_step,
         batch=variant.batch,
         artifact=variant.artifact,
+        without=variant.without,
     )
 
 

@@ -30,6 +30,8 @@ BENCHMARK_POD: Final = "qwen-llmperf"
 QUALITY_JOB: Final = "qwen-lmeval"
 SWEEP_JOB: Final = "qwen-sweep"
 OFFLINE_JOB: Final = "qwen-offline"
+DEVICES: Final = "devices"
+"""The first container of each pod with a claim. It opens the devices, and ends."""
 
 
 class Component(StrEnum):

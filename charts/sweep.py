@@ -11,7 +11,7 @@ from constructs import Construct
 from charts.compilation import COMPILES, not_beside
 from charts.deployed import Deployed
 from charts.indexes import (
-    FETCH_SCRIPTS,
+    COMMON_SCRIPTS,
     Indexes,
     config_mount,
     fetch_index,
@@ -19,7 +19,7 @@ from charts.indexes import (
     run_variable,
 )
 from charts.llmperf import BENCHMARK_ROOM, CONFIG_PATH, benchmark_container, benchmark_volumes
-from charts.names import NAMESPACE, SWEEP_JOB, Component, ServiceAccount
+from charts.names import DEVICES, NAMESPACE, SWEEP_JOB, Component, ServiceAccount
 from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import (
@@ -71,10 +71,10 @@ def indexes(experiment: Experiment) -> Indexes:
         file="serve",
         command=serve_command,
         environment=serve_environment,
-        scripts=(*FETCH_SCRIPTS, "serve-index.sh", *key_scripts(experiment)),
+        scripts=(*COMMON_SCRIPTS, "serve-index.sh", *key_scripts(experiment)),
         parallelism=len(variants(experiment)),
         deadline_seconds=job_deadline_seconds(experiment),
-        never=("fetch", "benchmark"),
+        never=(DEVICES, "fetch", "benchmark"),
     )
 
 

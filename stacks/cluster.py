@@ -238,7 +238,10 @@ class ClusterStack(Stack):
                 ec2.BlockDevice(
                     device_name="/dev/xvda",
                     volume=ec2.BlockDeviceVolume.ebs(
-                        100, encrypted=True, volume_type=ec2.EbsDeviceVolumeType.GP3
+                        100,
+                        encrypted=True,
+                        volume_type=ec2.EbsDeviceVolumeType.GP3,
+                        delete_on_termination=True,
                     ),
                 )
             ],

@@ -7,8 +7,9 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -142,7 +143,7 @@ HOSTILE = """`touch ran`$(touch ran)$(shell touch ran)${shell touch ran}";touch 
 \ttouch ran #\\\x1b[2J$$x$(info made)"""
 """Of it shells and make run every part, if they get to."""
 FILE = "experiments/article.yaml"
-GIVEN: Final = {
+GIVEN: Final[dict[str, tuple[str, Sequence[Any]]]] = {
     "synth": ("EXPERIMENT", ["--context", "experiment={}"]),
     "manifests": ("ACCOUNT", ["--context", "account={}"]),
     "rehearse": ("EXPERIMENT", ["rehearsal", "{}"]),

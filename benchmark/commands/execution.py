@@ -132,7 +132,7 @@ def ended(by: signal.Signals, folder: Path) -> int:
     """Says that a signal has ended the run; returns the exit status."""
     # On standard output, for the log: a rehearsal shows standard error on the terminal, where the
     # person who ended it needs no such line.
-    print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}")
+    print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}", flush=True)
     return 128 + by
 
 
@@ -212,6 +212,8 @@ async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signal
 
     def end(by: signal.Signals) -> None:
         received.append(by)
+        # A second Ctrl-C waits for nothing: it is a KeyboardInterrupt from now on.
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         pause.ended.set()
         task.cancel()
 

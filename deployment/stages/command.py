@@ -72,7 +72,7 @@ def stop(place: Place) -> int:
             ended = guard.stop(place, kind)
             print(f"{kind} nodes: {f'{group.size} scaled to 0' if ended else 'none'}", flush=True)
     found = spent(place)
-    print(f"{found.usd:.2f} USD so far. What still costs, by the hour:")
+    print(f"{found.amount} so far. What still costs, by the hour:")
     for part in found.parts:
         ending = ", until it has ended" if part.standing not in ALWAYS else ""
         if part.now:
@@ -146,7 +146,7 @@ def _perform(stage: Stage, console: Console, place: Place, needless: str | None)
 def _so_far(place: Place) -> str:
     """What was spent until now; nothing where that cannot be asked."""
     try:
-        return f"{spent(place).usd:.2f} USD so far"
+        return f"{spent(place).amount} so far"
     except DeploymentError:
         return ""
 
@@ -154,7 +154,7 @@ def _so_far(place: Place) -> str:
 def _estimate(place: Place) -> str:
     whole = cost(place.experiment)
     return (
-        f"The whole way costs {whole.usd:.2f} USD in {whole.hours:.1f} hours by estimate, and less "
+        f"The whole way costs {whole.amount} in {whole.hours:.1f} hours by estimate, and less "
         f"where something is there already (make cost EXPERIMENT={place.file})"
         + ("" if place.experiment.alerts.emails else f"\nWarning: {NOBODY_IS_TOLD}")
     )

@@ -82,7 +82,7 @@ def cost(place: Place) -> Iterator[Row]:
         return
     yield Row(
         "",
-        f"{found.usd:.2f} USD since {moment(found.since)}; as it stands "
+        f"{found.amount} since {moment(found.since)}; as it stands "
         f"{found.usd_per_hour:.2f} USD an hour",
     )
     for part in found.parts:

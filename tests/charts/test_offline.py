@@ -80,7 +80,7 @@ def test_an_index_fetches_asks_generates_and_collects(
     experiment: Experiment, objects: Objects
 ) -> None:
     pod = _pod(objects)
-    fetch, prompts = pod["initContainers"]
+    _, fetch, prompts = pod["initContainers"]
     generate, collect = pod["containers"]
     assert fetch["command"] == ["/bin/bash", "/scripts/fetch-index.sh"]
     assert (prompts["args"], collect["args"]) == (["prompts"], ["collect"])
@@ -99,7 +99,7 @@ def test_an_index_fetches_asks_generates_and_collects(
 def test_all_that_is_written_goes_to_one_folder(objects: Objects) -> None:
     """``prompts`` writes what ``generate`` reads, and ``collect`` reads what that writes."""
     pod = _pod(objects)
-    fetch, prompts = pod["initContainers"]
+    _, fetch, prompts = pod["initContainers"]
     generate, collect = pod["containers"]
     for container in (prompts, generate, collect):
         mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
@@ -126,7 +126,7 @@ def test_the_devices_are_the_generating_container_s_alone(objects: Objects) -> N
         for container in (*pod["initContainers"], *pod["containers"])
         if container["resources"].get("claims")
     ]
-    assert claiming == ["generate"]
+    assert claiming == ["devices", "generate"]
     assert "ports" not in pod["containers"][0]
 
 
@@ -150,6 +150,7 @@ def test_what_is_no_failure_and_what_is_not_tried_again(objects: Objects) -> Non
     rules = [(rule["action"], *rule["onExitCodes"].values()) for rule in by_status]
     assert rules == [
         ("Ignore", "fetch", "In", [NOT_YET]),
+        ("FailIndex", "devices", "In", [NEVER]),
         ("FailIndex", "fetch", "In", [NEVER]),
         ("FailIndex", "generate", "In", [NEVER]),
     ]

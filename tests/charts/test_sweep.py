@@ -95,7 +95,7 @@ def test_an_index_is_served_as_a_service_would_be(sweep: Synthesised) -> None:
 def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
     sweep: Synthesised, synthesised: Synthesised
 ) -> None:
-    _, fetch, sidecar = _pod(sweep)["initContainers"]
+    *_, fetch, sidecar = _pod(sweep)["initContainers"]
     assert (fetch["name"], "restartPolicy" in fetch) == ("fetch", False)
     deployment = synthesised.object("Deployment", "qwen-vllm")["spec"]["template"]["spec"]
     (service,) = deployment["containers"]
@@ -127,7 +127,7 @@ def test_an_index_takes_no_more_of_its_node_than_a_service(
     """So that what fits a node with services fits it with indexes."""
     deployment = synthesised.object("Deployment", "qwen-vllm")["spec"]["template"]["spec"]
     (service,) = deployment["containers"]
-    _, fetch, sidecar = _pod(sweep)["initContainers"]
+    *_, fetch, sidecar = _pod(sweep)["initContainers"]
     (benchmark,) = _pod(sweep)["containers"]
     together = [c["resources"] for c in (sidecar, benchmark)]
     assert sum(int(r["requests"]["cpu"]) for r in together) == int(
@@ -190,6 +190,7 @@ def test_what_is_no_failure_and_what_is_not_tried_again(sweep: Synthesised) -> N
     rules = [(rule["action"], *rule["onExitCodes"].values()) for rule in by_status]
     assert rules == [
         ("Ignore", "fetch", "In", [75]),
+        ("FailIndex", "devices", "In", [69]),
         ("FailIndex", "fetch", "In", [69]),
         ("FailIndex", "benchmark", "In", [69]),
     ]
@@ -223,7 +224,7 @@ def _kept_away(pod: dict[str, Any]) -> dict[str, Any]:
 
 def test_waiting_for_a_graph_has_an_end(sweep: Synthesised) -> None:
     """Three hours, by the Job controller's pauses: 10 s, then doubled up to 10 minutes."""
-    _, fetch, _ = _pod(sweep)["initContainers"]
+    *_, fetch, _ = _pod(sweep)["initContainers"]
     looks = int({v["name"]: v.get("value") for v in fetch["env"]}["LOOKS"])
     pauses = [min(10 * 2**earlier, 600) for earlier in range(looks - 1)]
     assert sum(pauses) / 3600 == pytest.approx(3, abs=0.1)
