@@ -17,7 +17,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmark import wording
 from benchmark.commands import execution, measured, report
 from benchmark.commands.measured import Endpoint
 from benchmark.endpoint import health
@@ -68,8 +67,7 @@ async def _models(endpoints: Sequence[Endpoint], wanted: str | None, wait: int) 
         say=lambda text: print(text, file=sys.stderr),
     )
     if problems:
-        after = f"not serving after {wording.duration(wait)}"
-        raise EndpointError("\n".join(f"{after}: {problem}" for problem in problems))
+        raise EndpointError("\n".join(problems))
     if wanted is None and (unnamed := [each for each in endpoints if each.model is None]):
         wanted = await _common_model(unnamed)
     models = {endpoint.name: endpoint.model or wanted or "" for endpoint in endpoints}

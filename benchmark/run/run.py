@@ -245,8 +245,7 @@ class Run:
             poll_seconds=self._patience.poll,
         )
         if problems:
-            waited = wording.duration(patience_seconds)
-            self._not_serving = f"not serving after {waited}: {'; '.join(problems)}"
+            self._not_serving = "; ".join(problems)
         return not problems
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:

@@ -521,7 +521,22 @@ PLACES = [
 ]
 
 TYPES = [
-    _edit("missing", {"serving": ABSENT}, "serving: is required"),
+    _edit(
+        "missing",
+        {"serving": ABSENT},
+        "serving: is required, with devices, logical_core_size, tensor_parallel, batch, length",
+    ),
+    _edit(
+        "missing-with-sections",
+        {"capacity": ABSENT},
+        "capacity: is required, with instance_type, nodes, availability_zone, purchase, "
+        "price.usd_per_hour, price.purchase, price.region, price.as_of, price.source",
+    ),
+    _edit(
+        "missing-with-a-list",
+        {"benchmark": ABSENT},
+        "benchmark: is required, with rounds, mean_output_tokens, timeout_seconds, test_cases",
+    ),
     _edit("missing-nested", {"capacity.price.as_of": ABSENT}, "capacity.price.as_of: is required"),
     _edit(
         "missing-in-list",
@@ -1875,7 +1890,7 @@ SEVERAL = [
         "serving.batch = 0: must be at least 1",
         "serving.colour = 'green': unknown key; allowed: devices, logical_core_size, "
         "tensor_parallel, batch, length, api_key",
-        "alerts: is required",
+        "alerts: is required, with idle_minutes, minimum_speedup, budget_usd_per_month",
     ),
     _edit(
         "rules-here-and-there",

@@ -400,7 +400,8 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         ),
         (["a=http://h", "--half-width", "5"], "'5': must be a number between 0 and 1"),
         (["a=http://h", "--input-tokens", "40"], "must be a whole number of at least 41"),
-        (["a=http://h", "--temperature", "nan"], "'nan': must be a number of at least 0"),
+        (["a=http://h", "--temperature", "nan"], "'nan': must be a number from 0 to 2"),
+        (["a=http://h", "--temperature", "9"], "'9': must be a number from 0 to 2"),
         (
             ["a=http://h", "--cases", "f", "--prompts", "g"],
             "--cases and --prompts: only one of them",
