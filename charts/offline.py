@@ -10,6 +10,7 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.compilation import COMPILES, not_beside
+from charts.deployed import Deployed
 from charts.indexes import (
     FETCH_SCRIPTS,
     Indexes,
@@ -47,18 +48,14 @@ class OfflineChart(Chart):
         construct_id: str,
         *,
         experiment: Experiment,
-        bucket: str,
-        image: str,
-        stopper: str | None,
+        deployed: Deployed,
         scripts: Scripts,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
         indexes(experiment).add_to(
             self,
             experiment,
-            bucket=bucket,
-            image=image,
-            stopper=stopper,
+            deployed,
             scripts=scripts,
             pod=lambda image: _pod(experiment, image),
         )

@@ -102,6 +102,15 @@ def test_an_account_is_reached_by_role_alone_and_only_where_one_was_made(path: P
             assert (job.get("environment") == "aws") == (role == "DEPLOY_ROLE")
 
 
+@every_workflow
+def test_everything_is_installed_before_there_are_credentials(path: Path) -> None:
+    for name, job in load(path)["jobs"].items():
+        if name in ROLES:
+            uses = [step.get("uses", "").partition("@")[0] for step in job["steps"]]
+            before = job["steps"][uses.index(CREDENTIALS) - 1]
+            assert before == {"run": "make install"}
+
+
 def test_a_fork_reaches_no_account() -> None:
     condition = load(FOLDER / "pull-request.yml")["jobs"]["changes"]["if"]
     same = "github.event.pull_request.head.repo.full_name == github.repository"
@@ -139,8 +148,8 @@ signal.pause()
 """
 """In the place of Python: waits to be told."""
 INSTALLED = (
-    *("requirements.txt", "constraints.txt", "benchmark/load/sets/requirements.txt"),
-    *("requirements-dev.txt", "package.json", "package-lock.json", ".venv/bin/pip", ".venv/ready"),
+    *("requirements.lock", "benchmark/load/sets/requirements.txt"),
+    *("requirements-dev.lock", "package.json", "package-lock.json", ".venv/bin/pip", ".venv/ready"),
     *(".venv/prompt-sets/ready", ".venv/ready-dev", "node_modules/.package-lock.json"),
 )
 """Each is newer than what it is made of."""

@@ -58,6 +58,23 @@ class Measured:
     """Between two attempts at AWS; it has ended if a signal has ended the run."""
 
 
+@contextlib.contextmanager
+def prompt_files(config: Config, beside: Path) -> Iterator[Path]:
+    """The folder that the user's prompts are in: ``beside``, unless a bucket has them.
+
+    Raises RunError.
+    """
+    if config.prompts_bucket is None:
+        yield beside
+        return
+    from benchmark.aws import prompts
+
+    with tempfile.TemporaryDirectory(prefix="prompts-") as folder:
+        with ending_at_once():
+            prompts.bring(config, Path(folder), Pause())
+        yield Path(folder)
+
+
 def execute(config: Config, folder: Path, patience: Patience, *, files: Path) -> int:
     """Measures, draws, ships what the configuration ships; returns the exit status.
 

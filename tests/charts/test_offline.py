@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import cdk8s
@@ -12,11 +11,12 @@ import pytest
 
 from benchmark import config
 from charts import scripts
+from charts.deployed import Deployed
 from charts.indexes import NEVER, NOT_YET, run_id
-from charts.manifests import Deployed, charts
+from charts.manifests import charts
 from charts.names import bucket_name
 from charts.offline import generate_command, indexes
-from experiment import Experiment, load
+from experiment import Experiment
 from experiment.estimate import index_deadline_seconds, job_deadline_seconds
 from experiment.loader import parse
 from experiment.variants import variants
@@ -229,14 +229,6 @@ def test_the_job_is_another_when_it_would_do_something_else(
     monkeypatch.setattr(scripts, "read", lambda: {**read, "generate.py": "pass"})
     names.append(_name(_parsed(), ACCOUNT, "a1"))
     assert len(set(names)) == len(names)
-
-
-def test_the_users_prompts_come_along(tmp_path: Path) -> None:
-    (tmp_path / "prompts.jsonl").write_text('{"prompt": "Hello"}\n')
-    case = {"name": "own", "file": "prompts.jsonl"}
-    (tmp_path / "mine.yaml").write_text(edited(VANILLA | {"benchmark.test_cases.3": case}))
-    rendered = _objects(load(tmp_path / "mine.yaml"))
-    assert [*rendered["ConfigMap", "qwen-offline"]["binaryData"]] == ["prompts.jsonl.gz"]
 
 
 def _parsed(changes: dict[str, Any] | None = None) -> Experiment:

@@ -16,9 +16,10 @@ from syrupy.assertion import SnapshotAssertion
 
 from benchmark import config
 from charts import scripts
+from charts.deployed import Deployed
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
-from charts.manifests import Deployed, charts
+from charts.manifests import charts
 from charts.names import bucket_name
 from charts.server import serve_command
 from charts.sweep import indexes
@@ -320,15 +321,6 @@ def test_the_job_is_another_when_it_would_do_something_else(
     monkeypatch.setattr(scripts, "read", lambda: {**read, "complete.sh": "complete() { true; }"})
     names.append(_rendered(_sweep(), "111122223333", "a1"))
     assert len(set(names)) == len(names)
-
-
-def test_the_users_prompts_come_along(tmp_path: Path) -> None:
-    (tmp_path / "prompts.jsonl").write_text('{"prompt": "Hello"}\n')
-    case = {"name": "own", "file": "prompts.jsonl"}
-    changes = swept() | {"benchmark.test_cases.3": case}
-    (tmp_path / "mine.yaml").write_text(edited(changes))
-    rendered = _objects(load(tmp_path / "mine.yaml"), "111122223333", "a1")
-    assert [*rendered["ConfigMap"]["binaryData"]] == ["prompts.jsonl.gz"]
 
 
 def _sweep(changes: dict[str, Any] | None = None, **fields: Any) -> Experiment:
