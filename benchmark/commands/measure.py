@@ -42,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
         print("benchmark: ended by SIGINT; nothing was measured", file=sys.stderr)
         return 128 + signal.SIGINT
     config = measured.config(arguments, models, asked)
-    patience = Patience(start=arguments.wait, recovery=arguments.wait)
+    patience = Patience(start=arguments.wait, recovery=arguments.wait, stall=arguments.timeout)
     files = arguments.prompts.parent if arguments.prompts else Path()
     status = 128 + signal.SIGINT
     with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C
