@@ -1,7 +1,7 @@
 """vLLM 0.9.1, Neuron's fork, and the modes that NxDI's ``inference_demo`` runs in the same image.
 
-The image has the tag 2.26.1 of aws-neuron/upstreaming-to-vllm. What was read is vLLM 0.9.1, which has
-the same loader (docs/assumptions.md). It reads no method: the overrides alone decide the mode.
+The image has the tag 2.26.1 of aws-neuron/upstreaming-to-vllm. What was read is vLLM 0.9.1, which
+has the same loader (docs/assumptions.md). It reads no method: the overrides alone decide the mode.
 """
 
 from __future__ import annotations
