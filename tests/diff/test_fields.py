@@ -81,8 +81,8 @@ def test_a_shorter_file_of_another_model_or_mode_is_less_similar() -> None:
     # As little as is possible of the article's: most of what any file says differs from it.
     fused = {name: files["article"][name] for name in ("models.target.id", "speculation.mode")}
     for mode, target, similar in (
-        ("eagle3", "Qwen/Qwen3-32B", "eagle3"),
-        ("eagle3", "meta-llama/Llama-3.3-70B-Instruct", "eagle3-llama"),
+        ("eagle3", "Qwen/Qwen3-32B", "eagle3-qwen3"),
+        ("eagle3", "meta-llama/Llama-3.3-70B-Instruct", "eagle3"),
         ("medusa", "lmsys/vicuna-7b-v1.3", "medusa"),
     ):
         changed = {**fused, "models.target.id": target, "speculation.mode": mode}

@@ -263,7 +263,9 @@ def test_a_server_that_answers_nothing_ends_the_turn_and_then_the_run(
     )
     assert "going by the warm-up, this takes about " in ended.err
     records = [r for r in read_ledger(tmp_path / "run-1" / "ledger.jsonl") if r.round > 0]
-    assert [(r.round, r.error) for r in records if r.variant == "SD"] == [
+    # The turn may end before the load has begun its next request, or just after.
+    sd_errors = [(r.round, r.error) for r in records if r.variant == "SD"]
+    assert [each for each in sd_errors if each[1] != "cancelled by the client"] == [
         (1, "stalled: nothing came for 1 s"),
         (2, "stalled: nothing came for 1 s"),
     ]
