@@ -1,9 +1,11 @@
 """The guard: a schedule that scales a group to 0, whatever becomes of whoever started its nodes.
 
-EventBridge Scheduler calls EKS itself, under a role that may do this and nothing else. It does so
-several times: EKS refuses while another change of the group goes on, and which refusals Scheduler
-tries again is not documented. The schedule is made before the nodes are, in a group of the trainium
-stack, and goes with it.
+EventBridge Scheduler calls EKS itself, under a role that may do this and nothing else: every ten
+minutes for days, because EKS refuses while another change of the group goes on.
+
+A guard is made before nodes are asked for, and no command deletes one: another terminal may be
+starting nodes under it. A stop brings the guard forward before it asks EKS itself, so that whatever
+becomes of the stop, the guard asks on.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from deployment import nodes, stopper
+from deployment import clock, nodes, stopper
 from deployment.account import in_words
 from deployment.errors import DeploymentError
 from deployment.nodes import STACK, Group, Kind
 from deployment.outputs import NoStack, outputs
 from deployment.place import Place
-from experiment.estimate import guard_hours
+from experiment.limits import compile_guard_hours, guard_hours
 
 ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 """A universal target: the service as the AWS SDK for Java calls it, and its operation."""
@@ -29,9 +31,13 @@ GROUP_OUTPUT: Final = "GuardGroup"
 
 _NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
 _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
-_AGAIN: Final = "rate(10 minutes)"
-_LASTS: Final = datetime.timedelta(hours=1)
+_INTERVAL: Final = datetime.timedelta(minutes=10)
+_DAYS: Final = datetime.timedelta(days=3)
 """From the first call to the last."""
+_AFTER_STOP: Final = datetime.timedelta(hours=1)
+"""The same once EKS has carried out a stop: for nodes that another terminal was about to start."""
+_NEVER_HAD_NODES: Final = frozenset({"CREATING", "CREATE_FAILED", "DELETING"})
+"""Groups that EKS does not change, and that have or get no nodes: the stack makes them without."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +52,13 @@ class Guard:
     @property
     def hours(self) -> float:
         """From now until it acts."""
-        return (self.at - _now()).total_seconds() / 3600
+        return (self.at - clock.now()).total_seconds() / 3600
 
 
 def start(place: Place, kind: Kind, size: int) -> Guard:
     """Gives the group at least ``size`` nodes, guarded; returns the guard.
 
-    Nodes that stand keep their guard, because it counts from their start. Raises DeploymentError.
+    Nodes that stand, or are awaited, keep the date of their guard. Raises DeploymentError.
     """
     group = nodes.find(place, kind)
     if group is None:
@@ -61,105 +67,133 @@ def start(place: Place, kind: Kind, size: int) -> Guard:
         )
     if kind is Kind.TRAINIUM:
         stopper.cancel(place)
-    guard = find(place, kind) if group.size else None
-    guard = guard or _arm(place, group)
-    if group.size < size:
-        nodes.resize(place, group, min(size, group.maximum))
+    if not group.size or find(place, kind) is None:
+        _arm(place, group)
+    size = min(max(size, group.size), group.maximum)
+    # While EKS is busy, another terminal may stop the group, which brings its guard forward.
+    nodes.resize(place, group, size, before=lambda: find(place, kind) or _arm(place, group))
+    nodes.await_report(place, kind, size)
+    guard = find(place, kind)
+    if guard is None:
+        raise DeploymentError(f"the {kind} nodes were stopped while they were being started")
     return guard
 
 
-def stop(place: Place, kind: Kind) -> bool:
-    """Scales the group to 0, and removes its guard; returns whether there was anything to stop.
+def count_from(place: Place, kind: Kind, ready: datetime.datetime) -> Guard | None:
+    """Has the guard count from ``ready``, when the group's first node joined; returns the guard.
 
-    Raises DeploymentError.
+    While capacity is awaited, the guard keeps the date of the start. None if there is no guard any
+    more. Raises DeploymentError.
+    """
+    group, guard = nodes.find(place, kind), find(place, kind)
+    if group is None or guard is None:
+        return guard
+    at = min(ready, clock.now()) + _limit(place, kind)
+    return _write(place, group, at, _DAYS) if at > guard.at else guard
+
+
+def stop(place: Place, kind: Kind) -> bool:
+    """Scales the group to 0, whatever size EKS reports; returns whether there is such a group.
+
+    It returns once EKS has carried that out. Raises DeploymentError; then, or after Ctrl-C, the
+    guard goes on asking for 0. Its calls end an hour after EKS has.
     """
     group = nodes.find(place, kind)
-    if group is None:
-        return False
-    if group.size:
-        nodes.resize(place, group, 0)
-    _disarm(place, kind)
-    return bool(group.size)
+    if group is None or group.status in _NEVER_HAD_NODES:
+        return group is not None
+    forward = _write(place, group, clock.now(), _DAYS) if _schedule(place, kind) else None
+    nodes.resize(place, group, 0)
+    schedule = _schedule(place, kind)
+    if forward and schedule and _at(schedule) == forward.at:
+        _write(place, group, clock.now(), _AFTER_STOP)
+    return True
 
 
 def find(place: Place, kind: Kind) -> Guard | None:
     """The group's guard; None if there is none, or if its time is over. Raises DeploymentError."""
     schedule = _schedule(place, kind)
-    if schedule is None:
+    if schedule is None or _at(schedule) <= clock.now():
         return None
-    guard = Guard(kind, schedule["Name"], schedule["StartDate"].astimezone(datetime.UTC))
-    return guard if guard.at > _now() else None
+    return Guard(kind, schedule["Name"], _at(schedule))
 
 
 def _arm(place: Place, group: Group) -> Guard:
-    told = outputs(place, STACK)
-    hours = datetime.timedelta(hours=_hours(place, group.kind))
-    at = (_now() + hours).replace(microsecond=0)
-    schedule = _definition(place, group, told[GROUP_OUTPUT], told[_ROLES[group.kind]], at)
+    at = clock.now() + _limit(place, group.kind)
+    return _write(place, group, at, _DAYS)
+
+
+def _write(place: Place, group: Group, at: datetime.datetime, lasts: datetime.timedelta) -> Guard:
+    """Makes the schedule, or replaces it.
+
+    EventBridge Scheduler takes no start that is more than five minutes ago.
+    """
+    stack = outputs(place, STACK)
+    schedule = {
+        **_definition(place, group),
+        "GroupName": stack[GROUP_OUTPUT],
+        "StartDate": at,
+        "EndDate": at + lasts,
+    }
+    schedule["Target"]["RoleArn"] = stack[_ROLES[group.kind]]
     scheduler = place.client("scheduler")
     with in_words():
-        if _schedule(place, group.kind):
+        try:
             scheduler.update_schedule(**schedule)
-        else:
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ResourceNotFoundException":
+                raise
             scheduler.create_schedule(**schedule)
     return Guard(group.kind, schedule["Name"], at)
 
 
-def _hours(place: Place, kind: Kind) -> float:
-    """Of a sweep, the Trainium nodes' hours may be fewer: those that its limit pays for."""
-    if kind is Kind.TRAINIUM:
-        return guard_hours(place.experiment)
-    return place.experiment.capacity.max_hours
+def _limit(place: Place, kind: Kind) -> datetime.timedelta:
+    hours = {Kind.TRAINIUM: guard_hours, Kind.COMPILE: compile_guard_hours}[kind]
+    return datetime.timedelta(hours=hours(place.experiment))
 
 
-def _definition(
-    place: Place, group: Group, schedules: str, role: str, at: datetime.datetime
-) -> dict[str, Any]:
+def _definition(place: Place, group: Group) -> dict[str, Any]:
     """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
     nothing = {"MinSize": 0, "DesiredSize": 0}
     asked = {"ClusterName": place.name, "NodegroupName": group.name, "ScalingConfig": nothing}
     return {
         "Name": _NAMES[group.kind],
-        "GroupName": schedules,
         "Description": f"Scales the {group.kind} nodes of experiment {place.name} to 0",
-        "ScheduleExpression": _AGAIN,
-        "StartDate": at,
-        "EndDate": at + _LASTS,
+        "ScheduleExpression": f"rate({_INTERVAL.seconds // 60} minutes)",
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "ActionAfterCompletion": "DELETE",
-        "Target": {"Arn": ACTION, "RoleArn": role, "Input": json.dumps(asked)},
+        "Target": {
+            "Arn": ACTION,
+            "Input": json.dumps(asked),
+            # A call is not tried again when the next is due: it could end nodes of a later start.
+            "RetryPolicy": {
+                "MaximumEventAgeInSeconds": _INTERVAL.seconds,
+                "MaximumRetryAttempts": 5,
+            },
+        },
     }
 
 
-def _disarm(place: Place, kind: Kind) -> None:
-    """Removes the schedule, once the group's size is 0: the next nodes get one of their own."""
-    group, schedule = nodes.find(place, kind), _schedule(place, kind)
-    if schedule is None or group is None or group.size:
-        return
-    with in_words():
-        place.client("scheduler").delete_schedule(
-            Name=schedule["Name"], GroupName=schedule["GroupName"]
-        )
+def _at(schedule: dict[str, Any]) -> datetime.datetime:
+    at: datetime.datetime = schedule["StartDate"]
+    return at.astimezone(datetime.UTC)
 
 
 def _schedule(place: Place, kind: Kind) -> dict[str, Any] | None:
+    """The schedule of the group that the stack has now, and not of one that it replaced."""
     try:
-        group = outputs(place, STACK).get(GROUP_OUTPUT)
+        stack = outputs(place, STACK)
     except NoStack:
         return None
-    if group is None:
+    if GROUP_OUTPUT not in stack:
         return None
     with in_words():
         try:
-            found: dict[str, Any] = place.client("scheduler").get_schedule(
-                Name=_NAMES[kind], GroupName=group
+            schedule: dict[str, Any] = place.client("scheduler").get_schedule(
+                Name=_NAMES[kind], GroupName=stack[GROUP_OUTPUT]
             )
         except ClientError as error:
             if error.response["Error"]["Code"] == "ResourceNotFoundException":
                 return None
             raise
-    return found
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+    asked = json.loads(schedule["Target"]["Input"])
+    return schedule if asked["NodegroupName"] == stack.get(kind.output) else None

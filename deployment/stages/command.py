@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 
-from deployment import guard, nodes
+from deployment import guard
 from deployment.console import Console
 from deployment.errors import DeploymentError
 from deployment.nodes import Kind
@@ -20,7 +20,7 @@ from deployment.stages.standing import screen
 from deployment.stages.start import Start
 from experiment.cost import cost
 from experiment.cost.standing import ALWAYS
-from experiment.estimate import guard_hours
+from experiment.limits import guard_hours
 
 _SHOW_THEMSELVES = frozenset({"deploy", "results"})
 """Stages that run a program which writes to the terminal itself."""
@@ -52,10 +52,8 @@ def stop(place: Place) -> int:
     """Both groups to 0, now; returns the exit status. Raises DeploymentError."""
     print(place.headline, flush=True)
     for kind in Kind:
-        group = nodes.find(place, kind)
-        if group is not None:
-            ended = guard.stop(place, kind)
-            print(f"{kind} nodes: {f'{group.size} scaled to 0' if ended else 'none'}", flush=True)
+        if guard.stop(place, kind):
+            print(f"{kind} nodes: 0 (asked for, and carried out by EKS)", flush=True)
     found = spent(place)
     print(f"{found.usd:.2f} USD so far. What still costs, by the hour:")
     for part in found.parts:
