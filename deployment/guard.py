@@ -31,7 +31,8 @@ GROUP_OUTPUT: Final = "GuardGroup"
 
 _NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
 _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
-_INTERVAL: Final = datetime.timedelta(minutes=10)
+INTERVAL: Final = datetime.timedelta(minutes=10)
+"""From one call to the next."""
 _DAYS: Final = datetime.timedelta(days=3)
 """From the first call to the last."""
 _AFTER_STOP: Final = datetime.timedelta(hours=1)
@@ -158,7 +159,7 @@ def _definition(place: Place, group: Group) -> dict[str, Any]:
     return {
         "Name": _NAMES[group.kind],
         "Description": f"Scales the {group.kind} nodes of experiment {place.name} to 0",
-        "ScheduleExpression": f"rate({_INTERVAL.seconds // 60} minutes)",
+        "ScheduleExpression": f"rate({INTERVAL.seconds // 60} minutes)",
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "ActionAfterCompletion": "DELETE",
         "Target": {
@@ -166,7 +167,7 @@ def _definition(place: Place, group: Group) -> dict[str, Any]:
             "Input": json.dumps(asked),
             # A call is not tried again when the next is due: it could end nodes of a later start.
             "RetryPolicy": {
-                "MaximumEventAgeInSeconds": _INTERVAL.seconds,
+                "MaximumEventAgeInSeconds": INTERVAL.seconds,
                 "MaximumRetryAttempts": 5,
             },
         },

@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from deployment import guard, nodes
+from deployment.errors import DeploymentError
 from deployment.nodes import Kind
 from tests.deployment.fake_aws import HOUR, MINUTE
+from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.operators import Mishap, Office, interrupt, lose, office, throttle
 
 SEQUENCES: Final = 2000
@@ -137,24 +141,197 @@ def test_every_node_is_guarded_at_every_moment() -> None:
             return
 
 
-def test_a_stop_soon_after_a_start_leaves_no_node() -> None:
+@pytest.fixture
+def made() -> Iterator[Office]:
+    """Deployed, without nodes."""
+    with office() as deployed:
+        yield deployed
+
+
+def schedule(made: Office, kind: Kind) -> dict[str, Any]:
+    return made.aws.scheduler.groups["article-guard"][f"{kind}-to-zero"]
+
+
+def interrupted_once_asked(made: Office, size: int, action: Callable[[], None]) -> None:
+    """Ctrl-C as soon as EKS has accepted a size of the Trainium nodes."""
+
+    def press(_: str) -> None:
+        group = made.group(Kind.TRAINIUM)
+        if group.is_busy and group.desired == size:
+            raise KeyboardInterrupt
+
+    made.aws.boundary = press
+    with pytest.raises(KeyboardInterrupt):
+        action()
+    made.aws.boundary = lambda _: None
+
+
+def test_a_stop_soon_after_a_start_leaves_no_node(made: Office) -> None:
     """EKS still reports a size of 0 when the nodes are stopped."""
-    with office() as made:
-        trainium, made.aws.pace.report = made.group(Kind.TRAINIUM), 30
+    trainium, made.aws.pace.report = made.group(Kind.TRAINIUM), 30
+    interrupted_once_asked(made, 1, lambda: made.start(Kind.TRAINIUM))
+    assert (trainium.desired, trainium.reported) == (1, 0)
 
-        def press_ctrl_c(_: str) -> None:
-            if trainium.desired:
-                raise KeyboardInterrupt
+    made.stop()
 
-        made.aws.boundary = press_ctrl_c
-        with pytest.raises(KeyboardInterrupt):
-            made.start(Kind.TRAINIUM)
-        made.aws.boundary = lambda _: None
-        assert (trainium.desired, trainium.reported) == (1, 0)
+    made.aws.check()
+    assert trainium.desired == 0
+    made.aws.clock.advance(HOUR)
+    assert trainium.nodes == []
 
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_schedule_asks_eks_for_none_for_days(made: Office, kind: Kind) -> None:
+    made.start(kind)
+    written = schedule(made, kind)
+    lasts = written["EndDate"] - written["StartDate"]
+    assert (lasts.days, written["ScheduleExpression"]) == (3, "rate(10 minutes)")
+    assert (written["FlexibleTimeWindow"], written["ActionAfterCompletion"]) == (
+        {"Mode": "OFF"},
+        "DELETE",
+    )
+    target = written["Target"]
+    assert target["RoleArn"].endswith(f":role/{kind}")
+    # A call is over when the next is due.
+    assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] == 10 * MINUTE
+    assert json.loads(target["Input"]) == {
+        "ClusterName": "article",
+        "NodegroupName": f"{kind}-1",
+        "ScalingConfig": {"MinSize": 0, "DesiredSize": 0},
+    }
+
+
+def test_the_guard_outlives_an_eks_that_refuses_for_hours(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3 * HOUR)
+    made.aws.pace.fails = True
+    made.aws.clock.advance(20 * HOUR)
+    assert made.group(Kind.TRAINIUM).nodes
+    made.aws.pace.fails = False
+    made.aws.clock.advance(20 * MINUTE)
+    assert made.group(Kind.TRAINIUM).nodes == []
+
+
+def test_it_counts_from_the_first_node_and_until_then_from_the_start(made: Office) -> None:
+    made.aws.pace.capacity = 2 * HOUR
+    asked = made.aws.clock.now()
+    made.start(Kind.TRAINIUM)
+    first = guard.find(made.place, Kind.TRAINIUM)
+    assert first is not None
+    assert (first.at - asked).total_seconds() == pytest.approx(4 * HOUR, abs=10)
+
+    made.aws.clock.advance(HOUR)
+    made.start(Kind.TRAINIUM)  # which does not put it off
+    assert guard.find(made.place, Kind.TRAINIUM) == first
+
+    made.start(Kind.TRAINIUM, 3 * HOUR)
+    (joined,) = made.group(Kind.TRAINIUM).nodes
+    counted = guard.find(made.place, Kind.TRAINIUM)
+    assert counted is not None
+    assert counted.at == made.aws.clock.moment(joined + 4 * HOUR)
+    made.aws.clock.advance(HOUR)
+    made.start(Kind.TRAINIUM, HOUR)
+    assert guard.find(made.place, Kind.TRAINIUM) == counted
+
+
+def test_what_an_earlier_start_has_left_does_not_end_a_later_one(made: Office) -> None:
+    """Not even after a stop that was interrupted, while EKS still reports the old size."""
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3.5 * HOUR)
+    interrupted_once_asked(made, 0, made.stop)
+    assert made.group(Kind.TRAINIUM).reported == 1
+    assert guard.find(made.place, Kind.TRAINIUM) is None
+
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3 * HOUR)
+    assert made.group(Kind.TRAINIUM).nodes
+
+
+def test_nodes_that_come_after_a_run_that_ended_them_have_their_whole_time(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3.5 * HOUR)
+    made.aws.machines.start("trainium-1")
+    made.aws.clock.advance(10 * MINUTE)
+    made.start(Kind.TRAINIUM)
+    later = guard.find(made.place, Kind.TRAINIUM)
+    assert later is not None
+    assert later.hours == pytest.approx(4, abs=0.1)
+
+
+def test_an_interrupted_stop_goes_on_without_its_terminal(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.pace.fails = True
+    with pytest.raises(DeploymentError, match="is Failed: an internal error"):
         made.stop()
+    made.aws.pace.fails = False
+    assert made.group(Kind.TRAINIUM).desired == 1
+    made.aws.clock.advance(HOUR / 4)
+    assert made.group(Kind.TRAINIUM).nodes == []
 
-        made.aws.check()
-        assert trainium.desired == 0
-        made.aws.clock.advance(HOUR)
-        assert trainium.nodes == []
+
+def test_an_hour_after_a_stop_nothing_asks_eks_any_more(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.stop()
+    made.aws.clock.advance(HOUR)
+    asked = len(made.group(Kind.TRAINIUM).updates)
+    made.aws.clock.advance(24 * HOUR)
+    assert len(made.group(Kind.TRAINIUM).updates) == asked
+
+
+def test_the_guard_is_there_before_the_nodes(made: Office) -> None:
+    made.aws.scheduler.groups.clear()
+    with pytest.raises(DeploymentError, match="AWS: "):
+        made.start(Kind.TRAINIUM)
+    assert made.group(Kind.TRAINIUM).updates == []
+
+
+def test_the_guard_of_a_group_that_was_replaced_is_no_other_groups(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.generations["trainium"] = 2
+    made.aws.cloudformation.deploy(Template(made.generations))
+    made.aws.clock.advance(HOUR)
+    assert made.aws.eks.groups.keys() == {"trainium-2", "compile-1"}
+    assert schedule(made, Kind.TRAINIUM)["StartDate"] > made.aws.clock.now()
+    assert guard.find(made.place, Kind.TRAINIUM) is None
+
+
+def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.generations["compile"], made.maximum = 2, 5
+    made.deploy()
+    made.aws.clock.advance(HOUR)
+    assert made.aws.eks.groups.keys() == {"trainium-1", "compile-2"}
+    assert (made.group(Kind.TRAINIUM).maximum, len(made.group(Kind.TRAINIUM).nodes)) == (5, 1)
+
+
+def test_nodes_that_were_asked_for_just_now_outlive_a_deploy(made: Office) -> None:
+    made.aws.pace.report = 110
+    interrupted_once_asked(made, 1, lambda: made.start(Kind.TRAINIUM))
+    made.maximum = 5
+    made.deploy()
+    made.aws.clock.advance(HOUR)
+    assert made.group(Kind.TRAINIUM).nodes
+
+
+def test_a_stack_whose_nodes_cannot_be_stopped_is_not_deleted(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.pace.fails = True
+    with pytest.raises(DeploymentError, match="is Failed"):
+        made.destroy()
+    assert made.aws.cloudformation.stack
+
+
+def test_an_experiment_without_stacks_has_no_nodes(made: Office) -> None:
+    made.destroy()
+    assert nodes.groups(made.place) == []
+    assert guard.find(made.place, Kind.TRAINIUM) is None
+    assert not guard.stop(made.place, Kind.TRAINIUM)
+    with pytest.raises(DeploymentError, match="article-trainium lacks them"):
+        guard.start(made.place, Kind.TRAINIUM, 1)
+
+
+def test_a_group_has_no_more_nodes_than_it_may_and_none_is_taken_away(made: Office) -> None:
+    guard.start(made.place, Kind.COMPILE, 7)
+    assert made.group(Kind.COMPILE).desired == 4
+    guard.start(made.place, Kind.COMPILE, 1)
+    assert made.group(Kind.COMPILE).desired == 4
