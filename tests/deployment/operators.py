@@ -92,9 +92,10 @@ class Office:
             group = nodes.find(self.place, kind)
             if group is None or not group.size:
                 return
-            if joined := self.aws.eks.groups[group.name].nodes:
+            there = self.aws.eks.groups.get(group.name)  # unless it went with the answer
+            if there and there.nodes:
                 if kind is Kind.TRAINIUM:
-                    guard.count_from(self.place, kind, self.aws.clock.moment(joined[0]))
+                    guard.count_from(self.place, kind, self.aws.clock.moment(there.nodes[0]))
                 return
             clock.sleep(_POLL)
 
