@@ -11,26 +11,16 @@ becomes of the stop, the guard asks on.
 from __future__ import annotations
 
 import datetime
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
-from deployment import clock, nodes, stopper
-from deployment.account import in_words
+from deployment import clock, nodes, schedules, stopper
 from deployment.errors import DeploymentError
 from deployment.nodes import STACK, Group, Kind
-from deployment.outputs import NoStack, outputs
 from deployment.place import Place
 from experiment.limits import compile_guard_hours, guard_hours
 
-ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
-"""A universal target: the service as the AWS SDK for Java calls it, and its operation."""
-GROUP_OUTPUT: Final = "GuardGroup"
-
 _NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
-_ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 INTERVAL: Final = datetime.timedelta(minutes=10)
 """From one call to the next."""
 _DAYS: Final = datetime.timedelta(days=3)
@@ -124,54 +114,24 @@ def _arm(place: Place, group: Group) -> Guard:
 
 
 def _write(place: Place, group: Group, at: datetime.datetime, lasts: datetime.timedelta) -> Guard:
-    """Makes the schedule, or replaces it.
-
-    EventBridge Scheduler takes no start that is more than five minutes ago.
-    """
-    stack = outputs(place, STACK)
-    schedule = {
-        **_definition(place, group),
-        "GroupName": stack[GROUP_OUTPUT],
+    """EventBridge Scheduler takes no start that is more than five minutes ago."""
+    name = _NAMES[group.kind]
+    times = {
+        "ScheduleExpression": f"rate({INTERVAL.seconds // 60} minutes)",
         "StartDate": at,
         "EndDate": at + lasts,
+        "ActionAfterCompletion": "DELETE",
     }
-    schedule["Target"]["RoleArn"] = stack[_ROLES[group.kind]]
-    scheduler = place.client("scheduler")
-    with in_words():
-        try:
-            scheduler.update_schedule(**schedule)
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "ResourceNotFoundException":
-                raise
-            scheduler.create_schedule(**schedule)
-    return Guard(group.kind, schedule["Name"], at)
+    # A call is not tried again when the next is due: it could end nodes of a later start.
+    retries = {"MaximumEventAgeInSeconds": INTERVAL.seconds, "MaximumRetryAttempts": 5}
+    description = f"Scales the {group.kind} nodes of experiment {place.name} to 0"
+    schedules.write(place, group, name, description, times, retries)
+    return Guard(group.kind, name, at)
 
 
 def _limit(place: Place, kind: Kind) -> datetime.timedelta:
     hours = {Kind.TRAINIUM: guard_hours, Kind.COMPILE: compile_guard_hours}[kind]
     return datetime.timedelta(hours=hours(place.experiment))
-
-
-def _definition(place: Place, group: Group) -> dict[str, Any]:
-    """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
-    nothing = {"MinSize": 0, "DesiredSize": 0}
-    asked = {"ClusterName": place.name, "NodegroupName": group.name, "ScalingConfig": nothing}
-    return {
-        "Name": _NAMES[group.kind],
-        "Description": f"Scales the {group.kind} nodes of experiment {place.name} to 0",
-        "ScheduleExpression": f"rate({INTERVAL.seconds // 60} minutes)",
-        "FlexibleTimeWindow": {"Mode": "OFF"},
-        "ActionAfterCompletion": "DELETE",
-        "Target": {
-            "Arn": ACTION,
-            "Input": json.dumps(asked),
-            # A call is not tried again when the next is due: it could end nodes of a later start.
-            "RetryPolicy": {
-                "MaximumEventAgeInSeconds": INTERVAL.seconds,
-                "MaximumRetryAttempts": 5,
-            },
-        },
-    }
 
 
 def _at(schedule: dict[str, Any]) -> datetime.datetime:
@@ -180,21 +140,4 @@ def _at(schedule: dict[str, Any]) -> datetime.datetime:
 
 
 def _schedule(place: Place, kind: Kind) -> dict[str, Any] | None:
-    """The schedule of the group that the stack has now, and not of one that it replaced."""
-    try:
-        stack = outputs(place, STACK)
-    except NoStack:
-        return None
-    if GROUP_OUTPUT not in stack:
-        return None
-    with in_words():
-        try:
-            schedule: dict[str, Any] = place.client("scheduler").get_schedule(
-                Name=_NAMES[kind], GroupName=stack[GROUP_OUTPUT]
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                return None
-            raise
-    asked = json.loads(schedule["Target"]["Input"])
-    return schedule if asked["NodegroupName"] == stack.get(kind.output) else None
+    return schedules.find(place, kind, _NAMES[kind])

@@ -16,6 +16,7 @@ from deployment.spent import spent
 from deployment.stages import runs
 from deployment.stages.failure import end_nodes
 from deployment.stages.order import stages
+from deployment.stages.prove import Prove
 from deployment.stages.shown import Shown
 from deployment.stages.stage import Stage, StageFailed, Way
 from deployment.stages.standing import screen
@@ -58,7 +59,9 @@ def start(place: Place, *, yes: bool) -> int:
 
     def go() -> None:
         _ask(f"{capacity.nodes} x {capacity.instance_type}: {asked}", yes=yes)
-        _perform(Start(way), Console(1, sys.stdout), place, needless=None)
+        console = Console(2, sys.stdout)
+        for stage in (Prove(way), Start(way)):
+            _perform(stage, console, place, needless=None)
 
     return _left_in_order(way, go)
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from deployment import guard, nodes
+from deployment import guard, nodes, proof
 from deployment.errors import DeploymentError
 from deployment.nodes import Kind
 from tests.deployment.fake_aws import HOUR, MINUTE
@@ -40,7 +40,9 @@ def starts(*waits: float) -> st.SearchStrategy[Action]:
 
 
 STARTS: Final = starts(0.0, 10 * MINUTE, 2 * HOUR)
-ENDS: Final = st.sampled_from([Office.stop, Office.stop, Office.deploy, Office.destroy])
+ENDS: Final = st.sampled_from(
+    [Office.stop, Office.stop, Office.prove, Office.deploy, Office.destroy]
+)
 FAULTS: Final = st.sampled_from([interrupt, interrupt, lose, throttle])
 ELSEWHERE: Final = st.one_of(starts(0.0, 10 * MINUTE), ENDS)
 """What somebody does at a second terminal, while the first one is held up."""
@@ -126,12 +128,11 @@ class Commands(RuleBasedStateMachine):
 def test_every_node_is_guarded_at_every_moment() -> None:
     until = time.monotonic() + MINUTES * 60
     while True:
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(
             Commands,
             settings=settings(
                 max_examples=SEQUENCES,
                 stateful_step_count=8,
-                deadline=None,
                 database=None,
                 phases=[Phase.explicit, Phase.generate, Phase.shrink],
                 suppress_health_check=[*HealthCheck],
@@ -328,6 +329,30 @@ def test_an_experiment_without_stacks_has_no_nodes(made: Office) -> None:
     assert not guard.stop(made.place, Kind.TRAINIUM)
     with pytest.raises(DeploymentError, match="article-trainium lacks them"):
         guard.start(made.place, Kind.TRAINIUM, 1)
+
+
+def test_the_guard_is_seen_to_act_once_before_there_are_nodes(made: Office) -> None:
+    made.prove()
+    assert [update["status"] for update in made.group(Kind.TRAINIUM).updates] == ["Successful"]
+    assert all(proof.is_proved(made.place, group) for group in nodes.groups(made.place))
+    made.aws.clock.advance(24 * HOUR)
+    assert len(made.group(Kind.TRAINIUM).updates) == 1
+
+
+def test_a_guard_that_eks_refuses_is_not_proved(made: Office) -> None:
+    made.aws.pace.fails = True
+    with pytest.raises(DeploymentError, match="the guard of the trainium nodes and compile nodes"):
+        made.prove()
+    assert not any(proof.is_proved(made.place, group) for group in nodes.groups(made.place))
+
+
+def test_a_group_that_was_replaced_is_proved_anew(made: Office) -> None:
+    made.prove()
+    made.generations["compile"] = 2
+    made.deploy()
+    made.aws.clock.advance(HOUR)
+    proved = {each.kind: proof.is_proved(made.place, each) for each in nodes.groups(made.place)}
+    assert proved == {Kind.TRAINIUM: True, Kind.COMPILE: False}
 
 
 def test_a_group_has_no_more_nodes_than_it_may_and_none_is_taken_away(made: Office) -> None:

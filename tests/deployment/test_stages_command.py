@@ -12,7 +12,7 @@ import pytest
 
 from deployment.place import Place
 from rehearsal.aws.client import Aws
-from tests.deployment.test_nodes import schedules, sizes, stand
+from tests.deployment.groups import schedules, sizes, stand
 
 At = Callable[..., Place]
 ROOT = Path(__file__).parents[2]

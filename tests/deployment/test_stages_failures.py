@@ -26,8 +26,8 @@ from deployment.stages.waiting import why_no_nodes
 from rehearsal.aws.client import Aws
 from tests.deployment import account
 from tests.deployment.api import Objects
+from tests.deployment.groups import sizes, stand
 from tests.deployment.kube import container, ended
-from tests.deployment.test_nodes import sizes, stand
 
 At = Callable[..., Place]
 JOB: Final = "compile-qwen-vllm-1"

@@ -6,6 +6,7 @@ node groups and deleted after them, as the template says (tests/stacks/test_guar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -101,9 +102,7 @@ class CloudFormation:
             if before.groups.get(kind) != generation:
                 self._replace(stack, kind, f"{kind}-{generation}")
             elif asked := _asked(before, template, kind):
-                steps.append(
-                    lambda kind=kind, asked=asked: self._eks_update(stack.made[kind], asked)
-                )  # type: ignore[misc]
+                steps.append(functools.partial(self._eks_update, stack.made[kind], asked))
         for kind in before.groups.keys() - template.groups.keys():
             self._remove(stack.made.pop(kind))
         stack.template = template

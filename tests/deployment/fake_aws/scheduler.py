@@ -19,6 +19,7 @@ from tests.deployment.fake_aws.clock import MINUTE, Clock
 from tests.deployment.fake_aws.eks import Eks
 from tests.deployment.fake_aws.service import refused
 
+_AT: Final = "at(%Y-%m-%dT%H:%M:%S)"
 _RATE: Final = re.compile(r"rate\((\d+) minutes\)")
 _TARGET: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 _FIRST_RETRY: Final = MINUTE
@@ -61,19 +62,17 @@ class Scheduler:
             self._clock.seconds_of(schedule["StartDate"])
             for schedules in self.groups.values()
             for schedule in schedules.values()
-            if _asks_for_none(schedule, node_group)
+            if "StartDate" in schedule
+            and _asks_for_none(schedule, node_group)
             and next(self._calls(schedule), None) is not None
         ]
         return min(begins, default=None)
 
     def _put(self, schedule: dict[str, Any]) -> dict[str, Any]:
-        if schedule["StartDate"] < self._clock.now() - datetime.timedelta(minutes=5):
-            raise refused(
-                "ValidationException",
-                "The StartDate you specify cannot be earlier than 5 minutes ago.",
-            )
-        if not schedule["StartDate"] < schedule["EndDate"]:
-            raise refused("ValidationException", "The StartDate must come before the EndDate.")
+        if "StartDate" in schedule:
+            self._check_dates(schedule)
+        elif self._once(schedule) <= self._clock.seconds:
+            raise refused("ValidationException", "The schedule's time is in the past.")
         if schedule["Target"]["Arn"] != _TARGET:
             raise refused("ValidationException", "Provided Arn is not in correct format.")
         kept = {**schedule, "Target": {**schedule["Target"]}, "Version": next(self._versions)}
@@ -81,8 +80,27 @@ class Scheduler:
         self._plan(kept)
         return {"ScheduleArn": f"arn:aws:scheduler:::schedule/{schedule['Name']}"}
 
+    def _check_dates(self, schedule: dict[str, Any]) -> None:
+        if schedule["StartDate"] < self._clock.now() - datetime.timedelta(minutes=5):
+            raise refused(
+                "ValidationException",
+                "The StartDate you specify cannot be earlier than 5 minutes ago.",
+            )
+        if not schedule["StartDate"] < schedule["EndDate"]:
+            raise refused("ValidationException", "The StartDate must come before the EndDate.")
+
+    def _once(self, schedule: dict[str, Any]) -> float:
+        moment = datetime.datetime.strptime(schedule["ScheduleExpression"], _AT)
+        return self._clock.seconds_of(moment.replace(tzinfo=datetime.UTC))
+
     def _calls(self, schedule: dict[str, Any]) -> Iterator[float]:
         """When it will act."""
+        if schedule.get("State") == "DISABLED":
+            return
+        if "StartDate" not in schedule:
+            if self._once(schedule) > self._clock.seconds:
+                yield self._once(schedule) + 30  # within the minute
+            return
         (minutes,) = _RATE.findall(schedule["ScheduleExpression"])
         start = self._clock.seconds_of(schedule["StartDate"])
         end = self._clock.seconds_of(schedule["EndDate"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from botocore import xform_name
@@ -23,6 +24,17 @@ def refused(code: str, message: str, operation: str = "Operation") -> ClientErro
     return ClientError({"Error": {"Code": code, "Message": message}}, operation)
 
 
+@dataclass
+class Pages:
+    """A paginator as boto3's."""
+
+    _call: Callable[..., Any]
+
+    def paginate(self, **given: Any) -> Iterator[Any]:
+        """The only page."""
+        yield self._call(**given)
+
+
 class Client:
     """A client of one service, whose operations are the methods of ``service``.
 
@@ -31,6 +43,10 @@ class Client:
 
     def __init__(self, name: str, service: object, hook: Hook) -> None:
         self._name, self._service, self._hook = name, service, hook
+
+    def get_paginator(self, operation: str) -> Pages:
+        """All on one page."""
+        return Pages(getattr(self, operation))
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         method = getattr(self._service, operation)
