@@ -9,6 +9,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from deployment.account import in_words
+from deployment.errors import DeploymentError
 from deployment.nodes import STACK, Group, Kind
 from deployment.outputs import NoStack, outputs
 from deployment.place import Place
@@ -85,5 +86,7 @@ def _call(place: Place, group: Group) -> dict[str, str]:
     """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
     nothing = {"MinSize": 0, "DesiredSize": 0}
     asked = {"ClusterName": place.name, "NodegroupName": group.name, "ScalingConfig": nothing}
-    role = outputs(place, STACK)[_ROLES[group.kind]]
+    role = outputs(place, STACK).get(_ROLES[group.kind])
+    if role is None:
+        raise DeploymentError(f"{place.name}-{STACK} has no {group.kind} nodes any more")
     return {"Arn": _ACTION, "RoleArn": role, "Input": json.dumps(asked)}

@@ -159,7 +159,7 @@ class Office:
             told = [given.rpartition(":")[2] for given in arguments if ":Keep" in given]
             kept = {given.removesuffix("=true") for given in told if given.endswith("=true")}
             kinds = {"KeepTrainiumNodes": "trainium", "KeepCompileNodes": "compile"}
-            names = {*kinds.values()} if "KeepSizes" in kept else {kinds[name] for name in kept}
+            names = {kinds[name] for name in kept}
             stacks.deploy(Template(dict(self.generations), self.maximum, frozenset(names)))
         else:
             stacks.destroy()
