@@ -23,10 +23,10 @@ from experiment.limits import compile_guard_hours, guard_hours
 _NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
 INTERVAL: Final = datetime.timedelta(minutes=10)
 """From one call to the next."""
-_DAYS: Final = datetime.timedelta(days=3)
-"""From the first call to the last."""
 _AFTER_STOP: Final = datetime.timedelta(hours=1)
 """The same once EKS has carried out a stop: for nodes that another terminal was about to start."""
+_DAYS: Final = datetime.timedelta(days=3)
+"""From the first call to the last."""
 _NEVER_HAD_NODES: Final = frozenset({"CREATING", "CREATE_FAILED", "DELETING"})
 """Groups that EKS does not change, and that have or get no nodes: the stack makes them without."""
 
@@ -49,25 +49,21 @@ class Guard:
 def start(place: Place, kind: Kind, size: int) -> Guard:
     """Gives the group at least ``size`` nodes, guarded; returns the guard.
 
-    Nodes that stand, or are awaited, keep the date of their guard. Raises DeploymentError.
+    Nodes that stand, or are awaited, keep the date of their guard. Raises DeploymentError, also if
+    the nodes are being ended, or if another terminal stops them meanwhile.
     """
-    group = nodes.find(place, kind)
-    if group is None:
-        raise DeploymentError(
-            f"there are no {kind} nodes to start: {place.name}-{STACK} lacks them"
-        )
+    group = _at_rest(place, kind)
     if kind is Kind.TRAINIUM:
         stopper.cancel(place)
     if not group.size or find(place, kind) is None:
-        _arm(place, group)
+        _write(place, group, clock.now() + _limit(place, kind))
     size = min(max(size, group.size), group.maximum)
-    # While EKS is busy, another terminal may stop the group, which brings its guard forward.
-    nodes.resize(place, group, size, before=lambda: find(place, kind) or _arm(place, group))
+    # A stop brings the guard forward, also while EKS is busy.
+    nodes.resize(place, group, size, before=lambda: _still_guarded(place, kind))
     nodes.await_report(place, kind, size)
-    guard = find(place, kind)
-    if guard is None:
-        raise DeploymentError(f"the {kind} nodes were stopped while they were being started")
-    return guard
+    if find(place, kind) is None:
+        _write(place, group, clock.now())
+    return _still_guarded(place, kind)
 
 
 def count_from(place: Place, kind: Kind, ready: datetime.datetime) -> Guard | None:
@@ -80,19 +76,19 @@ def count_from(place: Place, kind: Kind, ready: datetime.datetime) -> Guard | No
     if group is None or guard is None:
         return guard
     at = min(ready, clock.now()) + _limit(place, kind)
-    return _write(place, group, at, _DAYS) if at > guard.at else guard
+    return _write(place, group, at) if at > guard.at else guard
 
 
 def stop(place: Place, kind: Kind) -> bool:
     """Scales the group to 0, whatever size EKS reports; returns whether there is such a group.
 
     It returns once EKS has carried that out. Raises DeploymentError; then, or after Ctrl-C, the
-    guard goes on asking for 0. Its calls end an hour after EKS has.
+    guard asks for 0 every ten minutes, and otherwise every hour.
     """
     group = nodes.find(place, kind)
     if group is None or group.status in _NEVER_HAD_NODES:
         return group is not None
-    forward = _write(place, group, clock.now(), _DAYS) if _schedule(place, kind) else None
+    forward = _write(place, group, clock.now()) if _schedule(place, kind) else None
     nodes.resize(place, group, 0)
     schedule = _schedule(place, kind)
     if forward and schedule and _at(schedule) == forward.at:
@@ -108,18 +104,47 @@ def find(place: Place, kind: Kind) -> Guard | None:
     return Guard(kind, schedule["Name"], _at(schedule))
 
 
-def _arm(place: Place, group: Group) -> Guard:
-    at = clock.now() + _limit(place, group.kind)
-    return _write(place, group, at, _DAYS)
+def _at_rest(place: Place, kind: Kind) -> Group:
+    """The group, once EKS reports no nodes that a stop or the guard is ending."""
+    if _is_acting(place, kind):
+        nodes.await_report(place, kind, 0)
+    group = nodes.find(place, kind)
+    if group is None:
+        raise DeploymentError(
+            f"there are no {kind} nodes to start: {place.name}-{STACK} lacks them"
+        )
+    if group.size and _is_acting(place, kind):
+        raise DeploymentError(
+            f"the {kind} nodes are being ended, and EKS still reports {group.size}: start nodes "
+            "once they have gone"
+        )
+    return group
 
 
-def _write(place: Place, group: Group, at: datetime.datetime, lasts: datetime.timedelta) -> Guard:
+def _is_acting(place: Place, kind: Kind) -> bool:
+    schedule = _schedule(place, kind)
+    return schedule is not None and _at(schedule) <= clock.now()
+
+
+def _still_guarded(place: Place, kind: Kind) -> Guard:
+    guard = find(place, kind)
+    if guard is None:
+        raise DeploymentError(f"the {kind} nodes were stopped while they were being started")
+    return guard
+
+
+def _write(
+    place: Place,
+    group: Group,
+    at: datetime.datetime,
+    interval: datetime.timedelta = INTERVAL,
+) -> Guard:
     """EventBridge Scheduler takes no start that is more than five minutes ago."""
     name = _NAMES[group.kind]
     times = {
-        "ScheduleExpression": f"rate({INTERVAL.seconds // 60} minutes)",
+        "ScheduleExpression": f"rate({interval.seconds // 60} minutes)",
         "StartDate": at,
-        "EndDate": at + lasts,
+        "EndDate": at + _DAYS,
         "ActionAfterCompletion": "DELETE",
     }
     # A call is not tried again when the next is due: it could end nodes of a later start.

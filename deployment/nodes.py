@@ -25,6 +25,8 @@ _BUSY_TRIES: Final = 30
 _UPDATE_SECONDS: Final = 5
 _UPDATE_TRIES: Final = 120
 """EKS answers before it has carried out a change."""
+_SOON_SECONDS: Final = 0.5
+"""Before the first look."""
 _REPORTED_TRIES: Final = 24
 """How often it is asked for a new size once it has: it may report the old one for a while."""
 
@@ -141,10 +143,10 @@ def _accepted(
 
 def _carried_out(place: Place, group: Group, update: Mapping[str, Any]) -> Mapping[str, Any]:
     """The same update, once it is over."""
-    for _ in range(_UPDATE_TRIES):
+    for attempt in range(_UPDATE_TRIES):
         if update["status"] != "InProgress":
             break
-        clock.sleep(_UPDATE_SECONDS)
+        clock.sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
         update = place.client("eks").describe_update(
             name=place.name, nodegroupName=group.name, updateId=update["id"]
         )["update"]

@@ -270,13 +270,37 @@ def test_an_interrupted_stop_goes_on_without_its_terminal(made: Office) -> None:
     assert made.group(Kind.TRAINIUM).nodes == []
 
 
-def test_an_hour_after_a_stop_nothing_asks_eks_any_more(made: Office) -> None:
+def test_after_a_stop_it_asks_on_every_hour(made: Office) -> None:
     made.start(Kind.TRAINIUM, HOUR)
     made.stop()
-    made.aws.clock.advance(HOUR)
+    made.aws.clock.advance(HOUR / 2)
     asked = len(made.group(Kind.TRAINIUM).updates)
-    made.aws.clock.advance(24 * HOUR)
-    assert len(made.group(Kind.TRAINIUM).updates) == asked
+    made.aws.clock.advance(10 * HOUR)
+    assert len(made.group(Kind.TRAINIUM).updates) == asked + 10
+
+
+def test_nodes_that_are_being_ended_are_not_started_anew(made: Office) -> None:
+    """Their guard would count anew, though EKS never ended them."""
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.pace.fails = True
+    with pytest.raises(DeploymentError, match="is Failed"):
+        made.stop()
+    with pytest.raises(DeploymentError, match="are being ended, and EKS still reports 1"):
+        made.start(Kind.TRAINIUM)
+
+
+def test_a_stop_at_another_terminal_ends_a_start(made: Office) -> None:
+    group = made.group(Kind.TRAINIUM)
+
+    def stopped(_: str) -> None:
+        if group.is_busy and group.desired == 1:
+            made.aws.boundary = lambda _: None
+            made.stop()
+
+    made.aws.boundary = stopped
+    with pytest.raises(DeploymentError, match="were stopped while they were being started"):
+        made.start(Kind.TRAINIUM)
+    assert group.desired == 0
 
 
 def test_the_guard_is_there_before_the_nodes(made: Office) -> None:
