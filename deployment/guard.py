@@ -1,37 +1,34 @@
 """The guard: a schedule that scales a group to 0, whatever becomes of whoever started its nodes.
 
-EventBridge Scheduler calls EKS itself, under a role that may do this and nothing else. It does so
-several times: EKS refuses while another change of the group goes on, and which refusals Scheduler
-tries again is not documented. The schedule is made before the nodes are, in a group of the trainium
-stack, and goes with it.
+EventBridge Scheduler calls EKS itself, under a role that may do this and nothing else: every ten
+minutes for days, because EKS refuses while another change of the group goes on.
+
+A guard is made before nodes are asked for, and no command deletes one: another terminal may be
+starting nodes under it. A stop brings the guard forward before it asks EKS itself, so that whatever
+becomes of the stop, the guard asks on.
 """
 
 from __future__ import annotations
 
 import datetime
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
-from deployment import nodes, stopper
-from deployment.account import in_words
+from deployment import clock, nodes, schedules, stopper
 from deployment.errors import DeploymentError
 from deployment.nodes import STACK, Group, Kind
-from deployment.outputs import NoStack, outputs
 from deployment.place import Place
-from experiment.estimate import guard_hours
-
-ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
-"""A universal target: the service as the AWS SDK for Java calls it, and its operation."""
-GROUP_OUTPUT: Final = "GuardGroup"
+from experiment.limits import compile_guard_hours, guard_hours
 
 _NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
-_ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
-_AGAIN: Final = "rate(10 minutes)"
-_LASTS: Final = datetime.timedelta(hours=1)
+INTERVAL: Final = datetime.timedelta(minutes=10)
+"""From one call to the next."""
+_AFTER_STOP: Final = datetime.timedelta(hours=1)
+"""The same once EKS has carried out a stop: for nodes that another terminal was about to start."""
+_DAYS: Final = datetime.timedelta(days=3)
 """From the first call to the last."""
+_NEVER_HAD_NODES: Final = frozenset({"CREATING", "CREATE_FAILED", "DELETING"})
+"""Groups that EKS does not change, and that have or get no nodes: the stack makes them without."""
 
 
 @dataclass(frozen=True)
@@ -46,120 +43,126 @@ class Guard:
     @property
     def hours(self) -> float:
         """From now until it acts."""
-        return (self.at - _now()).total_seconds() / 3600
+        return (self.at - clock.now()).total_seconds() / 3600
 
 
 def start(place: Place, kind: Kind, size: int) -> Guard:
     """Gives the group at least ``size`` nodes, guarded; returns the guard.
 
-    Nodes that stand keep their guard, because it counts from their start. Raises DeploymentError.
+    Nodes that stand, or are awaited, keep the date of their guard. Raises DeploymentError, also if
+    the nodes are being ended, or if another terminal stops them meanwhile.
     """
-    group = nodes.find(place, kind)
-    if group is None:
-        raise DeploymentError(
-            f"there are no {kind} nodes to start: {place.name}-{STACK} lacks them"
-        )
+    group = _at_rest(place, kind)
     if kind is Kind.TRAINIUM:
         stopper.cancel(place)
-    guard = find(place, kind) if group.size else None
-    guard = guard or _arm(place, group)
-    if group.size < size:
-        nodes.resize(place, group, min(size, group.maximum))
-    return guard
+    if not group.size or find(place, kind) is None:
+        _write(place, group, clock.now() + _limit(place, kind))
+    size = min(max(size, group.size), group.maximum)
+    # A stop brings the guard forward, also while EKS is busy.
+    nodes.resize(place, group, size, before=lambda: _still_guarded(place, kind))
+    nodes.await_report(place, kind, size)
+    if find(place, kind) is None:
+        _write(place, group, clock.now())
+    return _still_guarded(place, kind)
+
+
+def count_from(place: Place, kind: Kind, ready: datetime.datetime) -> Guard | None:
+    """Has the guard count from ``ready``, when the group's first node joined; returns the guard.
+
+    While capacity is awaited, the guard keeps the date of the start. None if there is no guard any
+    more. Raises DeploymentError.
+    """
+    group, guard = nodes.find(place, kind), find(place, kind)
+    if group is None or guard is None:
+        return guard
+    at = min(ready, clock.now()) + _limit(place, kind)
+    return _write(place, group, at) if at > guard.at else guard
 
 
 def stop(place: Place, kind: Kind) -> bool:
-    """Scales the group to 0, and removes its guard; returns whether there was anything to stop.
+    """Scales the group to 0, whatever size EKS reports; returns whether there is such a group.
 
-    Raises DeploymentError.
+    It returns once EKS has carried that out. Raises DeploymentError; then, or after Ctrl-C, the
+    guard asks for 0 every ten minutes, and otherwise every hour.
     """
     group = nodes.find(place, kind)
-    if group is None:
-        return False
-    if group.size:
-        nodes.resize(place, group, 0)
-    _disarm(place, kind)
-    return bool(group.size)
+    if group is None or group.status in _NEVER_HAD_NODES:
+        return group is not None
+    forward = _write(place, group, clock.now()) if _schedule(place, kind) else None
+    nodes.resize(place, group, 0)
+    schedule = _schedule(place, kind)
+    if forward and schedule and _at(schedule) == forward.at:
+        _write(place, group, clock.now(), _AFTER_STOP)
+    return True
 
 
 def find(place: Place, kind: Kind) -> Guard | None:
     """The group's guard; None if there is none, or if its time is over. Raises DeploymentError."""
     schedule = _schedule(place, kind)
-    if schedule is None:
+    if schedule is None or _at(schedule) <= clock.now():
         return None
-    guard = Guard(kind, schedule["Name"], schedule["StartDate"].astimezone(datetime.UTC))
-    return guard if guard.at > _now() else None
+    return Guard(kind, schedule["Name"], _at(schedule))
 
 
-def _arm(place: Place, group: Group) -> Guard:
-    told = outputs(place, STACK)
-    hours = datetime.timedelta(hours=_hours(place, group.kind))
-    at = (_now() + hours).replace(microsecond=0)
-    schedule = _definition(place, group, told[GROUP_OUTPUT], told[_ROLES[group.kind]], at)
-    scheduler = place.client("scheduler")
-    with in_words():
-        if _schedule(place, group.kind):
-            scheduler.update_schedule(**schedule)
-        else:
-            scheduler.create_schedule(**schedule)
-    return Guard(group.kind, schedule["Name"], at)
-
-
-def _hours(place: Place, kind: Kind) -> float:
-    """Of a sweep, the Trainium nodes' hours may be fewer: those that its limit pays for."""
-    if kind is Kind.TRAINIUM:
-        return guard_hours(place.experiment)
-    return place.experiment.capacity.max_hours
-
-
-def _definition(
-    place: Place, group: Group, schedules: str, role: str, at: datetime.datetime
-) -> dict[str, Any]:
-    """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
-    nothing = {"MinSize": 0, "DesiredSize": 0}
-    asked = {"ClusterName": place.name, "NodegroupName": group.name, "ScalingConfig": nothing}
-    return {
-        "Name": _NAMES[group.kind],
-        "GroupName": schedules,
-        "Description": f"Scales the {group.kind} nodes of experiment {place.name} to 0",
-        "ScheduleExpression": _AGAIN,
-        "StartDate": at,
-        "EndDate": at + _LASTS,
-        "FlexibleTimeWindow": {"Mode": "OFF"},
-        "ActionAfterCompletion": "DELETE",
-        "Target": {"Arn": ACTION, "RoleArn": role, "Input": json.dumps(asked)},
-    }
-
-
-def _disarm(place: Place, kind: Kind) -> None:
-    """Removes the schedule, once the group's size is 0: the next nodes get one of their own."""
-    group, schedule = nodes.find(place, kind), _schedule(place, kind)
-    if schedule is None or group is None or group.size:
-        return
-    with in_words():
-        place.client("scheduler").delete_schedule(
-            Name=schedule["Name"], GroupName=schedule["GroupName"]
+def _at_rest(place: Place, kind: Kind) -> Group:
+    """The group, once EKS reports no nodes that a stop or the guard is ending."""
+    if _is_acting(place, kind):
+        nodes.await_report(place, kind, 0)
+    group = nodes.find(place, kind)
+    if group is None:
+        raise DeploymentError(
+            f"there are no {kind} nodes to start: {place.name}-{STACK} lacks them"
         )
+    if group.size and _is_acting(place, kind):
+        raise DeploymentError(
+            f"the {kind} nodes are being ended, and EKS still reports {group.size}: start nodes "
+            "once they have gone"
+        )
+    return group
+
+
+def _is_acting(place: Place, kind: Kind) -> bool:
+    schedule = _schedule(place, kind)
+    return schedule is not None and _at(schedule) <= clock.now()
+
+
+def _still_guarded(place: Place, kind: Kind) -> Guard:
+    guard = find(place, kind)
+    if guard is None:
+        raise DeploymentError(f"the {kind} nodes were stopped while they were being started")
+    return guard
+
+
+def _write(
+    place: Place,
+    group: Group,
+    at: datetime.datetime,
+    interval: datetime.timedelta = INTERVAL,
+) -> Guard:
+    """EventBridge Scheduler takes no start that is more than five minutes ago."""
+    name = _NAMES[group.kind]
+    times = {
+        "ScheduleExpression": f"rate({interval.seconds // 60} minutes)",
+        "StartDate": at,
+        "EndDate": at + _DAYS,
+        "ActionAfterCompletion": "DELETE",
+    }
+    # A call is not tried again when the next is due: it could end nodes of a later start.
+    retries = {"MaximumEventAgeInSeconds": INTERVAL.seconds, "MaximumRetryAttempts": 5}
+    description = f"Scales the {group.kind} nodes of experiment {place.name} to 0"
+    schedules.write(place, group, name, description, times, retries)
+    return Guard(group.kind, name, at)
+
+
+def _limit(place: Place, kind: Kind) -> datetime.timedelta:
+    hours = {Kind.TRAINIUM: guard_hours, Kind.COMPILE: compile_guard_hours}[kind]
+    return datetime.timedelta(hours=hours(place.experiment))
+
+
+def _at(schedule: dict[str, Any]) -> datetime.datetime:
+    at: datetime.datetime = schedule["StartDate"]
+    return at.astimezone(datetime.UTC)
 
 
 def _schedule(place: Place, kind: Kind) -> dict[str, Any] | None:
-    try:
-        group = outputs(place, STACK).get(GROUP_OUTPUT)
-    except NoStack:
-        return None
-    if group is None:
-        return None
-    with in_words():
-        try:
-            found: dict[str, Any] = place.client("scheduler").get_schedule(
-                Name=_NAMES[kind], GroupName=group
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                return None
-            raise
-    return found
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+    return schedules.find(place, kind, _NAMES[kind])

@@ -12,13 +12,14 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from deployment import nodes
+from deployment import guard, nodes
 from deployment.account import client, in_words
 from deployment.errors import DeploymentError
+from deployment.nodes import Kind
 from deployment.place import Place
 from experiment import Experiment
 from experiment.notes import notes
-from experiment.schema import Purchase
+from experiment.schema import CompileNode, Purchase
 from stacks.regions import budget_region
 
 ROOT: Final = Path(__file__).parents[1]
@@ -47,8 +48,8 @@ def deploy(place: Place, stacks: Sequence[str], *, yes: bool, is_synthesised: bo
     say(f"{place.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(place.experiment):
         say(f"{place.file}: {note}")
-    standing = nodes.standing(place)
-    if standing and place.experiment.capacity.purchase is Purchase.CAPACITY_BLOCK:
+    kept = {kind: _has_nodes(place, kind) for kind in _kinds(place.experiment)}
+    if any(kept.values()) and place.experiment.capacity.purchase is Purchase.CAPACITY_BLOCK:
         say(
             "nodes of a Capacity Block stand: a change of what they are made of, such as their "
             "image, fails (EKS wants none then); make stop first"
@@ -56,17 +57,32 @@ def deploy(place: Place, stacks: Sequence[str], *, yes: bool, is_synthesised: bo
     approval = ["--require-approval", "never"] if yes else []
     wanted = [*stacks] or ["--all"]
     app = ["--app", str(ASSEMBLY)] if is_synthesised else context(place.file, place.account)
-    told = [*_sizes(place, standing), *app]
-    return cdk("deploy", *wanted, "--import-existing-resources", *approval, *told)
+    # Always given, because the CLI would go on with what it was given last.
+    sizes = [
+        option
+        for kind, has_nodes in kept.items()
+        for option in ("--parameters", _parameter(place, kind, has_nodes))
+    ]
+    return cdk("deploy", *wanted, "--import-existing-resources", *approval, *sizes, *app)
 
 
-def _sizes(place: Place, standing: bool) -> list[str]:
-    """Whether nodes stand, whose number the deploy must not change.
+def _kinds(experiment: Experiment) -> list[Kind]:
+    """The groups that the trainium stack is to have."""
+    on_cpus = experiment.compile_node is CompileNode.CPU
+    return [kind for kind in Kind if on_cpus or kind is not Kind.COMPILE]
 
-    Always said, because the CLI would go on with what it was told last.
+
+def _has_nodes(place: Place, kind: Kind) -> bool:
+    """Whether a deploy must not change the number of nodes, which may have been asked for just now.
+
+    A group that is not there is made without.
     """
-    kept = "true" if standing else "false"
-    return ["--parameters", f"{place.name}-{nodes.STACK}:KeepSizes={kept}"]
+    group = nodes.find(place, kind)
+    return group is not None and bool(group.size or guard.find(place, kind))
+
+
+def _parameter(place: Place, kind: Kind, has_nodes: bool) -> str:
+    return f"{place.name}-{nodes.STACK}:{kind.parameter}={'true' if has_nodes else 'false'}"
 
 
 def synthesised(place: Place, assembly: Path = ASSEMBLY) -> list[Stack]:

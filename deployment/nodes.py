@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from charts.names import COMPILE_NODES, TRAINIUM_NODES
+from deployment import clock
 from deployment.account import in_words
 from deployment.errors import DeploymentError
 from deployment.outputs import NoStack, outputs
@@ -22,9 +22,13 @@ STACK: Final = "trainium"
 _BUSY_SECONDS: Final = 10
 _BUSY_TRIES: Final = 30
 """EKS refuses to change a group while it still carries out another change of it."""
-_TOLD_SECONDS: Final = 2
-_TOLD_TRIES: Final = 60
-"""EKS answers before it has carried out a change. Until then it may tell of the old size."""
+_UPDATE_SECONDS: Final = 5
+_UPDATE_TRIES: Final = 120
+"""EKS answers before it has carried out a change."""
+_SOON_SECONDS: Final = 0.5
+"""Before the first look."""
+_REPORTED_TRIES: Final = 24
+"""How often it is asked for a new size once it has: it may report the old one for a while."""
 
 
 class Kind(StrEnum):
@@ -37,6 +41,11 @@ class Kind(StrEnum):
     def output(self) -> str:
         """The output of the stack that names the group."""
         return {Kind.TRAINIUM: "NodeGroup", Kind.COMPILE: "CompileNodeGroup"}[self]
+
+    @property
+    def parameter(self) -> str:
+        """The parameter of the stack that keeps the group's size."""
+        return {Kind.TRAINIUM: "KeepTrainiumNodes", Kind.COMPILE: "KeepCompileNodes"}[self]
 
 
 @dataclass(frozen=True)
@@ -83,43 +92,65 @@ def groups(place: Place) -> list[Group]:
     return [group for kind in Kind if (group := find(place, kind))]
 
 
-def standing(place: Place) -> bool:
-    """Whether a group is to have nodes now. Raises DeploymentError."""
-    return any(group.size for group in groups(place))
+def resize(
+    place: Place, group: Group, size: int, before: Callable[[], object] = lambda: None
+) -> None:
+    """Asks EKS for so many nodes, and returns once EKS has carried that out.
 
-
-def resize(place: Place, group: Group, size: int) -> None:
-    """Asks EKS for so many nodes, and returns when it tells of them.
-
-    Above 0 only ``guard.start`` may: no node stands unguarded. Raises DeploymentError.
+    It asks whatever size EKS reports, which may be an old one. ``before`` is called before each
+    attempt. Above 0 only ``guard.start`` may: no node stands unguarded. Raises DeploymentError.
     """
-    _ask(place, group, size)
-    for left in reversed(range(_TOLD_TRIES)):
-        found = find(place, group.kind)
-        if found is None or found.size == size:
-            return
-        if left:
-            time.sleep(_TOLD_SECONDS)
-    raise DeploymentError(
-        f"EKS was asked for {size} {group.kind} nodes, and after {_TOLD_SECONDS * _TOLD_TRIES} s "
-        f"still tells of another number: the update history of node group {group.name} says why"
-    )
-
-
-def _ask(place: Place, group: Group, size: int) -> None:
-    wanted = {"desiredSize": size} | ({} if size else {"minSize": 0})
-    eks = place.client("eks")
     with in_words():
-        for left in reversed(range(_BUSY_TRIES)):
-            try:
-                eks.update_nodegroup_config(
-                    clusterName=place.name, nodegroupName=group.name, scalingConfig=wanted
-                )
-                return
-            except ClientError as error:
-                if not left or error.response["Error"]["Code"] != "ResourceInUseException":
-                    raise
-            time.sleep(_BUSY_SECONDS)
+        update = _carried_out(place, group, _accepted(place, group, size, before))
+    if update["status"] != "Successful":
+        reasons = [f": {error.get('errorMessage')}" for error in update.get("errors", [])]
+        raise DeploymentError(
+            f"EKS was asked for {size} {group.kind} nodes, and its update {update['id']} of node "
+            f"group {group.name} is {update['status']}{''.join(reasons)}"
+        )
+
+
+def await_report(place: Place, kind: Kind, size: int) -> None:
+    """Waits, up to two minutes, until EKS reports a group's new size. Raises DeploymentError."""
+    for _ in range(_REPORTED_TRIES):
+        group = find(place, kind)
+        if group is None or group.size == size:
+            return
+        clock.sleep(_UPDATE_SECONDS)
+
+
+def _accepted(
+    place: Place, group: Group, size: int, before: Callable[[], object]
+) -> Mapping[str, Any]:
+    """The update that EKS has accepted."""
+    wanted = {"desiredSize": size} | ({} if size else {"minSize": 0})
+    left = _BUSY_TRIES
+    while True:
+        before()
+        try:
+            answer = place.client("eks").update_nodegroup_config(
+                clusterName=place.name, nodegroupName=group.name, scalingConfig=wanted
+            )
+        except ClientError as error:
+            left -= 1
+            if not left or error.response["Error"]["Code"] != "ResourceInUseException":
+                raise
+            clock.sleep(_BUSY_SECONDS)
+        else:
+            update: Mapping[str, Any] = answer["update"]
+            return update
+
+
+def _carried_out(place: Place, group: Group, update: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same update, once it is over."""
+    for attempt in range(_UPDATE_TRIES):
+        if update["status"] != "InProgress":
+            break
+        clock.sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
+        update = place.client("eks").describe_update(
+            name=place.name, nodegroupName=group.name, updateId=update["id"]
+        )["update"]
+    return update
 
 
 def failures(place: Place, group: Group) -> list[str]:

@@ -122,13 +122,10 @@ def _say_kept(place: Place, stays: Iterable[Kept], *, everything: bool) -> None:
 
 
 def _stop(place: Place) -> None:
-    """Scales all groups to 0. A stack that is half made must not keep the rest from its end."""
+    """Scales all groups to 0: a deletion that fails half-way must leave no node behind."""
     for kind in Kind:
-        try:
-            if guard.stop(place, kind):
-                say(f"  {kind} nodes: to 0")
-        except DeploymentError as error:
-            say(f"  {kind} nodes: {error}; they go with their stack")
+        if guard.stop(place, kind):
+            say(f"  {kind} nodes: to 0")
 
 
 def _nothing(place: Place) -> DeploymentError:

@@ -1,8 +1,8 @@
 """What variants that are measured apart take, before anything is deployed: hours, and dollars.
 
 This project has measured none of these constants on Trainium. So notes and refusals are estimates,
-and what holds the limit is the guard that ends the Trainium nodes (``guard_hours``). The deadline
-of a Job only ends what would otherwise wait for ever.
+and what holds the limit is the guard that ends the nodes (``experiment.limits``). The deadline of a
+Job only ends what would otherwise wait for ever.
 """
 
 from __future__ import annotations
@@ -55,8 +55,7 @@ and 20 runs (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``). 
 baseline have none."""
 
 GENEROUS: Final = 3
-"""How many times longer than its estimate a job may take: the step times of ``inference_demo`` are
-nobody's figures yet."""
+"""How many times longer than its estimate a job may take, and nodes may stand."""
 
 PREPARING_SECONDS: Final = 7 * 24 * 60 * 60
 """Of the deadline of a Job with devices, for what comes before its nodes. It counts from the
@@ -168,19 +167,6 @@ def measuring_seconds(experiment: Experiment) -> float:
         return _measuring([index_seconds(variant) for variant in found], _claims(experiment))
     # All at once: a turn takes as long as its slowest service.
     return max(_load_seconds(variant, WARM_UPS) for variant in found)
-
-
-def guard_hours(experiment: Experiment) -> float:
-    """Hours after their start at which the Trainium nodes are scaled to 0, whatever runs.
-
-    ``capacity.max_hours``; of a sweep no more than ``sweep.at_most_usd`` pays for, after its
-    compiles on CPU nodes.
-    """
-    capacity = experiment.capacity
-    if experiment.sweep is None:
-        return capacity.max_hours
-    left = experiment.sweep.at_most_usd - estimate(experiment).compile_usd
-    return min(capacity.max_hours, left / (capacity.nodes * capacity.price.usd_per_hour))
 
 
 def job_deadline_seconds(experiment: Experiment) -> int:

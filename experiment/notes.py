@@ -9,12 +9,9 @@ from typing import Final
 from benchmark.rounds import FEWEST_ROUNDS
 from experiment.architecture import ModelKind
 from experiment.cost import Standing, cost
-from experiment.estimate import (
-    FIRST_START_SECONDS,
-    estimate,
-    guard_hours,
-)
+from experiment.estimate import FIRST_START_SECONDS, estimate
 from experiment.known_models import KNOWN_MODELS, REVISIONS
+from experiment.limits import guard_hours, max_hours
 from experiment.rules.models import models_of
 from experiment.runtimes import Mode, Preparation, Workload
 from experiment.schema import Experiment, Purchase
@@ -113,7 +110,7 @@ def _guarded(experiment: Experiment) -> Iterator[str]:
     """A guard that ends the nodes before the run's end, by estimate."""
     needed, most = cost(experiment).hours_of(Standing.TRAINIUM), guard_hours(experiment)
     if most < needed:
-        hours, sweep = experiment.capacity.max_hours, experiment.sweep
+        hours, sweep = max_hours(experiment), experiment.sweep
         # The lower of both holds.
         bound = (
             f"sweep.at_most_usd = {sweep.at_most_usd:g}, which pays for {most:.1f} hours"

@@ -101,15 +101,19 @@ class Capacity(Strict):
         None, description="Required with reservation and capacity-block."
     )
     price: Price
-    max_hours: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=24 * 182,
-            description="Hours after which a schedule scales the Trainium nodes to 0, counted from "
-            "their start, whatever runs on them.",
-        ),
-    ] = 12
+    max_hours: (
+        Annotated[
+            float,
+            Field(
+                gt=0,
+                le=24 * 182,
+                description="Hours after which a schedule scales the Trainium nodes to 0, whatever "
+                "runs on them: from when they are ready, and while capacity is awaited from when "
+                "they were asked for. Default: three times what make cost estimates for them.",
+            ),
+        ]
+        | None
+    ) = None
     after_run: Then | None = Field(
         None,
         description="stop: the Trainium nodes are scaled to 0 once the results are in the bucket. "

@@ -12,6 +12,7 @@ from charts.names import COMPILE_NODES, NODE_GROUP_LABEL
 from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.schema import Experiment
 from experiment.variants import variants
+from stacks.guard import TAG
 from stacks.node_config import user_data
 from stacks.roles import node_role
 
@@ -60,6 +61,7 @@ def compile_node_group(
             id=str(template.launch_template_id), version=template.latest_version_number
         ),
         labels={NODE_GROUP_LABEL: COMPILE_NODES},
+        tags={TAG: COMPILE_NODES},
         taints=[
             eks.TaintSpec(key=COMPILE_NODES, value="present", effect=eks.TaintEffect.NO_SCHEDULE)
         ],

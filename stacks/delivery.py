@@ -155,7 +155,7 @@ class DeliveryStack(Stack):
         self._allow(
             role,
             "Guards",
-            [f"scheduler:{action}Schedule" for action in ("Create", "Update", "Delete")],
+            [f"scheduler:{action}Schedule" for action in ("Create", "Update")],
             [self._arn("scheduler", f"schedule/{name}-guard/*")],
         )
         self._allow(
@@ -268,7 +268,9 @@ _LOOKS: Final = (
     "eks:DescribeCluster",
     "eks:DescribeClusterVersions",
     "eks:DescribeNodegroup",
+    "eks:DescribeUpdate",
     "eks:ListClusters",
+    "eks:ListUpdates",
     "logs:DescribeLogGroups",
     "scheduler:GetSchedule",
     "servicequotas:GetAWSDefaultServiceQuota",

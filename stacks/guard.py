@@ -20,29 +20,65 @@ from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
 
 UPDATE_NODE_GROUP: Final = "eks:UpdateNodegroupConfig"
+TAG: Final = "Guarded"
+"""Key of the tag that a node group has, with its kind, so that the role of its guard knows it."""
+
+
+def schedule_group_name(experiment: str) -> str:
+    """The group that has an experiment's guards."""
+    return f"{experiment}-guard"
 
 
 class Guard(Construct):
     """An empty group of schedules, and roles for them.
 
     Whoever starts nodes makes the schedule that will end them (``deployment/guard.py``). Deleting
-    the group, so the stack, deletes its schedules.
+    the group, so the stack, deletes its schedules. All of it is made before the node groups and
+    deleted after them: a deletion that fails half-way leaves no node without its guard. So a role
+    knows its node group by a tag, not by its ARN.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
         super().__init__(scope, construct_id)
-        self.group = scheduler.CfnScheduleGroup(self, "Schedules", name=f"{name}-guard")
+        self._cluster = name
+        self.group = scheduler.CfnScheduleGroup(self, "Schedules", name=schedule_group_name(name))
 
-    def role(self, construct_id: str, nodes: eks.CfnNodegroup) -> iam.Role:
-        """The role of a schedule that may change the size of ``nodes``, and do nothing else."""
+    def role(self, construct_id: str, kind: str) -> iam.Role:
+        """The role of schedules that may change the size of one node group, and do nothing else.
+
+        It is the group of this cluster that has ``TAG`` with the value ``kind``.
+        """
         role = iam.Role(
             self,
             construct_id,
             assumed_by=_called_for(self, "scheduler.amazonaws.com", self.group.attr_arn),
             description="Schedules that scale one node group to 0",
         )
-        role.add_to_policy(_may_scale(nodes))
+        stack = Stack.of(self)
+        groups = stack.format_arn(
+            service="eks", resource="nodegroup", resource_name=f"{self._cluster}/*"
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                sid="ScaleToZero",
+                actions=[UPDATE_NODE_GROUP],
+                resources=[groups],
+                conditions={"StringEquals": {f"aws:ResourceTag/{TAG}": kind}},
+            )
+        )
+        acknowledge(
+            role,
+            {
+                f"AwsSolutions-IAM5[Resource::arn:aws:eks:{stack.region}:"
+                f"<AWS::AccountId>:nodegroup/{self._cluster}/*]": "One node group, by its tag: it "
+                "is made later."
+            },
+        )
         return role
+
+    def outlives(self, nodes: eks.Nodegroup) -> None:
+        """Has the group of nodes made after all that guards it, and deleted before."""
+        nodes.node.add_dependency(self)
 
 
 class Stopper(Construct):
@@ -123,10 +159,4 @@ def _called_for(scope: Construct, service: str, source_arn: str) -> iam.IPrincip
                 "aws:SourceArn": source_arn,
             }
         },
-    )
-
-
-def _may_scale(nodes: eks.CfnNodegroup) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        sid="ScaleToZero", actions=[UPDATE_NODE_GROUP], resources=[nodes.attr_arn]
     )

@@ -22,8 +22,11 @@ from experiment.schema import Experiment
 from experiment.variants import variants
 from stacks import curves
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
+from stacks.guard import schedule_group_name
 
 IDLE_PERIOD_MINUTES: Final = 5
+GUARD_MINUTES: Final = 10
+"""From one call of a guard to the next (``deployment/guard.py``)."""
 
 
 def alarm_topic_name(experiment: Experiment) -> str:
@@ -44,6 +47,7 @@ class ObservabilityStack(Stack):
         ]
         self._topic = self._alarm_topic(experiment)
         self._alarm_if_idle(experiment)
+        self._alarm_on_failing_guard(experiment)
         self._alarm_on_memory_errors(experiment)
         # The variants of a sweep are measured once; nothing of them stands that could lose it.
         if not experiment.apart:
@@ -114,6 +118,40 @@ class ObservabilityStack(Stack):
             threshold=1,
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=experiment.alerts.idle_minutes // IDLE_PERIOD_MINUTES,
+        )
+
+    def _alarm_on_failing_guard(self, experiment: Experiment) -> None:
+        """On two calls that failed one after the other: one may meet another change of the group.
+
+        EventBridge Scheduler User Guide, "Monitoring with Amazon CloudWatch".
+        """
+        counts = {
+            name: cloudwatch.Metric(
+                namespace="AWS/Scheduler",
+                metric_name=metric,
+                dimensions_map={"ScheduleGroup": schedule_group_name(experiment.name)},
+                statistic="Sum",
+                period=Duration.minutes(GUARD_MINUTES),
+            )
+            for name, metric in (
+                ("errors", "TargetErrorCount"),
+                ("dropped", "InvocationDroppedCount"),
+            )
+        }
+        self._alarm(
+            "GuardFails",
+            cloudwatch.MathExpression(
+                expression="FILL(errors, 0) + FILL(dropped, 0)",
+                using_metrics=counts,
+                period=Duration.minutes(GUARD_MINUTES),
+            ),
+            alarm_name=f"{experiment.name}-guard-fails",
+            alarm_description="The schedule that ends nodes of experiment "
+            f"{experiment.name} fails again and again, and the nodes may still run. End them: make "
+            "stop EXPERIMENT=its file, or the line of the stack's output Stop.",
+            threshold=0,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=2,
         )
 
     def _alarm_on_memory_errors(self, experiment: Experiment) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from aws_cdk import (
@@ -19,10 +18,10 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from charts.names import NEURON_TAINT, NODE_GROUP_LABEL, TRAINIUM_NODES
+from charts.names import COMPILE_NODES, NEURON_TAINT, NODE_GROUP_LABEL, TRAINIUM_NODES
 from experiment.schema import Capacity, CompileNode, Experiment, Purchase
 from stacks.compile_nodes import compile_node_group
-from stacks.guard import Guard, Stopper
+from stacks.guard import TAG, Guard, Stopper
 from stacks.node_config import user_data
 from stacks.roles import node_role
 
@@ -53,29 +52,25 @@ class TrainiumStack(Stack):
         super().__init__(scope, construct_id, **kwargs)
         capacity = experiment.capacity
         template = self._launch_template(experiment.name, capacity, cluster)
-        self.nodes = self._node_group(experiment, cluster, template)
-        self._dra_driver(cluster)
-        trainium = cast(eks.CfnNodegroup, self.nodes.node.default_child)
         guard = Guard(self, "Guard", name=experiment.name)
         self._output("GuardGroup", guard.group.ref, "Schedules that scale nodes to 0")
-        self._output("NodeGroup", trainium.attr_nodegroup_name, "Trainium nodes")
-        self._output("GuardRole", guard.role("Role", trainium).role_arn, "Of their schedule")
+        role = guard.role("Role", TRAINIUM_NODES)
+        self._output("GuardRole", role.role_arn, "Of their schedule")
+        self.nodes = self._node_group(experiment, cluster, template)
+        trainium = self._started_by_commands("NodeGroup", "KeepTrainiumNodes", self.nodes)
+        self._dra_driver(cluster)
         self._stopping(experiment, trainium)
-        groups = [trainium]
+        groups = [self.nodes]
         if experiment.compile_node is CompileNode.CPU:
-            compiling = self._compile_nodes(experiment, cluster, guard)
+            role = guard.role("CompileRole", COMPILE_NODES)
+            self._output("CompileGuardRole", role.role_arn, "Of their schedule")
+            compiling = compile_node_group(
+                self, "CompileNodes", experiment=experiment, cluster=cluster
+            )
+            self._started_by_commands("CompileNodeGroup", "KeepCompileNodes", compiling)
             groups.append(compiling)
-        self._sizes(groups)
-
-    def _compile_nodes(
-        self, experiment: Experiment, cluster: eks.ICluster, guard: Guard
-    ) -> eks.CfnNodegroup:
-        nodes = compile_node_group(self, "CompileNodes", experiment=experiment, cluster=cluster)
-        group = cast(eks.CfnNodegroup, nodes.node.default_child)
-        self._output("CompileNodeGroup", group.attr_nodegroup_name, "CPU nodes for compiles")
-        role = guard.role("CompileRole", group)
-        self._output("CompileGuardRole", role.role_arn, "Of their schedule")
-        return group
+        for group in groups:
+            guard.outlives(group)
 
     def _stopping(self, experiment: Experiment, nodes: eks.CfnNodegroup) -> None:
         stopper = Stopper(self, "ScaleToZero", experiment=experiment, nodes=nodes)
@@ -91,28 +86,31 @@ class TrainiumStack(Stack):
     def _output(self, name: str, value: str, description: str) -> None:
         CfnOutput(self, name, value=value, description=description)
 
-    def _sizes(self, groups: Sequence[eks.CfnNodegroup]) -> None:
-        """New groups have no nodes, and an update leaves those be that stand.
+    def _started_by_commands(
+        self, output: str, parameter: str, nodes: eks.Nodegroup
+    ) -> eks.CfnNodegroup:
+        """A new group has no nodes, and an update leaves those be that stand.
 
         CloudFormation does nothing to a size that the template no longer has (Amazon EKS API
         reference, ``NodegroupScalingConfig``). But a new group must have one. So whoever deploys
-        says whether nodes stand.
+        says of each group whether it has nodes: one may be new while the other has some.
         """
+        group = cast(eks.CfnNodegroup, nodes.node.default_child)
+        self._output(output, group.attr_nodegroup_name, "Nodes that commands start")
         kept = CfnParameter(
             self,
-            "KeepSizes",
+            parameter,
             default="false",
             allowed_values=["true", "false"],
-            description="Whether nodes stand, whose number this update must not change",
+            description="Whether the group has nodes, whose number this update must not change",
         )
         condition = CfnCondition(
-            self, "SizesAreKept", expression=Fn.condition_equals(kept.value_as_string, "true")
+            self, f"{parameter}Now", expression=Fn.condition_equals(kept.value_as_string, "true")
         )
-        for group in groups:
-            group.add_property_override(
-                "ScalingConfig.DesiredSize",
-                Fn.condition_if(condition.logical_id, Aws.NO_VALUE, 0),
-            )
+        group.add_property_override(
+            "ScalingConfig.DesiredSize", Fn.condition_if(condition.logical_id, Aws.NO_VALUE, 0)
+        )
+        return group
 
     def _launch_template(
         self, name: str, capacity: Capacity, cluster: eks.ICluster
@@ -255,6 +253,7 @@ class TrainiumStack(Stack):
                 id=template.ref, version=template.attr_latest_version_number
             ),
             labels={NODE_GROUP_LABEL: TRAINIUM_NODES},
+            tags={TAG: TRAINIUM_NODES},
             taints=[
                 eks.TaintSpec(key=NEURON_TAINT, value="present", effect=eks.TaintEffect.NO_SCHEDULE)
             ],

@@ -13,6 +13,7 @@ from deployment.preflight.finding import Finding, ok, refused, warning
 from experiment.cost.block import SCALED_IN
 from experiment.cost.standing import SYSTEM_INSTANCE
 from experiment.hardware import COMPILE_INSTANCE
+from experiment.limits import guard_hours
 from experiment.schema import Capacity, CompileNode, Purchase
 
 _KINDS: Final = {Purchase.RESERVATION: "default", Purchase.CAPACITY_BLOCK: "capacity-block"}
@@ -119,7 +120,7 @@ def _judged(place: Place, capacity: Capacity, found: dict[str, Any]) -> Finding:
             f"{said}{f', from {_time(begins)}' if begins else ''}",
             "nodes come when it is active; start them then",
         )
-    return _time_left(capacity, found, said)
+    return _time_left(capacity, guard_hours(place.experiment), found, said)
 
 
 def _mismatched(capacity: Capacity, found: dict[str, Any]) -> tuple[str, str] | None:
@@ -174,16 +175,16 @@ def _own(place: Place, reservation: str) -> int:
     return sum(len(its["Instances"]) for page in pages for its in page["Reservations"])
 
 
-def _time_left(capacity: Capacity, found: dict[str, Any], said: str) -> Finding:
+def _time_left(capacity: Capacity, most: float, found: dict[str, Any], said: str) -> Finding:
     """Warns if it ends before the guard would."""
     subject, left = str(capacity.reservation_id), _left(found)
     if left is None:
         return ok(subject, f"{said}, without an end")
     hours = left.total_seconds() / 3600
     said = f"{said}, {hours:.1f} hours left until EKS takes the nodes away"
-    if hours < capacity.max_hours:
+    if hours < most:
         remedy = (
-            f"what takes longer is cut off: capacity.max_hours is {capacity.max_hours:g}; "
+            f"what takes longer is cut off, and the guard leaves them {most:g} hours; "
             "measure less, or buy a longer one"
         )
         return warning(subject, said, remedy)

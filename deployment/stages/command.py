@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 
-from deployment import guard, nodes
+from deployment import guard
 from deployment.console import Console
 from deployment.errors import DeploymentError
 from deployment.nodes import Kind
@@ -16,13 +16,14 @@ from deployment.spent import spent
 from deployment.stages import runs
 from deployment.stages.failure import end_nodes
 from deployment.stages.order import stages
+from deployment.stages.prove import Prove
 from deployment.stages.shown import Shown
 from deployment.stages.stage import Stage, StageFailed, Way
 from deployment.stages.standing import screen
 from deployment.stages.start import Start
 from experiment.cost import cost
 from experiment.cost.standing import ALWAYS
-from experiment.estimate import guard_hours
+from experiment.limits import guard_hours
 from experiment.schema import Then
 
 _SHOW_THEMSELVES = frozenset({"deploy", "results"})
@@ -58,7 +59,9 @@ def start(place: Place, *, yes: bool) -> int:
 
     def go() -> None:
         _ask(f"{capacity.nodes} x {capacity.instance_type}: {asked}", yes=yes)
-        _perform(Start(way), Console(1, sys.stdout), place, needless=None)
+        console = Console(2, sys.stdout)
+        for stage in (Prove(way), Start(way)):
+            _perform(stage, console, place, needless=None)
 
     return _left_in_order(way, go)
 
@@ -67,10 +70,8 @@ def stop(place: Place) -> int:
     """Both groups to 0, now; returns the exit status. Raises DeploymentError."""
     print(place.headline, flush=True)
     for kind in Kind:
-        group = nodes.find(place, kind)
-        if group is not None:
-            ended = guard.stop(place, kind)
-            print(f"{kind} nodes: {f'{group.size} scaled to 0' if ended else 'none'}", flush=True)
+        if guard.stop(place, kind):
+            print(f"{kind} nodes: 0 (asked for, and carried out by EKS)", flush=True)
     found = spent(place)
     print(f"{found.amount} so far. What still costs, by the hour:")
     for part in found.parts:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 
 from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Node
 
 from charts.claims import DRIVER
 from charts.names import NODE_GROUP_LABEL, TRAINIUM_NODES
-from deployment import guard, nodes, stopper
+from deployment import clock, guard, nodes, stopper
 from deployment.cluster import connected, kubernetes_in_words
 from deployment.nodes import Kind
 from deployment.stages.devices import closed
@@ -26,7 +27,10 @@ class Start:
     costs = True
 
     def there(self) -> str | None:
-        """Asks EKS, the schedule and the cluster. Raises DeploymentError."""
+        """Asks EKS, the schedule and the cluster. The guard counts from nodes that came meanwhile.
+
+        Raises DeploymentError.
+        """
         place = self.way.place
         group, guarded = nodes.find(place, Kind.TRAINIUM), guard.find(place, Kind.TRAINIUM)
         if group is None or group.size < self._wanted or guarded is None:
@@ -36,7 +40,7 @@ class Start:
         with connected(place) as api:
             if len(_with_devices(api)) < self._wanted or closed(api):
                 return None
-        return self._found(guarded)
+            return self._found(self._counted(api) or guarded)
 
     def perform(self, shown: Shown) -> str:
         """The guard first, then the nodes. Raises DeploymentError."""
@@ -51,7 +55,12 @@ class Start:
                 # stand though nothing can be served on them.
                 guard.stop(place, Kind.TRAINIUM)
                 raise
-        return self._found(guarded)
+            return self._found(self._counted(api) or guarded)
+
+    def _counted(self, api: ApiClient) -> guard.Guard | None:
+        """The guard, which counts from when the first node joined."""
+        joined = min(_ready(api).values(), default=clock.now())
+        return guard.count_from(self.way.place, Kind.TRAINIUM, joined)
 
     def _look(self, api: ApiClient, shown: Shown) -> bool | None:
         group = nodes.find(self.way.place, Kind.TRAINIUM)
@@ -85,14 +94,14 @@ class Start:
         return self.way.place.experiment.capacity.nodes
 
 
-def _ready(api: ApiClient) -> set[str]:
-    """Names of the Trainium nodes that take pods."""
+def _ready(api: ApiClient) -> dict[str, datetime.datetime]:
+    """The Trainium nodes that take pods, and when each joined."""
     with kubernetes_in_words():
         found: list[V1Node] = (
             CoreV1Api(api).list_node(label_selector=f"{NODE_GROUP_LABEL}={TRAINIUM_NODES}").items
         )
     return {
-        node.metadata.name
+        node.metadata.name: node.metadata.creation_timestamp
         for node in found
         if any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
     }
@@ -103,4 +112,4 @@ def _with_devices(api: ApiClient) -> set[str]:
     with kubernetes_in_words():
         slices = ResourceV1Api(api).list_resource_slice().items
     told = {each.spec.node_name for each in slices if each.spec.driver == DRIVER}
-    return _ready(api) & told
+    return _ready(api).keys() & told

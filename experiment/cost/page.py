@@ -19,8 +19,8 @@ from experiment.cost.prices import (
     ListPrice,
 )
 from experiment.cost.stages import checkpoints_gib
-from experiment.estimate import guard_hours
 from experiment.hardware import COMPILE_INSTANCE
+from experiment.limits import compile_guard_hours, guard_hours
 from experiment.schema import CompileNode, Experiment, Purchase
 from experiment.variants import variants
 
@@ -107,8 +107,8 @@ def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]
     each = sum(p.usd_per_hour for p in found.parts if p.standing is Standing.TRAINIUM)
     yield (
         "guard",
-        f"a schedule ends the Trainium nodes {most:.4g} h after their start, whatever becomes of "
-        f"the run: at most {most:.4g} h x {each:.2f} = {most * each:.2f} USD",
+        f"a schedule ends the Trainium nodes {most:.4g} h after they are ready, whatever becomes "
+        f"of the run: at most {most:.4g} h x {each:.2f} = {most * each:.2f} USD",
     )
     needed = found.hours_of(Standing.TRAINIUM)
     if most < needed:
@@ -121,7 +121,7 @@ def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]
         yield (
             "compile nodes",
             "are removed once all graphs are there; if make experiment was ended meanwhile, "
-            f"{capacity.max_hours:g} h after their start",
+            f"{compile_guard_hours(experiment):g} h after their start",
         )
     if not capacity.stops_after_run:
         yield "after the run", "the Trainium nodes stay until they are stopped, or until the guard"

@@ -1,14 +1,15 @@
 """What EventBridge Scheduler does when a schedule's time has come: its target's call, as its role.
 
-Nothing waits for the time here. The universal target, how its input is spelled and the role's
-session are those of the EventBridge Scheduler User Guide ("Using universal targets", "Confused
-deputy prevention").
+A schedule that acts once does so at once, and the others when they are told to. The universal
+target, how its input is spelled and the role's session are those of the EventBridge Scheduler User
+Guide ("Using universal targets", "Confused deputy prevention").
 """
 
 from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,6 +23,49 @@ from rehearsal.errors import RehearsalError
 
 _TARGET: Final = re.compile(r"arn:aws:scheduler:::aws-sdk:(\w+):([a-z]\w*)")
 _SERVICE: Final = "scheduler.amazonaws.com"
+_POLL_SECONDS: Final = 0.5
+
+
+class OneTimeSchedules:
+    """Those of the account. Within ``with`` each acts once."""
+
+    def __init__(self, aws: Aws) -> None:
+        self._aws = aws
+        self._acted: set[tuple[str, str, str]] = set()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._failure: Exception | None = None
+
+    def __enter__(self) -> OneTimeSchedules:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.check()
+
+    def check(self) -> None:
+        """Raises what has kept a schedule from acting, if anything has."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _work(self) -> None:
+        try:
+            while not self._over.wait(_POLL_SECONDS):
+                self._act()
+        except Exception as failure:
+            self._failure = failure
+
+    def _act(self) -> None:
+        scheduler = self._aws.client("scheduler")
+        for each in scheduler.list_schedules()["Schedules"]:
+            group, name = each["GroupName"], each["Name"]
+            expression = scheduler.get_schedule(GroupName=group, Name=name)["ScheduleExpression"]
+            key = (group, name, expression)
+            if expression.startswith("at(") and key not in self._acted:
+                self._acted.add(key)
+                carry_out(self._aws, group, name)
 
 
 def carry_out(aws: Aws, group: str, name: str) -> tuple[str, dict[str, Any]]:

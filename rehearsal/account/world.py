@@ -11,6 +11,7 @@ from pathlib import Path
 from control_plane.programs import programs
 from control_plane.servers import ControlPlane
 from experiment import Experiment
+from rehearsal.account.eventbridge import OneTimeSchedules
 from rehearsal.account.groups import Groups
 from rehearsal.account.hub import Hub
 from rehearsal.account.joined import account
@@ -26,6 +27,7 @@ from rehearsal.golden.endpoints import SPEED, golden_servers
 STANDS_IN = (
     "AWS: an embedded one (moto and what it lacks), whose CloudFormation makes all stacks",
     "Kubernetes: the real API server, controller manager and scheduler",
+    "EventBridge Scheduler: schedules that act once do so at once, and the others never",
     "nodes: follow the node groups' sizes; nobody boots, so that takes no time",
     "kubelets: run programs of this machine in the containers' places",
     "pods' scripts: as they are, with the real AWS CLI",
@@ -46,6 +48,7 @@ class World:
     api: Api
     kubelets: Kubelets
     groups: Groups
+    schedules: OneTimeSchedules
     held: set[str]
     """Names of containers that do not start while they are in it."""
 
@@ -54,6 +57,7 @@ class World:
         self.plane.check()
         self.kubelets.check()
         self.groups.check()
+        self.schedules.check()
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -80,4 +84,5 @@ def world(experiment: Experiment, root: Path, folder: Path) -> Iterator[World]:
         roles = Roles(around)
         kubelets = stack.enter_context(Kubelets(api, roles, folder / "pods"))
         groups = stack.enter_context(Groups(experiment, aws, api, kubelets.nodes))
-        yield World(experiment, aws, plane, api, kubelets, groups, roles.held)
+        schedules = stack.enter_context(OneTimeSchedules(aws))
+        yield World(experiment, aws, plane, api, kubelets, groups, schedules, roles.held)

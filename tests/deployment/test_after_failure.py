@@ -17,8 +17,8 @@ from deployment.stages.stage import StageFailed
 from deployment.stages.store import Store
 from rehearsal.aws.client import Aws
 from tests.deployment.api import Objects
+from tests.deployment.groups import sizes
 from tests.deployment.kube import container, ended
-from tests.deployment.test_nodes import sizes
 from tests.deployment.test_stages_failures import place_with_nodes, pod, scaled_by_hand
 
 At = Callable[..., Place]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,15 +32,18 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Place], l
     return deploy
 
 
-def kept(arguments: list[str]) -> str:
-    """The parameter of a deploy."""
-    return arguments[arguments.index("--parameters") + 1]
+def kept(arguments: list[str]) -> list[str]:
+    """The parameters of a deploy."""
+    return [value for word, value in pairwise(arguments) if word == "--parameters"]
 
 
 def test_the_first_deploy_makes_groups_without_nodes(
     at: At, told: Callable[[Place], list[str]]
 ) -> None:
-    assert kept(told(at("first"))) == "first-trainium:KeepSizes=false"
+    assert kept(told(at("first"))) == [
+        "first-trainium:KeepTrainiumNodes=false",
+        "first-trainium:KeepCompileNodes=false",
+    ]
 
 
 def test_nodes_that_stand_are_left_alone_and_only_while_they_do(
@@ -49,13 +53,16 @@ def test_nodes_that_stand_are_left_alone_and_only_while_they_do(
     place = at("standing")
     account.cluster(aws, place)
     account.trainium(aws, place, 0)
-    assert kept(told(place)) == "standing-trainium:KeepSizes=false"
+    assert kept(told(place))[0] == "standing-trainium:KeepTrainiumNodes=false"
     account.start(aws, place)
-    assert kept(told(place)) == "standing-trainium:KeepSizes=true"
+    assert kept(told(place)) == [
+        "standing-trainium:KeepTrainiumNodes=true",
+        "standing-trainium:KeepCompileNodes=false",
+    ]
     aws.client("eks").update_nodegroup_config(
         clusterName=place.name, nodegroupName=account.NODES, scalingConfig={"desiredSize": 0}
     )
-    assert kept(told(place)) == "standing-trainium:KeepSizes=false"
+    assert kept(told(place))[0] == "standing-trainium:KeepTrainiumNodes=false"
 
 
 def test_a_change_of_nodes_in_a_capacity_block_is_warned_of(

@@ -292,10 +292,10 @@ def test_a_capacity_block_that_fits(aws: Aws, sound: At) -> None:
             "nodes come when it is active",
         ),
         (
-            {"hours": 8 + 40 / 60},
+            {"hours": 2 + 40 / 60},
             Status.WARNING,
-            "active, 1 x trn2.48xlarge in us-east-2c, 8.0 hours left",
-            "capacity.max_hours is 12",
+            "active, 1 x trn2.48xlarge in us-east-2c, 2.0 hours left",
+            "the guard leaves them 4 hours",
         ),
     ],
 )

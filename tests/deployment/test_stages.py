@@ -20,7 +20,10 @@ from experiment import Experiment, load
 
 Vary = Callable[[dict[str, Any]], Experiment]
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-CPU = ["preflight", "deploy", "objects", "download", "compile", "start", "serve", "benchmark"]
+CPU = [
+    *("preflight", "deploy", "guard", "objects", "download", "compile", "start"),
+    *("serve", "benchmark"),
+]
 ENDS = ["stop", "results"]
 
 

@@ -26,8 +26,8 @@ from deployment.stages.waiting import why_no_nodes
 from rehearsal.aws.client import Aws
 from tests.deployment import account
 from tests.deployment.api import Objects
+from tests.deployment.groups import sizes, stand
 from tests.deployment.kube import container, ended
-from tests.deployment.test_nodes import sizes, stand
 
 At = Callable[..., Place]
 JOB: Final = "compile-qwen-vllm-1"
@@ -156,7 +156,11 @@ def nodes_with_devices(devices: dict[str, Any]) -> dict[str, list[dict[str, Any]
     """A Trainium node, and a service's pod on it whose container ``devices`` is like that."""
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     pool = {"name": "trainium-0", "generation": 1, "resourceSliceCount": 1}
-    node = {"name": "trainium-0", "labels": {NODE_GROUP_LABEL: TRAINIUM_NODES}}
+    node = {
+        "name": "trainium-0",
+        "labels": {NODE_GROUP_LABEL: TRAINIUM_NODES},
+        "creationTimestamp": "2026-11-23T10:00:00Z",
+    }
     own = pod("qwen-vllm-1", {"app": "qwen-vllm"}, {"phase": "Pending"})
     own["spec"]["initContainers"] = [{"name": DEVICES, "image": "any"}]
     own["status"]["initContainerStatuses"] = [container(DEVICES, **devices)]

@@ -18,7 +18,7 @@ from deployment.stages.shown import Shown
 from deployment.stages.stage import Way
 from rehearsal.aws.client import Aws
 from tests.deployment.api import Objects
-from tests.deployment.test_nodes import sizes, stand
+from tests.deployment.groups import sizes, stand
 from tests.deployment.test_stages_command import deployment
 from tests.deployment.test_stages_failures import place_with_nodes, scaled_by_hand
 from tests.deployment.test_stages_runs import put

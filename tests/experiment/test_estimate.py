@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from benchmark.rounds import Rounds
 from experiment import Experiment, ExperimentError, load
+from experiment.cost import Standing, cost
 from experiment.estimate import (
     COMPILE_SECONDS,
     DEMO_RUNS,
@@ -22,12 +23,12 @@ from experiment.estimate import (
     UNCOUNTED_WAVES,
     Estimate,
     estimate,
-    guard_hours,
     index_deadline_seconds,
     index_seconds,
     job_deadline_seconds,
 )
 from experiment.hardware import COMPILE_INSTANCE
+from experiment.limits import compile_guard_hours, guard_hours
 from experiment.loader import parse
 from experiment.notes import notes
 from experiment.runtimes import Mode
@@ -35,6 +36,7 @@ from experiment.sweep import Sweep
 from experiment.variants import variants
 from tests.experiment.files import (
     ABSENT,
+    ARTICLE,
     EXPERIMENTS,
     ON_TRAINIUM,
     ROOT,
@@ -224,6 +226,14 @@ class TestTheLimit:
     def test_is_not_what_ends_the_nodes_of_listed_variants(self) -> None:
         assert guard_hours(parse(edited({"capacity.max_hours": 30}), "mine.yaml")) == 30
 
+    def test_by_default_it_is_three_times_the_estimate_of_what_needs_the_nodes(self) -> None:
+        article = load(ARTICLE)
+        whole = cost(article)
+        hours = whole.hours_of(Standing.TRAINIUM)
+        assert 3 * hours <= guard_hours(article) < 3 * hours + 1
+        hours = whole.hours_of(Standing.COMPILE)
+        assert 3 * hours <= compile_guard_hours(article) < 3 * hours + 1
+
     @pytest.mark.parametrize("where", [{}, ON_TRAINIUM])
     def test_of_the_estimate_is_enough_and_less_is_not(self, where: dict[str, Any]) -> None:
         needed = math.ceil(estimate(sweep(where)).usd)
@@ -239,7 +249,7 @@ def test_the_notes_say_what_a_sweep_takes() -> None:
     (said,) = (note for note in notes(experiment) if note.startswith("sweep: "))
     assert f"{found.variants} compiles in {found.compile_node_hours:.1f} hours of CPU nodes" in said
     assert f"{found.node_hours:.1f} hours of Trainium nodes and {math.ceil(found.usd)} USD" in said
-    assert "Trainium nodes are ended after 12.0 hours, or 430 USD, whatever runs on them" in said
+    assert "Trainium nodes are ended after 9.0 hours, or 322 USD, whatever runs on them" in said
 
 
 def test_the_notes_of_compiles_on_trainium_speak_of_no_cpu_nodes() -> None:
@@ -353,6 +363,6 @@ class TestJobs:
         assert "2 variants, one after the other: by estimate 2 compiles" in takes
         hours = f"{found.node_hours:.1f} hours of Trainium nodes"
         assert f"{hours} and {math.ceil(found.usd)} USD" in takes
-        assert "ended after 12.0 hours, or 430 USD" in takes
+        assert "ended after 16.0 hours, or 573 USD" in takes
         assert "no service's" in are_not
         assert not [note for note in notes(parse(edited({}), "mine.yaml")) if "jobs" in note]

@@ -31,13 +31,15 @@ def node_group(synthesised: Synthesised, label: str) -> dict[str, Any]:
     return properties
 
 
-def sized(synthesised: Synthesised, size: dict[str, Any], *, keep: bool) -> dict[str, Any]:
-    """A node group's size as CloudFormation reads it, with ``KeepSizes`` of its stack as told."""
+def sized(
+    synthesised: Synthesised, size: dict[str, Any], parameter: str, *, keep: bool
+) -> dict[str, Any]:
+    """A node group's size as CloudFormation reads it, with its stack's parameter as given."""
     template = synthesised.template("trainium")
-    assert template["Parameters"]["KeepSizes"]["AllowedValues"] == ["true", "false"]
-    assert template["Parameters"]["KeepSizes"]["Default"] == "false"
+    assert template["Parameters"][parameter]["AllowedValues"] == ["true", "false"]
+    assert template["Parameters"][parameter]["Default"] == "false"
     condition, if_kept, otherwise = size["DesiredSize"]["Fn::If"]
-    assert template["Conditions"][condition] == {"Fn::Equals": [{"Ref": "KeepSizes"}, "true"]}
+    assert template["Conditions"][condition] == {"Fn::Equals": [{"Ref": parameter}, "true"]}
     assert if_kept == {"Ref": "AWS::NoValue"}
     fixed = {key: value for key, value in size.items() if key != "DesiredSize"}
     return fixed if keep else fixed | {"DesiredSize": otherwise}

@@ -29,8 +29,12 @@ def test_as_many_as_graphs_and_at_most_four_and_none_after_a_deploy(each: Synthe
         return
     size = node_group(each, "compile")["ScalingConfig"]
     most = min(4, len(variants(each.experiment)))
-    assert sized(each, size, keep=False) == {"MinSize": 0, "DesiredSize": 0, "MaxSize": most}
-    assert sized(each, size, keep=True) == {"MinSize": 0, "MaxSize": most}
+    assert sized(each, size, "KeepCompileNodes", keep=False) == {
+        "MinSize": 0,
+        "DesiredSize": 0,
+        "MaxSize": most,
+    }
+    assert sized(each, size, "KeepCompileNodes", keep=True) == {"MinSize": 0, "MaxSize": most}
 
 
 def test_only_compiles_run_on_them(synthesised: Synthesised) -> None:

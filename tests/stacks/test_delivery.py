@@ -119,7 +119,6 @@ def test_a_deploy_changes_the_experiment_alone(template: dict[str, Any]) -> None
         "iam:PassRole",
         "s3:PutObject",
         "scheduler:CreateSchedule",
-        "scheduler:DeleteSchedule",
         "scheduler:UpdateSchedule",
         "states:StopExecution",
         "sts:AssumeRole",

@@ -10,11 +10,12 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from charts.names import stopper_arn
+from charts.names import NODE_GROUP_LABEL, stopper_arn
 from tests.stacks.templates import listed, outputs, statements
 from tests.synthesis import ACCOUNT, Synthesised
 
-ROLES = {"GuardRole": "Nodes", "CompileGuardRole": "CompileNodes"}
+SCHEDULES = "AWS::Scheduler::ScheduleGroup"
+ROLES = {"GuardRole": "trainium", "CompileGuardRole": "compile"}
 """Each guard's role, by the output that names it, and the node group that it may scale."""
 
 
@@ -24,13 +25,36 @@ def test_a_guard_may_change_the_size_of_its_group_and_nothing_else(
 ) -> None:
     role, _ = outputs(synthesised, "trainium")[output]["Fn::GetAtt"]
     (statement,) = _policy(synthesised, role)
-    group, attribute = statement["Resource"]["Fn::GetAtt"]
     assert statement["Effect"] == "Allow"
     assert listed(statement["Action"]) == ["eks:UpdateNodegroupConfig"]
-    assert attribute == "Arn"
-    assert group.startswith(ROLES[output])
-    assert _resources(synthesised)[group]["Type"] == "AWS::EKS::Nodegroup"
+    assert json.dumps(statement["Resource"]).rstrip('"]}').endswith(":nodegroup/article/*")
+    ((test, (condition,)),) = (
+        (test, condition.items()) for test, condition in statement["Condition"].items()
+    )
+    assert (test, condition) == ("StringEquals", ("aws:ResourceTag/Guarded", ROLES[output]))
+    tagged = [
+        resource["Properties"]["Labels"]
+        for _, resource in synthesised.resources("AWS::EKS::Nodegroup")
+        if resource["Properties"].get("Tags", {}).get("Guarded") == ROLES[output]
+    ]
+    assert tagged == [{NODE_GROUP_LABEL: ROLES[output]}]
     assert "ManagedPolicyArns" not in _resources(synthesised)[role]["Properties"]
+
+
+def test_what_guards_nodes_is_made_before_them_and_deleted_after(synthesised: Synthesised) -> None:
+    """A deletion that fails half-way leaves no node without its guard."""
+    resources = _resources(synthesised)
+    guards = {
+        logical_id
+        for logical_id, resource in resources.items()
+        if logical_id.startswith("Guard") and resource["Type"] != "AWS::EKS::Nodegroup"
+    }
+    kinds = sorted(resources[logical_id]["Type"] for logical_id in guards)
+    assert kinds == [*["AWS::IAM::Policy"] * 2, *["AWS::IAM::Role"] * 2, SCHEDULES]
+    groups = [r for r in resources.values() if r["Type"] == "AWS::EKS::Nodegroup"]
+    assert len(groups) == 2
+    for group in groups:
+        assert guards <= {*group["DependsOn"]}
 
 
 @pytest.mark.parametrize("output", ROLES)
@@ -56,7 +80,7 @@ def test_only_schedules_of_the_guards_group_take_a_guards_role(
 def test_the_schedules_go_with_the_stack(synthesised: Synthesised) -> None:
     group = outputs(synthesised, "trainium")["GuardGroup"]["Ref"]
     resource = _resources(synthesised)[group]
-    assert resource["Type"] == "AWS::Scheduler::ScheduleGroup"
+    assert resource["Type"] == SCHEDULES
     assert resource["Properties"]["Name"] == "article-guard"
     assert resource.get("DeletionPolicy", "Delete") == "Delete"
 

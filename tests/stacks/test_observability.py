@@ -15,12 +15,14 @@ from aws_cdk.assertions import Template
 
 from benchmark import metrics as catalogue
 from benchmark import names, palette
+from deployment import guard
 from experiment import Experiment
 from experiment.rules.measurement import MOST_CELLS
 from experiment.runtimes import Workload
 from experiment.variants import variants
 from stacks.observability import ObservabilityStack
 from tests.matrix import LADDER, MATRIX, THREE_VARIANTS
+from tests.stacks.templates import outputs
 from tests.synthesis import Synthesised
 
 
@@ -302,6 +304,7 @@ def test_alarms_tell_the_topic_and_stay_quiet_without_data(synthesised: Synthesi
     alarms = {a["Properties"]["AlarmName"]: a["Properties"] for _, a in _alarms(synthesised)}
     assert set(alarms) == {
         "article-node-idle",
+        "article-guard-fails",
         "article-ecc-errors",
         "article-speculation-lost-its-benefit-SD",
     }
@@ -340,6 +343,21 @@ def test_alarms_on_speed_up_are_on_the_first_load_point_and_test_case(
     operands = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
     assert {_dimensions(metric)["Load"] for metric in operands} == {"concurrency-2"}
     assert {_dimensions(metric)["TestCase"] for metric in operands} == {"questions"}
+
+
+def test_a_guard_that_fails_twice_in_a_row_raises_an_alarm(synthesised: Synthesised) -> None:
+    (alarm,) = (a["Properties"] for id_, a in _alarms(synthesised) if id_.startswith("GuardFails"))
+    metrics = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
+    group = synthesised.template("trainium")["Resources"][
+        outputs(synthesised, "trainium")["GuardGroup"]["Ref"]
+    ]
+    dimension = {"Name": "ScheduleGroup", "Value": group["Properties"]["Name"]}
+    assert {m["MetricName"] for m in metrics} == {"TargetErrorCount", "InvocationDroppedCount"}
+    assert all(m["Dimensions"] == [dimension] for m in metrics)
+    assert alarm["EvaluationPeriods"] == 2
+    # Each period has one call.
+    interval = {m["MetricStat"]["Period"] for m in alarm["Metrics"] if "MetricStat" in m}
+    assert interval == {guard.INTERVAL.seconds}
 
 
 def test_idle_alarm_waits_as_long_as_the_experiment_says(synthesised: Synthesised) -> None:

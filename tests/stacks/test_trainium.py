@@ -136,8 +136,12 @@ def test_no_trainium_node_stands_after_a_deploy(each: Synthesised) -> None:
     """And an update takes away none that stands, if whoever deploys says that one does."""
     size = _group(each)["ScalingConfig"]
     most = each.experiment.capacity.nodes
-    assert sized(each, size, keep=False) == {"MinSize": 0, "DesiredSize": 0, "MaxSize": most}
-    assert sized(each, size, keep=True) == {"MinSize": 0, "MaxSize": most}
+    assert sized(each, size, "KeepTrainiumNodes", keep=False) == {
+        "MinSize": 0,
+        "DesiredSize": 0,
+        "MaxSize": most,
+    }
+    assert sized(each, size, "KeepTrainiumNodes", keep=True) == {"MinSize": 0, "MaxSize": most}
 
 
 def test_dra_driver_without_the_device_plugin(synthesised: Synthesised) -> None:

@@ -22,6 +22,7 @@ from rehearsal.aws.mended import (
     schedules,
     sizes,
     topics,
+    updates,
 )
 
 
@@ -43,5 +44,6 @@ def mend() -> None:
         passwords,
         sizes,
         topics,
+        updates,
     ):
         service.mend()

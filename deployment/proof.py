@@ -1,0 +1,104 @@
+"""The guard proved once, before nodes are paid for: its call, seen in EKS's own list of updates.
+
+A schedule calls EKS once, under the guard's role, for a group without nodes. It stays, switched
+off, with EKS's update in its description, and goes with the stack.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from deployment import clock, schedules
+from deployment.account import in_words
+from deployment.errors import DeploymentError
+from deployment.nodes import Group, Kind
+from deployment.place import Place
+
+_NAMES: Final = {Kind.TRAINIUM: "trainium-proof", Kind.COMPILE: "compile-proof"}
+_SOON: Final = datetime.timedelta(minutes=1)
+_ONCE: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
+"""A call that is tried again could end nodes of a later start."""
+_SEEN: Final = "EKS carried out "
+_POLL_SECONDS: Final = 5
+_PATIENCE: Final = datetime.timedelta(minutes=10)
+"""Scheduler acts within a minute of the time, and EKS has up to some minutes."""
+
+
+class NotProved(DeploymentError):
+    """EKS has no update that comes from the schedule."""
+
+
+def is_proved(place: Place, group: Group) -> bool:
+    """Whether EKS has carried out this call for this group. Raises DeploymentError."""
+    schedule = schedules.find(place, group.kind, _NAMES[group.kind])
+    return (
+        schedule is not None
+        and schedule.get("Description", "").startswith(_SEEN)
+        and schedules.calls_as_now(place, group, schedule)
+    )
+
+
+def prove(place: Place, groups: Iterable[Group], waits: Callable[[str], None]) -> None:
+    """Has a schedule act for each, and returns once EKS has carried all out. They have no nodes.
+
+    ``waits`` is told what is awaited. Raises NotProved, or another DeploymentError.
+    """
+    before = {group: _updates(place, group) for group in groups}
+    at = clock.now() + _SOON
+    for group in before:
+        _write(place, group, at, f"Proves that the guard of the {group.kind} nodes acts", "ENABLED")
+    while before:
+        if clock.now() > at + _PATIENCE:
+            raise NotProved(_words(place, before))
+        waits(f"its schedule calls EKS at {at:%H:%M:%S} UTC; EKS has no update from it yet")
+        clock.sleep(_POLL_SECONDS)
+        for group, earlier in list(before.items()):
+            if update := _carried_out(place, group, _updates(place, group) - earlier):
+                # Switched off, it never acts; but Scheduler may refuse a time that has passed.
+                _write(place, group, clock.now() + _SOON, f"{_SEEN}{update}", "DISABLED")
+                del before[group]
+
+
+def _write(place: Place, group: Group, at: datetime.datetime, description: str, state: str) -> None:
+    times = {
+        "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
+        "State": state,
+        "ActionAfterCompletion": "NONE",
+    }
+    schedules.write(place, group, _NAMES[group.kind], description, times, _ONCE)
+
+
+def _updates(place: Place, group: Group) -> set[str]:
+    """Ids of all of EKS's updates of the group."""
+    with in_words():
+        pages = place.client("eks").get_paginator("list_updates")
+        return {
+            update
+            for page in pages.paginate(name=place.name, nodegroupName=group.name)
+            for update in page["updateIds"]
+        }
+
+
+def _carried_out(place: Place, group: Group, updates: Iterable[str]) -> str | None:
+    """One of ``updates`` that asked for no nodes, and has succeeded."""
+    for update in updates:
+        with in_words():
+            answer: Mapping[str, Any] = place.client("eks").describe_update(
+                name=place.name, nodegroupName=group.name, updateId=update
+            )["update"]
+        asked = {param["type"]: param["value"] for param in answer["params"]}
+        if answer["status"] == "Successful" and asked.get("DesiredSize") == "0":
+            return update
+    return None
+
+
+def _words(place: Place, groups: Iterable[Group]) -> str:
+    names = " and ".join(f"{group.kind} nodes" for group in groups)
+    return (
+        f"the guard of the {names} does not act: {_PATIENCE.seconds // 60} minutes after its "
+        f"schedule should have called EKS, EKS has no update from it. No node is started without a "
+        f"guard. TargetErrorCount of the schedule group {place.name}-guard in CloudWatch says "
+        "whether it was refused, and UpdateNodegroupConfig in CloudTrail says why"
+    )

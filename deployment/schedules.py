@@ -1,0 +1,92 @@
+"""Schedules that ask EKS for no nodes in one group: EventBridge Scheduler calls EKS itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from deployment.account import in_words
+from deployment.errors import DeploymentError
+from deployment.nodes import STACK, Group, Kind
+from deployment.outputs import NoStack, outputs
+from deployment.place import Place
+
+GROUP_OUTPUT: Final = "GuardGroup"
+
+_ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
+"""A universal target: the service as the AWS SDK for Java calls it, and its operation."""
+_ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
+
+
+def write(
+    place: Place,
+    group: Group,
+    name: str,
+    description: str,
+    times: Mapping[str, Any],
+    retries: Mapping[str, int],
+) -> None:
+    """Makes the schedule ``name``, or replaces it.
+
+    ``times``: when it acts, and what becomes of it then; ``retries``: its RetryPolicy; both as
+    CreateSchedule has them. Raises DeploymentError.
+    """
+    schedule = {
+        "Name": name,
+        "GroupName": outputs(place, STACK)[GROUP_OUTPUT],
+        "Description": description,
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "Target": {**_call(place, group), "RetryPolicy": dict(retries)},
+        **times,
+    }
+    scheduler = place.client("scheduler")
+    with in_words():
+        try:
+            scheduler.update_schedule(**schedule)
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ResourceNotFoundException":
+                raise
+            scheduler.create_schedule(**schedule)
+
+
+def find(place: Place, kind: Kind, name: str) -> dict[str, Any] | None:
+    """The schedule ``name``; None unless it is for the group that the stack has now.
+
+    Raises DeploymentError.
+    """
+    try:
+        stack = outputs(place, STACK)
+    except NoStack:
+        return None
+    if GROUP_OUTPUT not in stack:
+        return None
+    with in_words():
+        try:
+            schedule: dict[str, Any] = place.client("scheduler").get_schedule(
+                Name=name, GroupName=stack[GROUP_OUTPUT]
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "ResourceNotFoundException":
+                return None
+            raise
+    asked = json.loads(schedule["Target"]["Input"])
+    return schedule if asked["NodegroupName"] == stack.get(kind.output) else None
+
+
+def calls_as_now(place: Place, group: Group, schedule: Mapping[str, Any]) -> bool:
+    """Whether a schedule that is made now would make the same call, under the same role."""
+    target = schedule["Target"]
+    return all(target[key] == value for key, value in _call(place, group).items())
+
+
+def _call(place: Place, group: Group) -> dict[str, str]:
+    """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
+    nothing = {"MinSize": 0, "DesiredSize": 0}
+    asked = {"ClusterName": place.name, "NodegroupName": group.name, "ScalingConfig": nothing}
+    role = outputs(place, STACK).get(_ROLES[group.kind])
+    if role is None:
+        raise DeploymentError(f"{place.name}-{STACK} has no {group.kind} nodes any more")
+    return {"Arn": _ACTION, "RoleArn": role, "Input": json.dumps(asked)}

@@ -1,0 +1,41 @@
+"""The guard, before any node is paid for: seen to act once on each group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deployment import guard, nodes, proof
+from deployment.nodes import Group
+from deployment.stages.shown import Shown
+from deployment.stages.stage import Way
+
+
+@dataclass(frozen=True)
+class Prove:
+    """Once after a deploy that has made the groups, and after one that replaces what acts."""
+
+    way: Way
+    name = "guard"
+    costs = True
+
+    def there(self) -> str | None:
+        """Asks for the proofs. Nodes that stand are not ended for one. Raises DeploymentError."""
+        if self._unproved():
+            return None
+        return "seen to scale nodes to 0"
+
+    def perform(self, shown: Shown) -> str:
+        """Raises DeploymentError."""
+        groups = self._unproved()
+        proof.prove(self.way.place, groups, shown.waits)
+        return f"seen to scale {' and '.join(group.kind for group in groups)} nodes to 0"
+
+    def _unproved(self) -> list[Group]:
+        place = self.way.place
+        return [
+            group
+            for group in nodes.groups(place)
+            if not group.size
+            and not guard.find(place, group.kind)
+            and not proof.is_proved(place, group)
+        ]

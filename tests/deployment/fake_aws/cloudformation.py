@@ -1,0 +1,158 @@
+"""CloudFormation, with the one stack that has node groups: they are made, changed and deleted.
+
+What it began goes on without whoever asked. The guard's schedules and roles are made before the
+node groups and deleted after them, as the template says (tests/stacks/test_guard.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from tests.deployment.fake_aws.clock import MINUTE, Clock
+from tests.deployment.fake_aws.eks import Eks
+from tests.deployment.fake_aws.scheduler import Scheduler
+from tests.deployment.fake_aws.service import refused
+
+_OUTPUTS: Final = {"trainium": "NodeGroup", "compile": "CompileNodeGroup"}
+_ROLES: Final = {"trainium": "GuardRole", "compile": "CompileGuardRole"}
+
+
+@dataclass
+class Template:
+    """What a deploy wants of the node groups."""
+
+    groups: Mapping[str, int]
+    """By their kind (``trainium``, ``compile``) the generation: another replaces the group."""
+    maximum: int = 4
+    kept: frozenset[str] = frozenset()
+    """Kinds whose size the template does not have."""
+
+
+@dataclass
+class Stack:
+    """The stack, and what it has."""
+
+    name: str
+    status: str
+    template: Template = field(default_factory=lambda: Template({}))
+    made: dict[str, str] = field(default_factory=dict)
+    """Names of the node groups by their kind."""
+
+
+class CloudFormation:
+    """Its operations, as boto3 spells them, and what the CDK CLI has it do."""
+
+    def __init__(self, clock: Clock, eks: Eks, scheduler: Scheduler, experiment: str) -> None:
+        self.stack: Stack | None = None
+        self.fails = False
+        """Whether what goes on now fails half-way."""
+        self._clock, self._eks, self._scheduler = clock, eks, scheduler
+        self._name, self._guards = f"{experiment}-trainium", f"{experiment}-guard"
+
+    def describe_stacks(self, *, StackName: str) -> dict[str, Any]:
+        """The stack with its outputs, which are the last complete deploy's."""
+        if self.stack is None or StackName != self._name:
+            raise refused("ValidationError", f"Stack with id {StackName} does not exist")
+        outputs = {"GuardGroup": self._guards, "Stopper": "stopper"}
+        for kind, name in self.stack.made.items():
+            outputs |= {
+                _OUTPUTS[kind]: name,
+                _ROLES[kind]: f"arn:aws:iam::123456789012:role/{kind}",
+            }
+        described = [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()]
+        return {"Stacks": [{"StackStatus": self.stack.status, "Outputs": described}]}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something goes on."""
+        return self.stack is not None and self.stack.status.endswith("_IN_PROGRESS")
+
+    def deploy(self, template: Template) -> None:
+        """Begins to make or change the stack; the caller sees by its status how that ends."""
+        if self.is_busy:
+            raise refused("ValidationError", f"Stack {self._name} cannot be updated")
+        if self.stack is None or self.stack.status != "UPDATE_COMPLETE":
+            self.stack = self.stack or Stack(self._name, "")
+            self._scheduler.groups.setdefault(self._guards, {})
+        stack, before = self.stack, self.stack.template
+        stack.status = "UPDATE_IN_PROGRESS"
+        self._clock.after(MINUTE, lambda: self._change(stack, before, template))
+
+    def destroy(self) -> None:
+        """Begins to delete the stack."""
+        if self.stack is None or self.is_busy:
+            raise refused("ValidationError", f"Stack {self._name} cannot be deleted")
+        self.stack.status = "DELETE_IN_PROGRESS"
+        self._clock.after(2 * MINUTE, lambda: self._delete(self.stack))
+
+    def _change(self, stack: Stack, before: Template, template: Template) -> None:
+        for kind in template.groups:
+            is_new = before.groups.get(kind) != template.groups[kind]
+            # A new group needs all its sizes.
+            if is_new and (kind in template.kept or self.fails):
+                stack.status = "UPDATE_ROLLBACK_COMPLETE"
+                return
+        steps: list[Callable[[], None]] = []
+        for kind, generation in template.groups.items():
+            if before.groups.get(kind) != generation:
+                self._replace(stack, kind, f"{kind}-{generation}")
+            elif asked := _asked(before, template, kind):
+                steps.append(functools.partial(self._eks_update, stack.made[kind], asked))
+        for kind in before.groups.keys() - template.groups.keys():
+            self._remove(stack.made.pop(kind))
+        stack.template = template
+        self._finish(stack, steps)
+
+    def _finish(self, stack: Stack, steps: list[Callable[[], None]]) -> None:
+        """Tries again what EKS refuses while it carries out another update."""
+        while steps:
+            try:
+                steps[0]()
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "ResourceInUseException":
+                    break
+                self._clock.after(MINUTE / 2, lambda: self._finish(stack, steps))
+                return
+            del steps[0]
+        stack.status = "UPDATE_COMPLETE"
+
+    def _eks_update(self, name: str, asked: dict[str, int]) -> None:
+        self._eks.update_nodegroup_config(clusterName="", nodegroupName=name, scalingConfig=asked)
+
+    def _replace(self, stack: Stack, kind: str, name: str) -> None:
+        self._eks.create(name)
+        if kind in stack.made:
+            self._remove(stack.made[kind])
+        stack.made[kind] = name
+
+    def _remove(self, name: str) -> None:
+        if name in self._eks.groups:
+            self._eks.delete(name)
+
+    def _delete(self, stack: Stack | None) -> None:
+        """The node groups first, and what guards them once they have gone."""
+        if stack is None:
+            return
+        if self.fails:
+            stack.status = "DELETE_FAILED"
+            return
+        for name in stack.made.values():
+            if name in self._eks.groups and self._eks.groups[name].status != "DELETING":
+                self._eks.delete(name)
+        if self._eks.groups:
+            self._clock.after(MINUTE, lambda: self._delete(stack))
+            return
+        self._scheduler.groups.pop(self._guards, None)
+        self.stack = None
+
+
+def _asked(before: Template, template: Template, kind: str) -> dict[str, int]:
+    """What CloudFormation asks EKS for: nothing if neither size has changed, else all it has."""
+    sizes = {"maxSize": template.maximum} | ({} if kind in template.kept else {"desiredSize": 0})
+    earlier = {"maxSize": before.maximum} | ({} if kind in before.kept else {"desiredSize": 0})
+    return {} if sizes.items() <= earlier.items() else sizes

@@ -1,0 +1,164 @@
+"""EKS and its Auto Scaling groups: one cluster's managed node groups.
+
+An update is accepted, carried out later, and reported at yet another time. Meanwhile no other is
+accepted. Nodes come when there is capacity.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.deployment.fake_aws.clock import MINUTE, Clock
+from tests.deployment.fake_aws.service import refused
+
+
+@dataclass
+class Pace:
+    """How long things take, in seconds. May be changed at any time."""
+
+    update: float = 20
+    """From an accepted update until it is carried out."""
+    report: float = 30
+    """From an accepted update until DescribeNodegroup reports the size."""
+    capacity: float | None = 5 * MINUTE
+    """From a carried out update until nodes have joined. None: there is no capacity."""
+    drain: float = 3 * MINUTE
+    """From a carried out update until nodes that are too many have gone."""
+    call: float = 0.5
+    fails: bool = False
+    """Whether updates that are carried out now fail."""
+
+
+@dataclass
+class NodeGroup:
+    """A managed node group."""
+
+    name: str
+    maximum: int = 4
+    status: str = "ACTIVE"
+    desired: int = 0
+    """What EKS has accepted last."""
+    scaled: int = 0
+    """What Auto Scaling was told last, by an update that is carried out."""
+    reported: int = 0
+    nodes: list[float] = field(default_factory=list)
+    """When each joined."""
+    asked_at: float = 0
+    """When nodes were asked for last."""
+    updates: list[dict[str, Any]] = field(default_factory=list)
+    """From the oldest on."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an update goes on."""
+        return bool(self.updates) and self.updates[-1]["status"] == "InProgress"
+
+    @property
+    def has_or_awaits_nodes(self) -> bool:
+        """Whether it is to have nodes, and is not being deleted."""
+        return self.desired > 0 and self.status != "DELETING"
+
+
+class Eks:
+    """Its operations, as boto3 spells them."""
+
+    def __init__(self, clock: Clock, pace: Pace) -> None:
+        self.groups: dict[str, NodeGroup] = {}
+        self._clock, self._pace = clock, pace
+        self._numbers = itertools.count(1)
+
+    def describe_nodegroup(self, *, clusterName: str, nodegroupName: str) -> dict[str, Any]:
+        """Reports the size late."""
+        group = self._group(nodegroupName)
+        sizes = {"minSize": 0, "maxSize": group.maximum, "desiredSize": group.reported}
+        return {
+            "nodegroup": {
+                "nodegroupName": group.name,
+                "clusterName": clusterName,
+                "status": group.status,
+                "scalingConfig": sizes,
+                "health": {"issues": []},
+                "resources": {"autoScalingGroups": [{"name": f"eks-{group.name}"}]},
+            }
+        }
+
+    def update_nodegroup_config(
+        self, *, clusterName: str, nodegroupName: str, scalingConfig: dict[str, int]
+    ) -> dict[str, Any]:
+        """Accepts an update, also to a size that it has."""
+        group = self._group(nodegroupName)
+        if group.is_busy or group.status != "ACTIVE":
+            raise refused("ResourceInUseException", f"{group.name} is being updated")
+        size, before = scalingConfig.get("desiredSize", group.desired), group.desired
+        if not 0 <= size <= scalingConfig.get("maxSize", group.maximum):
+            raise refused("InvalidParameterException", f"desired size {size} is out of bounds")
+        params = [
+            {"type": key[0].upper() + key[1:], "value": str(v)} for key, v in scalingConfig.items()
+        ]
+        update: dict[str, Any] = {
+            "id": f"update-{next(self._numbers)}",
+            "status": "InProgress",
+            "type": "ConfigUpdate",
+            "params": params,
+            "createdAt": self._clock.now(),
+            "errors": [],
+        }
+        group.updates.append(update)
+        group.maximum = scalingConfig.get("maxSize", group.maximum)
+        group.desired = size
+        if size:
+            group.asked_at = self._clock.seconds
+        self._clock.after(self._pace.update, lambda: self._carry_out(group, update, before))
+        return {"update": dict(update)}
+
+    def describe_update(self, *, name: str, updateId: str, nodegroupName: str) -> dict[str, Any]:
+        """An update as it stands."""
+        group = self._group(nodegroupName)
+        return {"update": dict(next(u for u in group.updates if u["id"] == updateId))}
+
+    def list_updates(self, *, name: str, nodegroupName: str) -> dict[str, Any]:
+        """The ids of all updates of a node group."""
+        return {"updateIds": [update["id"] for update in self._group(nodegroupName).updates]}
+
+    def create(self, name: str) -> None:
+        """As CloudFormation does it: a group without nodes."""
+        group = self.groups[name] = NodeGroup(name, status="CREATING")
+        self._clock.after(MINUTE, lambda: setattr(group, "status", "ACTIVE"))
+
+    def delete(self, name: str) -> None:
+        """As CloudFormation does it: the nodes go, and then the group."""
+        group = self.groups[name]
+        group.status, group.desired, group.scaled = "DELETING", 0, 0
+        self._clock.after(self._pace.drain, lambda: self._remove(group))
+
+    def _carry_out(self, group: NodeGroup, update: dict[str, Any], before: int) -> None:
+        if self._pace.fails:
+            update |= {"status": "Failed", "errors": [{"errorMessage": "an internal error"}]}
+            group.desired = 0 if group.status == "DELETING" else before
+            return
+        update["status"] = "Successful"
+        size, late = group.desired, max(0.0, self._pace.report - self._pace.update)
+        group.scaled = size
+        self._clock.after(late, lambda: setattr(group, "reported", size))
+        if self._pace.capacity is not None:
+            self._clock.after(self._pace.capacity, lambda: self._join(group))
+        self._clock.after(self._pace.drain, lambda: self._leave(group))
+
+    def _join(self, group: NodeGroup) -> None:
+        while len(group.nodes) < group.scaled:
+            group.nodes.append(self._clock.seconds)
+
+    def _leave(self, group: NodeGroup) -> None:
+        del group.nodes[group.scaled :]
+
+    def _remove(self, group: NodeGroup) -> None:
+        group.nodes.clear()
+        if self.groups.get(group.name) is group:
+            del self.groups[group.name]
+
+    def _group(self, name: str) -> NodeGroup:
+        if name not in self.groups:
+            raise refused("ResourceNotFoundException", f"No node group found for name: {name}.")
+        return self.groups[name]

@@ -1,0 +1,169 @@
+"""EventBridge Scheduler: schedules that call EKS when their time has come.
+
+Rate-based schedules act first at their start and then at their rate until their end (EventBridge
+Scheduler User Guide, "Schedule types"); a failed call is tried again as the retry policy says.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from tests.deployment.fake_aws.clock import MINUTE, Clock
+from tests.deployment.fake_aws.eks import Eks
+from tests.deployment.fake_aws.service import refused
+
+_AT: Final = "at(%Y-%m-%dT%H:%M:%S)"
+_RATE: Final = re.compile(r"rate\((\d+) minutes\)")
+_TARGET: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
+_FIRST_RETRY: Final = MINUTE
+
+
+class Scheduler:
+    """Its operations, as boto3 spells them."""
+
+    def __init__(self, clock: Clock, eks: Eks) -> None:
+        self.groups: dict[str, dict[str, dict[str, Any]]] = {}
+        """Schedules by their group and name."""
+        self.errors = 0
+        """TargetErrorCount."""
+        self._clock, self._eks = clock, eks
+        self._versions = itertools.count()
+
+    def get_schedule(self, *, Name: str, GroupName: str) -> dict[str, Any]:
+        """A schedule, as it was made last."""
+        return dict(self._group(GroupName)[self._known(GroupName, Name)])
+
+    def create_schedule(self, **schedule: Any) -> dict[str, Any]:
+        """Refuses a name that there is."""
+        if schedule["Name"] in self._group(schedule["GroupName"]):
+            raise refused("ConflictException", f"Schedule {schedule['Name']} already exists.")
+        return self._put(schedule)
+
+    def update_schedule(self, **schedule: Any) -> dict[str, Any]:
+        """Replaces a schedule wholly."""
+        self._known(schedule["GroupName"], schedule["Name"])
+        return self._put(schedule)
+
+    def delete_schedule(self, *, Name: str, GroupName: str) -> dict[str, Any]:
+        """Deletes it at once."""
+        del self._group(GroupName)[self._known(GroupName, Name)]
+        return {}
+
+    def ends(self, node_group: str) -> float | None:
+        """When a schedule begins to ask for no nodes in this group; None if none goes on to."""
+        begins = [
+            self._clock.seconds_of(schedule["StartDate"])
+            for schedules in self.groups.values()
+            for schedule in schedules.values()
+            if "StartDate" in schedule
+            and _asks_for_none(schedule, node_group)
+            and next(self._calls(schedule), None) is not None
+        ]
+        return min(begins, default=None)
+
+    def _put(self, schedule: dict[str, Any]) -> dict[str, Any]:
+        if "StartDate" in schedule:
+            self._check_dates(schedule)
+        elif self._once(schedule) <= self._clock.seconds:
+            raise refused("ValidationException", "The schedule's time is in the past.")
+        if schedule["Target"]["Arn"] != _TARGET:
+            raise refused("ValidationException", "Provided Arn is not in correct format.")
+        kept = {**schedule, "Target": {**schedule["Target"]}, "Version": next(self._versions)}
+        self._group(schedule["GroupName"])[schedule["Name"]] = kept
+        self._plan(kept)
+        return {"ScheduleArn": f"arn:aws:scheduler:::schedule/{schedule['Name']}"}
+
+    def _check_dates(self, schedule: dict[str, Any]) -> None:
+        if schedule["StartDate"] < self._clock.now() - datetime.timedelta(minutes=5):
+            raise refused(
+                "ValidationException",
+                "The StartDate you specify cannot be earlier than 5 minutes ago.",
+            )
+        if not schedule["StartDate"] < schedule["EndDate"]:
+            raise refused("ValidationException", "The StartDate must come before the EndDate.")
+
+    def _once(self, schedule: dict[str, Any]) -> float:
+        moment = datetime.datetime.strptime(schedule["ScheduleExpression"], _AT)
+        return self._clock.seconds_of(moment.replace(tzinfo=datetime.UTC))
+
+    def _calls(self, schedule: dict[str, Any]) -> Iterator[float]:
+        """When it will act."""
+        if schedule.get("State") == "DISABLED":
+            return
+        if "StartDate" not in schedule:
+            if self._once(schedule) > self._clock.seconds:
+                yield self._once(schedule) + 30  # within the minute
+            return
+        (minutes,) = _RATE.findall(schedule["ScheduleExpression"])
+        start = self._clock.seconds_of(schedule["StartDate"])
+        end = self._clock.seconds_of(schedule["EndDate"])
+        passed = max(0.0, self._clock.seconds - start) // (int(minutes) * MINUTE)
+        for number in itertools.count(int(passed)):
+            call = start + number * int(minutes) * MINUTE + 30  # within the minute
+            if call > end:
+                return
+            if call > self._clock.seconds:
+                yield call
+
+    def _plan(self, schedule: dict[str, Any]) -> None:
+        call = next(self._calls(schedule), None)
+        if call is None:
+            if self._is_current(schedule) and schedule["ActionAfterCompletion"] == "DELETE":
+                del self.groups[schedule["GroupName"]][schedule["Name"]]
+            return
+        self._clock.after(call - self._clock.seconds, lambda: self._act(schedule))
+
+    def _act(self, schedule: dict[str, Any]) -> None:
+        if self._is_current(schedule):
+            self._call(schedule, 0, self._clock.seconds, _FIRST_RETRY)
+            self._plan(schedule)
+
+    def _call(self, schedule: dict[str, Any], attempt: int, since: float, pause: float) -> None:
+        """Goes on with its retries though the schedule be changed meanwhile."""
+        policy = schedule["Target"].get("RetryPolicy", {})
+        asked = _as_boto(json.loads(schedule["Target"]["Input"]))
+        try:
+            self._eks.update_nodegroup_config(**asked)
+        except ClientError:
+            self.errors += 1
+            is_old = self._clock.seconds + pause - since > policy.get(
+                "MaximumEventAgeInSeconds", 86400
+            )
+            if not is_old and attempt < policy.get("MaximumRetryAttempts", 185):
+                self._clock.after(
+                    pause, lambda: self._call(schedule, attempt + 1, since, pause * 2)
+                )
+
+    def _is_current(self, schedule: dict[str, Any]) -> bool:
+        there = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"])
+        return there is schedule
+
+    def _group(self, name: str) -> dict[str, dict[str, Any]]:
+        if name not in self.groups:
+            raise refused("ResourceNotFoundException", f"Schedule group {name} does not exist.")
+        return self.groups[name]
+
+    def _known(self, group: str, name: str) -> str:
+        if name not in self._group(group):
+            raise refused("ResourceNotFoundException", f"Schedule {name} does not exist.")
+        return name
+
+
+def _asks_for_none(schedule: dict[str, Any], node_group: str) -> bool:
+    asked = json.loads(schedule["Target"]["Input"])
+    sizes = asked["ScalingConfig"]
+    return bool(asked["NodegroupName"] == node_group and sizes.get("DesiredSize") == 0)
+
+
+def _as_boto(value: Any) -> Any:
+    """The input's names begin with a capital, unlike those of boto3."""
+    if not isinstance(value, dict):
+        return value
+    return {key[0].lower() + key[1:]: _as_boto(inner) for key, inner in value.items()}

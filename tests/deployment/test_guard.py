@@ -1,0 +1,386 @@
+"""No node stands unguarded: whatever people do, EKS reports late, refuses or fails.
+
+``GUARD_MINUTES=10`` tries the property for so long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from deployment import guard, nodes, proof
+from deployment.errors import DeploymentError
+from deployment.nodes import Kind
+from tests.deployment.fake_aws import HOUR, MINUTE
+from tests.deployment.fake_aws.cloudformation import Template
+from tests.deployment.operators import Mishap, Office, interrupt, lose, office, throttle
+
+SEQUENCES: Final = 2000
+MINUTES: Final = float(os.environ.get("GUARD_MINUTES", "0"))
+
+Action = Callable[[Office], None]
+
+KINDS: Final = st.sampled_from(Kind)
+AT: Final = st.integers(0, 40)
+"""A boundary of a command: most have fewer."""
+
+
+def starts(*waits: float) -> st.SearchStrategy[Action]:
+    return st.builds(
+        lambda kind, wait: lambda made: made.start(kind, wait), KINDS, st.sampled_from(waits)
+    )
+
+
+STARTS: Final = starts(0.0, 10 * MINUTE, 2 * HOUR)
+ENDS: Final = st.sampled_from(
+    [Office.stop, Office.stop, Office.prove, Office.deploy, Office.destroy]
+)
+FAULTS: Final = st.sampled_from([interrupt, interrupt, lose, throttle])
+ELSEWHERE: Final = st.one_of(starts(0.0, 10 * MINUTE), ENDS)
+"""What somebody does at a second terminal, while the first one is held up."""
+
+
+class Commands(RuleBasedStateMachine):
+    """Whether all nodes are guarded is asked whenever a call takes effect or something happens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entered = office()
+        self.office = self._entered.__enter__()
+        self.aws = self.office.aws
+
+    @rule(action=STARTS, fault=st.none() | FAULTS, at=AT)
+    def start(self, action: Action, fault: Callable[[str], None] | None, at: int) -> None:
+        self._perform(action, [Mishap(at, fault)] if fault else [])
+
+    @rule(action=ENDS, fault=st.none() | FAULTS, at=AT)
+    def end(self, action: Action, fault: Callable[[str], None] | None, at: int) -> None:
+        self._perform(action, [Mishap(at, fault)] if fault else [])
+
+    @rule(action=STARTS | ENDS, other=ELSEWHERE, at=AT, fault=st.none() | FAULTS, then=AT)
+    def two_terminals(
+        self,
+        action: Action,
+        other: Action,
+        at: int,
+        fault: Callable[[str], None] | None,
+        then: int,
+    ) -> None:
+        second = Mishap(at, lambda _: self._perform(other, []))
+        self._perform(action, [second, *([Mishap(at + 1 + then, fault)] if fault else [])])
+
+    @rule(
+        update=st.sampled_from([5.0, 20.0, 90.0, 8 * MINUTE]),
+        report=st.sampled_from([0.0, 30.0, 110.0]),
+        capacity=st.sampled_from([3 * MINUTE, 90 * MINUTE, 3 * HOUR, None]),
+        fails=st.sampled_from([False, False, True]),
+    )
+    def change_of_pace(
+        self, update: float, report: float, capacity: float | None, fails: bool
+    ) -> None:
+        pace = self.aws.pace
+        pace.update, pace.report, pace.capacity, pace.fails = update, report, capacity, fails
+
+    @rule(
+        generation=st.integers(1, 2),
+        compiling=st.sampled_from([None, 1, 2]),
+        maximum=st.integers(4, 5),
+        fails=st.booleans(),
+    )
+    def edit_the_file(
+        self, generation: int, compiling: int | None, maximum: int, fails: bool
+    ) -> None:
+        groups = {"trainium": generation} | ({"compile": compiling} if compiling else {})
+        self.office.generations, self.office.maximum = groups, maximum
+        self.aws.cloudformation.fails = fails
+
+    @rule()
+    def end_of_a_run(self) -> None:
+        for group in self.aws.eks.groups:
+            if group.startswith("trainium"):
+                self.aws.machines.start(group)
+
+    @rule(seconds=st.sampled_from([15.0, MINUTE, 10 * MINUTE, HOUR, 3.95 * HOUR]))
+    def wait(self, seconds: float) -> None:
+        self.aws.clock.advance(seconds)
+
+    def teardown(self) -> None:
+        """Left alone, nodes are gone within their limit."""
+        try:
+            self.aws.pace.fails = False
+            self.aws.clock.advance(5 * HOUR)
+            assert not any(group.nodes for group in self.aws.eks.groups.values())
+        finally:
+            self._entered.__exit__(None, None, None)
+
+    def _perform(self, action: Action, mishaps: Sequence[Mishap]) -> None:
+        self.office.command(lambda: action(self.office), mishaps)
+
+
+def test_every_node_is_guarded_at_every_moment() -> None:
+    until = time.monotonic() + MINUTES * 60
+    while True:
+        run_state_machine_as_test(
+            Commands,
+            settings=settings(
+                max_examples=SEQUENCES,
+                stateful_step_count=8,
+                database=None,
+                phases=[Phase.explicit, Phase.generate, Phase.shrink],
+                suppress_health_check=[*HealthCheck],
+            ),
+        )
+        if time.monotonic() > until:
+            return
+
+
+@pytest.fixture
+def made() -> Iterator[Office]:
+    """Deployed, without nodes."""
+    with office() as deployed:
+        yield deployed
+
+
+def schedule(made: Office, kind: Kind) -> dict[str, Any]:
+    return made.aws.scheduler.groups["article-guard"][f"{kind}-to-zero"]
+
+
+def interrupted_once_asked(made: Office, size: int, action: Callable[[], None]) -> None:
+    """Ctrl-C as soon as EKS has accepted a size of the Trainium nodes."""
+
+    def press(_: str) -> None:
+        group = made.group(Kind.TRAINIUM)
+        if group.is_busy and group.desired == size:
+            raise KeyboardInterrupt
+
+    made.aws.boundary = press
+    with pytest.raises(KeyboardInterrupt):
+        action()
+    made.aws.boundary = lambda _: None
+
+
+def test_a_stop_soon_after_a_start_leaves_no_node(made: Office) -> None:
+    """EKS still reports a size of 0 when the nodes are stopped."""
+    trainium, made.aws.pace.report = made.group(Kind.TRAINIUM), 30
+    interrupted_once_asked(made, 1, lambda: made.start(Kind.TRAINIUM))
+    assert (trainium.desired, trainium.reported) == (1, 0)
+
+    made.stop()
+
+    made.aws.check()
+    assert trainium.desired == 0
+    made.aws.clock.advance(HOUR)
+    assert trainium.nodes == []
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_the_schedule_asks_eks_for_none_for_days(made: Office, kind: Kind) -> None:
+    made.start(kind)
+    written = schedule(made, kind)
+    lasts = written["EndDate"] - written["StartDate"]
+    assert (lasts.days, written["ScheduleExpression"]) == (3, "rate(10 minutes)")
+    assert (written["FlexibleTimeWindow"], written["ActionAfterCompletion"]) == (
+        {"Mode": "OFF"},
+        "DELETE",
+    )
+    target = written["Target"]
+    assert target["RoleArn"].endswith(f":role/{kind}")
+    # A call is over when the next is due.
+    assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] == 10 * MINUTE
+    assert json.loads(target["Input"]) == {
+        "ClusterName": "article",
+        "NodegroupName": f"{kind}-1",
+        "ScalingConfig": {"MinSize": 0, "DesiredSize": 0},
+    }
+
+
+def test_the_guard_outlives_an_eks_that_refuses_for_hours(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3 * HOUR)
+    made.aws.pace.fails = True
+    made.aws.clock.advance(20 * HOUR)
+    assert made.group(Kind.TRAINIUM).nodes
+    made.aws.pace.fails = False
+    made.aws.clock.advance(20 * MINUTE)
+    assert made.group(Kind.TRAINIUM).nodes == []
+
+
+def test_it_counts_from_the_first_node_and_until_then_from_the_start(made: Office) -> None:
+    made.aws.pace.capacity = 2 * HOUR
+    asked = made.aws.clock.now()
+    made.start(Kind.TRAINIUM)
+    first = guard.find(made.place, Kind.TRAINIUM)
+    assert first is not None
+    assert (first.at - asked).total_seconds() == pytest.approx(4 * HOUR, abs=10)
+
+    made.aws.clock.advance(HOUR)
+    made.start(Kind.TRAINIUM)  # which does not put it off
+    assert guard.find(made.place, Kind.TRAINIUM) == first
+
+    made.start(Kind.TRAINIUM, 3 * HOUR)
+    (joined,) = made.group(Kind.TRAINIUM).nodes
+    counted = guard.find(made.place, Kind.TRAINIUM)
+    assert counted is not None
+    assert counted.at == made.aws.clock.moment(joined + 4 * HOUR)
+    made.aws.clock.advance(HOUR)
+    made.start(Kind.TRAINIUM, HOUR)
+    assert guard.find(made.place, Kind.TRAINIUM) == counted
+
+
+def test_what_an_earlier_start_has_left_does_not_end_a_later_one(made: Office) -> None:
+    """Not even after a stop that was interrupted, while EKS still reports the old size."""
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3.5 * HOUR)
+    interrupted_once_asked(made, 0, made.stop)
+    assert made.group(Kind.TRAINIUM).reported == 1
+    assert guard.find(made.place, Kind.TRAINIUM) is None
+
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3 * HOUR)
+    assert made.group(Kind.TRAINIUM).nodes
+
+
+def test_nodes_that_come_after_a_run_that_ended_them_have_their_whole_time(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3.5 * HOUR)
+    made.aws.machines.start("trainium-1")
+    made.aws.clock.advance(10 * MINUTE)
+    made.start(Kind.TRAINIUM)
+    later = guard.find(made.place, Kind.TRAINIUM)
+    assert later is not None
+    assert later.hours == pytest.approx(4, abs=0.1)
+
+
+def test_an_interrupted_stop_goes_on_without_its_terminal(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.pace.fails = True
+    with pytest.raises(DeploymentError, match="is Failed: an internal error"):
+        made.stop()
+    made.aws.pace.fails = False
+    assert made.group(Kind.TRAINIUM).desired == 1
+    made.aws.clock.advance(HOUR / 4)
+    assert made.group(Kind.TRAINIUM).nodes == []
+
+
+def test_after_a_stop_it_asks_on_every_hour(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.stop()
+    made.aws.clock.advance(HOUR / 2)
+    asked = len(made.group(Kind.TRAINIUM).updates)
+    made.aws.clock.advance(10 * HOUR)
+    assert len(made.group(Kind.TRAINIUM).updates) == asked + 10
+
+
+def test_nodes_that_are_being_ended_are_not_started_anew(made: Office) -> None:
+    """Their guard would count anew, though EKS never ended them."""
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.pace.fails = True
+    with pytest.raises(DeploymentError, match="is Failed"):
+        made.stop()
+    with pytest.raises(DeploymentError, match="are being ended, and EKS still reports 1"):
+        made.start(Kind.TRAINIUM)
+
+
+def test_a_stop_at_another_terminal_ends_a_start(made: Office) -> None:
+    group = made.group(Kind.TRAINIUM)
+
+    def stopped(_: str) -> None:
+        if group.is_busy and group.desired == 1:
+            made.aws.boundary = lambda _: None
+            made.stop()
+
+    made.aws.boundary = stopped
+    with pytest.raises(DeploymentError, match="were stopped while they were being started"):
+        made.start(Kind.TRAINIUM)
+    assert group.desired == 0
+
+
+def test_the_guard_is_there_before_the_nodes(made: Office) -> None:
+    made.aws.scheduler.groups.clear()
+    with pytest.raises(DeploymentError, match="AWS: "):
+        made.start(Kind.TRAINIUM)
+    assert made.group(Kind.TRAINIUM).updates == []
+
+
+def test_the_guard_of_a_group_that_was_replaced_is_no_other_groups(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.generations["trainium"] = 2
+    made.aws.cloudformation.deploy(Template(made.generations))
+    made.aws.clock.advance(HOUR)
+    assert made.aws.eks.groups.keys() == {"trainium-2", "compile-1"}
+    assert schedule(made, Kind.TRAINIUM)["StartDate"] > made.aws.clock.now()
+    assert guard.find(made.place, Kind.TRAINIUM) is None
+
+
+def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.generations["compile"], made.maximum = 2, 5
+    made.deploy()
+    made.aws.clock.advance(HOUR)
+    assert made.aws.eks.groups.keys() == {"trainium-1", "compile-2"}
+    assert (made.group(Kind.TRAINIUM).maximum, len(made.group(Kind.TRAINIUM).nodes)) == (5, 1)
+
+
+def test_nodes_that_were_asked_for_just_now_outlive_a_deploy(made: Office) -> None:
+    made.aws.pace.report = 110
+    interrupted_once_asked(made, 1, lambda: made.start(Kind.TRAINIUM))
+    made.maximum = 5
+    made.deploy()
+    made.aws.clock.advance(HOUR)
+    assert made.group(Kind.TRAINIUM).nodes
+
+
+def test_a_stack_whose_nodes_cannot_be_stopped_is_not_deleted(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.pace.fails = True
+    with pytest.raises(DeploymentError, match="is Failed"):
+        made.destroy()
+    assert made.aws.cloudformation.stack
+
+
+def test_an_experiment_without_stacks_has_no_nodes(made: Office) -> None:
+    made.destroy()
+    assert nodes.groups(made.place) == []
+    assert guard.find(made.place, Kind.TRAINIUM) is None
+    assert not guard.stop(made.place, Kind.TRAINIUM)
+    with pytest.raises(DeploymentError, match="article-trainium lacks them"):
+        guard.start(made.place, Kind.TRAINIUM, 1)
+
+
+def test_the_guard_is_seen_to_act_once_before_there_are_nodes(made: Office) -> None:
+    made.prove()
+    assert [update["status"] for update in made.group(Kind.TRAINIUM).updates] == ["Successful"]
+    assert all(proof.is_proved(made.place, group) for group in nodes.groups(made.place))
+    made.aws.clock.advance(24 * HOUR)
+    assert len(made.group(Kind.TRAINIUM).updates) == 1
+
+
+def test_a_guard_that_eks_refuses_is_not_proved(made: Office) -> None:
+    made.aws.pace.fails = True
+    with pytest.raises(DeploymentError, match="the guard of the trainium nodes and compile nodes"):
+        made.prove()
+    assert not any(proof.is_proved(made.place, group) for group in nodes.groups(made.place))
+
+
+def test_a_group_that_was_replaced_is_proved_anew(made: Office) -> None:
+    made.prove()
+    made.generations["compile"] = 2
+    made.deploy()
+    made.aws.clock.advance(HOUR)
+    proved = {each.kind: proof.is_proved(made.place, each) for each in nodes.groups(made.place)}
+    assert proved == {Kind.TRAINIUM: True, Kind.COMPILE: False}
+
+
+def test_a_group_has_no_more_nodes_than_it_may_and_none_is_taken_away(made: Office) -> None:
+    guard.start(made.place, Kind.COMPILE, 7)
+    assert made.group(Kind.COMPILE).desired == 4
+    guard.start(made.place, Kind.COMPILE, 1)
+    assert made.group(Kind.COMPILE).desired == 4
