@@ -53,8 +53,10 @@ class Variant(_Model):
     """
 
     name: Name
-    endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]+(/[^?#]*)?$")] | None = Field(
-        None, description="Base URL, /v1 included; None for a job, which serves nothing."
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#@]+(/[^?#]*)?$")] | None = Field(
+        None,
+        description="Base URL, /v1 included, without a user or a password, which would be in "
+        "every result; None for a job, which serves nothing.",
     )
     baseline: str | None = Field(
         None, description="The variant it is compared with; None for a baseline."

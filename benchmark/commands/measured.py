@@ -22,8 +22,9 @@ from benchmark.commands.arguments import (
     rounds,
     several,
     temperature,
+    with_password,
 )
-from benchmark.config import Config, Objectives, PromptSource, TestCase, Variant
+from benchmark.config import NAME, Config, Objectives, PromptSource, TestCase, Variant
 from benchmark.errors import ConfigError
 from benchmark.load import cases, sets
 from benchmark.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
@@ -265,6 +266,8 @@ def _promised(arguments: argparse.Namespace) -> Objectives | None:
 
 def _endpoint(text: str) -> tuple[str, str]:
     variant, equals, url = text.partition("=")
+    if "@" in text and not NAME.fullmatch(variant):  # the = may be part of a password
+        raise with_password()
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=URL")
     return name(variant), base_url(url)

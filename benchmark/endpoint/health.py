@@ -9,9 +9,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
+import orjson
 
 from benchmark import wording
-from benchmark.endpoint.session import open_session
+from benchmark.endpoint.session import content, open_session
 from benchmark.errors import EndpointError
 
 POLL_SECONDS: Final = 2.0
@@ -68,7 +69,7 @@ async def models(endpoint: str) -> list[str]:
         async with open_session(_ONE_TRY_SECONDS) as session, session.get(url) as response:
             if response.status != 200:
                 raise EndpointError(f"{url}: HTTP {response.status}")
-            answer = await response.json(content_type=None)
+            answer = orjson.loads(await content(response))
         return [str(model["id"]) for model in answer["data"]]
     except asyncio.TimeoutError:
         raise EndpointError(f"{url}: {_LATE}") from None
@@ -100,4 +101,6 @@ async def _status(session: aiohttp.ClientSession, url: str) -> int:
 def _reason(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "its name is not known yet"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return str(error)
     return "not reachable" if isinstance(error, OSError) else type(error).__name__

@@ -30,6 +30,7 @@ from tests.benchmark.commands.processes import (
 from tests.benchmark.tapped import server
 from tests.synthesis import ROOT
 
+PASSWORD = "a URL must hold no user or password: set OPENAI_API_KEY instead"
 SMALL = ("--requests", "3", "--rounds", "1", "--concurrency", "3", "--output-tokens", "40")
 
 
@@ -277,6 +278,11 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         (["http://h"], "NAME=URL: 'http://h': must be NAME=URL"),
         (["Base=h:80"], "'h:80': must be a base URL such as http://127.0.0.1:8000/v1"),
         (["a b=http://h"], "'a b': a name must match"),
+        (["a=http://me:hidden@h/v1"], PASSWORD),
+        (["a=http://me:hidden#@h"], PASSWORD),
+        (["me:hidden@h"], PASSWORD),
+        (["http://me:hidden=1@h"], PASSWORD),
+        (["me:hidden=1@h"], PASSWORD),
         (["a=http://h", "a=http://g"], "NAME=URL: each endpoint needs a name of its own"),
         (["a=http://h", "--concurrency", "1,0"], "'0': must be a whole number of at least 1"),
         (["a=http://h", "--concurrency", "2,2"], "'2,2': must name each only once"),
@@ -328,6 +334,7 @@ def test_bad_input_is_refused_in_one_line(
     assert ended.status == 2
     (line,) = ended.err.splitlines()
     assert message in line
+    assert "hidden" not in line
 
 
 def test_help_lists_the_options(measure: Benchmark) -> None:
