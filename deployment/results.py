@@ -23,6 +23,7 @@ from benchmark.names import (
     SWEEP,
     results_key,
 )
+from benchmark.printing import print, printable, redraw
 from charts.names import bucket_name
 from deployment.account import in_words
 from deployment.errors import DeploymentError
@@ -171,7 +172,7 @@ def table(every: Iterable[Run]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield "  ".join(["", *cells, row[3]]).rstrip()
+        yield printable("  ".join(["", *cells, row[3]]).rstrip())
 
 
 def _listed(place: Place) -> list[dict[str, Any]]:
@@ -265,12 +266,12 @@ class _Progress:
         self._done += its.size
         if self._shown:
             part = f"{100 * self._done // self._total} %"
-            print(f"\r\x1b[2K{self._id}: {part}", end="", file=sys.stderr, flush=True)
+            redraw(f"{self._id}: {part}", sys.stderr)
 
     def end(self) -> None:
         """Leaves an empty line."""
         if self._shown:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            redraw("", sys.stderr)
 
 
 def _megabytes(objects: Iterable[Object]) -> str:

@@ -16,6 +16,7 @@ from benchmark.commands.merge import say
 from benchmark.config import Config, Variant
 from benchmark.errors import BenchmarkError, RunError, ShippingError
 from benchmark.names import COMPLETE, VARIANTS, variant_run
+from benchmark.printing import print
 from benchmark.run.shipper import Shipper
 from benchmark.sweep import part
 from benchmark.sweep.merge import merge

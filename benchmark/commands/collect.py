@@ -30,6 +30,7 @@ from benchmark.errors import BenchmarkError
 from benchmark.names import GENERATE_ENDED, GENERATE_LOCK, GENERATIONS
 from benchmark.offline import intake
 from benchmark.offline.left import Left
+from benchmark.printing import print
 from benchmark.prompt import Prompt
 from benchmark.record import Record
 from benchmark.run.folder import writing

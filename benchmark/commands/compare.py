@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from benchmark.commands.arguments import recorded
 from benchmark.errors import RunError
 from benchmark.names import CONFIG
+from benchmark.printing import print
 
 if TYPE_CHECKING:
     from benchmark.analysis.changes.matching import Run

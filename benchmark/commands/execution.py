@@ -22,6 +22,7 @@ from benchmark.config import Config
 from benchmark.errors import BucketError, RunError, ShippingError
 from benchmark.load.driver import Driver
 from benchmark.names import COMPLETE
+from benchmark.printing import print, printable
 from benchmark.run.patience import Patience
 from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper, make_shipper
@@ -165,7 +166,8 @@ def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], Non
     except (BucketError, OSError) as error:
         return [f"lm-eval's results: {error}"]
     if found is not None:
-        print(f"lm-eval's results: {found.id}, of {found.ended:%Y-%m-%d %H:%M} UTC")
+        ended = f"{found.ended:%Y-%m-%d %H:%M} UTC"
+        print(printable(f"lm-eval's results: {found.id}, of {ended}"))
     return []
 
 

@@ -20,6 +20,7 @@ from benchmark.commands import execution, measured
 from benchmark.endpoint import health
 from benchmark.errors import ConfigError, EndpointError
 from benchmark.names import LEDGER
+from benchmark.printing import print
 from benchmark.run.patience import Patience
 
 options = measured.options

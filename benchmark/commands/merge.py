@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmark import wording
 from benchmark.errors import MergeError
+from benchmark.printing import print
 from benchmark.sweep.merge import merge
 from benchmark.sweep.merged import Merged
 

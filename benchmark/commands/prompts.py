@@ -25,6 +25,7 @@ from benchmark.offline import intake
 from benchmark.offline.generation import Asked
 from benchmark.offline.left import Left
 from benchmark.offline.requests import asked
+from benchmark.printing import print
 from benchmark.prompt import Prompt
 from benchmark.run import prompts as prompt_sets
 from benchmark.run.folder import prepare, writing

@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmark.commands.arguments import recorded
 from benchmark.errors import RunError
 from benchmark.names import CONFIG
+from benchmark.printing import print
 
 
 def options(parser: argparse.ArgumentParser) -> None:

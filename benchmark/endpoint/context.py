@@ -18,6 +18,7 @@ import aiohttp
 import orjson
 
 from benchmark.endpoint.session import content, open_session
+from benchmark.printing import printable
 from benchmark.prompt import Prompt
 
 _ONE_TRY_SECONDS: Final = 30
@@ -140,7 +141,7 @@ def _reason(text: str) -> str:
         text = str(said["message"])
     except (AttributeError, LookupError, TypeError, ValueError):
         pass  # of another shape
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    line = printable(" ".join(text.split()))
     if len(line) > _LONGEST_REASON:
         line = f"{line[:_LONGEST_REASON].rstrip()}…"
     return line or "no reason given"

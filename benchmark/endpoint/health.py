@@ -14,6 +14,7 @@ import orjson
 from benchmark import wording
 from benchmark.endpoint.session import content, open_session
 from benchmark.errors import EndpointError
+from benchmark.printing import printable
 
 POLL_SECONDS: Final = 2.0
 
@@ -70,7 +71,7 @@ async def models(endpoint: str) -> list[str]:
             if response.status != 200:
                 raise EndpointError(f"{url}: HTTP {response.status}")
             answer = orjson.loads(await content(response))
-        return [str(model["id"]) for model in answer["data"]]
+        return [printable(str(model["id"])) for model in answer["data"]]
     except asyncio.TimeoutError:
         raise EndpointError(f"{url}: {_LATE}") from None
     except aiohttp.ClientError as error:

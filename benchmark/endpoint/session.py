@@ -6,8 +6,8 @@ import os
 
 import aiohttp
 
-from benchmark.tap import limits
-from benchmark.tap.limits import LimitError
+from benchmark import limits
+from benchmark.limits import LimitError
 
 
 def open_session(timeout_seconds: float) -> aiohttp.ClientSession:

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 import orjson
 from typing_extensions import override
 
+from benchmark import limits
 from benchmark.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from benchmark.record import Record
-from benchmark.tap import limits
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Headers, Request

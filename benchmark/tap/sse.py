@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from benchmark.tap import limits
+from benchmark import limits
 
 # Two line ends in a row, each "\r\n", "\n" or "\r". A "\r" at the end of what has arrived may be
 # the first half of "\r\n", so it counts only once the next byte is known.

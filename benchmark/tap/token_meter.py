@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from benchmark.tap import limits
+from benchmark import limits
+from benchmark.printing import printable
 from benchmark.tap.sse import Event, Parser
 
 _DONE: Final = b"[DONE]"
@@ -155,8 +156,8 @@ def message(body: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """The text in one line of at most 200 characters, all of which UTF-8 can encode."""
-    line = " ".join(text.split()).encode("utf-8", "replace").decode()
+    """The text in one printable line of at most 200 characters."""
+    line = printable(" ".join(text.split()))
     return line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + "…"
 
 

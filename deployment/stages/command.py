@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 
+from benchmark.printing import print
 from deployment import guard, nodes
 from deployment.console import Console
 from deployment.errors import DeploymentError

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+from benchmark.printing import print
 from deployment import guard, nodes, results
 from deployment.lifecycle import ROOT
 from deployment.nodes import Kind

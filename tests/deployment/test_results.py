@@ -106,11 +106,12 @@ def test_several_runs_are_listed_and_one_is_named(
     monkeypatch.chdir(tmp_path)
     place = at("several")
     put(aws, place, "aaaa-1", SERVICES)
-    put(aws, place, "aabb-2", {"config.json": CONFIG})
+    hostile = {"variants": [{"name": "Base"}, {"name": "SD\x1b[2J\naaaa-9  complete"}]}
+    put(aws, place, "aabb-2", {"config.json": json.dumps(hostile)})
     assert results.show(place, None) == 0
     listed = capsys.readouterr().out
     assert "aaaa-1" in listed
-    assert "not complete  Base, SD" in listed
+    assert "not complete  Base, SD\ufffd[2J\ufffdaaaa-9  complete\n" in listed
     assert not (tmp_path / "results").exists()
 
     assert results.show(place, "aaa") == 0

@@ -11,8 +11,8 @@ from typing import cast
 import httptools
 from typing_extensions import override
 
-from benchmark.tap import limits
-from benchmark.tap.limits import LimitError
+from benchmark import limits
+from benchmark.limits import LimitError
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Headers, Request

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import httptools
 from typing_extensions import override
 
+from benchmark import limits
+from benchmark.limits import LimitError
 from benchmark.record import CANCELLED
-from benchmark.tap import limits
-from benchmark.tap.limits import LimitError
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Framing, Headers

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from benchmark.tap import limits
-from benchmark.tap.limits import KIB, MIB
+from benchmark import limits
+from benchmark.limits import KIB, MIB
 from tests.benchmark.tapped import Bench, bench, chat, golden, server
 
 pytestmark = pytest.mark.anyio
