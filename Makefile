@@ -246,7 +246,7 @@ logs: $(READY) ## Print the logs of what goes on, or OF=NAME: a service, compile
 		$(if $(OF),--of "$(OF)") $(if $(filter 1 yes,$(FOLLOW)),--follow)
 
 .PHONY: results
-results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
+results: $(READY_DEV) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment results --experiment "$(EXPERIMENT)" $(if $(RUN),--run "$(RUN)")
 

@@ -15,6 +15,7 @@ from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.config import Variant
 from benchmark.load_points import Load
 from benchmark.names import ADVICE, SUMMARY
+from benchmark.printing import printable
 from benchmark.report import (
     answers,
     correct,
@@ -65,7 +66,11 @@ def write_results(run: Results) -> Path:
 
 def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        # The direction of writing, changed in a name, would turn our own sentences round.
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        undefined=StrictUndefined,
     )
     environment.filters["unbroken"] = _unbroken
     page = environment.get_template("report.html.j2")
