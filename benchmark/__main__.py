@@ -29,7 +29,7 @@ from benchmark.commands import (
     tap,
 )
 from benchmark.errors import BenchmarkError
-from benchmark.printing import print
+from benchmark.printing import printable
 
 _COMMANDS: Final = {
     **{"run": run, "index": index, "merge": merge},
@@ -73,9 +73,12 @@ def main() -> int:
         # Whoever read the output, such as head, has seen enough. What was measured is on the disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        print("benchmark: ended by SIGINT", file=sys.stderr)
+        return 128 + signal.SIGINT
     except BenchmarkError as error:
-        for line in str(error).splitlines():
-            print(f"benchmark: {line}", file=sys.stderr)
+        for line in str(error).split("\n"):
+            print(f"benchmark: {printable(line)}", file=sys.stderr)
         return 2
     return status
 

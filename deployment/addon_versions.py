@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from benchmark.printing import print
 from deployment.account import client, in_words
 from experiment import Experiment
 from stacks.addons import VERSIONS

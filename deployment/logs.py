@@ -11,7 +11,7 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, ApiException, CoreV1Api, V1Pod
 from urllib3.exceptions import HTTPError
 
-from benchmark.printing import print, printable
+from benchmark.printing import printable
 from charts.names import NAMESPACE
 from deployment import reasons
 from deployment.cluster import connected, kubernetes_in_words
@@ -111,7 +111,7 @@ def _print(api: ApiClient, pod: V1Pod, of: str | None) -> None:
         for line in _lines(api, source, tail_lines=tail):
             print(printable(f"{source} | {line}"))
     if reason := reasons.explained(api, pod):
-        print(f"{pod.metadata.name}: {reason}", flush=True)
+        print(printable(f"{pod.metadata.name}: {reason}"), flush=True)
 
 
 def _lines(api: ApiClient, source: Source, **options: Any) -> Iterator[str]:

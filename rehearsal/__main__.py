@@ -14,7 +14,6 @@ from typing import Final, NoReturn
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from benchmark.printing import print
 from deployment.console import Console
 from experiment import DEFAULT_FILE, ExperimentError
 from rehearsal.endpoints import Endpoints

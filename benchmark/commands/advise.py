@@ -15,7 +15,6 @@ from benchmark.commands.arguments import recorded, shares
 from benchmark.commands.read import gather
 from benchmark.errors import RunError
 from benchmark.names import ADVICE
-from benchmark.printing import print
 
 if TYPE_CHECKING:
     from benchmark.report.results import Results

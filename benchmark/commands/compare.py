@@ -2,7 +2,8 @@
 
 A run is a folder, or the name of one in results/. With --fail-below it is a gate: exit status 3
 where tokens per step or a speed-up is surely less than that part of what it was, and where the new
-run does not show what the old one does.
+run does not show what the old one does. Runs with other loads, lengths or test cases are not
+comparable: that is said first, and a gate on them ends with 2.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from benchmark.commands.arguments import recorded
 from benchmark.errors import RunError
 from benchmark.names import CONFIG
-from benchmark.printing import print
 
 if TYPE_CHECKING:
     from benchmark.analysis.changes.matching import Run

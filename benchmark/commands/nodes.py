@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from benchmark.config import Config
 from benchmark.errors import StopError
-from benchmark.printing import print
 
 
 def stop(config: Config, sleep: Callable[[float], None]) -> None:

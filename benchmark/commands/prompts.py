@@ -25,7 +25,6 @@ from benchmark.offline import intake
 from benchmark.offline.generation import Asked
 from benchmark.offline.left import Left
 from benchmark.offline.requests import asked
-from benchmark.printing import print
 from benchmark.prompt import Prompt
 from benchmark.run import prompts as prompt_sets
 from benchmark.run.folder import prepare, writing
@@ -53,7 +52,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 def named(alone: Alone) -> Mapping[str, Sequence[Prompt]]:
     """The prompts of each test case that has a set, by its name. Raises RunError."""
-    return asyncio.run(prompt_sets.prepare(alone.config, alone.files, alone.folder))
+    with execution.prompt_files(alone.config, alone.beside) as files:
+        return asyncio.run(prompt_sets.prepare(alone.config, files, alone.folder))
 
 
 def _left(alone: Alone) -> list[Asked]:

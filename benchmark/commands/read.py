@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from benchmark.errors import ConfigError, JournalError
 from benchmark.ledger import read_ledger
 from benchmark.names import CONFIG, LEDGER
-from benchmark.printing import print
 from benchmark.record import Record
 
 if TYPE_CHECKING:

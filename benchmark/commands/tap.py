@@ -20,7 +20,6 @@ from benchmark.commands.arguments import base_url, name, port
 from benchmark.errors import JournalError, TapError
 from benchmark.journal import Journal
 from benchmark.ledger import read_ledger
-from benchmark.printing import print
 from benchmark.tap.live import Line, Traffic
 from benchmark.tap.tap import Tap, settle
 

@@ -29,7 +29,6 @@ from benchmark.load import llmperf, loops
 from benchmark.load.reply import Reply
 from benchmark.load.requests import Request, requests_of
 from benchmark.names import BEYOND_HEADER, DUE_HEADER
-from benchmark.printing import print
 
 CLOSED: Final = "closed-loop"
 OPEN: Final = "open-loop"

@@ -8,7 +8,7 @@ from typing import TextIO
 from tqdm import tqdm
 from typing_extensions import Never
 
-from benchmark.printing import print, printable
+from benchmark.printing import printable
 
 
 class Progress:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Final, TypeAlias
 
-from benchmark.printing import print, redraw
+from benchmark.printing import redraw
 from deployment import place
 from deployment.account import in_words
 from deployment.errors import Denied, DeploymentError
@@ -24,6 +24,7 @@ LOCAL: Final[dict[str, Callable[[Experiment], Iterable[Finding]]]] = {
     "AWS CLI": software.aws,
     "price": file.price,
     "gated models": file.gated_models,
+    "alarms": file.alarms,
 }
 """By what they ask about, the checks that need no account."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmark.printing import print
 from deployment import guard, nodes, results
 from deployment.errors import DeploymentError
 from deployment.nodes import Kind
 from deployment.stages import runs
 from deployment.stages.shown import Shown
-from deployment.stages.stage import StageFailed, Way
+from deployment.stages.stage import Way
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Results:
         """Raises DeploymentError."""
         run = runs.complete(self.way.place)
         if run is None:
-            raise StageFailed("the bucket has no complete run of this experiment")
+            raise DeploymentError("the bucket has no complete run of this experiment")
         folder = results.bring(self.way.place, run, say=shown.say)
         try:
             table = results.draw(folder)

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from benchmark.printing import print
 from deployment.cluster import NoCluster, Unreachable, connected, kubernetes_in_words
 from deployment.errors import DeploymentError
 from deployment.place import Place

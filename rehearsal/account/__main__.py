@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmark.printing import print
 from control_plane.errors import ControlPlaneError
 from experiment import DEFAULT_FILE, ExperimentError, load
 from rehearsal.account.small import write_small

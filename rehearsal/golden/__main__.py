@@ -12,7 +12,6 @@ import json
 import os
 from pathlib import Path
 
-from benchmark.printing import print
 from experiment.runtimes import Engine
 from rehearsal.golden import cost
 from rehearsal.golden.schedule import Decoding
