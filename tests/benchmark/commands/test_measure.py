@@ -199,14 +199,16 @@ def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) 
         if request.path == "/v1/models":
             return web.json_response({"data": [{"id": "m"}]})
         status = 405 if request.path == "/health" else 500
-        return web.json_response({"error": {"message": "out of memory"}}, status=status)
+        message = "out of memory\x1b[2J\nbenchmark: all is well"
+        return web.json_response({"error": {"message": message}}, status=status)
 
     with serving(server(answer)) as (url,):
         ended = measure(f"Base={url}", "--cases", cases, *SMALL, OPENAI_API_KEY="sesame")
     assert ended.status == 1
     (failed,) = [line for line in ended.err.splitlines() if ": failed: " in line]
     assert failed.startswith("benchmark: failed: json, round 1: ")
-    assert "Base: 0 of 3 requests succeeded: HTTP 500: out of memory" in failed
+    shown = "out of memory\ufffd[2J benchmark: all is well"
+    assert f"Base: 0 of 3 requests succeeded: HTTP 500: {shown}" in failed
     assert set(seen) == {"Bearer sesame"}  # whatever is under /v1
 
 
