@@ -19,6 +19,9 @@ from benchmark.rounds import Rounds
 MOST_PER_SECOND: Final = 1000
 """Requests a second; an experiment file allows as many."""
 
+HOTTEST: Final = 2
+"""The highest temperature; an experiment file allows as much."""
+
 T = TypeVar("T")
 
 HALF_WIDTH: Final = 0.05
@@ -159,8 +162,8 @@ def rate(text: str) -> float:
 def temperature(text: str) -> float:
     """A sampling temperature."""
     value = _number(text)
-    if not 0 <= value < math.inf:
-        raise ArgumentTypeError(f"{text!r}: must be a number of at least 0")
+    if not 0 <= value <= HOTTEST:
+        raise ArgumentTypeError(f"{text!r}: must be a number from 0 to {HOTTEST}")
     return value
 
 
