@@ -15,7 +15,7 @@ from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.config import Variant
 from benchmark.load_points import Load
 from benchmark.names import ADVICE, SUMMARY
-from benchmark.printing import printable
+from benchmark.printing import printable_lines
 from benchmark.report import (
     answers,
     correct,
@@ -66,18 +66,14 @@ def write_results(run: Results) -> Path:
 
 def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        # The direction of writing, changed in a name, would turn our own sentences round.
-        finalize=lambda value: printable(value) if type(value) is str else value,
-        undefined=StrictUndefined,
+        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
     environment.filters["unbroken"] = _unbroken
     page = environment.get_template("report.html.j2")
     style = environment.get_template("report.css.j2")
     headline, said = verdicts.headline(run.summary)
     points = run.config.load.points
-    return page.render(
+    html = page.render(
         run=run,
         summary=run.summary,
         cost=run.config.cost,
@@ -121,6 +117,8 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
             )
         ),
     )
+    # The direction of writing, changed in a name, would turn our own sentences round.
+    return printable_lines(html)
 
 
 def _unbroken(text: str) -> str:

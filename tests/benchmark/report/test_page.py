@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from html.parser import HTMLParser
@@ -86,6 +87,7 @@ def test_it_is_well_formed(page: str) -> None:
     structure = Structure()
     structure.feed(page)
     assert structure.open == []
+    assert "\ufffd" not in page
 
 
 def test_it_needs_no_network(page: str) -> None:
@@ -172,7 +174,7 @@ def test_throughput_and_cost_have_intervals(run: Path, page: str) -> None:
 def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
     """A user, a server, or whoever may write to the bucket."""
     wrote = "\u202e" + r"""<script>alert(1)</script><b onclick="x">&'$\frac{ \1 $_"""
-    configuration = generated.config(rounds=4)
+    configuration = copy.deepcopy(generated.config(rounds=4))
     ledger = generated.ledger(configuration)
     configuration |= dict.fromkeys(("experiment", "model", "stand_in"), wrote)
     configuration["settings"] = configuration["load"]["sampling"] = {wrote: wrote}
