@@ -257,7 +257,7 @@ logs: $(READY) ## Print the logs of what goes on, or OF=NAME: a service, compile
 		$${OF:+--of="$$OF"} $(if $(filter 1 yes,$(value FOLLOW)),--follow)
 
 .PHONY: results
-results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
+results: $(READY_DEV) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
 	@$(NAMES_EXPERIMENT)
 	@python -m deployment results --experiment="$$EXPERIMENT" $${RUN:+--run="$$RUN"}
 

@@ -29,6 +29,7 @@ from benchmark.commands import (
     tap,
 )
 from benchmark.errors import BenchmarkError
+from benchmark.printing import printable
 
 _COMMANDS: Final = {
     **{"run": run, "index": index, "merge": merge},
@@ -76,8 +77,8 @@ def main() -> int:
         print("benchmark: ended by SIGINT", file=sys.stderr)
         return 128 + signal.SIGINT
     except BenchmarkError as error:
-        for line in str(error).splitlines():
-            print(f"benchmark: {line}", file=sys.stderr)
+        for line in str(error).split("\n"):
+            print(f"benchmark: {printable(line)}", file=sys.stderr)
         return 2
     return status
 

@@ -21,6 +21,7 @@ from pydantic import (
 
 from benchmark.errors import ConfigError
 from benchmark.load_points import Load, LoadPoint
+from benchmark.printing import printable
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 """Names of variants and test cases.
@@ -53,8 +54,10 @@ class Variant(_Model):
     """
 
     name: Name
-    endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]+(/[^?#]*)?$")] | None = Field(
-        None, description="Base URL, /v1 included; None for a job, which serves nothing."
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#@]+(/[^?#]*)?$")] | None = Field(
+        None,
+        description="Base URL, /v1 included, without a user or a password, which would be in "
+        "every result; None for a job, which serves nothing.",
     )
     baseline: str | None = Field(
         None, description="The variant it is compared with; None for a baseline."
@@ -389,4 +392,4 @@ def lines(error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_url=False):
         field = ".".join(map(str, problem["loc"]))
         message = problem["msg"].removeprefix("Value error, ")
-        yield f"{field}: {message}".removeprefix(": ")
+        yield printable(f"{field}: {message}".removeprefix(": "))

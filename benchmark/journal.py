@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import Self
 
 from benchmark.errors import JournalError
+from benchmark.printing import printable
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ def _parse(place: str, line: bytes, kind: TypeAdapter[T]) -> T:
         problem = error.errors(include_url=False)[0]
         field = ".".join(map(str, problem["loc"]))
         parts = filter(None, (place, field, problem["msg"]))
-        raise JournalError(": ".join(parts)) from None
+        raise JournalError(printable(": ".join(parts))) from None
 
 
 class Journal:

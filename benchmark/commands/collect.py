@@ -30,6 +30,7 @@ from benchmark.errors import BenchmarkError
 from benchmark.names import GENERATE_ENDED, GENERATE_LOCK, GENERATIONS
 from benchmark.offline import intake
 from benchmark.offline.left import Left
+from benchmark.printing import printable
 from benchmark.prompt import Prompt
 from benchmark.record import Record
 from benchmark.run.folder import writing
@@ -168,7 +169,7 @@ class _Collected:
             return
         self._not_shipped = asyncio.run(self._shipper.ship(self._left.settled, self._records))
         if self._not_shipped is not None:
-            print(f"benchmark: {self._not_shipped}", file=sys.stderr)
+            print(f"benchmark: {printable(self._not_shipped)}", file=sys.stderr)
 
     def _on_status(self) -> Iterator[str]:
         path = self._alone.folder / GENERATE_ENDED

@@ -21,6 +21,7 @@ from benchmark.config import Config
 from benchmark.errors import BucketError, RunError, ShippingError
 from benchmark.load.driver import Driver
 from benchmark.names import COMPLETE, RUN_ID
+from benchmark.printing import printable
 from benchmark.run.patience import Patience
 from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper, make_shipper
@@ -180,7 +181,8 @@ def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], Non
     except (BucketError, OSError) as error:
         return [f"lm-eval's results: {error}"]
     if found is not None:
-        print(f"lm-eval's results: {found.id}, of {found.ended:%Y-%m-%d %H:%M} UTC")
+        ended = f"{found.ended:%Y-%m-%d %H:%M} UTC"
+        print(printable(f"lm-eval's results: {found.id}, of {ended}"))
     return []
 
 
@@ -227,7 +229,7 @@ async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signal
 
 def _conclude(config: Config, folder: Path, failed: list[str]) -> int:
     for line in dict.fromkeys(failed):
-        print(f"benchmark: failed: {line}", file=sys.stderr)
+        print(f"benchmark: failed: {printable(line)}", file=sys.stderr)
     if failed:
         print(f"benchmark: the rest is kept in {folder}", file=sys.stderr)
         return 1

@@ -23,6 +23,7 @@ from benchmark.endpoint import health
 from benchmark.errors import ConfigError, EndpointError
 from benchmark.ledger import read_attempts
 from benchmark.names import LEDGER
+from benchmark.printing import printable
 from benchmark.run.patience import Patience
 
 options = measured.options
@@ -64,7 +65,7 @@ async def _models(endpoints: Sequence[Endpoint], wanted: str | None, wait: int) 
     problems = await health.wait(
         {endpoint.name: endpoint.url for endpoint in endpoints},
         patience_seconds=wait,
-        say=lambda text: print(text, file=sys.stderr),
+        say=lambda text: print(printable(text), file=sys.stderr),
     )
     if problems:
         raise EndpointError("\n".join(problems))

@@ -22,6 +22,7 @@ from benchmark.commands.arguments import (
     rounds,
     several,
     temperature,
+    with_password,
 )
 from benchmark.config import Config, Objectives, PromptSource, TestCase, Variant
 from benchmark.errors import ConfigError
@@ -298,6 +299,11 @@ def _promised(arguments: argparse.Namespace) -> Objectives | None:
 def _endpoint(text: str) -> Endpoint:
     variant, equals, address = text.partition("=")
     url, hash_sign, model = address.partition("#")
-    if not equals or (hash_sign and not model):
-        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=URL or NAME=URL#MODEL")
-    return Endpoint(name(variant), base_url(url), model or None)
+    try:
+        if not equals or (hash_sign and not model):
+            raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=URL or NAME=URL#MODEL")
+        return Endpoint(name(variant), base_url(url), model or None)
+    except argparse.ArgumentTypeError:
+        if "@" in text:  # = and # may be part of a password
+            raise with_password() from None
+        raise

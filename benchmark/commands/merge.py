@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmark import wording
 from benchmark.errors import MergeError
+from benchmark.printing import printable
 from benchmark.sweep.merge import merge
 from benchmark.sweep.merged import Merged
 
@@ -35,4 +36,4 @@ def say(merged: Merged) -> None:
     every = len(merged.complete) + len(merged.missing)
     print(f"merged: {len(merged.complete)} of {wording.count(every, 'variant')}")
     for sentence in merged.sentences:
-        print(sentence)
+        print(printable(sentence))

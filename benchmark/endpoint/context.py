@@ -9,15 +9,16 @@ in vLLM 0.32 (``vllm/entrypoints/serve/tokenize/protocol.py``). vLLM before 0.9 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
+import orjson
 
-from benchmark.endpoint.session import open_session
+from benchmark.endpoint.session import content, open_session
+from benchmark.printing import printable
 from benchmark.prompt import Prompt
 
 _ONE_TRY_SECONDS: Final = 30
@@ -125,22 +126,22 @@ async def _asked(
         if response.status in _NO_SUCH_PATH:
             raise _NoSuchPathError
         if response.status == HTTPStatus.BAD_REQUEST:
-            return Refused(_reason(await response.text(errors="replace")))
+            return Refused(_reason((await content(response)).decode("utf-8", "replace")))
         if response.status != HTTPStatus.OK:
             return None
-        answer = await response.json(content_type=None)
+        answer = orjson.loads(await content(response))
     return Counted(int(answer["count"]), int(answer["max_model_len"]))
 
 
 def _reason(text: str) -> str:
     """What a server says of an error: vLLM's message, as OpenAI's API has it, or all of it."""
     try:
-        said = json.loads(text)
+        said = orjson.loads(text)
         said = said.get("error", said)  # Older versions do not have it in "error".
         text = str(said["message"])
     except (AttributeError, LookupError, TypeError, ValueError):
         pass  # of another shape
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    line = printable(" ".join(text.split()))
     if len(line) > _LONGEST_REASON:
         line = f"{line[:_LONGEST_REASON].rstrip()}…"
     return line or "no reason given"

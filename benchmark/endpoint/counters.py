@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import TypeAdapter
 
 from benchmark import journal
+from benchmark.endpoint.session import content
 
 COUNTERS: Final = "counters.jsonl"
 
@@ -212,7 +213,7 @@ async def scrape(
 async def _page(session: aiohttp.ClientSession, url: str) -> _Page | None:
     try:
         async with session.get(url) as response:
-            return _parse(await response.text()) if response.status == 200 else None
+            return _parse((await content(response)).decode()) if response.status == 200 else None
     except (aiohttp.ClientError, asyncio.TimeoutError, UnicodeDecodeError):
         return None
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import aiohttp
+import orjson
 
 from benchmark.config import Config, TestCase
-from benchmark.endpoint.session import open_session
+from benchmark.endpoint.session import content, open_session
 from benchmark.errors import JournalError
 from benchmark.load import llmperf, texts
 
@@ -131,7 +132,7 @@ async def _ask(
         async with session.post(f"{endpoint}/chat/completions", json=body) as response:
             if response.status != 200:
                 return None
-            choice = (await response.json())["choices"][0]
+            choice = orjson.loads(await content(response))["choices"][0]
         words = (choice["message"].get("content") or "").split()
         return _Answer(choice.get("token_ids") or [], words)
     except (aiohttp.ClientError, asyncio.TimeoutError):

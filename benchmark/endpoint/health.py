@@ -10,10 +10,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import aiohttp
+import orjson
 
 from benchmark import wording
-from benchmark.endpoint.session import open_session
+from benchmark.endpoint.session import content, open_session
 from benchmark.errors import EndpointError
+from benchmark.printing import printable
 
 POLL_SECONDS: Final = 2.0
 
@@ -75,8 +77,8 @@ async def models(endpoint: str) -> list[str]:
         async with open_session(_ONE_TRY_SECONDS) as session, session.get(url) as response:
             if response.status != 200:
                 raise EndpointError(f"{url}: HTTP {response.status}")
-            answer = await response.json(content_type=None)
-        return [str(model["id"]) for model in answer["data"]]
+            answer = orjson.loads(await content(response))
+        return [printable(str(model["id"])) for model in answer["data"]]
     except asyncio.TimeoutError:
         raise EndpointError(f"{url}: {_LATE}") from None
     except aiohttp.ClientError as error:
@@ -112,4 +114,6 @@ async def _status(session: aiohttp.ClientSession, url: str) -> int:
 def _reason(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "its name is not known yet"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return str(error)
     return "not reachable" if isinstance(error, OSError) else type(error).__name__

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark import wording
+from benchmark.printing import printable
 
 WIDTH: Final = 120
 """The most columns that are used."""
@@ -26,6 +27,11 @@ class Column:
     def width(self) -> int:
         """In characters."""
         return max(map(len, (*self.heads, *self.lines)))
+
+
+def page(lines: Iterable[str]) -> str:
+    """The whole text, which ends with a newline. A newline within a line is replaced."""
+    return "\n".join(printable(line).rstrip() for line in lines) + "\n"
 
 
 def lines(

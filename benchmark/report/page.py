@@ -15,6 +15,7 @@ from benchmark.analysis.crosscheck import TOLERANCE
 from benchmark.config import Variant
 from benchmark.load_points import Load
 from benchmark.names import ADVICE, SUMMARY
+from benchmark.printing import printable_lines
 from benchmark.report import (
     answers,
     correct,
@@ -72,7 +73,7 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
     style = environment.get_template("report.css.j2")
     headline, said = verdicts.headline(run.summary)
     points = run.config.load.points
-    return page.render(
+    html = page.render(
         run=run,
         summary=run.summary,
         cost=run.config.cost,
@@ -116,6 +117,8 @@ def _html(run: Results, drawings: tuple[figures.Drawing, ...]) -> str:
             )
         ),
     )
+    # The direction of writing, changed in a name, would turn our own sentences round.
+    return printable_lines(html)
 
 
 def _unbroken(text: str) -> str:

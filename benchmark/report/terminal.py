@@ -21,6 +21,7 @@ from benchmark.report import (
     answers,
     correct,
     inference_demo,
+    layout,
     loads,
     objectives,
     offline,
@@ -77,7 +78,7 @@ def _page(summary: Summary, heading: Iterable[str], notes: Iterable[str], column
         "",
         *(line for note in notes for line in wrapped(f"* {note}", width, indent=2)),
     ]
-    return "\n".join(line.rstrip() for line in parts) + "\n"
+    return layout.page(parts)
 
 
 def _without_end(lines: Iterable[str]) -> list[str]:

@@ -33,7 +33,7 @@ def render(changes: Changes, columns: int = WIDTH) -> str:
         *_paragraphs(_gate(changes), width),
         *(line for note in _notes(changes) for line in wrapped(f"* {note}", width, indent=2)),
     ]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return layout.page(lines)
 
 
 def _paragraphs(sentences: Iterator[str], width: int) -> list[str]:

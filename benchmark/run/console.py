@@ -8,6 +8,8 @@ from typing import TextIO
 from tqdm import tqdm
 from typing_extensions import Never
 
+from benchmark.printing import printable
+
 
 class Progress:
     """Counts requests of ``total``, from ``done`` on."""
@@ -38,6 +40,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Writes a line that stays, above the bar if there is one."""
+        text = printable(text)
         if self._bar is not None:
             self._bar.write(text, file=self._stream)
         else:

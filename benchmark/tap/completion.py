@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import orjson
 from typing_extensions import override
 
+from benchmark import limits
 from benchmark.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
 from benchmark.record import Record
 from benchmark.tap.proxy import http1
@@ -59,6 +60,7 @@ class Completion(Exchange):
         self._status: int | None = None
         self._streamed = self._recorded = False
         self._answer = bytearray()
+        self._passed = 0
         self._prompt, self._class = (_text(request.headers, name) for name in (_PROMPT, _CLASS))
         self._due = _time(request.headers)
         request.headers = http1.without(request.headers, b"accept-encoding", *_TOLD)
@@ -80,9 +82,12 @@ class Completion(Exchange):
 
     @override
     def passes(self, body: bytes, at: float) -> bytes:
+        self._passed += len(body)
         if not self._streamed:
+            limits.check("the answer", self._passed, limits.ANSWER)
             self._answer += body
             return body
+        limits.check("the stream", self._passed, limits.STREAM)
         out = self._meter.feed(body, at - self._start)
         if self._meter.done:
             self._record(None, at)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+from benchmark import limits
 
 # Two line ends in a row, each "\r\n", "\n" or "\r". A "\r" at the end of what has arrived may be
 # the first half of "\r\n", so it counts only once the next byte is known.
@@ -22,43 +25,59 @@ class Event(NamedTuple):
 
 
 class Parser:
-    """Collects bytes, and returns each event when it is complete."""
+    """Collects bytes, and returns each event when it is complete.
+
+    Every byte is searched once, however long an event is and however small its parts are.
+    """
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Event]:
-        """Takes the bytes of one read. Returns the events that they complete."""
-        # The buffer was searched before, but its end may be the first half of a blank line.
-        searched = max(0, len(self._buffer) - 3)
-        data = self._buffer + data
+        """Takes the bytes of one read. Returns the events that they complete.
+
+        Raises LimitError where an event is longer than ``limits.EVENT``.
+        """
+        searched = 0
+        text: bytes | bytearray = data
+        if self._buffer:
+            # The buffer was searched before, but its end may be the first half of a blank line.
+            searched = max(0, len(self._buffer) - 3)
+            self._buffer += data
+            text = self._buffer
         events = []
         start = 0
-        while (end := _end_of_event(data, searched)) is not None:
-            raw = data[start:end]
+        for end in _ends_of_events(text, searched):
+            raw = bytes(text[start:end])
             events.append(Event(raw, _data(raw)))
-            start = searched = end
-        self._buffer = data[start:]
+            start = end
+        if text is data:
+            self._buffer += data[start:]
+        elif start:
+            del self._buffer[:start]
+        limits.check("an event", len(self._buffer), limits.EVENT)
         return events
 
     @property
     def pending(self) -> bytes:
         """What has come of an incomplete event."""
-        return self._buffer
+        return bytes(self._buffer)
 
     def close(self) -> list[Event]:
         """Ends the stream. Returns the event whose blank line never came, if there is one."""
-        rest, self._buffer = self._buffer, b""
+        rest = self.pending
+        self._buffer.clear()
         return [Event(rest, _data(rest))] if rest else []
 
 
-def _end_of_event(data: bytes, start: int) -> int | None:
-    """The end of the first blank line at or after ``start``."""
-    if b"\r" not in data:  # as nearly always, and much faster
-        found = data.find(b"\n\n", start)
-        return found + 2 if found >= 0 else None
-    match = _BLANK_LINE.search(data, start)
-    return match.end() if match else None
+def _ends_of_events(text: bytes | bytearray, start: int) -> Iterator[int]:
+    """The end of each blank line from ``start`` on."""
+    if text.find(b"\r", start) >= 0:
+        yield from (match.end() for match in _BLANK_LINE.finditer(text, start))
+        return
+    # As nearly always, and much faster.
+    while (start := text.find(b"\n\n", start) + 2) >= 2:
+        yield start
 
 
 def _data(raw: bytes) -> bytes | None:

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import orjson
 
+from benchmark import limits
+from benchmark.printing import printable
 from benchmark.tap.sse import Event, Parser
 
 _DONE: Final = b"[DONE]"
@@ -35,6 +37,7 @@ class Meter:
         self._usage_only = usage_only
         self._null_usage = null_usage
         self._counts: dict[int, int] = {}
+        self._counted = self._events = 0
         self._uncounted = False
         self._parser = Parser()
 
@@ -49,9 +52,13 @@ class Meter:
         """Takes what was read ``at`` seconds after the request was sent. Returns what to pass on.
 
         An incomplete event is kept back: no client can read half an event, and only its end shows
-        whether to pass it on. With nothing to strip, everything is passed on at once.
+        whether to pass it on. With nothing to strip, everything is passed on at once. Raises
+        LimitError.
         """
-        passed = [self._take(event, at) for event in self._parser.feed(data)]
+        events = self._parser.feed(data)
+        self._events += len(events)
+        limits.check("the stream", self._events, limits.EVENTS, "events")
+        passed = [self._take(event, at) for event in events]
         return b"".join(passed) if self._strip else data
 
     def close(self, at: float) -> bytes:
@@ -76,14 +83,13 @@ class Meter:
         try:
             body = orjson.loads(event.data)
         except orjson.JSONDecodeError:
-            self._fail(f"malformed event: {event.data!r}")
+            body = None
+        if not isinstance(body, dict):
+            self._fail(f"malformed event: {event.data[:_LONGEST_ERROR]!r}")
             return event.raw
         return self._take_json(event, body, at)
 
-    def _take_json(self, event: Event, body: Any, at: float) -> bytes:
-        if not isinstance(body, dict):
-            self._fail(f"malformed event: {event.data!r}")
-            return event.raw
+    def _take_json(self, event: Event, body: dict[str, Any], at: float) -> bytes:
         if body.get("error"):
             self._fail(f"error in the stream: {message(body)}")
         choices, usage = body.get("choices"), body.get("usage")
@@ -113,7 +119,8 @@ class Meter:
             index = 0
         new = total - self._counts.get(index, 0)
         self._counts[index] = total
-        self.output_tokens = sum(self._counts.values())
+        self._counted += new
+        self.output_tokens = self._counted
         if new > 0:
             self.chunks.append((at, new))
 
@@ -149,8 +156,8 @@ def message(body: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """The text in one line of at most 200 characters, all of which UTF-8 can encode."""
-    line = " ".join(text.split()).encode("utf-8", "replace").decode()
+    """The text in one printable line of at most 200 characters."""
+    line = printable(" ".join(text.split()))
     return line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + "…"
 
 

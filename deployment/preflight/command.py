@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Final, TypeAlias
 
+from benchmark.printing import redraw
 from deployment import place
 from deployment.account import in_words
 from deployment.errors import Denied, DeploymentError
@@ -50,7 +51,6 @@ ASKED: Final[dict[str, Callable[[Place], Iterable[Finding]]]] = {
 """The same of those that ask AWS."""
 
 _AT_ONCE: Final = 8
-_CLEAR_LINE: Final = "\r\x1b[2K"
 
 
 def run(name: str) -> int:
@@ -126,4 +126,4 @@ def _progress(done: int, of: int) -> None:
     if not sys.stderr.isatty():
         return
     line = "" if done == of else f"checked {done} of {of}"
-    print(f"{_CLEAR_LINE}{line}", end="", file=sys.stderr, flush=True)
+    redraw(line, sys.stderr)

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from benchmark.printing import printable
 from deployment.preflight.finding import Finding, Status
 
 _GAP: Final = "  "
@@ -36,7 +37,7 @@ def summary(findings: Sequence[Finding]) -> str:
 
 def _wrapped(text: str, room: int, mark: str = "") -> list[str]:
     """Commands and addresses are not broken at their hyphens, so that they can be copied."""
-    return textwrap.wrap(
+    wrapped = textwrap.wrap(
         text,
         room,
         initial_indent=mark,
@@ -44,3 +45,4 @@ def _wrapped(text: str, room: int, mark: str = "") -> list[str]:
         break_on_hyphens=False,
         break_long_words=False,
     )
+    return [printable(line) for line in wrapped]

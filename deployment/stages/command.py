@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 
+from benchmark.printing import printable_lines
 from deployment import guard
 from deployment.console import Console
 from deployment.errors import DeploymentError
@@ -44,7 +45,7 @@ def _go_or_end_nodes(way: Way, *, yes: bool) -> None:
         keeps = way.place.experiment.capacity.after_failure is Then.KEEP
         if keeps and sys.stdin.isatty():
             raise
-        print(error, file=sys.stderr, flush=True)
+        print(printable_lines(str(error)), file=sys.stderr, flush=True)
         raise DeploymentError(end_nodes(way.place)) from None
 
 
@@ -94,7 +95,7 @@ def _left_in_order(way: Way, go: Callable[[], None]) -> int:
         _print(screen(*_named(way)))
         return 130
     except DeploymentError as error:
-        print(error, file=sys.stderr, flush=True)
+        print(printable_lines(str(error)), file=sys.stderr, flush=True)
         _print(screen(*_named(way)))
         return 1
     return 0

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
 
 from deployment import guard, nodes, results
 from deployment.errors import DeploymentError
-from deployment.lifecycle import ROOT
 from deployment.nodes import Kind
 from deployment.stages import runs
 from deployment.stages.shown import Shown
@@ -62,18 +59,11 @@ class Results:
         if run is None:
             raise DeploymentError("the bucket has no complete run of this experiment")
         folder = results.bring(self.way.place, run, say=shown.say)
-        report = folder / results.REPORT
-        # The benchmark is a program of its own: no other part of the project imports it.
-        drawn = subprocess.run(
-            [sys.executable, "-m", "benchmark", "report", str(folder.resolve())],
-            cwd=ROOT,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        if drawn.returncode:
-            shown.say(f"its table: make report RUN={run}")
-        else:
-            # As wide as the terminal: with an indent its lines would wrap.
-            print(drawn.stdout, flush=True)
-        return f"{report}" if report.exists() else f"{folder}, which has no report"
+        try:
+            table = results.draw(folder)
+        except DeploymentError as error:
+            shown.say(str(error))
+            return f"{folder}, which has no report"
+        # As wide as the terminal: with an indent its lines would wrap.
+        print(table, flush=True)
+        return str(folder / results.REPORT)

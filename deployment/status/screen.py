@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from benchmark.printing import printable
 from deployment.errors import DeploymentError
 
 _INDENT: Final = 10
@@ -53,7 +54,7 @@ def _row(title: str, row: Row, column: int, width: int) -> Iterator[str]:
     begin = f"{title:{_INDENT}}"
     indent = _INDENT
     if row.name and len(row.name) > column:
-        yield f"{begin}{row.name}"
+        yield printable(f"{begin}{row.name}")
         begin = " " * _INDENT
     elif row.name:
         begin += f"{row.name:{column}}  "
@@ -62,4 +63,4 @@ def _row(title: str, row: Row, column: int, width: int) -> Iterator[str]:
     room = max(width - indent, _NARROWEST)
     lines = textwrap.wrap(row.text, room, max_lines=_MOST_LINES, placeholder=" ...") or [""]
     for number, line in enumerate(lines):
-        yield f"{begin if number == 0 else '':{indent}}{line}".rstrip()
+        yield printable(f"{begin if number == 0 else '':{indent}}{line}".rstrip())

@@ -81,8 +81,8 @@ def carry_out(aws: Aws, group: str, name: str) -> tuple[str, dict[str, Any]]:
     parameters = _spelled(json.loads(target["Input"]), model.input_shape)
     action = f"{service}:{operation}"
     _assume(aws, group, target["RoleArn"])
-    resource = _resource(aws, action, parameters)
-    if not may(aws, target["RoleArn"], action, resource):
+    resource, tags = _resource(aws, action, parameters)
+    if not may(aws, target["RoleArn"], action, resource, tags):
         raise RehearsalError(f"{target['RoleArn']} may not {action} on {resource}")
     getattr(aws.client(service), xform_name(operation))(**parameters)
     return action, parameters
@@ -117,12 +117,13 @@ def _assume(aws: Aws, group: str, role: str) -> None:
         raise RehearsalError(f"{role} may not be assumed by {_SERVICE} for {source}")
 
 
-def _resource(aws: Aws, action: str, parameters: Mapping[str, Any]) -> str:
-    """What the action is authorised on (Service Authorization Reference, Amazon EKS)."""
+def _resource(
+    aws: Aws, action: str, parameters: Mapping[str, Any]
+) -> tuple[str, Mapping[str, str]]:
+    """What the action is authorised on, and its tags (Service Authorization Reference, EKS)."""
     if action != "eks:UpdateNodegroupConfig":
         raise RehearsalError(f"not known here what {action} is authorised on")
     found = aws.client("eks").describe_nodegroup(
         clusterName=parameters["clusterName"], nodegroupName=parameters["nodegroupName"]
     )
-    arn: str = found["nodegroup"]["nodegroupArn"]
-    return arn
+    return found["nodegroup"]["nodegroupArn"], found["nodegroup"]["tags"]

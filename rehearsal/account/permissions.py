@@ -13,25 +13,35 @@ from typing import Any, Final
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
 
-_OF_A_POLICY: Final = {"Sid", "Effect", "Action", "Resource"}
+_OF_A_POLICY: Final = {"Sid", "Effect", "Action", "Resource", "Condition"}
 _OF_A_TRUST: Final = {"Sid", "Effect", "Action", "Principal", "Condition"}
+_NO_TAGS: Final[Mapping[str, str]] = {}
 
 
 Statement = Mapping[str, Any]
 
 
-def may(aws: Aws, role: str, action: str, resource: str) -> bool:
-    """Whether the role with this ARN may do ``action`` to ``resource``. Raises RehearsalError."""
-    return allows(statements(aws, role), action, resource)
+def may(
+    aws: Aws, role: str, action: str, resource: str, tags: Mapping[str, str] = _NO_TAGS
+) -> bool:
+    """Whether the role with this ARN may do ``action`` to ``resource``, which has ``tags``.
+
+    Raises RehearsalError.
+    """
+    return allows(statements(aws, role), action, resource, tags)
 
 
-def allows(policy: Iterable[Statement], action: str, resource: str) -> bool:
-    """Whether statements allow it."""
+def allows(
+    policy: Iterable[Statement], action: str, resource: str, tags: Mapping[str, str] = _NO_TAGS
+) -> bool:
+    """Whether statements allow it. Raises RehearsalError."""
+    context = {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
     found = {
         statement["Effect"]
         for statement in policy
         if _one_of(action.lower(), [each.lower() for each in _listed(statement["Action"])])
         and _one_of(resource, _listed(statement["Resource"]))
+        and _holds(statement.get("Condition", {}), context)
     }
     return found == {"Allow"}
 

@@ -137,6 +137,10 @@ def test_reads_what_named_two_endpoints() -> None:
             "load.mean_input_tokens: .* 41",
         ),
         (samples.settings(test_cases=[CASE] * 2), "test_cases: x is duplicated"),
+        (
+            variants({"endpoint": "http://me:hidden@h:1/v1"}),
+            r"config.json: variants.0.endpoint: String should match pattern '[^']*'$",
+        ),
         (variants({}, {"name": "Base"}), "variants: Base is duplicated"),
         (variants({}, {"baseline": "k9"}), "variants: k7: k9 is no baseline"),
         (variants({"baseline": "k7"}, {}), "variants: Base: k7 is no baseline"),

@@ -87,14 +87,14 @@ def test_the_logs_are_in_the_bucket_first(
     api.logs["qwen-vllm-1/vllm"] = "starts\n"
     api.logs["qwen-vllm-1/vllm/previous"] = "nrt_init failed: Größe\n"
 
-    assert fails(place, StageFailed("it never serves")) == 1
+    assert fails(place, StageFailed("it never serves\n  a\x1b[2J\rb")) == 1
 
     assert {key.partition("/qwen")[2]: store.read(key) for key in store.keys("logs/")} == {
         "-vllm-1/vllm.log": b"starts\n",
         "-vllm-1/vllm.previous.log": "nrt_init failed: Größe\n".encode(),
     }
     told = capsys.readouterr()
-    assert told.err.startswith("it never serves\nlogs of all pods: s3://")
+    assert told.err.startswith("it never serves\n  a\ufffd[2J\ufffdb\nlogs of all pods: s3://")
     assert "trainium nodes: scaled to 0 (capacity.after_failure)" in told.err
     assert "no Trainium node and no compile node" in told.out
 

@@ -99,6 +99,14 @@ def test_what_goes_on(
     assert logs.show(place, "download", follow=True) == 0
     assert "Qwen3-32B is complete" in capsys.readouterr().out
 
+    objects.logs["download-1/download"] = "a\x1b[2J\bqwen-vllm-1/vllm | b\nc\n"
+    for follow in (False, True):
+        assert logs.show(place, "download", follow=follow) == 0
+        assert capsys.readouterr().out.splitlines() == [
+            "download-1/download | a\ufffd[2J\ufffdqwen-vllm-1/vllm | b",
+            "download-1/download | c",
+        ]
+
     objects.lists["pods"] = objects.lists["pods"][:1]
     with pytest.raises(DeploymentError, match="no pod runs or waits"):
         logs.show(place, None, follow=False)

@@ -13,7 +13,9 @@ from deployment import results
 from deployment.errors import DeploymentError
 from deployment.place import Place
 from deployment.status import account
+from deployment.status import command as status
 from rehearsal.aws.client import Aws
+from tests.benchmark import generated_runs as generated
 
 Make = Callable[..., Place]
 CONFIG = json.dumps({"variants": [{"name": "Base"}, {"name": "SD"}]})
@@ -59,11 +61,12 @@ def test_a_run_comes_home_under_the_same_keys(aws: Aws, at: Make, tmp_path: Path
     put(aws, place, "run-1", SERVICES)
     put(aws, place, "quality", {"job/Base/samples.json": "no run"})
     (run,) = results.listing(place).runs
-    assert (run.id, run.complete, run.variants, run.drawn) == ("run-1", True, ("Base", "SD"), True)
+    assert (run.id, run.complete, run.variants) == ("run-1", True, ("Base", "SD"))
     folder = results.bring(place, None, into=tmp_path / "results", say=said.append)
     assert folder == tmp_path / "results" / "run-1"
-    assert brought(folder) == SERVICES
-    assert said == [f"5 files, 0.0 MB, into {folder}"]
+    # The page is drawn at home.
+    assert brought(folder) == {name: SERVICES[name] for name in SERVICES if name != "report.html"}
+    assert said == [f"4 files, 0.0 MB, into {folder}"]
 
 
 def test_only_what_is_missing_or_has_changed_comes_again(
@@ -74,9 +77,9 @@ def test_only_what_is_missing_or_has_changed_comes_again(
     folder = results.bring(place, "run-1", into=tmp_path)
     (folder / "config.json").unlink()
     put(aws, place, "run-1", {"ledger.jsonl": "{}\n{}\n"})
-    (folder / "report.html.draft").write_text("half of an earlier try")
+    (folder / "_COMPLETE.draft").write_text("half of an earlier try")
     results.bring(place, "run-1", into=tmp_path, say=said.append)
-    assert said == [f"2 files, 0.0 MB, into {folder}; 3 were here"]
+    assert said == [f"2 files, 0.0 MB, into {folder}; 2 were here"]
     assert (folder / "ledger.jsonl").read_text() == "{}\n{}\n"
 
 
@@ -111,23 +114,55 @@ def test_several_runs_are_listed_and_one_is_named(
     monkeypatch.chdir(tmp_path)
     place = at("several")
     put(aws, place, "aaaa-1", SERVICES)
-    put(aws, place, "aabb-2", {"config.json": CONFIG})
+    hostile = {"variants": [{"name": "Base"}, {"name": "SD\x1b[2J\naaaa-9  complete"}]}
+    put(aws, place, "aabb-2", {"config.json": json.dumps(hostile)})
     assert results.show(place, None) == 0
     listed = capsys.readouterr().out
     assert "aaaa-1" in listed
-    assert "not complete  Base, SD" in listed
+    assert "not complete  Base, SD\ufffd[2J\ufffdaaaa-9  complete\n" in listed
     assert not (tmp_path / "results").exists()
 
     assert results.show(place, "aaa") == 0
-    assert "report: results/aaaa-1/report.html" in capsys.readouterr().out
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith("no report: benchmark: ")
+    assert said.endswith("; make report RUN=aaaa-1")
     assert results.show(place, "aabb") == 0
-    said = capsys.readouterr().out
-    assert "This run is not complete" in said
-    assert "make report RUN=aabb-2" in said
+    assert "This run is not complete" in capsys.readouterr().out
     with pytest.raises(DeploymentError, match="several begin so: aaaa-1, aabb-2"):
         results.show(place, "aa")
     with pytest.raises(DeploymentError, match="no run is called or begins so"):
         results.show(place, "zz")
+
+
+def test_the_report_is_drawn_at_home(
+    aws: Aws,
+    at: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whoever may write to the bucket may put any page and any name there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RESULTS_DIR", str(tmp_path))
+    config = generated.config(requests=2, rounds=3)
+    lines = [json.dumps(line) for line in generated.ledger(config)]
+    place = at("drawn")
+    files = {
+        "config.json": json.dumps(config | {"experiment": "<script>alert(1)</script>"}),
+        "ledger.jsonl": "\n".join([*lines, ""]),
+        **dict.fromkeys(("report.html", "summary.json", "a.png"), "<script>alert(2)</script>"),
+        "_COMPLETE": "",
+    }
+    put(aws, place, "run-1", files)
+    for fetched in ("3 files", "0 files"):
+        assert results.show(place, None) == 0
+        said = capsys.readouterr().out.splitlines()
+        assert said[-2].startswith(fetched)
+        assert said[-1] == "report: results/run-1/report.html"
+    page = (tmp_path / said[-1].removeprefix("report: ")).read_text()
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script" not in page
+    assert not (tmp_path / "results/run-1/a.png").exists()
 
 
 HOSTILE = ("`touch ran`", "$(shell touch ran)", "a\n::error::forged\x1b[2J", "-rf", "..")
@@ -157,8 +192,13 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     (row,) = [row for row in account.runs(place) if not row.name]
     assert row.text == line
     assert "forged" not in printed.out
-    # All of it has come, and nothing else.
-    assert brought(home) == {f"results/run-1/{name}": text for name, text in SERVICES.items()}
+    status.show(place)
+    screen = capsys.readouterr().out.splitlines()
+    assert all(shown.isprintable() for shown in [*printed.out.splitlines(), *screen])
+    assert sum("refused, as no file of a run:" in shown for shown in screen) == 1
+    # All that was measured has come, and nothing else.
+    measured = {name: text for name, text in SERVICES.items() if name != "report.html"}
+    assert brought(home) == {f"results/run-1/{name}": text for name, text in measured.items()}
     for wanted in HOSTILE[:4]:
         with pytest.raises(DeploymentError, match=r"^RUN = '[ -~]+': must match \[A-Za-z0-9\]"):
             results.show(place, wanted)

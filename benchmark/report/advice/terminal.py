@@ -37,7 +37,7 @@ def render(advice: Advice, heading: str, stand_in: str | None, columns: int) -> 
     left_out = () if shown == tables.of(advice) else (_OTHERS,)
     for note in (*left_out, _COLUMNS, *words.caveats(advice)):
         lines += wrapped(f"* {note}", width, indent=2)
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return layout.page(lines)
 
 
 def heading(run: Results) -> str:

@@ -11,6 +11,8 @@ from typing import cast
 import httptools
 from typing_extensions import override
 
+from benchmark import limits
+from benchmark.limits import LimitError
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Headers, Request
@@ -67,6 +69,8 @@ class _Client(asyncio.Protocol):
         self._waiting: deque[Request] = deque()
         self._answering: UpstreamConnection | None = None
         self._refused = False
+        self._beside = 0
+        """Bytes read since the last part of a body."""
         self.paused = False
 
     @override
@@ -91,6 +95,7 @@ class _Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
+        self._beside += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -100,6 +105,9 @@ class _Client(asyncio.Protocol):
             raise
         except httptools.HttpParserError as error:
             self._refuse(f"malformed request: {error}")
+        if self._beside > limits.HEAD:
+            long = LimitError("the request's head", limits.HEAD)
+            self._refuse(str(long), HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     @override
     def pause_writing(self) -> None:
@@ -117,7 +125,7 @@ class _Client(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._target, self._headers, self._body = b"", Headers(), bytearray()
-        self._in_head = True
+        self._in_head, self._beside = True, 0
 
     def on_url(self, part: bytes) -> None:
         self._target += part
@@ -133,11 +141,19 @@ class _Client(asyncio.Protocol):
             self.write(http1.CONTINUE)
 
     def on_body(self, part: bytes) -> None:
+        self._beside = 0
         self._body += part
+        if len(self._body) > limits.REQUEST:
+            long = LimitError("the request's body", limits.REQUEST)
+            self._refuse(str(long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     def on_message_complete(self) -> None:
-        if self._parser.should_upgrade():
-            return  # data_received refuses it
+        self._beside = 0
+        if self._refused or self._parser.should_upgrade():
+            return  # data_received refuses an upgrade
+        if refusal := http1.refusal(self._target, self._headers):
+            self._refuse(*refusal)
+            return
         passed = http1.end_to_end(self._headers)
         reads_chunks = self._parser.get_http_version() != "1.0"
         self._waiting.append(
@@ -152,6 +168,8 @@ class _Client(asyncio.Protocol):
             )
         )
         self._next()
+        if self._waiting:  # a client that sends them faster than they are answered has to wait
+            self._transport.pause_reading()
 
     # What the connection to the server calls.
 
@@ -165,17 +183,22 @@ class _Client(asyncio.Protocol):
     def _next(self) -> None:
         if self._answering is None and self._waiting and not self._transport.is_closing():
             exchange = self._exchange(self._waiting.popleft())
+            if not self._waiting:
+                self._transport.resume_reading()
             self._answering = UpstreamConnection(self._upstream, self, exchange)
             self._answering.start()
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, reason: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
         """Answers with an error, unless another answer is under way, and reads no more requests."""
+        if self._refused:
+            return
+        self._refused = True
+        self._headers, self._body = Headers(), bytearray()
         if self._answering is not None or self._transport.is_closing():
             self._transport.close()
             return
         message, kind = f"tap: {reason}", "invalid_request_error"
-        self.write(http1.encode_error(HTTPStatus.BAD_REQUEST, message, kind, keep_alive=False))
+        self.write(http1.encode_error(status, message, kind, keep_alive=False))
         # The client closes the connection. Closing it here, with a body still on its way, would
         # reset it, and the client could lose the answer.
         self._transport.write_eof()
-        self._refused = True

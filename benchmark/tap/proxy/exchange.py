@@ -22,7 +22,10 @@ class Exchange:
         return False
 
     def passes(self, body: bytes, at: float) -> bytes:
-        """A part of the body was read. Returns what to pass on."""
+        """A part of the body was read. Returns what to pass on.
+
+        Raises LimitError where that is too much; the answer then is broken off.
+        """
         return body
 
     def ended(self, at: float) -> bytes:

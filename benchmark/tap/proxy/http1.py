@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -27,6 +28,7 @@ _HOP_BY_HOP: Final = frozenset(
         b"upgrade",
     }
 )
+_LOOPBACK: Final = re.compile(rb"(?i)(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?")
 _WITH_BODY: Final = frozenset({b"POST", b"PUT", b"PATCH"})
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
@@ -112,6 +114,20 @@ def end_to_end(headers: Headers) -> Headers:
     named = b",".join(value for name, value in headers if name.lower() == b"connection")
     listed = {name.strip().lower() for name in named.split(b",")}
     return without(headers, *_HOP_BY_HOP, *listed)
+
+
+def refusal(target: bytes, headers: Headers) -> tuple[str, HTTPStatus] | None:
+    """Why a request is not for a server on loopback, and the status that says so; or None.
+
+    A name that somebody else's DNS points at loopback would let their web page, in the user's own
+    browser, ask the server and read its answers. A browser always sends the name that it was given.
+    """
+    if not target.startswith(b"/"):
+        text = "the target must be a path: set the tap as the base URL, and not as a proxy"
+        return text, HTTPStatus.BAD_REQUEST
+    if not all(_LOOPBACK.fullmatch(host) for key, host in headers if key.lower() == b"host"):
+        return "the host must be localhost or 127.0.0.1", HTTPStatus.MISDIRECTED_REQUEST
+    return None
 
 
 def encode_request(request: Request, host: bytes) -> bytes:

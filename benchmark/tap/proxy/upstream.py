@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 import httptools
 from typing_extensions import override
 
+from benchmark import limits
+from benchmark.limits import LimitError
 from benchmark.record import CANCELLED, STALLED
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
@@ -67,6 +69,8 @@ class _Answer:
         self.feed = parser.feed_data
         self._status_code = parser.get_status_code
         self._parts: list[bytes] = []
+        self.beside = 0
+        """Bytes read since the last part of the body."""
         self.status: int | None = None  # until the head is complete
         self.reason, self.headers = b"", Headers()
         self.complete = False
@@ -93,6 +97,7 @@ class _Answer:
             self.status = status
 
     def on_body(self, part: bytes) -> None:
+        self.beside = 0
         if not self.complete:
             self._parts.append(part)
 
@@ -168,18 +173,23 @@ class UpstreamConnection(asyncio.Protocol):
         if self._over:  # TLS delivers what it has read, even when nobody listens any more
             return
         at = self._heard = time.monotonic()
-        malformed = ""
+        answer = self._answer
+        wrong = ""
+        answer.beside += len(data)
         try:
-            self._answer.feed(data)
+            answer.feed(data)
         except httptools.HttpParserCallbackError:
             raise
         except httptools.HttpParserUpgrade:
-            malformed = "it changes the protocol, which the tap never asks for"
+            wrong = "malformed answer: it changes the protocol, which the tap never asks for"
         except httptools.HttpParserError as error:
-            malformed = str(error)
+            wrong = f"malformed answer: {error}"
+        if answer.beside > limits.HEAD:
+            part = "head" if answer.status is None else "framing"
+            wrong = str(LimitError(f"the answer's {part}", limits.HEAD))
         self._pass(at)
-        if malformed:
-            self._break(HTTPStatus.BAD_GATEWAY, f"malformed answer: {malformed}")
+        if wrong:
+            self._break(HTTPStatus.BAD_GATEWAY, wrong)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -203,7 +213,11 @@ class UpstreamConnection(asyncio.Protocol):
             head = self._framing.head
         body = b"" if self._framing.bodiless else self._answer.take()
         if body:
-            body = self._exchange.passes(body, at)
+            try:
+                body = self._exchange.passes(body, at)
+            except LimitError as error:
+                self._break(HTTPStatus.BAD_GATEWAY, str(error))
+                return
         # The parser does not know that this answer has no body, and waits for the one that the
         # headers announce.
         complete = self._answer.complete or self._framing.bodiless

@@ -32,6 +32,7 @@ from tests.benchmark.commands.processes import (
 from tests.benchmark.tapped import server
 from tests.synthesis import ROOT
 
+PASSWORD = "a URL must hold no user or password: set OPENAI_API_KEY instead"
 SMALL = ("--requests", "3", "--rounds", "1", "--concurrency", "3", "--output-tokens", "40")
 
 
@@ -199,14 +200,16 @@ def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) 
         if request.path == "/v1/models":
             return web.json_response({"data": [{"id": "m"}]})
         status = 405 if request.path == "/health" else 500
-        return web.json_response({"error": {"message": "out of memory"}}, status=status)
+        message = "out of memory\x1b[2J\nbenchmark: all is well"
+        return web.json_response({"error": {"message": message}}, status=status)
 
     with serving(server(answer)) as (url,):
         ended = measure(f"Base={url}", "--cases", cases, *SMALL, OPENAI_API_KEY="sesame")
     assert ended.status == 1
     (failed,) = [line for line in ended.err.splitlines() if ": failed: " in line]
     assert failed.startswith("benchmark: failed: json, round 1: ")
-    assert "Base: 0 of 3 requests succeeded: HTTP 500: out of memory" in failed
+    shown = "out of memory\ufffd[2J benchmark: all is well"
+    assert f"Base: 0 of 3 requests succeeded: HTTP 500: {shown}" in failed
     assert set(seen) == {"Bearer sesame"}  # whatever is under /v1
 
 
@@ -411,6 +414,11 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         (["Base=h:80"], "'h:80': must be a base URL such as http://127.0.0.1:8000/v1"),
         (["a=http://h#"], "'a=http://h#': must be NAME=URL or NAME=URL#MODEL"),
         (["a b=http://h"], "'a b': a name must match"),
+        (["a=http://me:hidden@h/v1"], PASSWORD),
+        (["a=http://me:hidden#@h"], PASSWORD),
+        (["me:hidden@h"], PASSWORD),
+        (["http://me:hidden=1@h"], PASSWORD),
+        (["me:hidden=1@h"], PASSWORD),
         (["a=http://h", "a=http://g"], "NAME=URL: each endpoint needs a name of its own"),
         (["a=http://h", "--concurrency", "1,0"], "'0': must be a whole number of at least 1"),
         (["a=http://h", "--concurrency", "2,2"], "'2,2': must name each only once"),
@@ -463,6 +471,7 @@ def test_bad_input_is_refused_in_one_line(
     assert ended.status == 2
     (line,) = ended.err.splitlines()
     assert message in line
+    assert "hidden" not in line
 
 
 def test_help_lists_the_options(measure: Benchmark) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -46,6 +47,17 @@ def test_a_config_json_of_another_kind_beside_a_ledger(
     (tmp_path / "config.json").write_text('{"model_type": "qwen3"}', encoding="utf-8")
     assert benchmark("read", str(tmp_path / "ledger.jsonl")) == alone
     assert benchmark("read", str(tmp_path)).status == 2
+
+
+def test_what_another_config_json_names_is_text(tmp_path: Path, benchmark: Benchmark) -> None:
+    shutil.copy(RUN / "ledger.jsonl", tmp_path)
+    config = json.loads((RUN / "config.json").read_text(encoding="utf-8"))
+    config["seconds\x1b[2J\nbenchmark: all is well"] = 1
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    status, out, err = benchmark("read", str(tmp_path))
+    assert (status, out) == (2, "")
+    (line,) = err.splitlines()
+    assert "config.json: seconds\ufffd[2J\ufffdbenchmark: all is well: Extra inputs" in line
 
 
 def test_several_ledgers_are_read_as_one(tmp_path: Path, benchmark: Benchmark) -> None:

@@ -121,7 +121,8 @@ def test_a_request_that_is_under_way_is_seen(tmp_path: Path) -> None:
         address = tap.stdout.readline().strip().removeprefix("http://").partition("/")[0]
         host, _, port = address.partition(":")
         body = json.dumps({"model": MODEL, "messages": [], "stream": True, "max_tokens": 99})
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+        head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+        head += f"Content-Length: {len(body)}\r\n"
         with socket.create_connection((host, int(port))) as client:
             client.sendall(f"{head}\r\n{body}".encode())
             eventually(lambda: server.sent)

@@ -86,7 +86,7 @@ def test_a_server_that_refuses_every_prompt_does_not_understand_the_question() -
     [
         (
             '{"object": "error", "message": "roles\\n must\\u001b alternate"}',
-            "roles must alternate",
+            "roles must\ufffd alternate",
         ),
         ("<h1>No</h1>", "<h1>No</h1>"),
         ("[]", "[]"),

@@ -111,9 +111,9 @@ def test_a_server_that_is_not_healthy_is_not_asked_for_its_models() -> None:
 
 def test_models_of_a_server() -> None:
     async def scenario() -> None:
-        listed = {"data": [{"id": "target"}, {"id": "adapter"}]}
+        listed = {"data": [{"id": "target"}, {"id": "a\x1b[2J\nb"}]}
         async with server(answering(models=json.dumps(listed))) as url:
-            assert await health.models(url) == ["target", "adapter"]
+            assert await health.models(url) == ["target", "a\ufffd[2J\ufffdb"]
 
     asyncio.run(scenario())
 

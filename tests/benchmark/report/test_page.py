@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from html.parser import HTMLParser
@@ -28,9 +29,11 @@ class Structure(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
+        self.tags: set[str] = set()
         self.attributes: list[tuple[str, str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in VOID:
             self.open.append(tag)
@@ -84,6 +87,7 @@ def test_it_is_well_formed(page: str) -> None:
     structure = Structure()
     structure.feed(page)
     assert structure.open == []
+    assert "\ufffd" not in page
 
 
 def test_it_needs_no_network(page: str) -> None:
@@ -167,17 +171,47 @@ def test_throughput_and_cost_have_intervals(run: Path, page: str) -> None:
             assert f"{said} " + "${point:.2f} (${low:.2f}-${high:.2f})".format(**usd) in text
 
 
-def test_what_a_user_wrote_is_escaped(tmp_path: Path) -> None:
-    configuration = generated.config()
-    configuration["settings"]["Note"] = "<script>alert(1)</script>"
-    configuration["cost"]["denominator"] = r'half a $node & "more" <b> \1 $'
-    path = write_report(generated.write(tmp_path, configuration, LINES))
+def test_what_others_wrote_is_escaped(tmp_path: Path) -> None:
+    """A user, a server, or whoever may write to the bucket."""
+    wrote = "\u202e" + r"""<script>alert(1)</script><b onclick="x">&'$\frac{ \1 $_"""
+    configuration = copy.deepcopy(generated.config(rounds=4))
+    ledger = generated.ledger(configuration)
+    configuration |= dict.fromkeys(("experiment", "model", "stand_in"), wrote)
+    configuration["settings"] = configuration["load"]["sampling"] = {wrote: wrote}
+    configuration["cost"] |= dict.fromkeys(("price_of", "as_of", "denominator"), wrote)
+    configuration["variants"][1] |= dict.fromkeys(("runtime", "mode", "draft", "artifact"), wrote)
+    first, second, third = configuration["test_cases"]
+    first["line"] = third["line"] = wrote
+    del second["line"], second["structure"]
+    second["prompts"] = {"file": wrote, "classes": [wrote]}
+    for number, line in enumerate(ledger):
+        line |= {"run": wrote}
+        if line["case"] == second["name"]:
+            line |= {"prompt": f"{wrote}{number % 4}", "prompt_class": wrote}
+        if number % 7 == 0:
+            line |= generated.fail(line, wrote)
+    path = write_report(generated.write(tmp_path, configuration, ledger))
     page = path.read_text(encoding="utf-8")
-    assert "<script" not in page
-    assert "<b>" not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
+    assert "\u202e" not in page
     structure = Structure()
     structure.feed(page)
     assert structure.open == []
+    assert structure.tags.isdisjoint({"script", "b"})
+    assert not any(name.startswith("on") for _, name, _ in structure.attributes)
+
+
+def test_a_browser_runs_and_fetches_nothing_for_it(page: str) -> None:
+    """Figures and answers have style attributes; the policy stands before anything it is for."""
+    policy = page.index('<meta http-equiv="Content-Security-Policy" content="')
+    assert policy < page.index("<title>")
+    content = page[policy:].split('"')[3]
+    assert content.split("; ") == [
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
 
 
 @pytest.mark.usefixtures("_without_figures")

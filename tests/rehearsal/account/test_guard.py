@@ -30,11 +30,10 @@ def size(place: Place, kind: Kind) -> int:
     return group.size
 
 
-def arn(account: Aws, place: Place, kind: Kind) -> str:
+def arn_and_tags(account: Aws, place: Place, kind: Kind) -> tuple[str, dict[str, str]]:
     group = outputs(place, "trainium")[kind.output]
     found = account.client("eks").describe_nodegroup(clusterName=place.name, nodegroupName=group)
-    its: str = found["nodegroup"]["nodegroupArn"]
-    return its
+    return found["nodegroup"]["nodegroupArn"], found["nodegroup"]["tags"]
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -88,7 +87,9 @@ def test_a_misspelled_schedule_is_refused(
 def test_a_role_may_do_one_thing_to_one_group(account: Aws, place: Place, kind: Kind) -> None:
     policy = statements(account, outputs(place, "trainium")[ROLES[kind]])
     (other,) = set(Kind) - {kind}
-    mine, others = arn(account, place, kind), arn(account, place, other)
+    (mine, tags), (others, tags_of_others) = (
+        arn_and_tags(account, place, each) for each in (kind, other)
+    )
     cluster = account.client("eks").describe_cluster(name=place.name)["cluster"]["arn"]
     actions = {
         f"{service}:{operation}"
@@ -99,8 +100,11 @@ def test_a_role_may_do_one_thing_to_one_group(account: Aws, place: Place, kind: 
     allowed = {
         (action, resource)
         for action in actions
-        for resource in (mine, others, cluster, f"{mine[:-1]}0", "*")
-        if allows(policy, action, resource)
+        for resource, its_tags in (
+            *((mine, tags), (others, tags_of_others), (cluster, tags)),
+            *((f"{mine[:-1]}0", {}), ("*", {})),
+        )
+        if allows(policy, action, resource, its_tags)
     }
     assert allowed == {(SCALE, mine)}
 

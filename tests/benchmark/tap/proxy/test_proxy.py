@@ -20,7 +20,7 @@ from benchmark.tap.proxy.upstream import Upstream
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-GET = b"GET /v1/x HTTP/1.1\r\nHost: h\r\n\r\n"
+GET = b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HI = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
 
@@ -185,7 +185,7 @@ def test_requests_of_one_connection_are_answered_in_their_order() -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % number)
 
     async def scenario(b: Between) -> None:
-        last = GET.replace(b"Host: h", b"Connection: close")
+        last = GET.replace(b"Host: localhost", b"Connection: close")
         answers = (await b.ask(GET + GET + last)).split(b"HTTP/1.1")[1:]
         assert [answer[-1:] for answer in answers] == [b"1", b"2", b"3"]
         assert [b"Connection: close" in answer for answer in answers] == [False, False, True]
@@ -201,8 +201,8 @@ def test_a_request_in_chunks_goes_on_whole() -> None:
 
     async def scenario(b: Between) -> None:
         request = (
-            b"POST /v1/x?q=%20 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX-Own: 1\r\n"
-            b"\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\nX-Trailer: 1\r\n\r\n"
+            b"POST /v1/x?q=%20 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+            b"X-Own: 1\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\nX-Trailer: 1\r\n\r\n"
         )
         assert (await b.ask(request, until=b"body")).endswith(b"\r\n\r\nbody")
         head = b.requests[0]
@@ -217,7 +217,7 @@ def test_a_request_in_chunks_goes_on_whole() -> None:
 
 def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
     async def scenario(b: Between) -> None:
-        head = b"POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n"
+        head = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
         async with b.connection() as (reader, writer):
             writer.write(head + b"Expect: 100-continue\r\n\r\n")
             assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -233,7 +233,7 @@ def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
     [
         b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n",
         GET[:-2] + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n",
-        b"POST /v1/x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+        b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
         b"Content-Length: %d\r\n" % 2**22,
     ],
 )

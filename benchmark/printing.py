@@ -1,0 +1,34 @@
+"""Text of servers, buckets and pods, made safe to print.
+
+An escape sequence in a name, an error or a log could clear the screen, forge a line or change a
+window's title.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TextIO
+
+_CONTROLS: Final = re.compile(
+    r"[\x00-\x08\x0a-\x1f\x7f-\x9f"  # C0 but the tab, DEL, C1
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what changes the direction of writing
+    r"\u2028\u2029\ud800-\udfff]"  # line separators; halves of characters, which cannot be encoded
+)
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+_CLEAR_LINE: Final = "\r\x1b[2K"
+
+
+def printable(text: str) -> str:
+    """The text as one line, in which each character that controls a terminal is replaced."""
+    return _CONTROLS.sub(_REPLACEMENT, text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text that may have several lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def redraw(text: str, stream: TextIO) -> None:
+    """Shows a text in place of the terminal's last line."""
+    stream.write(_CLEAR_LINE + printable(text))
+    stream.flush()
