@@ -165,10 +165,10 @@ def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:
         )
     yield _Figure(
         "pareto",
-        "Throughput against the speed of one request",
+        "Throughput against decoding speed",
         "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
-        "rate, no more can come together than is asked for. To the right one request is faster, "
-        "further up the same hardware does more."
+        "rate, no more can come together than is asked for. To the right one request is decoded "
+        "faster, further up the same hardware does more."
         + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
         partial(pareto.paint, run, case),
     )

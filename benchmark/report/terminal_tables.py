@@ -116,7 +116,10 @@ def _answers(cells: Sequence[Cell], priced: bool) -> list[Column]:
     columns = []
     if any(found):
         texts = [_speed(one.speed) if one else "" for one in found]
-        columns.append(Column(("", f"{gap}speed-up, 95 %"), tuple(gap + text for text in texts)))
+        heads = (f"{gap}one request's", f"{gap}speed-up, 95 %")
+        columns.append(Column(heads, tuple(gap + text for text in texts)))
+        texts = [answers.speed(one.by_time_per_output_token).figure if one else "" for one in found]
+        columns.append(Column(("", f"{gap}decoding"), tuple(f"{gap}{text:>8}" for text in texts)))
     if any(one.cost for one in found if one):
         heads = ("cost of", "a token") if priced else ("times the", "tokens/s")
         texts = [_cost(one.cost, priced) if one else "" for one in found]

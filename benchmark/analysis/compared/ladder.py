@@ -29,13 +29,12 @@ def ladder(
     loads: tuple[LoadPoint, ...],
     rungs: Mapping[Question, Sequence[Rung]],
     alpha: float,
-    *,
-    lagging: Iterable[LoadPoint] = (),
+    beside: Iterable[str] = (),
 ) -> Ladder:
     """The ladder of ``loads``, which are of one kind and the lowest first.
 
-    ``rungs`` has one for each load. ``alpha`` is the level of each crossover. At the ``lagging``
-    ones the load was another than it says.
+    ``rungs`` has one for each load. ``alpha`` is the level of each crossover. ``beside`` are the
+    cautions on its cells.
     """
     unit = "a second" if loads[0].open else "at once"
     found = {question: crossover(rungs[question], alpha) for question in rungs}
@@ -46,8 +45,7 @@ def ladder(
     unknown = [rung.load for rung in rungs[Question.SPEED] if rung.estimate is None]
     if unknown:
         sentences.append(f"There is no verdict at {_requests(unknown, unit)}.")
-    if late := [load.amount for load in lagging]:
-        sentences.append(f"The load lagged behind its schedule at {_requests(late, unit)}.")
+    sentences += (f"{clause}." for clause in beside)
     return Ladder(
         variant=variant,
         baseline=baseline,
@@ -78,8 +76,8 @@ class _Words:
 def _words(question: Question, variant: str, baseline: str) -> _Words:
     if question is Question.SPEED:
         return _Words(
-            begin=f"{variant} is",
-            who=f"{variant} is",
+            begin=f"{variant} answers requests",
+            who=f"{variant} answers requests",
             better=f"faster than {baseline}",
             worse=f"slower than {baseline}",
             either="whether it is faster or slower",
