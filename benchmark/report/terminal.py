@@ -244,7 +244,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
         )
     marks = "".join(map(loads.letters, cells))
     if "q" in marks:
-        yield "q: the load is more than the batch takes, so what is measured there is the queue."
+        yield "q: requests queue there, and their waiting is measured with them."
     if "l" in marks:
         yield "l: lagged; requests were not sent at their times, so the load was not what it says."
     if any(answers.means(summary)):

@@ -98,8 +98,8 @@ class Prospect:
     step_seconds: float
     """The same."""
     predicted: Interval | None
-    """Speed-up over the baseline by time per output token. Of a measured window, predicted from
-    the other windows of its line alone; None where there is no other."""
+    """Speed-up of whole requests over the baseline's. Of a measured window, predicted from the
+    other windows of its line alone; None where there is no other."""
     measured: Interval | None
     """The same as measured; None where the window was not measured."""
     tokens_per_second: float

@@ -102,7 +102,7 @@ class _Place:
 
     @cached_property
     def logs(self) -> Array:
-        """Logarithms of the seconds per output token, over choice."""
+        """Logarithms of the seconds of a whole request by its output tokens, over choice."""
         return np.array([self._logs(self.outlook.run, choice)[0] for choice in self.choices])
 
     @cached_property
@@ -143,10 +143,12 @@ class _Place:
         assert choice.line is not None
         assert choice.window is not None
         figures = snapshot.predicted[Window(choice.line, choice.window)]
-        return self._over_classes(figures.token_seconds)
+        line = next(line for line in self.lines if line.name == choice.line)
+        requests = snapshot.pooled(name for _, name in line.variants)
+        return self._over_classes(requests.seconds(figures))
 
     def _of_variant(self, snapshot: Snapshot, name: str) -> Array:
-        return self._over_classes(snapshot.measured[name].token_seconds)
+        return self._over_classes(snapshot.requests[name].seconds(snapshot.measured[name]))
 
     def _over_classes(self, logs: Array) -> Array:
         """Each class has its share of the tokens, so their times add up."""

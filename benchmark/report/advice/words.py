@@ -21,8 +21,9 @@ _BELOW: Final = (
     "window adds."
 )
 BOTH_SPEEDS: Final = (
-    "The speed-up of the advice is that of the mean time per token, which adds up over a mix; the "
-    "one of a verdict is of medians. So the same measurement can show two numbers."
+    "The speed-up of the advice is that of the mean time of whole requests by their tokens, which "
+    "adds up over a mix; the one of a verdict is of medians. So the same measurement can show two "
+    "numbers."
 )
 
 

@@ -1,0 +1,63 @@
+"""What is told beside every speed-up: queues, failures, lags, and decoding that misleads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from benchmark.analysis.summary import Cell
+
+
+def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
+    """Clauses that begin with a name or a number.
+
+    ``cells`` are those of variants that are compared, and of their baselines. ``at``: whether a
+    clause names the loads, as it must where there are several.
+    """
+    by_variant: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_variant.setdefault(cell.variant, []).append(cell)
+    for name, own in by_variant.items():
+        if queued := [cell for cell in own if cell.queued]:
+            yield f"{name} requests queue{_loads(queued, at)}"
+        if failed := [cell for cell in own if cell.errors]:
+            errors, requests = sum(cell.errors for cell in own), sum(cell.requests for cell in own)
+            yield f"{errors} of {requests} {name} requests failed{_loads(failed, at)}"
+        if late := [cell for cell in own if cell.lagging]:
+            yield f"{name} requests were sent late, so the load was another{_loads(late, at)}"
+
+
+def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
+    """For each variant that decodes faster where its requests are not, a clause that says both."""
+    misleading: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if cell.comparison and cell.comparison.only_decodes_faster:
+            misleading.setdefault(cell.variant, []).append(cell)
+    for name, own in misleading.items():
+        found = [cell.comparison for cell in own if cell.comparison]
+        requests = [1 / one.speed.interval.point for one in found if one.speed]
+        speeds = [one.point for each in found if (one := each.by_time_per_output_token)]
+        yield (
+            f"{name} requests take {_times(requests)} as long, though {name} decodes "
+            f"{_times(speeds)} as fast{_loads(own, at)}"
+        )
+
+
+def _times(ratios: Sequence[float]) -> str:
+    """``1.65x``, or ``2.90x to 3.05x``."""
+    low, high = (f"{bound(ratios):.2f}x" for bound in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def _loads(cells: Sequence[Cell], named: bool) -> str:
+    """`` from 4 at once``: the lowest load of each kind; empty unless they are ``named``."""
+    points = [cell.load for cell in cells if cell.load]
+    lowest = (
+        min((point.amount for point in points if point.open == kind), default=None)
+        for kind in (False, True)
+    )
+    shown = [
+        f"{amount:g} {unit}"
+        for amount, unit in zip(lowest, ("at once", "a second"), strict=True)
+        if amount is not None
+    ]
+    return f" from {' and '.join(shown)}" if named and shown else ""
