@@ -125,8 +125,8 @@ def _advised(advice: Advice) -> Iterator[_Figure]:
         for load in shown:
             yield _Figure(
                 f"windows-{load.name}" if load and len(shown) > 1 else "windows",
-                f"Tokens a second over the window {words.at(load)}".rstrip(),
-                "The article's Figure 1. Points were measured, with 95 % intervals; the line "
+                f"Speed-up over the window {words.at(load)}".rstrip(),
+                "After the article's Figure 1. Points were measured, with 95 % intervals; the line "
                 "between them and its band are predicted. Ringed is the best, measured or not.",
                 partial(over_windows.paint, advice, load),
             )

@@ -183,6 +183,7 @@ def _notes(run: Results) -> Iterator[str]:
             yield from (f"{one} What they show: make advise RUN={run.folder.name}" for one in short)
         else:
             yield from (f"Advice: {one}" for one in short)
+        if run.advice.recommendations and not run.advice.rehearsal:
             yield words.BOTH_SPEEDS
     yield from run.summary.notes
     yield from _case_notes(run.summary)

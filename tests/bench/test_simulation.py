@@ -38,7 +38,9 @@ def test_without_scatter_every_request_shows_the_truth() -> None:
     for (case, _), truth in truths(still).items():
         own = [record for record in records(still, 0) if record.case == case]
         base, variant = ([r for r in own if r.variant == side] for side in SIDES)
-        slow, fast = (fmean(r.end / (r.output_tokens or 1) for r in side) for side in (base, variant))
+        slow, fast = (
+            fmean(r.end / (r.output_tokens or 1) for r in side) for side in (base, variant)
+        )
         assert slow / fast == pytest.approx(truth.speed, rel=0.001)
         assert fmean(map(pace, variant)) == pytest.approx(truth.token_seconds)
 

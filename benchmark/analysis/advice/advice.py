@@ -136,9 +136,8 @@ class Recommendation:
     speedup: Interval
     """Over the baseline; 1 without speculation."""
     usd_per_million_output_tokens: float | None
-    probability: float | None
-    """That it is the best of those considered, 0 to 1; None where there are too few rounds to know
-    how sure it is."""
+    probability: float
+    """That it is the best of those considered, 0 to 1."""
     rivals: tuple[tuple[Choice, float], ...]
     """Those that are also likely to be the best, and how likely; most likely first."""
     sentence: str
@@ -159,6 +158,8 @@ class Advice:
     prospects: tuple[Prospect, ...]
     recommendations: tuple[Recommendation, ...]
     """For each load: one for each class, then, where there are several classes, the mix's."""
+    measure_next: tuple[str, ...]
+    """What to measure before there can be any, a sentence each."""
     rehearsal: bool
     """Whether something stood in for the services: then it advises nothing."""
     notes: tuple[str, ...]

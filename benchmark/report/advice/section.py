@@ -38,16 +38,18 @@ class Section:
 
 def section(advice: Advice, stand_in: str | None) -> Section:
     """That of one run. ``stand_in``: what stood in for the services, if anything did."""
-    swept = any(len(line.windows) > 1 for line in advice.lines)
     many = len(advice.recommendations) > _ROWS
     return Section(
         refusal=words.stood_in(stand_in) if advice.rehearsal else "",
-        short=tuple(words.in_short(advice, stand_in)) if swept and not advice.rehearsal else (),
+        short=() if advice.rehearsal else tuple(words.in_short(advice, stand_in)),
         said=words.said(advice),
         measure_next=tuple(words.measure_next(advice)),
         recommended=tables.recommended(advice, only_mix=many),
         mix=words.mix(advice),
         tables=(*([tables.recommended(advice)] if many else []), *tables.of(advice)),
-        sentences=(*words.caveats(advice), words.BOTH_SPEEDS),
+        sentences=(
+            *words.caveats(advice),
+            *([words.BOTH_SPEEDS] if advice.recommendations else []),
+        ),
         roles={name: colour.role for name, colour in by_line.colours(advice).items()},
     )

@@ -385,7 +385,7 @@ class TestTwoQuestions:
         assert "and its tokens cost" in found.verdict.sentence
 
     def test_they_can_part(self, records: list[Record]) -> None:
-        # One request in four stalls: the typical one is as fast, but all have fewer tokens a second.
+        # One request in four stalls: the typical one is as fast, and all get fewer tokens.
         numbers = itertools.count()
         held = changed(
             records, lambda r: replace(r, end=30 * r.end) if next(numbers) % 4 == 0 else r

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.benchmark.tapped import server
 
 STEP = 0.02
 TOKENS = 12
-LADDER = ("--concurrency", "1,4", "--requests", "4", "--output-tokens", str(TOKENS))
+OPTIONS = ("--requests", "8", "--rounds", "4", "--output-tokens", str(TOKENS))
 
 
 def decoding(
@@ -85,12 +85,65 @@ def measure(tmp_path: Path, benchmark: Benchmark) -> Callable[..., tuple[Ended, 
 
 
 def headline(report: str) -> str:
-    return report.partition("<h1>")[2].partition("</h1>")[0]
+    """The heading and the lines below it."""
+    return report.partition("<h1>")[2].partition("</header>")[0]
 
 
-def test_one_slot_and_three_tokens_an_event(measure: Callable[..., tuple[Ended, str]]) -> None:
+def test_requests_take_longer_where_they_queue_though_decoding_is_faster(
+    measure: Callable[..., tuple[Ended, str]],
+) -> None:
     slow = decoding(tokens_per_step=3, slots=1)
-    ended, report = measure(decoding(), slow, *LADDER)
-    print(ended.out)
-    print(headline(report))
-    assert 0
+    ended, report = measure(decoding(), slow, "--concurrency", "1,12", *OPTIONS)
+    assert ended.status == 0, ended.err
+    found = re.search(
+        r"SD answers requests faster up to 1 at once and slower from 12; "
+        r"SD requests queue from 12 at once</h1>",
+        report,
+    )
+    assert found, headline(report)
+    longer = re.compile(
+        r"SD requests take 1\.\d+x as long, though SD decodes \d\.\d+x as fast from 12"
+    )
+    assert longer.search(headline(report))
+    said = " ".join(ended.out.split())
+    assert "SD answers requests faster than Base up to 1 request at once, and slower" in said
+    assert "SD requests queue from 12 at once." in said
+    assert longer.search(said)
+    # No window but one was measured.
+    assert "Advice: Measure SD with another window than 3" in said
+    assert "Serve" not in said
+    assert "looks fastest" not in said
+
+
+def test_a_plain_faster_server_is_faster_at_every_load(
+    measure: Callable[..., tuple[Ended, str]],
+) -> None:
+    fast = decoding(tokens_per_step=3)
+    ended, report = measure(decoding(), fast, "--concurrency", "1,4", *OPTIONS)
+    assert ended.status == 0, ended.err
+    assert "<h1>SD answers requests faster at every load</h1>" in report
+    assert "queue" not in headline(report)
+    assert "at every load, up to 4 requests at once: no crossover." in " ".join(ended.out.split())
+
+
+def test_failures_reach_the_headline_the_verdict_and_the_advice(
+    measure: Callable[..., tuple[Ended, str]],
+) -> None:
+    """Two loads: every third request fails at all of them, and two of three do."""
+    some = decoding(tokens_per_step=3, fails=lambda number: number % 3 == 0)
+    ended, report = measure(decoding(), some, "--concurrency", "4", *OPTIONS)
+    assert ended.status == 1
+    (errors,) = re.findall(r"(\d+) of 32 SD requests failed", headline(report))
+    assert 0 < int(errors) < 16
+    assert "SD answers requests faster" in headline(report)
+    said = " ".join(ended.out.split())
+    assert f"look into its errors before you keep it on. {errors} of 32 SD requests failed." in said
+
+
+def test_no_advice_from_what_has_no_verdict(measure: Callable[..., tuple[Ended, str]]) -> None:
+    most = decoding(tokens_per_step=3, fails=lambda number: number % 3 > 0)
+    ended, report = measure(decoding(), most, "--concurrency", "4", *OPTIONS)
+    assert ended.status == 1
+    assert "SD has no verdict in 1 of 1 test case" in headline(report)
+    assert "Advice" not in ended.out
+    assert 'id="advice"' not in report
