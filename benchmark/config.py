@@ -59,6 +59,11 @@ class Variant(_Model):
     baseline: str | None = Field(
         None, description="The variant it is compared with; None for a baseline."
     )
+    model: Text | None = Field(
+        None,
+        description="Name it serves the target under; None for the name that the others have.",
+        exclude_if=lambda model: model is None,
+    )
     runtime: Text | None = Field(None, description="Name of the image generation.")
     mode: Text | None = Field(None, description="Speculation mode; None for a baseline.")
     draft: Text | None = Field(None, description="Draft model and revision.")
@@ -74,6 +79,12 @@ class Variant(_Model):
         None, description="Sequences decoded together."
     )
     artifact: Text | None = Field(None, description="Key of the compiled artifact.")
+    without: Text | None = Field(
+        None,
+        description="What it is served without, though its runtime has it: async scheduling, "
+        "where a variant speculates. A baseline without it explains, and decides nothing.",
+        exclude_if=lambda without: without is None,
+    )
     served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = Field(
         None,
         description="Where it is measured apart: digest of its artifact and of how it is served.",
@@ -100,7 +111,9 @@ class PromptSource(_Model):
         None, description="A set that benchmark.load.sets knows, such as humaneval."
     )
     file: Text | None = Field(
-        None, description="The user's own, beside the configuration; see benchmark.prompt_file."
+        None,
+        description="The user's own, beside the configuration or in prompts_bucket; see "
+        "benchmark.prompt_file.",
     )
     digest: Text | None = Field(None, description="SHA-256 of the file, in hexadecimal digits.")
     classes: tuple[Text, ...] = Field((), description="Only prompts of these classes; empty: all.")
@@ -117,8 +130,7 @@ class PromptSource(_Model):
     def __str__(self) -> str:
         some = f" ({', '.join(self.classes)})" if self.classes else ""
         most = f", {self.limit} of them" if self.limit else ""
-        # An experiment's file comes compressed; its user knows it by its own name.
-        return f"{self.known or str(self.file).removesuffix('.gz')}{some}{most}"
+        return f"{self.known or self.file}{some}{most}"
 
 
 class TestCase(_Model):
@@ -211,6 +223,12 @@ class Config(_Model):
     )
     region: Text | None = Field(None, description="AWS region; None keeps everything here.")
     bucket: Text | None = Field(None, description="Takes the results; None keeps them here.")
+    prompts_bucket: Text | None = Field(
+        None,
+        description="Has the test cases' files, each under its digest; None if they lie beside "
+        "the configuration.",
+        exclude_if=lambda bucket: bucket is None,
+    )
     load: Load
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
     objectives: Objectives | None = Field(None, description="None where there are none.")
@@ -222,6 +240,12 @@ class Config(_Model):
         description="Whether each variant is measured by itself, at a time and on devices of its "
         "own, as in a sweep.",
         exclude_if=lambda apart: not apart,
+    )
+    alternate: bool = Field(
+        False,
+        description="Whether the variants of a turn are loaded one after another, as on one GPU, "
+        "and not beside each other.",
+        exclude_if=lambda alternate: not alternate,
     )
     api_key_secret: Text | None = Field(
         None,
@@ -272,6 +296,9 @@ class Config(_Model):
             raise ValueError("variants: all or none must have an endpoint")
         if (self.bucket is None) != (self.region is None):
             raise ValueError("bucket and region: both or neither")
+        sources = [case.prompts for case in self.test_cases if case.prompts is not None]
+        if self.prompts_bucket and any(source.file and not source.digest for source in sources):
+            raise ValueError("prompts_bucket: each file in it needs its digest")
         return self
 
     @property
@@ -303,6 +330,11 @@ class Config(_Model):
     def names(self) -> tuple[str, ...]:
         """Names of the variants, in their order."""
         return tuple(variant.name for variant in self.variants)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Names the variants serve the target under, by the names of the variants."""
+        return {variant.name: variant.model or self.model for variant in self.variants}
 
     @property
     def offline(self) -> bool:
@@ -345,8 +377,11 @@ def differences(one: Config, other: Config) -> list[str]:
 
 
 def dump(config: Config) -> str:
-    """The configuration as JSON; ``read`` reads it back."""
-    return config.model_dump_json(indent=2) + "\n"
+    """The configuration as JSON; ``read`` reads it back.
+
+    In ASCII: a manifest has it, and CloudFormation tells of other characters as ``?``.
+    """
+    return config.model_dump_json(indent=2, ensure_ascii=True) + "\n"
 
 
 def lines(error: ValidationError) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +12,26 @@ from pydantic import TypeAdapter
 
 from benchmark import journal
 from benchmark.config import Config
-from benchmark.names import CONTROL
+from benchmark.names import CONTROL, PROGRESS, WARM_UP
 from benchmark.record import Record
 
+
+@dataclass(frozen=True)
+class Attempt:
+    """One measurement of a turn that came to its end: a line of ``progress.jsonl``.
+
+    ``failure`` is None where it succeeded, ``attempt`` its number in the ledger.
+    """
+
+    round: int
+    case: str
+    failure: str | None
+    load: str = ""
+    attempt: int = 1
+
+
 _RECORD: Final = TypeAdapter(Record)
+_ATTEMPT: Final = TypeAdapter(Attempt)
 
 
 def read_ledger(path: Path) -> list[Record]:
@@ -41,6 +58,34 @@ def last_attempts(records: Iterable[Record], *, apart: bool = False) -> list[Rec
         record
         for record in records
         if record.round == CONTROL or record.attempt == last[_turn(record, apart)]
+    ]
+
+
+def read_attempts(folder: Path) -> list[Attempt]:
+    """The attempts of the run in ``folder``; none if there is no file.
+
+    Raises OSError, and JournalError for a line that is no attempt.
+    """
+    return list(journal.read(folder / PROGRESS, _ATTEMPT))
+
+
+def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:
+    """The records without those of attempts that were interrupted: a part of a turn is no turn.
+
+    ``folder`` is the run's. Without a ``progress.jsonl`` nobody knows what was interrupted. Raises
+    OSError and JournalError.
+    """
+    if not (folder / PROGRESS).exists():
+        return list(records)
+    ended: dict[tuple[int, str, str], int] = {}
+    for attempt in read_attempts(folder):
+        turn = attempt.round, attempt.case, attempt.load
+        ended[turn] = max(attempt.attempt, ended.get(turn, 0))
+    return [
+        record
+        for record in records
+        if record.round <= WARM_UP
+        or record.attempt <= ended.get((record.round, record.case, record.load), 0)
     ]
 
 

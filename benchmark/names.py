@@ -8,6 +8,7 @@ Variant and TestCase are the published sample's
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 NAMESPACE: Final = "Qwen/LLMPerf"
@@ -76,6 +77,10 @@ INFERENCE_DEMOS: Final = "inference_demo"
 """In a run's folder: that report of each variant, named after the variant."""
 
 RESULTS_PREFIX: Final = "results/"
+
+RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""What a run may be called. Any other name is refused, be it a person's, a folder's or a bucket's:
+whoever may write to a bucket names its keys."""
 
 
 def load_results(case: str, variant: str, round: int, attempt: int = 1, load: str = "") -> str:

@@ -12,7 +12,8 @@ from cdk8s_plus_35 import k8s
 from benchmark import config
 from charts import scripts as all_scripts
 from charts.acknowledge import acknowledged
-from charts.llmperf import CONFIG_PATH, benchmark_config, prompt_files
+from charts.deployed import Deployed
+from charts.llmperf import CONFIG_PATH, benchmark_config
 from charts.names import Component, artifact_prefix
 from charts.pods import digest, job_name, mount
 from charts.scripts import Scripts
@@ -25,8 +26,9 @@ NOT_YET: Final = 75
 
 NEVER: Final = 69
 """What a container ends with where another try would hold the devices as long and find the same:
-EX_UNAVAILABLE. ``fetch``, where it has looked in vain too often; the benchmark, where no vLLM came
-to serve; ``generate``, where the image's ``inference_demo`` is not the one that we know."""
+EX_UNAVAILABLE. ``devices``, where its user may not open them; ``fetch``, where it has looked in
+vain too often; the benchmark, where no vLLM came to serve; ``generate``, where the image's
+``inference_demo`` is not the one that we know."""
 
 LOOKS: Final = 24
 """How often an index looks for its graph before it fails. It looks only while its node compiles
@@ -36,7 +38,7 @@ hours for all of them."""
 START_SECONDS: Final = 45 * 60
 """The benchmark's patience with what it measures: as long as a service may take to start."""
 
-FETCH_SCRIPTS: Final = ("complete.sh", "fetch-index.sh", "fetch-artifact.sh")
+COMMON_SCRIPTS: Final = ("devices.sh", "complete.sh", "fetch-index.sh", "fetch-artifact.sh")
 
 _RETRIES: Final = 2
 _IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -69,10 +71,15 @@ class Indexes:
     """Containers whose status ``NEVER`` fails an index for good."""
 
     def indexed_config(
-        self, experiment: Experiment, bucket: str, image: str, stopper: str | None = None
+        self,
+        experiment: Experiment,
+        bucket: str,
+        image: str,
+        stopper: str | None = None,
+        prompts_bucket: str | None = None,
     ) -> config.Config:
         """What all indexes are told. ``image`` is the benchmark's tag, where it is built here."""
-        told = benchmark_config(experiment, bucket, stopper)
+        told = benchmark_config(experiment, bucket, stopper, prompts_bucket)
         measured = [
             one.model_copy(update={"served": self._served(variant)})
             for one, variant in zip(told.variants, variants(experiment), strict=True)
@@ -90,10 +97,8 @@ class Indexes:
         self,
         chart: Chart,
         experiment: Experiment,
+        deployed: Deployed,
         *,
-        bucket: str,
-        image: str,
-        stopper: str | None,
         scripts: Scripts,
         pod: Callable[[str], k8s.PodSpec],
     ) -> None:
@@ -102,21 +107,18 @@ class Indexes:
         What an index is, it reads from the ConfigMap, because the pods of a Job have one
         specification.
         """
+        image = deployed.benchmark_image
         # The account stands in the repository of an image that is built here, and must not change
         # the Job's name.
         stable = experiment.benchmark.image or image.rpartition(":")[2]
+        told = self.indexed_config(
+            experiment, deployed.bucket, stable, deployed.stopper, deployed.prompts_bucket
+        )
         k8s.KubeConfigMap(
             chart,
             "Config",
             metadata=k8s.ObjectMeta(name=self.name),
-            data={
-                "config.json": config.dump(
-                    self.indexed_config(experiment, bucket, stable, stopper)
-                ),
-                **self._files(experiment),
-            },
-            # None where there are none: an empty mapping would be written out.
-            binary_data=prompt_files(experiment) or None,
+            data={"config.json": config.dump(told), **self._files(experiment)},
         )
         count = len(variants(experiment))
         named = self._spec(count, pod(stable), scripts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,6 +12,7 @@ from constructs import Construct
 
 from benchmark import config, load_points
 from charts.acknowledge import ENDS_BY_ITSELF, acknowledged
+from charts.deployed import Deployed
 from charts.names import (
     BENCHMARK_POD,
     NAMESPACE,
@@ -55,19 +55,18 @@ class LlmperfChart(Chart):
         construct_id: str,
         *,
         experiment: Experiment,
-        bucket: str,
-        image: str,
-        stopper: str | None,
+        deployed: Deployed,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
         labels = {"app": BENCHMARK_POD, "component": Component.BENCHMARK}
+        told = benchmark_config(
+            experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
+        )
         k8s.KubeConfigMap(
             self,
             "Config",
             metadata=k8s.ObjectMeta(name=BENCHMARK_POD),
-            data={"config.json": config.dump(benchmark_config(experiment, bucket, stopper))},
-            # None where there are none: an empty mapping would be written out.
-            binary_data=prompt_files(experiment) or None,
+            data={"config.json": config.dump(told)},
         )
         pod = k8s.PodSpec(
             service_account_name=ServiceAccount.BENCHMARK,
@@ -76,7 +75,11 @@ class LlmperfChart(Chart):
             # A restarted container resumes the run that it finds in the results volume.
             restart_policy="OnFailure",
             security_context=pod_security(),
-            containers=[benchmark_container(image, "llmperf", "run", variables=[run_id()])],
+            containers=[
+                benchmark_container(
+                    deployed.benchmark_image, "llmperf", "run", variables=[run_id()]
+                )
+            ],
             volumes=benchmark_volumes(BENCHMARK_POD),
         )
         k8s.KubePod(
@@ -90,11 +93,15 @@ class LlmperfChart(Chart):
 
 
 def benchmark_config(
-    experiment: Experiment, bucket: str, stopper: str | None = None
+    experiment: Experiment,
+    bucket: str,
+    stopper: str | None = None,
+    prompts_bucket: str | None = None,
 ) -> config.Config:
-    """The benchmark's only input: all variants. Of indexes, see ``charts.indexes``.
+    """The benchmark's input: all variants. Of indexes, see ``charts.indexes``.
 
-    ``stopper`` is told only if the end of a run is to end the nodes.
+    ``stopper`` is told only if the end of a run is to end the nodes, ``prompts_bucket`` only if it
+    has anything.
     """
     load = experiment.benchmark
     return config.Config(
@@ -103,6 +110,7 @@ def benchmark_config(
         variants=tuple(map(_variant, variants(experiment))),
         region=experiment.aws.region,
         bucket=bucket,
+        prompts_bucket=prompts_bucket if experiment.prompt_files else None,
         load=_load(load),
         test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
         objectives=_objectives(load),
@@ -121,28 +129,15 @@ def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
     return config.TestCase(**fields, prompts=None if case.is_line else _prompts(experiment, case))
 
 
-def prompt_files(experiment: Experiment) -> dict[str, str]:
-    """The user's files of prompts, compressed, in base64."""
-    return {
-        compressed_name(name): base64.b64encode(file.compressed).decode()
-        for name, file in experiment.prompt_files.items()
-    }
-
-
 def _prompts(experiment: Experiment, case: TestCase) -> config.PromptSource:
     own = experiment.prompt_files[case.file] if case.file else None
     return config.PromptSource(
         known=case.set,
-        file=compressed_name(case.file) if case.file else None,
+        file=case.file,
         digest=own.digest if own else None,
         classes=case.classes,
         limit=case.limit,
     )
-
-
-def compressed_name(file: str) -> str:
-    """The key of a file of prompts in the ConfigMap, which keeps it compressed."""
-    return f"{file}.gz"
 
 
 def _objectives(load: Benchmark) -> config.Objectives | None:
@@ -186,6 +181,7 @@ def _variant(variant: Variant) -> config.Variant:
         drafts_per_step=variant.drafts_per_step,
         batch=variant.batch,
         artifact=variant.artifact,
+        without=variant.without,
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from cdk8s import App, Chart
 
 from charts import scripts
 from charts.claims import ClaimsChart
+from charts.deployed import Deployed
 from charts.llmperf import LlmperfChart
 from charts.model_store import ModelStoreChart
 from charts.namespace import NamespaceChart
@@ -22,16 +22,6 @@ from charts.vllm import VllmChart
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
-
-
-@dataclass(frozen=True)
-class Deployed:
-    """What only a deployment knows, because it depends on the account."""
-
-    bucket: str
-    benchmark_image: str
-    stopper: str | None = None
-    """ARN of the state machine that ends the Trainium nodes; None for manifests without one."""
 
 
 def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
@@ -66,40 +56,17 @@ def _services(
     """Variants that stand side by side, and what measures and judges them."""
     for variant in variants(experiment):
         yield VllmChart(app, variant.service, variant=variant)
-    yield LlmperfChart(
-        app,
-        "llmperf",
-        experiment=experiment,
-        bucket=deployed.bucket,
-        image=deployed.benchmark_image,
-        stopper=deployed.stopper,
-    )
+    yield LlmperfChart(app, "llmperf", experiment=experiment, deployed=deployed)
     yield QualityChart(app, "quality", experiment=experiment, scripts=read)
 
 
 def _sweep(app: App, experiment: Experiment, deployed: Deployed, read: Scripts) -> Iterator[Chart]:
     """Variants that are measured one by one."""
-    yield SweepChart(
-        app,
-        "sweep",
-        experiment=experiment,
-        bucket=deployed.bucket,
-        image=deployed.benchmark_image,
-        stopper=deployed.stopper,
-        scripts=read,
-    )
+    yield SweepChart(app, "sweep", experiment=experiment, deployed=deployed, scripts=read)
 
 
 def _offline(
     app: App, experiment: Experiment, deployed: Deployed, read: Scripts
 ) -> Iterator[Chart]:
     """Variants that run as jobs, one after the other."""
-    yield OfflineChart(
-        app,
-        "offline",
-        experiment=experiment,
-        bucket=deployed.bucket,
-        image=deployed.benchmark_image,
-        stopper=deployed.stopper,
-        scripts=read,
-    )
+    yield OfflineChart(app, "offline", experiment=experiment, deployed=deployed, scripts=read)

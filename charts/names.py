@@ -20,6 +20,8 @@ COMPILE_NODES: Final = "compile"
 
 MODELS_PREFIX: Final = "models/"
 COMPILED_PREFIX: Final = "compiled/"
+LOGS_PREFIX: Final = "logs/"
+"""What pods had written when a stage of ``make experiment`` failed."""
 
 MODELS_CLAIM: Final = "models"
 MODEL_STORE_CONFIG: Final = "model-store"
@@ -28,6 +30,8 @@ BENCHMARK_POD: Final = "qwen-llmperf"
 QUALITY_JOB: Final = "qwen-lmeval"
 SWEEP_JOB: Final = "qwen-sweep"
 OFFLINE_JOB: Final = "qwen-offline"
+DEVICES: Final = "devices"
+"""The first container of each pod with a claim. It opens the devices, and ends."""
 
 
 class Component(StrEnum):
@@ -80,6 +84,14 @@ def claim_template(experiment: Experiment) -> str:
 def bucket_name(experiment: Experiment, account: str) -> str:
     """The model bucket's name. The account and the region make it unique."""
     return f"{experiment.name}-models-{account}-{experiment.aws.region}"
+
+
+def prompts_bucket_name(experiment: Experiment, account: str) -> str:
+    """The bucket of the CDK's bootstrap, to which the CLI uploads what a deploy needs.
+
+    Each file of prompts has its digest for a key.
+    """
+    return f"cdk-hnb659fds-assets-{account}-{experiment.aws.region}"
 
 
 def stopper_name(experiment: Experiment) -> str:

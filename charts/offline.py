@@ -10,8 +10,9 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.compilation import COMPILES, not_beside
+from charts.deployed import Deployed
 from charts.indexes import (
-    FETCH_SCRIPTS,
+    COMMON_SCRIPTS,
     Indexes,
     config_mount,
     fetch_index,
@@ -25,7 +26,7 @@ from charts.llmperf import (
     benchmark_container,
     benchmark_volumes,
 )
-from charts.names import NAMESPACE, OFFLINE_JOB, Component, ServiceAccount
+from charts.names import DEVICES, NAMESPACE, OFFLINE_JOB, Component, ServiceAccount
 from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import ARTIFACT_PATH, on_devices, paths, serving_pod
@@ -47,18 +48,14 @@ class OfflineChart(Chart):
         construct_id: str,
         *,
         experiment: Experiment,
-        bucket: str,
-        image: str,
-        stopper: str | None,
+        deployed: Deployed,
         scripts: Scripts,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
         indexes(experiment).add_to(
             self,
             experiment,
-            bucket=bucket,
-            image=image,
-            stopper=stopper,
+            deployed,
             scripts=scripts,
             pod=lambda image: _pod(experiment, image),
         )
@@ -72,13 +69,13 @@ def indexes(experiment: Experiment) -> Indexes:
         file="generate",
         command=generate_command,
         environment=generate_environment,
-        scripts=(*FETCH_SCRIPTS, "generate.sh", "generate.py", *medusa_tree.files()),
+        scripts=(*COMMON_SCRIPTS, "generate.sh", "generate.py", *medusa_tree.files()),
         # It counts the steps and takes their times; the tree decides what they yield.
         instruments=("generate.py", *medusa_tree.files()),
         # Beside nothing else, so that no variant's steps are slowed by another's.
         parallelism=1,
         deadline_seconds=job_deadline_seconds(experiment),
-        never=("fetch", "generate"),
+        never=(DEVICES, "fetch", "generate"),
     )
 
 

@@ -90,7 +90,7 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     str(experiment.concurrency_without_a_queue),
                     str(min(MAX_ANSWER_TOKENS, experiment.serving.length // 2)),
                     f"{RESULTS_PREFIX}quality/",
-                    *(f"{v.name}={endpoint(v)}" for v in variants(experiment)),
+                    *(f"{v.name}={endpoint(v)}" for v in variants(experiment) if not v.matched),
                 ],
                 env=[*environment(_key(experiment)), run_id()],
                 env_from=model_store_environment(),

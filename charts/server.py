@@ -11,6 +11,7 @@ from typing import Any, Final
 from cdk8s_plus_35 import k8s
 
 from charts.names import (
+    DEVICES,
     MODELS_PREFIX,
     NODE_GROUP_LABEL,
     TRAINIUM_NODES,
@@ -116,7 +117,7 @@ def serving_pod(
                 name="devices", resource_claim_template_name=claim_template(experiment)
             )
         ],
-        init_containers=[*init_containers],
+        init_containers=[_devices(experiment), *init_containers],
         containers=[*containers],
         volumes=[
             models_volume(),
@@ -130,6 +131,24 @@ def serving_pod(
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
         tolerations=[neuron_toleration()],
         **settings,
+    )
+
+
+def _devices(experiment: Experiment) -> k8s.Container:
+    """In the image that serves, which has ``neuron-ls``: it has to be pulled anyway."""
+    return k8s.Container(
+        name=DEVICES,
+        image=pinned(experiment.serving_runtime.image),
+        command=["/bin/bash", f"{SCRIPTS_PATH}/devices.sh"],
+        args=[str(experiment.serving.devices), "/dev"],
+        env=environment({}),
+        security_context=container_security(read_only_root=True),
+        resources=k8s.ResourceRequirements(
+            claims=[k8s.ResourceClaim(name="devices")],
+            requests=quantities(cpu="1", memory="1Gi", ephemeral_storage="1Gi"),
+            limits=quantities(memory="1Gi", ephemeral_storage="1Gi"),
+        ),
+        volume_mounts=[mount("scripts", SCRIPTS_PATH, read_only=True), mount("tmp", "/tmp")],
     )
 
 

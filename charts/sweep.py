@@ -9,8 +9,9 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.compilation import COMPILES, not_beside
+from charts.deployed import Deployed
 from charts.indexes import (
-    FETCH_SCRIPTS,
+    COMMON_SCRIPTS,
     Indexes,
     config_mount,
     fetch_index,
@@ -18,7 +19,7 @@ from charts.indexes import (
     run_variable,
 )
 from charts.llmperf import BENCHMARK_ROOM, CONFIG_PATH, benchmark_container, benchmark_volumes
-from charts.names import NAMESPACE, SWEEP_JOB, Component, ServiceAccount
+from charts.names import DEVICES, NAMESPACE, SWEEP_JOB, Component, ServiceAccount
 from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import (
@@ -49,18 +50,14 @@ class SweepChart(Chart):
         construct_id: str,
         *,
         experiment: Experiment,
-        bucket: str,
-        image: str,
-        stopper: str | None,
+        deployed: Deployed,
         scripts: Scripts,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
         indexes(experiment).add_to(
             self,
             experiment,
-            bucket=bucket,
-            image=image,
-            stopper=stopper,
+            deployed,
             scripts=scripts,
             pod=lambda image: _pod(experiment, image),
         )
@@ -74,10 +71,10 @@ def indexes(experiment: Experiment) -> Indexes:
         file="serve",
         command=serve_command,
         environment=serve_environment,
-        scripts=(*FETCH_SCRIPTS, "serve-index.sh", *key_scripts(experiment)),
+        scripts=(*COMMON_SCRIPTS, "serve-index.sh", *key_scripts(experiment)),
         parallelism=len(variants(experiment)),
         deadline_seconds=job_deadline_seconds(experiment),
-        never=("fetch", "benchmark"),
+        never=(DEVICES, "fetch", "benchmark"),
     )
 
 

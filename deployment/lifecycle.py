@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from stacks.regions import budget_region
 
 ROOT: Final = Path(__file__).parents[1]
 ASSEMBLY: Final = ROOT / "cdk.out"
+
+_APPLIED: Final = "Custom::AWSCDK-EKS-KubernetesResource"
+_NOT_ASCII: Final = re.compile(r"[?\u0080-\U0010ffff]+")
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,9 @@ def assembled(assembly: Path = ASSEMBLY) -> list[Stack]:
 def unchanged(stack: Stack) -> bool:
     """Whether the account has the stack, at rest, with the template of the assembly.
 
-    Raises DeploymentError.
+    GetTemplate returns ``?`` for characters beyond ASCII, so these count as equal. What a user may
+    write in them stands in the benchmark's configuration alone, which is ASCII
+    (``benchmark.config.dump``). Raises DeploymentError.
     """
     if stack.status is None or not stack.status.endswith(("CREATE_COMPLETE", "UPDATE_COMPLETE")):
         return False
@@ -92,7 +98,27 @@ def unchanged(stack: Stack) -> bool:
     template = told["TemplateBody"]  # parsed by boto3 if it is JSON
     there = json.loads(template) if isinstance(template, str) else template
     wanted = (ASSEMBLY / f"{stack.name}.template.json").read_text(encoding="utf-8")
-    return bool(there == json.loads(wanted))
+    return _as_returned(there) == _as_returned(json.loads(wanted))
+
+
+def _as_returned(template: object) -> str:
+    """The template as GetTemplate returns it, however many ``?`` a character becomes."""
+    return _NOT_ASCII.sub("?", json.dumps(template, sort_keys=True, ensure_ascii=False))
+
+
+def manifests(place: Place) -> list[dict[str, Any]]:
+    """The objects that the deploy applies, in its order: from the assembly as it is.
+
+    With an account, which synthesis has been told, they are JSON without a reference.
+    """
+    path = ASSEMBLY / f"{place.name}-serving.template.json"
+    resources = json.loads(path.read_text(encoding="utf-8"))["Resources"].values()
+    return [
+        manifest
+        for resource in resources
+        if resource["Type"] == _APPLIED
+        for manifest in json.loads(resource["Properties"]["Manifest"])
+    ]
 
 
 def bootstrap(place: Place) -> int:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from botocore.exceptions import ClientError
 
@@ -20,6 +21,7 @@ from benchmark.names import (
     MERGED,
     QUALITY,
     RESULTS_PREFIX,
+    RUN_ID,
     SWEEP,
     results_key,
 )
@@ -33,6 +35,8 @@ REPORT: Final = "report.html"
 _AT_ONCE: Final = 8
 """The SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
 _NO_BUCKET: Final = ("NoSuchBucket", "404")
+_SHOWN_KEYS: Final = 3
+_SHOWN_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True)
@@ -67,21 +71,45 @@ class Run:
         return REPORT in self.objects
 
 
+@dataclass(frozen=True)
+class Listing:
+    """What the bucket has below ``results/``."""
+
+    runs: list[Run]
+    """The newest last."""
+    refused: list[str]
+    """Keys that are no file of a run: whoever may write to the bucket names its keys."""
+
+    @property
+    def refusal(self) -> str | None:
+        """A line on the refused keys, percent-encoded: no terminal or log acts on what they say."""
+        if not self.refused:
+            return None
+        shown = (quote(key)[:_SHOWN_CHARACTERS] for key in self.refused[:_SHOWN_KEYS])
+        more = f", ... ({len(self.refused)} in all)" if len(self.refused) > _SHOWN_KEYS else ""
+        return f"refused, as no file of a run: {', '.join(shown)}{more}"
+
+
 def bucket(place: Place) -> str:
     """The name of the experiment's bucket."""
     return bucket_name(place.experiment, place.account)
 
 
-def runs(place: Place) -> list[Run]:
-    """Those in the bucket, the newest last; none if there is no bucket. Raises DeploymentError."""
-    found: dict[str, dict[str, Object]] = {}
+def listing(place: Place) -> Listing:
+    """What the bucket has; nothing if there is no bucket. Raises DeploymentError."""
+    objects: dict[str, dict[str, Object]] = {}
+    refused = []
     for entry in _listed(place):
         id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
-        if name and id != QUALITY and not name.endswith("/"):
-            its = Object(name, entry["Size"], entry["LastModified"])
-            found.setdefault(id, {})[name] = its
-    every = [_run(place, id, objects) for id, objects in found.items()]
-    return sorted(every, key=lambda run: run.changed)
+        if id == QUALITY or not name or name.endswith("/"):
+            continue
+        if RUN_ID.fullmatch(id) and _is_path(name):
+            entries = objects.setdefault(id, {})
+            entries[name] = Object(name, entry["Size"], entry["LastModified"])
+        else:
+            refused.append(entry["Key"])
+    runs = [_run(place, id, entries) for id, entries in objects.items()]
+    return Listing(sorted(runs, key=lambda run: run.changed), refused)
 
 
 def bring(
@@ -93,11 +121,16 @@ def bring(
     not fetched again, and each file is there whole or not at all, so that it can be interrupted.
     Raises DeploymentError.
     """
-    return fetch(place, chosen(runs(place), run, bucket(place)), into=into, say=say)
+    here = listing(place)
+    if here.refusal:
+        say(here.refusal)
+    return fetch(place, chosen(here.runs, run, bucket(place)), into=into, say=say)
 
 
 def chosen(every: Sequence[Run], wanted: str | None, where: str) -> Run:
     """The run whose id is or begins with ``wanted``, or the only one. Raises DeploymentError."""
+    if wanted and not RUN_ID.fullmatch(wanted):
+        raise DeploymentError(f"RUN = {wanted!a}: must match {RUN_ID.pattern}")
     fitting = [run for run in every if run.id == wanted] or [
         run for run in every if run.id.startswith(wanted or "")
     ]
@@ -114,7 +147,7 @@ def chosen(every: Sequence[Run], wanted: str | None, where: str) -> Run:
 
 def fetch(place: Place, run: Run, *, into: Path = HOME, say: Callable[[str], None] = print) -> Path:
     """Brings ``run`` home, as ``bring`` does. Raises DeploymentError."""
-    folder = _below(into, run.id)
+    folder = into / run.id
     missing = [its for its in run.objects.values() if not _at_home(its, folder)]
     progress = _Progress(run.id, missing)
     store = place.client("s3")
@@ -142,13 +175,15 @@ def show(place: Place, wanted: str | None) -> int:
     Returns the exit status. Raises DeploymentError.
     """
     print(place.headline, flush=True)
-    every = runs(place)
-    if wanted is None and len(every) > 1:
-        for line in table(every):
+    here = listing(place)
+    if here.refusal:
+        print(here.refusal, file=sys.stderr)
+    if wanted is None and len(here.runs) > 1:
+        for line in table(here.runs):
             print(line)
         print("make results EXPERIMENT=... RUN=ID brings one home; how it begins is enough")
         return 0
-    run = chosen(every, wanted, bucket(place))
+    run = chosen(here.runs, wanted, bucket(place))
     folder = fetch(place, run)
     if not run.complete:
         print("This run is not complete: it still measures, or was ended; what there is, is here")
@@ -195,8 +230,13 @@ def _run(place: Place, id: str, objects: Mapping[str, Object]) -> Run:
     if MERGED in objects:
         complete = not _json(place, id, MERGED).get("missing")
     config = next((name for name in (SWEEP, CONFIG) if name in objects), None)
-    told = _json(place, id, config).get("variants", []) if config else []
-    return Run(id, objects, complete, tuple(str(each.get("name")) for each in told))
+    variants = _json(place, id, config).get("variants") if config else None
+    names = [
+        str(variant["name"])
+        for variant in (variants if isinstance(variants, list) else [])
+        if isinstance(variant, dict) and "name" in variant
+    ]
+    return Run(id, objects, complete, tuple(names))
 
 
 def _json(place: Place, id: str, name: str) -> dict[str, Any]:
@@ -230,7 +270,7 @@ def _all_at_once(bring: Callable[[Object], None], objects: Sequence[Object]) -> 
 
 
 def _bring(store: Any, bucket: str, id: str, its: Object, folder: Path) -> None:
-    path = _below(folder, its.name)
+    path = folder / its.name
     draft = path.with_name(f"{path.name}.draft")
     with in_words():
         body = store.get_object(Bucket=bucket, Key=results_key(id, its.name))["Body"]
@@ -245,11 +285,9 @@ def _bring(store: Any, bucket: str, id: str, its: Object, folder: Path) -> None:
             raise DeploymentError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _below(folder: Path, name: str) -> Path:
-    """Whoever may write to the bucket names its keys."""
-    if {*name.split("/")} & {"", ".", ".."}:
-        raise DeploymentError(f"{name!r} in the bucket is no name of a file: nothing was written")
-    return folder / name
+def _is_path(name: str) -> bool:
+    """Whether it is a path below a folder, and nothing that a terminal acts on."""
+    return name.isprintable() and not {*name.split("/")} & {"", ".", ".."}
 
 
 class _Progress:

@@ -14,12 +14,17 @@ from deployment import nodes
 from deployment.account import in_words
 from deployment.nodes import Kind
 from deployment.place import Place
+from experiment.cost.block import Block
 from experiment.cost.standing import Standing, usd_per_hour, usd_per_node_hour
+from experiment.schema import Purchase
 
 STANDING: Final = {Kind.TRAINIUM: Standing.TRAINIUM, Kind.COMPILE: Standing.COMPILE}
 
 KEPT: Final = datetime.timedelta(weeks=6)
 """How long Auto Scaling tells of its activities (API reference, DescribeScalingActivities)."""
+
+_UNPAID: Final = frozenset({"cancelled", "failed", "payment-failed", "unsupported"})
+"""States of a Capacity Block that nobody has paid for."""
 
 _INSTANCE: Final = re.compile(r"(Launching|Terminating).*?\b(i-[0-9a-f]+)")
 """A description: ``Launching a new EC2 instance: i-0123``, ``Terminating EC2 instance: i-0123``
@@ -64,13 +69,22 @@ class Spent:
     since: datetime.datetime | None
     """When the first stack was made. None if none is there."""
     parts: tuple[Stretch, ...]
-    limits: tuple[str, ...]
-    """What the figures leave out, a sentence each."""
+    block: Block | None
+    """The Capacity Block of ``capacity.reservation_id``, which is paid for whatever is used."""
 
     @property
     def usd(self) -> float:
-        """Of all parts."""
+        """Of all parts: hours x price."""
         return sum(part.usd for part in self.parts)
+
+    @property
+    def amount(self) -> str:
+        """What is used, e.g. ``43.28 USD``, and with a Capacity Block what is paid."""
+        if self.block is None:
+            return f"{self.usd:.2f} USD"
+        nodes = sum(part.hours for part in self.parts if part.standing is Standing.TRAINIUM)
+        paid = self.block.to_pay(self.usd, nodes)
+        return f"{self.usd:.2f} USD used, {paid:.2f} USD paid with the whole Capacity Block"
 
     @property
     def usd_per_hour(self) -> float:
@@ -81,7 +95,7 @@ class Spent:
 def spent(place: Place, at: datetime.datetime | None = None) -> Spent:
     """What was spent until ``at``, or until now. Raises DeploymentError.
 
-    It asks CloudFormation, EKS and Auto Scaling, so it knows neither bytes nor requests.
+    It asks CloudFormation, EKS, Auto Scaling and EC2, so it knows neither bytes nor requests.
     """
     at = at or datetime.datetime.now(datetime.UTC)
     stacks = [
@@ -91,7 +105,28 @@ def spent(place: Place, at: datetime.datetime | None = None) -> Spent:
     ]
     groups = [_group(place, group, at) for group in nodes.groups(place)]
     since = min((stack.since for stack in stacks if stack.since), default=None)
-    return Spent(at, since, (*stacks, *groups), _limits(place))
+    return Spent(at, since, (*stacks, *groups), _block(place))
+
+
+def _block(place: Place) -> Block | None:
+    """As EC2 describes it. None if none was bought, or EC2 describes it no more."""
+    capacity = place.experiment.capacity
+    if capacity.purchase is not Purchase.CAPACITY_BLOCK:
+        return None
+    with in_words():
+        try:
+            (found,) = place.client("ec2").describe_capacity_reservations(
+                CapacityReservationIds=[capacity.reservation_id]
+            )["CapacityReservations"]
+        except ClientError as error:
+            if error.response["Error"]["Code"].startswith("InvalidCapacityReservationId"):
+                return None
+            raise
+    begin, end = found.get("StartDate"), found.get("EndDate")
+    if begin is None or end is None or found["State"] in _UNPAID:
+        return None
+    count, price = found["TotalInstanceCount"], capacity.price.usd_per_hour
+    return Block(_hours(end - begin), count, capacity.instance_type, price)
 
 
 def _stack(place: Place, standing: Standing, at: datetime.datetime) -> Stretch | None:
@@ -152,17 +187,6 @@ def _stood(
     for instance in {*there, *went} - {*came}:
         came[instance] = max(there.get(instance, at - KEPT), at - KEPT)
     return {instance: (since, went.get(instance)) for instance, since in came.items()}
-
-
-def _limits(place: Place) -> tuple[str, ...]:
-    """What the figures leave out."""
-    said = (
-        "by list prices and capacity.price, without what is paid for by the byte or the request",
-        "without nodes of more than six weeks ago, of which Auto Scaling tells no more",
-    )
-    if place.experiment.capacity.purchase.reserved:
-        return *said, "what is reserved is paid for whether its nodes stand or not"
-    return said
 
 
 def _hours(time: datetime.timedelta) -> float:

@@ -11,7 +11,6 @@ from experiment.architecture import ModelKind
 from experiment.cost import Standing, cost
 from experiment.estimate import (
     FIRST_START_SECONDS,
-    Estimate,
     estimate,
     guard_hours,
 )
@@ -32,7 +31,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
     if capacity.purchase is Purchase.ON_DEMAND and not capacity.instance.sold_on_demand:
         yield (
             f"capacity.purchase = on-demand: no on-demand price of {capacity.instance_type} was "
-            "seen, so there may be none to buy; a capacity-block can be bought"
+            "seen, so there may be none to buy; try spot first, then a capacity-block"
         )
     if rounds.at_most < FEWEST_ROUNDS:
         yield (
@@ -134,7 +133,7 @@ def _swept(experiment: Experiment) -> Iterator[str]:
     found = estimate(experiment)
     yield (
         f"sweep: {found.variants} variants, {found.at_once} at a time: by estimate "
-        f"{_takes(found)}, mostly for {found.driver}; {_ended(experiment)}"
+        f"{_takes(experiment)}, mostly for {found.driver}; {_ended(experiment)}"
     )
 
 
@@ -144,7 +143,7 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
         return
     found = estimate(experiment)
     yield (
-        f"jobs: {found.variants} variants, one after the other: by estimate {_takes(found)}, "
+        f"jobs: {found.variants} variants, one after the other: by estimate {_takes(experiment)}, "
         f"mostly for {found.driver}; {_ended(experiment)}"
     )
     yield (
@@ -158,12 +157,17 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
         )
 
 
-def _takes(found: Estimate) -> str:
-    """Compiles, node hours and money of an estimate."""
+def _takes(experiment: Experiment) -> str:
+    """Compiles, node hours and money of the estimate, used and to be paid."""
+    found, block = estimate(experiment), cost(experiment).block
     on_cpu = f" in {found.compile_node_hours:.1f} hours of CPU nodes" if found.compile_nodes else ""
     return (
         f"{found.variants} compiles{on_cpu}, {found.node_hours:.1f} hours of Trainium nodes and "
         f"{math.ceil(found.usd)} USD"
+    ) + (
+        f" ({math.ceil(block.to_pay(found.usd, found.node_hours))} with the whole Capacity Block)"
+        if block
+        else ""
     )
 
 

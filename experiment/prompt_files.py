@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,11 +17,6 @@ class PromptFile:
 
     content: bytes
     prompts: tuple[Prompt, ...]
-
-    @cached_property
-    def compressed(self) -> bytes:
-        """The content as gzip compresses it, the same at any time."""
-        return gzip.compress(self.content, mtime=0)
 
     @cached_property
     def digest(self) -> str:

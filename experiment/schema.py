@@ -80,8 +80,8 @@ class Price(Strict):
     source: Text = Field(description="Where this price was read.")
 
 
-class AfterRun(StrEnum):
-    """What becomes of the Trainium nodes once a run's results are in the bucket."""
+class Then(StrEnum):
+    """What becomes of nodes once they are not needed any more."""
 
     STOP = "stop"
     KEEP = "keep"
@@ -110,10 +110,15 @@ class Capacity(Strict):
             "their start, whatever runs on them.",
         ),
     ] = 12
-    after_run: AfterRun | None = Field(
+    after_run: Then | None = Field(
         None,
         description="stop: the Trainium nodes are scaled to 0 once the results are in the bucket. "
         "keep: they stay. Default: stop, but keep what is reserved, which is paid for either way.",
+    )
+    after_failure: Then = Field(
+        Then.STOP,
+        description="stop: after a stage of make experiment has failed, all nodes are scaled to 0 "
+        "once the pods' logs are in the bucket. keep: they stay if the command has a terminal.",
     )
 
     @property
@@ -121,7 +126,7 @@ class Capacity(Strict):
         """Whether the end of a run scales the nodes to 0."""
         if self.after_run is None:
             return not self.purchase.reserved
-        return self.after_run is AfterRun.STOP
+        return self.after_run is Then.STOP
 
     @property
     def instance(self) -> InstanceType:

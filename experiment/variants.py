@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiment.artifacts import CompileInputs, artifact_key
 from experiment.images import pinned
 from experiment.model import Model
-from experiment.runtimes import Mode, ModeSupport, Runtime
+from experiment.runtimes import RUNTIMES, Mode, ModeSupport, Runtime
 from experiment.schema import Experiment
 from experiment.speculation import Speculation
 
@@ -27,6 +28,9 @@ class Variant:
     """Name of the variant it is compared with: the baseline of its batch; None for a baseline."""
     batch: int
     """Sequences decoded together."""
+    matched: bool = False
+    """Whether it is a baseline that is served as the variants that speculate are. It explains what
+    separates them from the other, which decides; nothing is compared with it."""
 
     @property
     def runtime(self) -> Runtime:
@@ -37,6 +41,12 @@ class Variant:
     def mode(self) -> Mode | None:
         """Speculation mode; None for a baseline."""
         return self.speculation.mode if self.speculation else None
+
+    @property
+    def without(self) -> str | None:
+        """What it is served without, though the runtime has it; None where there is no such."""
+        speculates = self.speculation is not None or self.matched
+        return self.runtime.speculates_without if speculates else None
 
     @property
     def support(self) -> ModeSupport | None:
@@ -103,7 +113,9 @@ class Variant:
 def variants(experiment: Experiment) -> tuple[Variant, ...]:
     """The variants of ``experiment``, in the order they are shown in.
 
-    Each batch's baseline, then what is compared with it; the batch of ``serving`` first.
+    Each batch's baseline, then what is compared with it; the batch of ``serving`` first. At the end
+    matched baselines, where the runtime has any, as many as nodes that stand anyway have devices
+    for.
     """
     usual = experiment.serving.batch
     batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculations)
@@ -116,7 +128,20 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
             for s in experiment.speculations
             if (s.batch or usual) == batch
         )
-    return tuple(found)
+    return (*found, *_matched(experiment, found))
+
+
+def _matched(experiment: Experiment, found: Sequence[Variant]) -> Sequence[Variant]:
+    """As many as are free on the nodes of the variants that decide, so that none is paid for."""
+    runtime = RUNTIMES.get(experiment.runtime)  # no such runtime is refused by a rule, elsewhere
+    if runtime is None or runtime.speculates_without is None:
+        return ()
+    per_node = experiment.capacity.instance.devices // experiment.serving.devices
+    names = [(f"{its.name}-matched", its.batch) for its in found if its.baseline is None]
+    return [
+        Variant(name, service(name), experiment, None, None, batch, matched=True)
+        for name, batch in names[: -len(found) % per_node]
+    ]
 
 
 def service(variant: str) -> str:

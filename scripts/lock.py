@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Pins what the pods install when they start: every package, by version and by hash.
+"""Pins every package that commands or pods install, by version and by hash.
 
 usage: scripts/lock.py
 
-Writes charts/scripts/NAME.lock from requirements-NAME.txt beside it. constraints.txt says at which
+Writes requirements.lock and requirements-dev.lock beside their requirements, and
+charts/scripts/NAME.lock from requirements-NAME.txt beside it. constraints.txt says at which
 versions; what it does not name keeps the lock's own. A lock that is deleted first gets the newest.
 """
 
@@ -22,21 +23,31 @@ FOLDER = Path("charts/scripts")
 PYTHON: Final = "3.12"
 PLATFORM: Final = "x86_64-manylinux_2_28"
 """Of the pods' image: Debian 12 has a newer C library, which runs these wheels."""
+OLDEST: Final = "3.11"
+"""The oldest Python that the commands run on."""
 
 
 def main() -> None:
     """Write all locks."""
+    for name in ("requirements", "requirements-dev"):
+        _compile(f"{name}.txt", f"{name}.lock", "--universal", f"--python-version={OLDEST}")
+    pod = (f"--python-version={PYTHON}", f"--python-platform={PLATFORM}")
     for requirements in sorted((ROOT / FOLDER).glob("requirements-*.txt")):
         lock = FOLDER / f"{requirements.stem.removeprefix('requirements-')}.lock"
-        _uv(
-            *(FOLDER / requirements.name, "--constraint=constraints.txt"),
-            *(f"--excludes={FOLDER / 'left-out.txt'}", "--generate-hashes"),
-            *("--custom-compile-command=make locks", "--annotation-style=line"),
-            f"--output-file={lock}",
+        _compile(FOLDER / requirements.name, lock, *pod, f"--excludes={FOLDER / 'left-out.txt'}")
+        wheels = re.findall(
+            r'sha256 = "(\w+)"', _uv(lock, *pod, "--no-deps", "--format=pylock.toml")
         )
-        wheels = re.findall(r'sha256 = "(\w+)"', _uv(lock, "--no-deps", "--format=pylock.toml"))
         (ROOT / lock).write_text(of_these(wheels, (ROOT / lock).read_text()))
         print(f"{lock}: {len(wheels)} wheels")
+
+
+def _compile(requirements: str | Path, lock: str | Path, *options: str) -> None:
+    _uv(
+        *(requirements, "--constraint=constraints.txt", "--generate-hashes", *options),
+        *("--custom-compile-command=make locks", "--annotation-style=line"),
+        f"--output-file={lock}",
+    )
 
 
 def of_these(wheels: Collection[str], lock: str) -> str:
@@ -48,8 +59,7 @@ def of_these(wheels: Collection[str], lock: str) -> str:
 
 
 def _uv(*arguments: str | Path) -> str:
-    pod = (f"--python-version={PYTHON}", f"--python-platform={PLATFORM}", "--only-binary=:all:")
-    command = ["uv", "pip", "compile", "--quiet", *pod, *map(str, arguments)]
+    command = ["uv", "pip", "compile", "--quiet", "--only-binary=:all:", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE).stdout
 
 

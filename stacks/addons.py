@@ -28,9 +28,15 @@ VERSIONS: Final[Mapping[str, str]] = {
 ones."""
 
 
-def networking_addons(stack: Stack, cluster: eks.ICluster) -> list[eks.CfnAddon]:
+def networking_addons(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> list[eks.CfnAddon]:
     """The add-ons that a node needs before it can become ready."""
-    role = _role(stack, "VpcCniRole")
+    role = iam.Role(
+        stack,
+        "VpcCniRole",
+        assumed_by=pod_identity_principal(
+            stack, cluster=cluster_name, namespace="kube-system", service_account="aws-node"
+        ),
+    )
     role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy"))
     acknowledge(
         role,
@@ -106,19 +112,28 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
             # Above all, the agents must run on the tainted Trainium nodes.
             "tolerations": [{"operator": "Exists"}],
         },
-        identity=("cloudwatch-agent", _agent_role(stack, prefix)),
+        identity=("cloudwatch-agent", _agent_role(stack, cluster_name, prefix)),
     )
     addon.node.add_dependency(*groups)
     return addon
 
 
-def _agent_role(stack: Stack, prefix: str) -> iam.Role:
+def _agent_role(stack: Stack, cluster_name: str, prefix: str) -> iam.Role:
     """May write log groups below ``prefix`` and describe its node.
 
     Metrics travel as log events (embedded metric format), so the agent needs no PutMetricData.
     CloudWatchAgentServerPolicy would allow these actions on every log group.
     """
-    role = _role(stack, "CloudWatchAgentRole")
+    role = iam.Role(
+        stack,
+        "CloudWatchAgentRole",
+        assumed_by=pod_identity_principal(
+            stack,
+            cluster=cluster_name,
+            namespace="amazon-cloudwatch",
+            service_account="cloudwatch-agent",
+        ),
+    )
     role.add_to_policy(
         iam.PolicyStatement(
             sid="WriteLogs",
@@ -156,10 +171,6 @@ def _agent_role(stack: Stack, prefix: str) -> iam.Role:
         },
     )
     return role
-
-
-def _role(stack: Stack, construct_id: str) -> iam.Role:
-    return iam.Role(stack, construct_id, assumed_by=pod_identity_principal())
 
 
 def _addon(

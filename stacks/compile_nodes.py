@@ -39,6 +39,7 @@ def compile_node_group(
                     # The most that gp3 has: checkpoints, shards and images pass through it.
                     iops=6000,
                     throughput=1000,
+                    delete_on_termination=True,
                 ),
             )
         ],

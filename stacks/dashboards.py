@@ -11,7 +11,6 @@ from constructs import Construct
 
 from benchmark import metrics
 from benchmark.metrics import Metric
-from charts.llmperf import benchmark_case
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
@@ -29,7 +28,6 @@ _HEIGHT: Final = 6
 # and 2,500 on a dashboard, are kept by experiment.rules.measurement.MOST_CELLS.
 _WIDGETS_PER_DASHBOARD: Final = 500
 _OVERVIEW_WIDGETS: Final = 5
-_PROMPT_CHARACTERS: Final = 200
 
 _FIGURES: Final = (
     (3, metrics.END_TO_END_LATENCY),
@@ -216,10 +214,9 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
                 ],
             )
         )
-    prompt = benchmark_case(experiment, case).source.strip()
-    prompt = prompt[:_PROMPT_CHARACTERS] + (" …" if len(prompt) > _PROMPT_CHARACTERS else "")
-    kind = f" ({case.structure})" if case.structure else ""
-    yield [_text(f"## {case.name}{kind}\n{prompt}", height=2)]
+    # No word of the prompts: whoever may look at dashboards need not be who may read them.
+    kind = case.structure or case.set or case.file
+    yield [_text(f"## {case.name} ({kind})", height=1)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
 
 

@@ -13,7 +13,7 @@ from aws_cdk import CfnOutput, Duration, Stack, Token
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from charts.names import bucket_name, stopper_name
+from charts.names import LOGS_PREFIX, bucket_name, stopper_name
 from experiment.delivery import Delivery, Provider
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge
@@ -27,12 +27,6 @@ _QUALIFIER: Final = "hnb659fds"
 """The CDK's own (aws-cdk-lib, ``BOOTSTRAP_QUALIFIER``)."""
 _DEPLOYING: Final = ("deploy", "file-publishing", "image-publishing", "lookup")
 """The bootstrap's roles that the CDK CLI assumes."""
-_CHANGE_SETS: Final = (
-    "cdk-diff-change-set-*",
-    "arn:*:cloudformation:*:*:changeSet/cdk-diff-change-set-*",
-)
-"""What ``cdk diff`` calls its change sets (aws-cdk 2.1148.1, ``createDiffChangeSet``). It makes
-them by name, and describes and deletes them by ARN."""
 STACKS: Final = ("network", "cluster", "model-store", "trainium", "serving", "observability")
 """Those of an experiment, but for its budget's."""
 _JOB: Final = Duration.hours(6)
@@ -65,12 +59,11 @@ class DeliveryStack(Stack):
     def _add_diff(self) -> None:
         """For pull requests of the repository itself: one of a fork gets no such token.
 
-        It may make change sets and not execute them. None of the bootstrap's roles is as narrow:
-        the one that deploys could do both, and the one that looks up reads all of the account. So
-        the CLI assumes none and goes on as this role (aws-cdk 2.1148.1, ``forEnvironment``). Nor
-        may it upload: a template that a pull request has replaced in the bootstrap's bucket would
-        be deployed later. So templates go with the call, and larger ones are compared without a
-        change set. Nor may it delete a stack, which a change set of a new stack would need.
+        It reads templates and may not make a change set: CloudFormation makes one as the role that
+        deploys, and what a template of a pull request's own can read by that role is not known
+        (docs/assumptions.md). Nor may it assume one of the bootstrap's roles: the narrowest of them
+        reads all of the account. The CLI then goes on as this role (aws-cdk 2.1148.1,
+        ``forEnvironment``).
         """
         role = self._role(
             "Diff",
@@ -79,33 +72,11 @@ class DeliveryStack(Stack):
             "Pull requests: compares, and changes nothing",
             Duration.hours(1),
         )
-        stacks = self._stacks()
         self._allow(
             role,
             "Read",
             ["cloudformation:DescribeStacks", "cloudformation:GetTemplate"],
-            stacks,
-        )
-        self._allow(
-            role,
-            "ChangeSets",
-            [f"cloudformation:{action}ChangeSet" for action in ("Create", "Describe", "Delete")],
-            stacks,
-            {"StringLike": {"cloudformation:ChangeSetName": [*_CHANGE_SETS]}},
-        )
-        self._allow(
-            role,
-            "ForChangeSets",
-            ["iam:PassRole"],
-            [self._bootstrap_role("cfn-exec", region) for region in self._regions],
-            {"StringEquals": {"iam:PassedToService": "cloudformation.amazonaws.com"}},
-        )
-        self._allow(
-            role,
-            "Bootstrap",
-            # The CLI asks by the one, and CloudFormation, for a change set, by the other.
-            ["ssm:GetParameter", "ssm:GetParameters"],
-            self._bootstrap_versions(),
+            self._stacks(),
         )
         CfnOutput(
             self, "DiffRole", value=role.role_arn, description="Repository variable DIFF_ROLE"
@@ -170,6 +141,7 @@ class DeliveryStack(Stack):
             self._arn("scheduler", f"schedule/{name}-guard/*"),
             self._arn("states", f"execution:{stopper_name(self._experiment)}:*"),
             f"{bucket}/*",
+            f"{bucket}/{LOGS_PREFIX}*",
         ]
 
     def _add_sizes(self, role: iam.Role, name: str) -> None:
@@ -214,6 +186,7 @@ class DeliveryStack(Stack):
         bucket = f"arn:{self.partition}:s3:::{bucket_name(self._experiment, self.account)}"
         self._allow(role, "List", ["s3:ListBucket", "s3:ListBucketVersions"], [bucket])
         self._allow(role, "Results", ["s3:GetObject"], [f"{bucket}/*"])
+        self._allow(role, "Logs", ["s3:PutObject"], [f"{bucket}/{LOGS_PREFIX}*"])
 
     def _role(
         self,
@@ -279,6 +252,7 @@ class DeliveryStack(Stack):
 _LOOKS: Final = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",
+    "cloudformation:DescribeStackEvents",
     "cloudformation:DescribeStacks",
     "cloudformation:GetTemplate",
     "cloudformation:ListStacks",  # without it no call describes all stacks

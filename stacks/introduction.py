@@ -83,6 +83,9 @@ def closed(points: Sequence[LoadPoint]) -> list[LoadPoint]:
 
 def _described(variant: Variant) -> str:
     batch = f"at batch {variant.batch}"
+    if variant.matched:
+        without = f"without {variant.without}, as speculation"
+        return f"**{variant.name}**: plain decoding {batch}, {without}; it decides nothing"
     if variant.baseline is None:
         return f"**{variant.name}**: plain decoding {batch}"
     draft = f", draft {variant.draft.id}" if variant.draft else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from aws_cdk import CfnElement, Duration, RemovalPolicy, Stack
+from aws_cdk import CfnElement, Duration, FileAssetPackaging, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
@@ -14,12 +14,15 @@ from constructs import Construct
 from benchmark.names import NAMESPACE, RESULTS_PREFIX
 from charts.names import (
     COMPILED_PREFIX,
+    LOGS_PREFIX,
     MODELS_PREFIX,
     ServiceAccount,
     bucket_name,
+    prompts_bucket_name,
     service_accounts,
     stopper_arn,
 )
+from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from stacks.acknowledge import acknowledge, skip
@@ -36,8 +39,13 @@ _HAVE_THE_KEY: Final = frozenset(
 """Those that serve, and those that ask them."""
 
 
+_MEASURE: Final = frozenset(
+    {ServiceAccount.BENCHMARK, ServiceAccount.SWEEP, ServiceAccount.OFFLINE}
+)
+
+
 class ModelStoreStack(Stack):
-    """A bucket with ``models/``, ``compiled/`` and ``results/``, and the roles that may use it.
+    """A bucket with ``models/``, ``compiled/``, ``results/`` and ``logs/``, and roles to use it.
 
     The bucket outlives the stack, because it holds measurements, checkpoints and hours of
     compiling. Its name is fixed, so that the next deploy can import it (``cdk deploy
@@ -54,12 +62,18 @@ class ModelStoreStack(Stack):
             account: iam.Role(
                 self,
                 f"{account.capitalize()}Role",
-                assumed_by=pod_identity_principal(),
+                assumed_by=pod_identity_principal(
+                    self,
+                    cluster=experiment.name,
+                    namespace=KUBERNETES_NAMESPACE,
+                    service_account=account,
+                ),
                 description=f"Pods of service account {account}",
             )
             for account in service_accounts(experiment)
         }
         self._grants(experiment)
+        self._prompts(experiment)
         if name := experiment.api_key_secret:
             self._api_key(name)
 
@@ -89,6 +103,8 @@ class ModelStoreStack(Stack):
                 s3.LifecycleRule(
                     id="old-results", prefix=RESULTS_PREFIX, expiration=Duration.days(365)
                 ),
+                # As long as log groups keep the same.
+                s3.LifecycleRule(id="old-logs", prefix=LOGS_PREFIX, expiration=Duration.days(30)),
             ],
         )
         reason = (
@@ -162,6 +178,27 @@ class ModelStoreStack(Stack):
                     self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
                     self._may_publish(account)
                     self._may_stop(account, experiment)
+
+    def _prompts(self, experiment: Experiment) -> None:
+        """Has the CLI upload the user's files of prompts, for what measures and no other pod.
+
+        The templates have no more of them than their digests, under which ``app.py`` writes them
+        into the assembly.
+        """
+        keys = sorted({file.digest for file in experiment.prompt_files.values()})
+        for key in keys:
+            self.synthesizer.add_file_asset(
+                source_hash=key, packaging=FileAssetPackaging.FILE, file_name=key
+            )
+        bucket = prompts_bucket_name(experiment, self.account)
+        for account in self.roles.keys() & _MEASURE if keys else ():
+            self.roles[account].add_to_policy(
+                iam.PolicyStatement(
+                    sid="ReadPrompts",
+                    actions=["s3:GetObject"],
+                    resources=[f"arn:{self.partition}:s3:::{bucket}/{key}" for key in keys],
+                )
+            )
 
     def _may_publish(self, account: ServiceAccount) -> None:
         self.roles[account].add_to_policy(

@@ -21,7 +21,6 @@ from benchmark.config import Structure
 from experiment.schema import Experiment
 from experiment.variants import variants
 from stacks import curves
-from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
 
 IDLE_PERIOD_MINUTES: Final = 5
@@ -50,7 +49,6 @@ class ObservabilityStack(Stack):
         if not experiment.apart:
             self._alarm_on_lost_benefit(experiment)
         for dashboard in dashboards:
-            acknowledge(dashboard, HOLDS_PROMPTS)
             CfnOutput(
                 self,
                 f"{dashboard.node.id}Dashboard",

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from stacks.acknowledge import acknowledge, managed_policy
 
 
-def pod_identity_principal() -> iam.IPrincipal:
-    """The principal that a role must trust so that EKS Pod Identity can give it to a pod."""
-    return iam.SessionTagsPrincipal(iam.ServicePrincipal("pods.eks.amazonaws.com"))
+def pod_identity_principal(
+    scope: Construct, *, cluster: str, namespace: str, service_account: str
+) -> iam.IPrincipal:
+    """EKS Pod Identity, for the pods of one service account of one cluster of this account.
+
+    ``cluster`` is a literal name, because the stack that has the role may not know the cluster. EKS
+    sets the tags itself (EKS User Guide, "Create IAM role with trust policy required by EKS Pod
+    Identity").
+    """
+    arn = Stack.of(scope).format_arn(service="eks", resource="cluster", resource_name=cluster)
+    tags = {
+        "eks-cluster-arn": arn,
+        "kubernetes-namespace": namespace,
+        "kubernetes-service-account": service_account,
+    }
+    conditions = {"StringEquals": {f"aws:RequestTag/{tag}": value for tag, value in tags.items()}}
+    return iam.SessionTagsPrincipal(
+        iam.ServicePrincipal("pods.eks.amazonaws.com", conditions=conditions)
+    )
 
 
 def node_role(scope: Construct, construct_id: str) -> iam.Role:

@@ -13,12 +13,13 @@ from cdk8s import App as Cdk8sApp
 from cdk8s import Chart
 from constructs import Construct, IDependable
 
+from charts.deployed import Deployed
 from charts.indexes import run_id
-from charts.manifests import Deployed, charts
-from charts.names import NAMESPACE, ServiceAccount, bucket_name, stopper_arn
+from charts.manifests import charts
+from charts.names import NAMESPACE, ServiceAccount, bucket_name, prompts_bucket_name, stopper_arn
 from experiment.schema import Experiment
 from stacks import commands
-from stacks.acknowledge import HOLDS_PROMPTS, acknowledge
+from stacks.acknowledge import HOLDS_LINES, acknowledge
 
 PRUNED: Final = frozenset(
     {
@@ -75,6 +76,7 @@ class ServingStack(Stack):
             bucket=bucket_name(self._experiment, account),
             benchmark_image=self._image.replace(self.account, account),
             stopper=stopper_arn(self._experiment, account),
+            prompts_bucket=prompts_bucket_name(self._experiment, account),
         )
 
     def _build(self, directory: str) -> str:
@@ -131,7 +133,7 @@ class ServingStack(Stack):
                     # Applied instead of created, so that an existing object is no error.
                     overwrite=True,
                 )
-                acknowledge(manifest, HOLDS_PROMPTS)
+                acknowledge(manifest, HOLDS_LINES)
                 manifest.node.add_dependency(*earlier)
                 earlier = [manifest]
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import os
+import json
 import re
 import shutil
-import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from experiment import DEFAULT_FILE
+from tests.made import ROOT, checkout, make
 
-ROOT = Path(__file__).parents[1]
 INSTALLED = (
     *(".venv/ready", ".venv/prompt-sets/ready", ".venv/ready-dev"),
     "node_modules/.package-lock.json",
@@ -26,22 +27,6 @@ def recipes(*targets: str, **environment: str) -> list[str]:
     made = make(ROOT, environment, "--dry-run", "--always-make", *targets)
     assert made.returncode == 0, made.stderr
     return made.stdout.splitlines()
-
-
-def make(
-    folder: Path, environment: Mapping[str, str], *arguments: str
-) -> subprocess.CompletedProcess[str]:
-    """As a person calls it, though these tests may run within another make."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    outside.pop("MFLAGS", None)
-    return subprocess.run(
-        ["make", *arguments],
-        cwd=folder,
-        env=outside | dict(environment),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def installs(lines: list[str]) -> list[tuple[str, str]]:
@@ -92,37 +77,143 @@ def test_cleaning_keeps_results() -> None:
 
 def test_the_default_experiment_is_that_of_every_command() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.findall(r"^EXPERIMENT \?= (.+)$", text, re.MULTILINE) == [DEFAULT_FILE]
+    assert re.findall(r"^export EXPERIMENT \?= (.+)$", text, re.MULTILINE) == [DEFAULT_FILE]
+
+
+ECHO = f"""#!{sys.executable}
+import json, sys
+with open("ran.jsonl", "a") as file:
+    print(json.dumps(sys.argv[1:]), file=file)
+"""
+"""In the place of a program: writes down its arguments."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return checkout(tmp_path, ECHO)
+
+
+def ran(folder: Path, *arguments: str, **environment: str) -> list[list[str]]:
+    """The arguments of each program that make has run."""
+    made = make(folder, environment, *arguments)
+    assert made.returncode == 0, made.stderr
+    return [json.loads(line) for line in (folder / "ran.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize(
     ("variables", "endpoints"),
     [
-        (["BASE=http://a", "SD=http://b"], "Base=http://a SD=http://b"),
-        (["VARIANTS=Base=http://a k3=http://b"], "Base=http://a k3=http://b"),
-        (["BASE=http://a", "VARIANTS=k3=http://b"], "Base=http://a k3=http://b"),
+        (["BASE=http://a", "SD=http://b"], ["Base=http://a", "SD=http://b"]),
+        (["VARIANTS=Base=http://a k3=http://b"], ["Base=http://a", "k3=http://b"]),
+        (["BASE=http://a", "VARIANTS=k3=http://b"], ["Base=http://a", "k3=http://b"]),
     ],
 )
-def test_endpoints_are_measured_by_name(variables: list[str], endpoints: str) -> None:
-    *_, line, files = recipes("measure", *variables)
-    assert line.split("measure ")[1].rstrip(" \\") == endpoints
-    assert files.strip() == ""
-    *_, files = recipes("measure", *variables, "CASES=my cases", "OPTIONS=--rounds 2")
-    assert files.split("  ")[0].strip() == '--cases "my cases"'
-    assert files.endswith("--rounds 2")
+def test_endpoints_are_measured_by_name(
+    folder: Path, variables: list[str], endpoints: list[str]
+) -> None:
+    plain, told = ["-m", "benchmark", "measure"], ["CASES=my cases", "OPTIONS=--rounds 2"]
+    assert ran(folder, "measure", *variables) == [[*plain, "--", *endpoints]]
+    assert ran(folder, "measure", *variables, *told)[1:] == [
+        [*plain, "--cases=my cases", "--rounds", "2", "--", *endpoints]
+    ]
 
 
-def test_advice_is_for_a_run_and_a_mix_if_one_is_given() -> None:
-    assert recipes("advise", "RUN=sweep-1")[-1] == "python -m benchmark advise sweep-1 "
-    *_, line = recipes("advise", "RUN=sweep-1", "MIX=structured=0.7,open-ended=0.3")
-    assert line.endswith(' sweep-1 --mix "structured=0.7,open-ended=0.3"')
+def test_an_experiment_of_vllm_is_small_unless_one_is_given(folder: Path) -> None:
+    assert ran(folder, "rehearse-vllm")[-1][-1] == "experiments/two-cores.yaml"
+    assert ran(folder, "rehearse-vllm", "EXPERIMENT=mine.yaml")[-1][-1] == "mine.yaml"
 
 
-def test_two_runs_are_compared_and_a_threshold_is_passed_on() -> None:
-    *_, line = recipes("compare", "RUNS=a b")
-    assert line.rstrip() == "python -m benchmark compare a b"
-    *_, line = recipes("compare", "RUNS=a b", "FAIL_BELOW=0.95")
-    assert line == 'python -m benchmark compare a b --fail-below "0.95"'
+HOSTILE = """`touch ran`$(touch ran)$(shell touch ran)${shell touch ran}";touch ran;' |touch ran
+\ttouch ran #\\\x1b[2J$$x$(info made)"""
+"""Of it shells and make run every part, if they get to."""
+FILE = "experiments/article.yaml"
+GIVEN: Final[dict[str, tuple[str, Sequence[Any]]]] = {
+    "synth": ("EXPERIMENT", ["--context", "experiment={}"]),
+    "manifests": ("ACCOUNT", ["--context", "account={}"]),
+    "rehearse": ("EXPERIMENT", ["rehearsal", "{}"]),
+    "rehearse FAULTS": ("FAULTS", [FILE, ...]),
+    "rehearse-vllm": ("EXPERIMENT", ["--vllm", "{}"]),
+    "report": ("RUN", ["report", "--", "{}"]),
+    "advise": ("RUN", ["--", ...]),
+    "advise MIX": ("MIX", ["advise", "--mix={}"]),
+    "tap": ("UPSTREAM", ["tap", "--upstream={}"]),
+    "tap LEDGER": ("LEDGER", ["--ledger={}"]),
+    "tap PORT": ("PORT", ["--port={}"]),
+    "read": ("FILES", ["read", "--", ...]),
+    "compare": ("FAIL_BELOW", ["compare", "--fail-below={}", "--"]),
+    "measure": ("BASE", ["--", "Base={}"]),
+    "measure SD": ("SD", ["SD={}"]),
+    "measure VARIANTS": ("VARIANTS", ["Base=x", ...]),
+    "measure CASES": ("CASES", ["--cases={}"]),
+    "measure PROMPTS": ("PROMPTS", ["--prompts={}"]),
+    "measure OPTIONS": ("OPTIONS", ["measure", ...]),
+    "diff": ("BASE", ["--", "{}", FILE]),
+    "diff EXPERIMENT": ("EXPERIMENT", ["main", "{}"]),
+    "diff WITH": ("WITH", ["--with={}"]),
+    "diff MARKDOWN": ("MARKDOWN", ["--markdown={}"]),
+    **{
+        target: ("EXPERIMENT", [target, "--experiment={}"])
+        for target in (
+            *("preflight", "bootstrap", "deploy", "experiment", "start", "stop", "destroy"),
+            *("status", "logs", "results", "delivery", "changes", "addons"),
+        )
+    },
+    "deploy STACKS": ("STACKS", ["--", ...]),
+    "deploy YES": ("YES", [f"--experiment={FILE}", "--"]),
+    "destroy KEEP": ("KEEP", ["--keep={}"]),
+    "destroy NAME": ("NAME", ["--name={}"]),
+    "logs OF": ("OF", ["--of={}"]),
+    "results RUN": ("RUN", ["--run={}"]),
+    "changes MARKDOWN": ("MARKDOWN", ["--markdown={}"]),
+    "cost": ("EXPERIMENT", ["cost", "{}"]),
+}
+"""The variables of each target, and where in a program's arguments their values come out: in one
+piece, or as words where the program takes several."""
+NEEDED: Final = {
+    "advise": {"RUN": "x"},
+    "tap": {"UPSTREAM": "x"},
+    "compare": {"RUNS": "x y"},
+    "measure": {"BASE": "x"},
+    "smoke": {},
+}
+
+
+@pytest.mark.parametrize("by", ["command line", "environment"])
+@pytest.mark.parametrize("given", GIVEN)
+def test_what_a_user_gives_is_text(folder: Path, given: str, by: str) -> None:
+    target, (variable, expected) = given.partition(" ")[0], GIVEN[given]
+    values = NEEDED.get(target, {}) | {variable: HOSTILE}
+    if target not in NEEDED:
+        values = {"EXPERIMENT": FILE} | values
+    if by == "environment":
+        make(folder, values, target)
+    else:
+        make(folder, {}, target, *(f"{name}={value}" for name, value in values.items()))
+    assert not (folder / "ran").exists()
+    arguments = json.loads((folder / "ran.jsonl").read_text().splitlines()[0])
+    spread: list[str] = []
+    for each in expected:
+        spread += HOSTILE.split() if each is ... else [str(each).replace("{}", HOSTILE)]
+    begins = [
+        index for index in range(len(arguments)) if arguments[index : index + len(spread)] == spread
+    ]
+    assert begins, arguments
+
+
+def test_a_small_experiment_is_written_beside_any(folder: Path) -> None:
+    # Of two levels: there is no file of this name.
+    made = make(folder, {}, "smoke", f"EXPERIMENT={HOSTILE}")
+    assert json.loads((folder / "ran.jsonl").read_text())[-1] == HOSTILE
+    assert not (folder / "ran").exists()
+    assert (folder / f"{HOSTILE}-smoke.yaml").exists(), made.stderr
+
+
+def test_no_value_of_a_user_is_expanded_by_make() -> None:
+    """``$(value NAME)`` is: what make itself must know, and only compares."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assigned = {*re.findall(r"^(?:export )?([A-Z_]+) :?= ", text, re.MULTILINE)}
+    expanded = {*re.findall(r"(?<!\$)\$[({]([A-Z_]+)[)}]", text)}
+    assert expanded - assigned == {"CURDIR", "MAKEFILE_LIST"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_makefile import ROOT, make
+from tests.made import ROOT, make
 from tests.test_workflows import FOLDER, load
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+
+from tests.benchmark import generated_runs
+from tests.made import checkout, without_make
 
 FOLDER = Path(__file__).parent.parent / ".github" / "workflows"
 COMMENTING = "pull-request-comment.yml"
@@ -102,6 +105,15 @@ def test_an_account_is_reached_by_role_alone_and_only_where_one_was_made(path: P
             assert (job.get("environment") == "aws") == (role == "DEPLOY_ROLE")
 
 
+@every_workflow
+def test_everything_is_installed_before_there_are_credentials(path: Path) -> None:
+    for name, job in load(path)["jobs"].items():
+        if name in ROLES:
+            uses = [step.get("uses", "").partition("@")[0] for step in job["steps"]]
+            before = job["steps"][uses.index(CREDENTIALS) - 1]
+            assert before == {"run": "make install"}
+
+
 def test_a_fork_reaches_no_account() -> None:
     condition = load(FOLDER / "pull-request.yml")["jobs"]["changes"]["if"]
     same = "github.event.pull_request.head.repo.full_name == github.repository"
@@ -113,9 +125,13 @@ def test_nodes_end_whatever_happens() -> None:
     lines = [step.get("run", step.get("uses", "")) for step in job["steps"]]
     measured = lines.index("exec make experiment YES=1")
     after = job["steps"][measured + 1 :]
-    assert after[0] == {"if": "always()", "run": "make stop"}
-    assert all(step["if"].startswith("always()") for step in after)
-    assert after[-1]["if"] == "always() && inputs.afterwards == 'destroy'"
+    # A file that was refused is not acted on after all, by a checkout of another time.
+    (check,) = (step for step in job["steps"] if step.get("id") == "check")
+    assert "experiment: must be experiments/NAME.yaml" in check["run"]
+    checked = "always() && steps.check.outcome == 'success'"
+    assert after[0] == {"if": checked, "run": "make stop"}
+    assert all(step["if"] == checked for step in after[:-1])
+    assert after[-1]["if"] == f"{checked} && inputs.afterwards == 'destroy'"
     assert after[-1]["run"] == "make destroy YES=1"
     # Neither may be cut off by the end of the job, nor by that of the credentials.
     spent = sum(step.get("timeout-minutes", 0) for step in job["steps"])
@@ -138,26 +154,12 @@ print("waits", flush=True)
 signal.pause()
 """
 """In the place of Python: waits to be told."""
-INSTALLED = (
-    *("requirements.txt", "constraints.txt", "benchmark/load/sets/requirements.txt"),
-    *("requirements-dev.txt", "package.json", "package-lock.json", ".venv/bin/pip", ".venv/ready"),
-    *(".venv/prompt-sets/ready", ".venv/ready-dev", "node_modules/.package-lock.json"),
-)
-"""Each is newer than what it is made of."""
 
 
 def test_a_step_that_is_cancelled_tells_the_command(tmp_path: Path) -> None:
     """As the runner cancels one (actions/runner, ``CancelAndKillProcessTree``): to the step's own
     process SIGINT, and a while later SIGTERM."""
-    shutil.copy(FOLDER.parents[1] / "Makefile", tmp_path)
-    for number, name in enumerate(INSTALLED):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
-        os.utime(file, (number, number))
-    python = tmp_path / ".venv" / "bin" / "python"
-    python.write_text(WAITING)
-    python.chmod(0o755)
+    checkout(tmp_path, WAITING)
     job = load(FOLDER / "experiment.yml")["jobs"]["measure"]
     (line,) = (s["run"] for s in job["steps"] if "make experiment" in s.get("run", ""))
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
@@ -173,6 +175,35 @@ def test_a_step_that_is_cancelled_tells_the_command(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
     assert (tmp_path / "told").read_text() == "-m deployment experiment"
+
+
+BENCHMARK = f"""#!/bin/sh
+PYTHONPATH={FOLDER.parents[1]} exec {sys.executable} "$@"
+"""
+
+
+def test_the_newest_run_is_drawn_and_no_name_is_code(tmp_path: Path) -> None:
+    """As the shell of the step, where the last that came home has a name that a pod has chosen."""
+    told = generated_runs.config(cases=generated_runs.CASES[:1], rounds=2)
+    for name in ("run-1", "run-2", "`touch ran`", "$(shell touch ran)", "a\n::error::x"):
+        folder = checkout(tmp_path, BENCHMARK) / "results" / name
+        generated_runs.write(folder, told, generated_runs.ledger(told, seed=1))
+    job = load(FOLDER / "experiment.yml")["jobs"]["measure"]
+    (line,) = (s["run"] for s in job["steps"] if "make report" in s.get("run", ""))
+    ended = subprocess.run(
+        ["bash", "-e", "-c", line],
+        cwd=tmp_path,
+        env=without_make() | {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not (tmp_path / "ran").exists()
+    assert len(ended.stderr.splitlines()) == 3
+    assert "benchmark: results/: '`touch ran`' is no name of a run: left out" in ended.stderr
+    table = (tmp_path / "table.txt").read_text()
+    assert table.endswith("report: results/run-2/report.html\n")
+    assert (tmp_path / "summary").read_text() == re.sub("^", "    ", table[:-1], flags=re.M) + "\n"
 
 
 @pytest.mark.parametrize("name", DELIVERING)

@@ -82,6 +82,9 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
             f"A rehearsal: {config.stand_in} stood in for {what}. "
             "Times, speed-ups and costs are theirs and say nothing about Trainium."
         )
+    if len({*config.models.values()}) > 1:
+        named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
+        yield f"The variants were asked for models of different names ({named})."
     for variant in config.variants:
         own = (cell for case in summary.cases for cell in case.cells)
         if all(cell.requests == 0 for cell in own if cell.variant == variant.name):
@@ -93,7 +96,10 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         amount = wording.count(len(unfinished), "case")
         names = ", ".join(unfinished)
         yield f"The run is not complete: requests are missing in {amount} ({names})."
-    elif not config.load.rounds.fixed:
+    if summary.not_run:
+        turns = wording.count(summary.not_run, "turn")
+        yield f"The run ended early: its last {turns} were not measured and are in no figure."
+    if summary.complete and not config.load.rounds.fixed:
         yield from _on_stopping(config.load.rounds, summary.cases, evidence.plan.rounds)
     if config.apart and summary.compares:
         yield from _on_times(evidence.unsteadiness)

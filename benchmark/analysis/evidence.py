@@ -58,12 +58,15 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
     """
     every = keys.at_load_points(config.load, records)
     counted, repeated = _counted(every, apart=config.apart)
-    rounds = stopping.measured_rounds(config, counted)
+    needed = stopping.measured_rounds(config, counted)
+    rounds = stopping.begun_rounds(needed, counted)
     strangers = sorted({place for r in counted if (place := (r.case, r.load)) not in rounds})
     own = [record for record in counted if (record.case, record.load) in rounds]
     if not config.load.rounds.fixed:
         own = [record for record in own if record.round <= rounds[record.case, record.load]]
-    plan = Plan.of_config(config, rounds, repeated)
+    begun = {(record.case, record.load) for record in own}
+    not_run = sum(needed.values()) - sum(rounds[place] for place in begun)
+    plan = Plan.of_config(config, rounds, not_run, repeated)
     found = controls.unsteadiness(every) if config.apart else None
     return _evidence(plan, own, found, strangers)
 

@@ -44,6 +44,8 @@ class Plan:
     """Whether there is a configuration."""
     fixed: bool = True
     """Whether the number of rounds is."""
+    not_run: int = 0
+    """Turns that were to be measured after the last of each test case and load point."""
     apart: bool = False
     """Whether each variant was measured at a time of its own."""
     rehearsal: bool = False
@@ -53,8 +55,10 @@ class Plan:
     """Requests of turns that were measured again."""
 
     @staticmethod
-    def of_config(config: Config, rounds: Mapping[Place, int], repeated: Sequence[Record]) -> Plan:
-        """That of a run; ``rounds`` is how many each test case needs at each load point."""
+    def of_config(
+        config: Config, rounds: Mapping[Place, int], not_run: int, repeated: Sequence[Record]
+    ) -> Plan:
+        """That of a run; ``rounds`` is how many each test case has at each load point."""
         return Plan(
             cases={
                 one.name: Kind(str(one.structure or ""), one.headline, one.prompts is not None)
@@ -69,6 +73,7 @@ class Plan:
             cost=config.cost,
             known=True,
             fixed=config.load.rounds.fixed,
+            not_run=not_run,
             apart=config.apart,
             rehearsal=config.stand_in is not None,
             offline=config.offline,

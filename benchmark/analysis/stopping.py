@@ -11,7 +11,7 @@ analyses: the repeated confidence interval approach, J. R. Statist. Soc. B 51, 1
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from benchmark.analysis import keys
@@ -85,6 +85,19 @@ def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place,
         ):
             last[place] += 1
     return last
+
+
+def begun_rounds(needed: Mapping[Place, int], records: Iterable[Record]) -> dict[Place, int]:
+    """``needed`` without the rounds after the last that any variant has a request of.
+
+    A run that ended early, by Ctrl-C for one, measured all variants alike until then. A place
+    without any request keeps its rounds: it was not measured at all.
+    """
+    last: dict[Place, int] = {}
+    for record in records:
+        place = record.case, record.load
+        last[place] = max(record.round, last.get(place, 0))
+    return {place: min(rounds, last.get(place, rounds)) for place, rounds in needed.items()}
 
 
 def missing(records: Sequence[Record], requests: int, rounds: int) -> int:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from benchmark.analysis import caveats
+from benchmark.analysis import caveats, matched
 from benchmark.analysis.compared import claims
 from benchmark.analysis.compared.cautions import cautions, decoding
 from benchmark.analysis.compared.claims import Contrast, Question
@@ -67,6 +67,7 @@ def summarise(
         sets=tuple(sets),
         notes=(
             *caveats.of_run(config, summary, evidence),
+            *matched.notes(config, evidence),
             *caveats.of_repetitions(evidence.plan.repeated),
         ),
     )
@@ -115,6 +116,7 @@ def _summary(evidence: Evidence) -> Summary:
         sets=(),
         rehearsal=plan.rehearsal,
         notes=(),
+        not_run=plan.not_run,
     )
 
 

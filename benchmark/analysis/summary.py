@@ -404,11 +404,14 @@ class Summary:
     rehearsal: bool
     """Whether something stood in for the services."""
     notes: tuple[str, ...]
+    not_run: int = 0
+    """Turns after the end of a run that ended early: what was measured before stands for itself."""
 
     @property
     def complete(self) -> bool:
         """Whether every request that was asked for is in the ledger."""
-        return all(cell.complete for case in self.cases for cell in case.cells)
+        measured = all(cell.complete for case in self.cases for cell in case.cells)
+        return measured and not self.not_run
 
     @property
     def compares(self) -> bool:

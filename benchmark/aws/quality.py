@@ -17,7 +17,7 @@ import orjson
 from benchmark.answer import Evaluation
 from benchmark.aws.retry import AWS_ERRORS, ONE_ATTEMPT, Sleep, T, error_code, explain, persist
 from benchmark.errors import BucketError
-from benchmark.names import EVALUATION, QUALITY, results_key
+from benchmark.names import EVALUATION, QUALITY, RUN_ID, results_key
 
 _CHECKS: Final = {
     "AccessDenied": "check that the pod's role may list and read objects below results/ in it",
@@ -70,6 +70,8 @@ class Quality:
         )
         for entry in (entry for page in pages for entry in page.get("Contents", [])):
             id, _, name = entry["Key"].removeprefix(_prefix()).partition("/")
+            if not RUN_ID.fullmatch(id):
+                continue
             variant, *between, file = name.split("/")
             if any(part in ("", ".", "..") for part in between):
                 continue  # it would be written elsewhere: whoever may write to a bucket names keys

@@ -31,8 +31,8 @@ class Alone:
     whole: Config
     """With all variants."""
     variant: Variant
-    files: Path
-    """The folder that the user's prompts are in."""
+    beside: Path
+    """The folder that the configuration is in."""
     root: Path
     """The folder of the whole run."""
 

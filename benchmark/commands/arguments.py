@@ -28,9 +28,14 @@ HALF_WIDTH: Final = 0.05
 """How far an interval of a range of rounds may reach from its estimate, unless told otherwise."""
 
 
+def results_folder() -> Path:
+    """Where runs are: RESULTS_DIR, or ``results``."""
+    return Path(os.environ.get("RESULTS_DIR") or "results")
+
+
 def recorded(text: str) -> Path:
     """What was recorded: a ledger, or a run's folder, by its path or by its name in the results."""
-    results = Path(os.environ.get("RESULTS_DIR") or "results")
+    results = results_folder()
     for path in (Path(text), results / text):
         if path.exists():
             return path

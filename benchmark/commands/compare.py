@@ -2,7 +2,8 @@
 
 A run is a folder, or the name of one in results/. With --fail-below it is a gate: exit status 3
 where tokens per step or a speed-up is surely less than that part of what it was, and where the new
-run does not show what the old one does.
+run does not show what the old one does. Runs with other loads, lengths or test cases are not
+comparable: that is said first, and a gate on them ends with 2.
 """
 
 from __future__ import annotations

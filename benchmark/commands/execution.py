@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -21,20 +20,19 @@ from benchmark.commands import nodes, report
 from benchmark.config import Config
 from benchmark.errors import BucketError, RunError, ShippingError
 from benchmark.load.driver import Driver
-from benchmark.names import COMPLETE
+from benchmark.names import COMPLETE, RUN_ID
 from benchmark.run.patience import Patience
 from benchmark.run.run import Run
 from benchmark.run.shipper import Shipper, make_shipper
 
-_RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _LONG_PAUSE_SECONDS: Final = 5.0
 
 
 def run_folder(results: str) -> Path:
     """The run's folder: RUN_ID, or the time, in RESULTS_DIR, or ``results``. Raises RunError."""
     name = os.environ.get("RUN_ID") or time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    if not _RUN_ID.fullmatch(name):
-        raise RunError(f"RUN_ID = {name!r}: must match {_RUN_ID.pattern}")
+    if not RUN_ID.fullmatch(name):
+        raise RunError(f"RUN_ID = {name!r}: must match {RUN_ID.pattern}")
     return Path(os.environ.get("RESULTS_DIR") or results) / name
 
 
@@ -56,6 +54,23 @@ class Measured:
     """None where results stay on this machine."""
     pause: Pause
     """Between two attempts at AWS; it has ended if a signal has ended the run."""
+
+
+@contextlib.contextmanager
+def prompt_files(config: Config, beside: Path) -> Iterator[Path]:
+    """The folder that the user's prompts are in: ``beside``, unless a bucket has them.
+
+    Raises RunError.
+    """
+    if config.prompts_bucket is None:
+        yield beside
+        return
+    from benchmark.aws import prompts
+
+    with tempfile.TemporaryDirectory(prefix="prompts-") as folder:
+        with ending_at_once():
+            prompts.bring(config, Path(folder), Pause())
+        yield Path(folder)
 
 
 def execute(config: Config, folder: Path, patience: Patience, *, files: Path) -> int:
@@ -117,7 +132,7 @@ def ended(by: signal.Signals, folder: Path) -> int:
     """Says that a signal has ended the run; returns the exit status."""
     # On standard output, for the log: a rehearsal shows standard error on the terminal, where the
     # person who ended it needs no such line.
-    print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}")
+    print(f"benchmark: ended by {by.name}; what was measured is kept in {folder}", flush=True)
     return 128 + by
 
 
@@ -197,6 +212,8 @@ async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signal
 
     def end(by: signal.Signals) -> None:
         received.append(by)
+        # A second Ctrl-C waits for nothing: it is a KeyboardInterrupt from now on.
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         pause.ended.set()
         task.cancel()
 

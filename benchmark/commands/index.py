@@ -34,14 +34,15 @@ def main(arguments: argparse.Namespace) -> int:
     alone = Alone.told(offline=False)
     patience = _patience()
     alone.begin()
-    measured = execution.measure(
-        alone.config,
-        alone.folder,
-        alone.run_id,
-        patience,
-        files=alone.files,
-        window=part.widest_window(alone.whole),
-    )
+    with execution.prompt_files(alone.config, alone.beside) as files:
+        measured = execution.measure(
+            alone.config,
+            alone.folder,
+            alone.run_id,
+            patience,
+            files=files,
+            window=part.widest_window(alone.whole),
+        )
     with execution.ending_at_once():
         if measured.by is not None:
             _rescue(measured)

@@ -1,6 +1,7 @@
 """``measure NAME=URL ...``: measures endpoints that you already have, without AWS.
 
-The first endpoint is the baseline that the others are compared with. Table, report and ledger are
+The first endpoint is the baseline that the others are compared with. NAME=URL#MODEL asks one for a
+model by another name than the others'. Table, report and ledger are
 written to results/RUN_ID. The environment may set RUN_ID (the same name continues the same run),
 RESULTS_DIR (in place of results), OPENAI_API_KEY (sent to the endpoints), and LLMPERF_HOME and
 LLMPERF_PYTHON (llmperf then makes the load in place of the built-in driver).
@@ -10,15 +11,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmark import wording
-from benchmark.commands import execution, measured
+from benchmark.commands import execution, measured, report
+from benchmark.commands.measured import Endpoint
 from benchmark.endpoint import health
 from benchmark.errors import ConfigError, EndpointError
+from benchmark.ledger import read_attempts
 from benchmark.names import LEDGER
 from benchmark.run.patience import Patience
 
@@ -27,21 +31,25 @@ options = measured.options
 
 def main(arguments: argparse.Namespace) -> int:
     """Measures; returns the exit status. Raises ConfigError, EndpointError and RunError."""
-    endpoints: dict[str, str] = dict(arguments.endpoints)
-    if len(endpoints) < len(arguments.endpoints):
+    endpoints: list[Endpoint] = arguments.endpoints
+    if len({endpoint.name for endpoint in endpoints}) < len(endpoints):
         raise ConfigError("NAME=URL: each endpoint needs a name of its own")
     measured.check(arguments)
     asked = measured.asked(arguments)
     folder = execution.run_folder("results")
     try:
-        model = asyncio.run(_model(endpoints, arguments.model, arguments.wait))
+        models = asyncio.run(_models(endpoints, arguments.model, arguments.wait))
     except KeyboardInterrupt:
         print("benchmark: ended by SIGINT; nothing was measured", file=sys.stderr)
         return 128 + signal.SIGINT
-    config = measured.config(arguments, endpoints, model, asked)
+    config = measured.config(arguments, models, asked)
     patience = Patience(start=arguments.wait, recovery=arguments.wait)
     files = arguments.prompts.parent if arguments.prompts else Path()
-    status = execution.execute(config, folder, patience, files=files)
+    status = 128 + signal.SIGINT
+    with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C
+        status = execution.execute(config, folder, patience, files=files)
+        if status > 128 and read_attempts(folder):
+            report.draw(folder)
     if status > 128:
         print(f"benchmark: the same command with RUN_ID={folder.name} continues this run")
     else:
@@ -49,34 +57,49 @@ def main(arguments: argparse.Namespace) -> int:
     return status
 
 
-async def _model(endpoints: Mapping[str, str], wanted: str | None, wait: int) -> str:
-    """Waits until all endpoints serve; returns the model to ask for. Raises EndpointError."""
+async def _models(endpoints: Sequence[Endpoint], wanted: str | None, wait: int) -> dict[str, str]:
+    """Waits until all endpoints serve; returns the model to ask each for. Raises EndpointError.
+
+    ``wanted`` is that of the endpoints that name none.
+    """
     problems = await health.wait(
-        endpoints, patience_seconds=wait, say=lambda text: print(text, file=sys.stderr)
+        {endpoint.name: endpoint.url for endpoint in endpoints},
+        patience_seconds=wait,
+        say=lambda text: print(text, file=sys.stderr),
     )
     if problems:
         after = f"not serving after {wording.duration(wait)}"
         raise EndpointError("\n".join(f"{after}: {problem}" for problem in problems))
-    if wanted is not None:
-        await asyncio.gather(*(_check_model(*each, wanted) for each in endpoints.items()))
-        return wanted
-    served = await asyncio.gather(*(health.models(url) for url in endpoints.values()))
+    if wanted is None and (unnamed := [each for each in endpoints if each.model is None]):
+        wanted = await _common_model(unnamed)
+    models = {endpoint.name: endpoint.model or wanted or "" for endpoint in endpoints}
+    await asyncio.gather(*(_check_model(each, models[each.name]) for each in endpoints))
+    return models
+
+
+async def _common_model(endpoints: Sequence[Endpoint]) -> str:
+    """The one model that all of the endpoints serve. Raises EndpointError."""
+    served = await asyncio.gather(*(health.models(endpoint.url) for endpoint in endpoints))
     common = set(served[0]).intersection(*served)
     if len(common) != 1:
-        found = "; ".join(
-            f"{name}: {', '.join(models)}" for name, models in zip(endpoints, served, strict=True)
+        listed = "; ".join(
+            f"{endpoint.name}: {', '.join(models)}"
+            for endpoint, models in zip(endpoints, served, strict=True)
         )
         raise EndpointError(
-            f"--model is needed, since there is no one model that all endpoints serve: {found}"
+            "there is no one model that all endpoints serve: name one by --model, or one each by "
+            f"NAME=URL#MODEL: {listed}"
         )
     return common.pop()
 
 
-async def _check_model(variant: str, url: str, wanted: str) -> None:
+async def _check_model(endpoint: Endpoint, wanted: str) -> None:
     """Raises EndpointError if the endpoint lists its models and this is none of them."""
     try:
-        models = await health.models(url)
+        models = await health.models(endpoint.url)
     except EndpointError:
         return
     if wanted not in models:
-        raise EndpointError(f"--model = {wanted!r}: {variant} ({url}) serves {', '.join(models)}")
+        serves = f"{endpoint.name} ({endpoint.url}) serves {', '.join(models)}"
+        option = "--model = " if endpoint.model is None else "#"
+        raise EndpointError(f"{option}{wanted!r}: {serves}")

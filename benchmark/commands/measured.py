@@ -44,10 +44,22 @@ class Asked(NamedTuple):
     """How many prompts with names there are; 0 where they are made of lines."""
 
 
+class Endpoint(NamedTuple):
+    """An endpoint as it is given."""
+
+    name: str
+    url: str
+    model: str | None
+    """The name it serves the model under; None where that is the one of ``--model``."""
+
+
 def options(parser: argparse.ArgumentParser) -> None:
     """Adds the options. The defaults are the article's, except that answers are shorter."""
-    parser.add_argument("endpoints", type=_endpoint, nargs="+", metavar="NAME=URL")
-    parser.add_argument("--model", help="default: the one that all endpoints serve")
+    parser.add_argument("endpoints", type=_endpoint, nargs="+", metavar="NAME=URL[#MODEL]")
+    parser.add_argument(
+        "--model",
+        help="of the endpoints that name none after a #; default: the one that all of them serve",
+    )
     _questions(parser.add_argument_group("what is asked"))
     _load(parser.add_argument_group("how hard, and how often"))
     _objectives(parser.add_argument_group("what was promised"))
@@ -118,6 +130,12 @@ def _load(group: argparse._ArgumentGroup) -> None:
         "--seconds",
         type=positive,
         help=f"how long a --rate lasts in each round; default: {_SECONDS}",
+    )
+    add(
+        "--alternate",
+        action="store_true",
+        help="loads the endpoints by turns that never overlap, for servers that share a GPU; "
+        "default: beside each other",
     )
     add(
         "--requests",
@@ -193,22 +211,27 @@ def asked(arguments: argparse.Namespace) -> Asked:
     return Asked((case,), len(sets.load(source, folder).prompts))
 
 
-def config(
-    arguments: argparse.Namespace, endpoints: Mapping[str, str], model: str, asked: Asked
-) -> Config:
-    """The run's configuration. Raises ConfigError."""
-    baseline = next(iter(endpoints))
+def config(arguments: argparse.Namespace, models: Mapping[str, str], asked: Asked) -> Config:
+    """The run's configuration. ``models`` are asked for, by endpoint. Raises ConfigError."""
+    baseline = arguments.endpoints[0].name
+    model = models[baseline]
     try:
         return Config(
             experiment="measure",
             model=model,
             variants=tuple(
-                Variant(name=name, endpoint=url, baseline=None if name == baseline else baseline)
-                for name, url in endpoints.items()
+                Variant(
+                    name=name,
+                    endpoint=url,
+                    baseline=None if name == baseline else baseline,
+                    model=models[name] if models[name] != model else None,
+                )
+                for name, url, _ in arguments.endpoints
             ),
             load=_asked_load(arguments, asked.prompts),
             objectives=_promised(arguments),
             keep_answers=arguments.keep_answers,
+            alternate=arguments.alternate,
             test_cases=asked.test_cases,
             region=None,
             bucket=None,
@@ -263,8 +286,9 @@ def _promised(arguments: argparse.Namespace) -> Objectives | None:
     return Objectives(**given) if any(given.values()) else None
 
 
-def _endpoint(text: str) -> tuple[str, str]:
-    variant, equals, url = text.partition("=")
-    if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=URL")
-    return name(variant), base_url(url)
+def _endpoint(text: str) -> Endpoint:
+    variant, equals, address = text.partition("=")
+    url, hash_sign, model = address.partition("#")
+    if not equals or (hash_sign and not model):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be NAME=URL or NAME=URL#MODEL")
+    return Endpoint(name(variant), base_url(url), model or None)

@@ -52,7 +52,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 def named(alone: Alone) -> Mapping[str, Sequence[Prompt]]:
     """The prompts of each test case that has a set, by its name. Raises RunError."""
-    return asyncio.run(prompt_sets.prepare(alone.config, alone.files, alone.folder))
+    with execution.prompt_files(alone.config, alone.beside) as files:
+        return asyncio.run(prompt_sets.prepare(alone.config, files, alone.folder))
 
 
 def _left(alone: Alone) -> list[Asked]:

@@ -1,26 +1,43 @@
-"""``report RUN_DIR``: draws the table and the report of a run again."""
+"""``report [RUN_DIR]``: draws the table and the report of a run again."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from benchmark.commands.arguments import recorded
+from benchmark.commands.arguments import recorded, results_folder
 from benchmark.errors import RunError
-from benchmark.names import CONFIG
+from benchmark.names import CONFIG, RUN_ID
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
     parser.add_argument(
-        "run_dir", type=recorded, metavar="RUN_DIR", help="a folder, or its name in results/"
+        "run_dir",
+        type=recorded,
+        nargs="?",
+        metavar="RUN_DIR",
+        help="a folder, or its name in results/ (default: the newest there)",
     )
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Draws; returns the exit status. Raises RunError, and what reading the folder raises."""
-    draw(arguments.run_dir)
+    draw(arguments.run_dir or _newest(results_folder()))
     return 0
+
+
+def _newest(results: Path) -> Path:
+    """The run that was begun or brought home last. Raises RunError."""
+    runs = {path.parent for path in results.glob(f"*/{CONFIG}")}
+    refused = sorted(path.name for path in runs if not RUN_ID.fullmatch(path.name))
+    for name in refused:
+        print(f"benchmark: {results}/: {name!a} is no name of a run: left out", file=sys.stderr)
+    named = [path for path in runs if path.name not in refused]
+    if not named:
+        raise RunError(f"{results}/: there is no run")
+    return max(named, key=lambda path: path.stat().st_mtime)
 
 
 def draw(folder: Path) -> None:

@@ -11,7 +11,7 @@ import argparse
 import os
 from pathlib import Path
 
-from benchmark import config
+from benchmark import config as configuration
 from benchmark.commands import execution
 from benchmark.run.patience import Patience
 
@@ -24,4 +24,6 @@ def main(arguments: argparse.Namespace) -> int:
     """Runs; returns the exit status. Raises ConfigError and RunError."""
     path = Path(os.environ.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
     folder = execution.run_folder("/results")
-    return execution.execute(config.read(path), folder, Patience(), files=path.parent)
+    config = configuration.read(path)
+    with execution.prompt_files(config, path.parent) as files:
+        return execution.execute(config, folder, Patience(), files=files)

@@ -64,11 +64,15 @@ async def compare(config: Config) -> list[Divergence]:
     async with open_session(_TIMEOUT_SECONDS) as session:
         for case in (case for case in config.test_cases if case.prompts is None):
             body = _body(config, case)
-            answers = await asyncio.gather(
-                *(_ask(session, variant.url, body) for variant in config.variants)
+            asking = (
+                _ask(session, url, body | {"model": config.models[name]})
+                for name, url in config.endpoints.items()
             )
-            names = (variant.name for variant in config.variants)
-            found += _divergences(config, case.name, dict(zip(names, answers, strict=True)))
+            if config.alternate:
+                answers = [await answer for answer in asking]
+            else:
+                answers = await asyncio.gather(*asking)
+            found += _divergences(config, case.name, dict(zip(config.names, answers, strict=True)))
     return found
 
 
@@ -106,7 +110,6 @@ def read(folder: Path) -> tuple[Divergence, ...]:
 def _body(config: Config, case: TestCase) -> dict[str, Any]:
     length = config.load.mean_output_tokens
     return dict(config.load.sampling) | {
-        "model": config.model,
         "messages": [{"role": "user", "content": _prompt(config, case)}],
         "max_tokens": length,
         "temperature": 0.0,

@@ -26,6 +26,15 @@ def beside(config: Config, point: LoadPoint) -> str:
     return f", {offline.HOW}" if config.offline else f" at {words([point])}"
 
 
+def arrangement(config: Config) -> str:
+    """How the variants of a turn were loaded; empty where there is no other, and of jobs."""
+    if len(config.variants) < 2 or config.offline:
+        return ""
+    if config.apart:
+        return "variants one after another"
+    return "variants by turns" if config.alternate else "variants beside each other"
+
+
 def short(point: LoadPoint | None) -> str:
     """A load point where there is little room: ``4`` at once, ``0.5/s``."""
     if point is None:

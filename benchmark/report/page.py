@@ -167,6 +167,8 @@ def _of_load(run: Results) -> Iterator[tuple[str, str]]:
             "Poisson process, the same for all variants",
         )
     yield "Requests", f"{loads.requests(load)} per case, variant and round; {load.rounds}"
+    if arrangement := loads.arrangement(run.config):
+        yield "Measured", arrangement
     yield "Warm-up", "one wave per endpoint, left out of every figure"
 
 
@@ -180,6 +182,7 @@ def _parts(variant: Variant) -> Iterator[str]:
         ("window", variant.window),
         ("batch", variant.batch),
         ("artifact", variant.artifact),
+        ("without", variant.without),
     ):
         if value is not None:
             yield f"{words} {value}"

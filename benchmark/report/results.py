@@ -28,7 +28,7 @@ from benchmark.endpoint import counters, greedy
 from benchmark.endpoint.counters import COUNTERS
 from benchmark.endpoint.greedy import Divergence
 from benchmark.errors import JournalError
-from benchmark.ledger import last_attempts, read_ledger
+from benchmark.ledger import last_attempts, read_ledger, uninterrupted
 from benchmark.load_points import LoadPoint
 from benchmark.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
 from benchmark.prompt import UsedSet
@@ -90,7 +90,7 @@ class Results:
     checks: tuple[Check, ...]
     divergences: tuple[Divergence, ...]
     ledger: tuple[Record, ...]
-    """Every request there is: control loads and repeated attempts, too."""
+    """Every request of turns that came to their end: control loads and repeated attempts, too."""
     demos: inference_demo.Reports
     """inference_demo's own reports; empty where there are none."""
 
@@ -167,13 +167,14 @@ class Results:
 def read(folder: Path) -> Results:
     """Reads a run from ``config.json``, ``ledger.jsonl`` and, where they are, the other files.
 
-    What the files say of test cases and variants that the configuration does not name is left out.
+    What the files say of test cases and variants that the configuration does not name is left out,
+    and so is a turn that was interrupted.
     A missing ledger counts as empty and a torn last line as not written; the summary notes both.
     Raises ConfigError and JournalError.
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
-    ledger = keys.at_load_points(config.load, read_ledger(path))
+    ledger = keys.at_load_points(config.load, uninterrupted(read_ledger(path), folder))
     records = tuple(last_attempts(ledger, apart=config.apart))
     summary = summarise(
         config,

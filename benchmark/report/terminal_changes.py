@@ -26,6 +26,7 @@ def render(changes: Changes, columns: int = WIDTH) -> str:
     width = max(NARROW, min(columns, WIDTH))
     lines = [
         *wrapped(f"{changes.new} (new) against {changes.old} (old)", width),
+        *(line for text in _incomparable(changes) for line in wrapped(text, width, indent=2)),
         *_table(changes, width),
         "",
         *_paragraphs(_verdict(changes), width),
@@ -38,6 +39,14 @@ def render(changes: Changes, columns: int = WIDTH) -> str:
 def _paragraphs(sentences: Iterator[str], width: int) -> list[str]:
     lines = [line for text in sentences for line in wrapped(text, width, indent=2)]
     return [*lines, ""] if lines else []
+
+
+def _incomparable(changes: Changes) -> Iterator[str]:
+    if changes.incomparable:
+        yield "NOT COMPARABLE: they measured different things, so nothing below is judged."
+        yield from (
+            f"  {name}: {before} before, {now} now" for name, before, now in changes.incomparable
+        )
 
 
 def _table(changes: Changes, width: int) -> Iterator[str]:
@@ -110,6 +119,8 @@ def _signed(ratio: float) -> str:
 
 def _verdict(changes: Changes) -> Iterator[str]:
     judged = [*changes.judged]
+    if changes.incomparable:
+        return
     if not judged:
         yield "No figure that a verdict rests on is in both runs: tokens a step or a speed-up."
         return

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pydantic import TypeAdapter
-
-from benchmark import journal
 from benchmark.config import Config
 from benchmark.journal import Journal
-from benchmark.ledger import last_attempts, whole_controls
+from benchmark.ledger import Attempt, last_attempts, read_attempts, whole_controls
 from benchmark.names import CONTROL, PROGRESS
 from benchmark.record import Record
 from benchmark.run.order import orders
@@ -42,19 +38,6 @@ class Turn(NamedTuple):
     def place(self) -> tuple[str, str]:
         """What is measured in each round: the test case and the load point."""
         return self.case, self.load
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One measurement of a turn. ``failure`` is None where it succeeded."""
-
-    round: int
-    case: str
-    failure: str | None
-    load: str = ""
-
-
-_ATTEMPT: Final = TypeAdapter(Attempt)
 
 
 class Attempts:
@@ -90,7 +73,7 @@ class Attempts:
             turn = Turn(record.round, record.case, record.load)
             self._number[turn] = record.attempt
             in_ledger[turn, record.variant] += record.succeeded
-        for attempt in journal.read(folder / PROGRESS, _ATTEMPT):
+        for attempt in read_attempts(folder):
             turn = Turn(attempt.round, attempt.case, attempt.load or first)
             if turn.round == CONTROL:
                 self._note(turn, attempt.failure)
@@ -121,7 +104,8 @@ class Attempts:
 
     def note(self, turn: Turn, failure: str | None) -> None:
         """Adds an attempt, which is on the disk on return. ``failure`` is None for success."""
-        self._journal.append(Attempt(turn.round, turn.case, failure, turn.load))
+        number = self._number[turn]
+        self._journal.append(Attempt(turn.round, turn.case, failure, turn.load, number))
         self._journal.flush()
         self._note(turn, failure)
 

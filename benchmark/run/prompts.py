@@ -100,8 +100,8 @@ async def _used(config: Config, case: str, one: LoadedSet, window: int) -> UsedS
     """Asks all services for the length of every prompt. Raises RunError where nothing fits."""
     counts = await asyncio.gather(
         *(
-            context.count(url, config.model, one.prompts, config.load.sampling)
-            for url in config.endpoints.values()
+            context.count(url, config.models[name], one.prompts, config.load.sampling)
+            for name, url in config.endpoints.items()
         )
     )
     left_out = tuple(_left_out(config, one.prompts, counts, window))

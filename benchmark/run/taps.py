@@ -65,7 +65,9 @@ class Taps:
     async def load(
         self, turn: Turn, attempt: int, point: LoadPoint, prompts: Sequence[Prompt]
     ) -> tuple[list[Record], str | None]:
-        """Drives all variants at once, at this load point and with these prompts, if there are any.
+        """Drives all variants at this load point and with these prompts, if there are any.
+
+        At once, or where they alternate one after another, each beginning as the last has ended.
 
         Returns the records of the turn and what went wrong, None if nothing did.
         """
@@ -74,10 +76,12 @@ class Taps:
             tap.label(turn.case, turn.round, attempt, turn.load)
         settle()
         in_order = rotated(tuple(self._taps), turn.round)
-        found = await asyncio.gather(
-            *(self._drive(turn, attempt, variant, point, prompts) for variant in in_order)
-        )
-        problems = dict(zip(in_order, found, strict=True))
+        drives = (self._drive(turn, attempt, variant, point, prompts) for variant in in_order)
+        if self._config.alternate:
+            ended = [await drive for drive in drives]
+        else:
+            ended = await asyncio.gather(*drives)
+        problems = dict(zip(in_order, ended, strict=True))
         failures = []
         for variant in self._taps:
             own = [r for r in records if r.variant == variant and r.round == turn.round]
@@ -107,7 +111,7 @@ class Taps:
         results = load_results(turn.case, variant, turn.round, attempt, turn.load)
         try:
             await self._driver.run(
-                model=self._config.model,
+                model=self._config.models[variant],
                 case=self._cases[turn.case],
                 prompts=prompts,
                 shape=self._config.load,

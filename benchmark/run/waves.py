@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from benchmark.config import Config
+from benchmark.errors import RunError
 from benchmark.load.cases import of_round
 from benchmark.names import CONTROL, WARM_UP
 from benchmark.prompt import Prompt
+from benchmark.record import Record
 from benchmark.run.attempts import Attempts, Turn
 from benchmark.run.folder import writing
 from benchmark.run.taps import Taps
+
+_SEND_USAGE: Final = (
+    'its tokens cannot be counted. Make it honour stream_options {"include_usage": true}, which is '
+    "sent with each request, or send usage always (vLLM: --enable-force-include-usage; LiteLLM: "
+    "general_settings: always_include_stream_usage: true)"
+)
 
 
 class Waves:
@@ -30,11 +39,22 @@ class Waves:
         self._prompts, self._taps, self._say = prompts, taps, say
 
     async def warm_up(self) -> None:
-        """A server's first requests take many times as long."""
+        """A server's first requests take many times as long.
+
+        Raises RunError where a server sends no usage: without tokens there is nothing to compare.
+        """
         self._say("warming up")
-        _, failure = await self._wave(WARM_UP)
+        _, records, failure = await self._wave(WARM_UP)
         if failure is not None:
             self._say(f"warm-up: {failure}")
+        uncounted = [
+            f"{name} ({url}) streams answers without usage: {_SEND_USAGE}"
+            for name, url in self._config.endpoints.items()
+            if (own := [r for r in records if r.variant == name and r.succeeded])
+            and all(record.output_tokens is None for record in own)
+        ]
+        if uncounted:
+            raise RunError("\n".join(uncounted))
 
     async def control(self) -> str | None:
         """The same load each time: shows what changes. Returns what went wrong.
@@ -42,7 +62,7 @@ class Waves:
         Raises RunError where it cannot be noted.
         """
         self._say("control load")
-        turn, failure = await self._wave(CONTROL)
+        turn, _, failure = await self._wave(CONTROL)
         with writing(self._folder):
             await self._taps.flush()
             self._attempts.note(turn, failure)
@@ -50,10 +70,10 @@ class Waves:
             self._say(f"failed: control load: {failure}")
         return failure
 
-    async def _wave(self, round: int) -> tuple[Turn, str | None]:
+    async def _wave(self, round: int) -> tuple[Turn, Sequence[Record], str | None]:
         point = self._config.wave
         turn = Turn(round, self._config.test_cases[0].name, point.name)
         prompts = of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
         attempt = self._attempts.begin(turn)
-        _, failure = await self._taps.load(turn, attempt, point, prompts)
-        return turn, failure
+        records, failure = await self._taps.load(turn, attempt, point, prompts)
+        return turn, records, failure

@@ -14,5 +14,7 @@ done
 if [[ -e $notes/complete ]]; then
   echo "the cache is complete: to miss a graph ends this start"
 fi
+# A hard error of vllm-neuron's workers, whoever has set it: the driver of the devices may.
+unset NEURON_RT_VISIBLE_CORES
 echo "$*"
 exec "$@"

@@ -10,12 +10,10 @@ from botocore.exceptions import ClientError
 
 from deployment.place import Place
 from deployment.preflight.finding import Finding, ok, refused, warning
+from experiment.cost.block import SCALED_IN
 from experiment.cost.standing import SYSTEM_INSTANCE
 from experiment.hardware import COMPILE_INSTANCE
 from experiment.schema import Capacity, CompileNode, Purchase
-
-SCALED_IN: Final = datetime.timedelta(minutes=40)
-"""EKS takes the nodes of a Capacity Block away so long before it ends (docs/runbook.md)."""
 
 _KINDS: Final = {Purchase.RESERVATION: "default", Purchase.CAPACITY_BLOCK: "capacity-block"}
 """EC2's names of them (``ReservationType``)."""

@@ -23,6 +23,7 @@ LOCAL: Final[dict[str, Callable[[Experiment], Iterable[Finding]]]] = {
     "AWS CLI": software.aws,
     "price": file.price,
     "gated models": file.gated_models,
+    "alarms": file.alarms,
 }
 """By what they ask about, the checks that need no account."""
 

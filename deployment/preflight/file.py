@@ -13,6 +13,17 @@ from experiment.notes import gated
 OLDEST_PRICE: Final = datetime.timedelta(days=60)
 """A choice: prices of Capacity Blocks change a few times a year."""
 
+NOBODY_IS_TOLD: Final = "alerts.emails is empty: no alarm reaches anybody"
+
+
+def alarms(experiment: Experiment) -> Iterator[Finding]:
+    """Whether anybody is told of nodes that idle, or whose guard fails."""
+    emails = experiment.alerts.emails
+    if emails:
+        yield ok("alarms", f"go to {', '.join(emails)}, once each has confirmed the subscription")
+    else:
+        yield warning("alarms", NOBODY_IS_TOLD, "name an address there")
+
 
 def price(experiment: Experiment) -> Iterator[Finding]:
     """Whether costs are those of what is bought, and of these days."""

@@ -80,8 +80,32 @@ def _judged(place: Place, stack: dict[str, Any], region: str) -> Iterator[Findin
             f"make destroy EXPERIMENT={place.file}; what is in the way: {_events(name, region)}"
         )
         yield refused(subject, f"is {status}", remedy)
-    elif status.endswith("_IN_PROGRESS") and status != "REVIEW_IN_PROGRESS":
-        yield refused(subject, f"is {status}", "somebody changes it now: wait until it is done")
+    elif status == "DELETE_IN_PROGRESS":
+        yield refused(subject, f"is {status}", "wait until the destroy has ended, then begin again")
+    elif _is_changing(status):
+        yield refused(subject, f"is {status}", "wait until it is done, as make experiment does")
+
+
+def changing(place: Place) -> list[str]:
+    """What CloudFormation does now to each stack that it creates, updates or rolls back."""
+    found = []
+    for name, region in stack_names(place):
+        status = (_stack(place, name, region) or {"StackStatus": ""})["StackStatus"]
+        if _is_changing(status):
+            cloudformation = place.client("cloudformation", region)
+            newest = cloudformation.describe_stack_events(StackName=name)["StackEvents"][0]
+            event = f"{newest['LogicalResourceId']} {newest['ResourceStatus']}"
+            found.append(f"{name} is {status} ({event})")
+    return found
+
+
+def _is_changing(status: str) -> bool:
+    """Whether it ends by itself in a state from which a deploy goes on.
+
+    After a deletion begins somebody wants the experiment gone. ``REVIEW_IN_PROGRESS`` is a change
+    set that was never carried out, which the CLI takes over.
+    """
+    return status.endswith("_IN_PROGRESS") and not status.startswith(("DELETE", "REVIEW"))
 
 
 def _events(name: str, region: str) -> str:

@@ -26,6 +26,7 @@ _PROGRESS: Final = re.compile(r"^\[(\d+)/(\d+)\] (.*)$", re.MULTILINE)
 _BAR: Final = 20
 _TAIL: Final = 40
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_MADE_AGAIN: Final = "make experiment makes it again, and goes on"
 _STOPPED: Final = "the Trainium nodes were scaled to 0 before the run was complete"
 
 
@@ -95,10 +96,7 @@ class _Services:
     def _pod(self) -> V1Pod:
         pod = objects.pod(self.api, BENCHMARK_POD)
         if pod is None:
-            raise StageFailed(
-                f"there is no pod {BENCHMARK_POD}, and a deploy that changes nothing makes none: "
-                "make manifests with ACCOUNT, and kubectl apply the file of llmperf in dist/"
-            )
+            raise StageFailed(f"there is no pod {BENCHMARK_POD} any more: {_MADE_AGAIN}")
         return pod
 
     def _is_stale(self, pod: V1Pod) -> bool:
@@ -145,9 +143,7 @@ class _Indexes:
         name = SWEEP_JOB if self.way.place.experiment.sweep else OFFLINE_JOB
         found = objects.jobs(self.api, f"app={name}")
         if not found:
-            raise StageFailed(
-                f"there is no Job {name}: the deploy has made one, and it was deleted"
-            )
+            raise StageFailed(f"there is no Job {name} any more: {_MADE_AGAIN}")
         return max(found, key=lambda job: job.metadata.creation_timestamp)
 
     def _progress(self, job: V1Job) -> Iterator[str]:

@@ -11,16 +11,19 @@ from deployment.console import Console
 from deployment.errors import DeploymentError
 from deployment.nodes import Kind
 from deployment.place import Place
+from deployment.preflight.file import NOBODY_IS_TOLD
 from deployment.spent import spent
 from deployment.stages import runs
+from deployment.stages.failure import end_nodes
 from deployment.stages.order import stages
 from deployment.stages.shown import Shown
-from deployment.stages.stage import Stage, Way
+from deployment.stages.stage import Stage, StageFailed, Way
 from deployment.stages.standing import screen
 from deployment.stages.start import Start
 from experiment.cost import cost
 from experiment.cost.standing import ALWAYS
 from experiment.estimate import guard_hours
+from experiment.schema import Then
 
 _SHOW_THEMSELVES = frozenset({"deploy", "results"})
 """Stages that run a program which writes to the terminal itself."""
@@ -29,7 +32,19 @@ _SHOW_THEMSELVES = frozenset({"deploy", "results"})
 def experiment(place: Place, *, yes: bool, again: bool) -> int:
     """From the file to the verdict; returns the exit status. Raises DeploymentError."""
     way = Way(place, again)
-    return _left_in_order(way, lambda: _go(way, yes=yes))
+    return _left_in_order(way, lambda: _go_or_end_nodes(way, yes=yes))
+
+
+def _go_or_end_nodes(way: Way, *, yes: bool) -> None:
+    """After a stage that failed, nodes are of use only to somebody who looks at them."""
+    try:
+        _go(way, yes=yes)
+    except StageFailed as error:
+        keeps = way.place.experiment.capacity.after_failure is Then.KEEP
+        if keeps and sys.stdin.isatty():
+            raise
+        print(error, file=sys.stderr, flush=True)
+        raise DeploymentError(end_nodes(way.place)) from None
 
 
 def start(place: Place, *, yes: bool) -> int:
@@ -57,7 +72,7 @@ def stop(place: Place) -> int:
             ended = guard.stop(place, kind)
             print(f"{kind} nodes: {f'{group.size} scaled to 0' if ended else 'none'}", flush=True)
     found = spent(place)
-    print(f"{found.usd:.2f} USD so far. What still costs, by the hour:")
+    print(f"{found.amount} so far. What still costs, by the hour:")
     for part in found.parts:
         ending = ", until it has ended" if part.standing not in ALWAYS else ""
         if part.now:
@@ -131,7 +146,7 @@ def _perform(stage: Stage, console: Console, place: Place, needless: str | None)
 def _so_far(place: Place) -> str:
     """What was spent until now; nothing where that cannot be asked."""
     try:
-        return f"{spent(place).usd:.2f} USD so far"
+        return f"{spent(place).amount} so far"
     except DeploymentError:
         return ""
 
@@ -139,8 +154,9 @@ def _so_far(place: Place) -> str:
 def _estimate(place: Place) -> str:
     whole = cost(place.experiment)
     return (
-        f"The whole way costs {whole.usd:.2f} USD in {whole.hours:.1f} hours by estimate, and less "
+        f"The whole way costs {whole.amount} in {whole.hours:.1f} hours by estimate, and less "
         f"where something is there already (make cost EXPERIMENT={place.file})"
+        + ("" if place.experiment.alerts.emails else f"\nWarning: {NOBODY_IS_TOLD}")
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deployment import lifecycle
-from deployment.lifecycle import Stack
 from deployment.stages.shown import Shown
 from deployment.stages.stage import StageFailed, Way
 
@@ -28,22 +27,7 @@ class Deploy:
     def perform(self, shown: Shown) -> str:
         """Runs the CLI, which shows itself. Raises DeploymentError."""
         place = self.way.place
-        stacks = shown.until(lambda: _at_rest(shown))
         # There is no stage without a look at what is there, which has written the assembly.
         if lifecycle.deploy(place, [], yes=True, is_synthesised=True):
             raise StageFailed("the deploy failed, as the CDK CLI says above")
-        return f"{len(stacks)} stacks"
-
-
-def _at_rest(shown: Shown) -> list[Stack] | None:
-    """CloudFormation refuses to change what it still changes, after a deploy that was ended."""
-    stacks = lifecycle.assembled()
-    busy = [stack for stack in stacks if _is_busy(stack)]
-    if busy:
-        shown.waits(", ".join(f"{stack.name} is {stack.status}" for stack in busy))
-    return None if busy else stacks
-
-
-def _is_busy(stack: Stack) -> bool:
-    # REVIEW_IN_PROGRESS: a change set that was never carried out. The CLI takes that over.
-    return (stack.status or "").endswith("_IN_PROGRESS") and stack.status != "REVIEW_IN_PROGRESS"
+        return f"{len(lifecycle.assembled())} stacks"

@@ -7,11 +7,12 @@ import sys
 from dataclasses import dataclass
 
 from deployment import guard, nodes, results
+from deployment.errors import DeploymentError
 from deployment.lifecycle import ROOT
 from deployment.nodes import Kind
 from deployment.stages import runs
 from deployment.stages.shown import Shown
-from deployment.stages.stage import StageFailed, Way
+from deployment.stages.stage import Way
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Results:
         """Raises DeploymentError."""
         run = runs.complete(self.way.place)
         if run is None:
-            raise StageFailed("the bucket has no complete run of this experiment")
+            raise DeploymentError("the bucket has no complete run of this experiment")
         folder = results.bring(self.way.place, run, say=shown.say)
         report = folder / results.REPORT
         # The benchmark is a program of its own: no other part of the project imports it.

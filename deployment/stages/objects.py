@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any, Final
 
+import kubernetes.client
 from kubernetes.client import (
     ApiClient,
     ApiException,
@@ -21,11 +23,15 @@ from charts.names import NAMESPACE
 from deployment.cluster import kubernetes_in_words
 from deployment.errors import DeploymentError
 
+Manifest = dict[str, Any]
+"""An object as it is applied."""
+
 OVER: Final = ("Succeeded", "Failed")
 """Phases of a pod that has ended."""
 
 _APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _GONE_SECONDS: Final = 300.0
+_OF_NO_NAMESPACE: Final = ("Namespace", "PersistentVolume")
 
 
 def pods(api: ApiClient, selector: str) -> list[V1Pod]:
@@ -39,7 +45,7 @@ def pods(api: ApiClient, selector: str) -> list[V1Pod]:
 
 def pod(api: ApiClient, name: str) -> V1Pod | None:
     """Raises DeploymentError."""
-    return _found(CoreV1Api(api).read_namespaced_pod, name)
+    return _found(CoreV1Api(api).read_namespaced_pod, name, NAMESPACE)
 
 
 def jobs(api: ApiClient, selector: str) -> list[V1Job]:
@@ -120,29 +126,55 @@ def replace(api: ApiClient, found: V1Pod | V1Job) -> None:
         raise DeploymentError(
             f"{its.name} was not applied by a deploy, so that it cannot be made again as it was"
         )
-    manifest: dict[str, Any] = json.loads(applied)
-    manifest["metadata"].setdefault("annotations", {})[_APPLIED] = applied
-    core, batch = CoreV1Api(api), BatchV1Api(api)
-    read, delete, create = (
-        (core.read_namespaced_pod, core.delete_namespaced_pod, core.create_namespaced_pod)
-        if manifest["kind"] == "Pod"
-        else (batch.read_namespaced_job, batch.delete_namespaced_job, batch.create_namespaced_job)
-    )
+    manifest: Manifest = json.loads(applied)
     with kubernetes_in_words():
-        delete(its.name, NAMESPACE, propagation_policy="Foreground")
+        _call(api, "delete", manifest)(its.name, NAMESPACE, propagation_policy="Foreground")
     deadline = time.monotonic() + _GONE_SECONDS
-    while _found(read, its.name):
+    while find(api, manifest):
         if time.monotonic() > deadline:
             raise DeploymentError(f"{its.name} was deleted, but has not ended for five minutes")
         time.sleep(0.5)
+    create(api, manifest)
+
+
+def find(api: ApiClient, manifest: Manifest) -> Any:
+    """The object of that kind and name; None if there is none. Raises DeploymentError."""
+    return _found(_call(api, "read", manifest), *_named(manifest))
+
+
+def create(api: ApiClient, manifest: Manifest) -> None:
+    """Makes an object such that ``kubectl apply`` knows it for its own. Raises DeploymentError."""
+    applied = json.dumps(manifest, separators=(",", ":")) + "\n"
+    annotations = {**manifest["metadata"].get("annotations", {}), _APPLIED: applied}
+    body = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
+    _, *namespace = _named(manifest)
     with kubernetes_in_words():
-        create(NAMESPACE, manifest)
+        _call(api, "create", manifest)(*namespace, body)
 
 
-def _found(read: Any, name: str) -> Any:
+def _named(manifest: Manifest) -> list[str]:
+    """What the client's functions take: the name, and the namespace of what is in one."""
+    name = manifest["metadata"]["name"]
+    return [name] if manifest["kind"] in _OF_NO_NAMESPACE else [name, NAMESPACE]
+
+
+def _call(api: ApiClient, verb: str, manifest: Manifest) -> Any:
+    """The client's function for that kind, by its name.
+
+    As ``kubernetes.utils.create_from_yaml`` finds it (kubernetes 35.0.0).
+    """
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    of_group = group.removesuffix(".k8s.io").capitalize() or "Core"
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", manifest["kind"]).lower()
+    place = "" if manifest["kind"] in _OF_NO_NAMESPACE else "namespaced_"
+    typed = getattr(kubernetes.client, f"{of_group}{version.capitalize()}Api")
+    return getattr(typed(api), f"{verb}_{place}{kind}")
+
+
+def _found(read: Any, *named: str) -> Any:
     with kubernetes_in_words():
         try:
-            return read(name, NAMESPACE)
+            return read(*named)
         except ApiException as error:
             if error.status == 404:
                 return None

@@ -7,6 +7,7 @@ from deployment.stages.check import Check
 from deployment.stages.deploy import Deploy
 from deployment.stages.finish import Results, Stop
 from deployment.stages.prepare import Compile, Download
+from deployment.stages.restore import Restore
 from deployment.stages.serve import Serve
 from deployment.stages.stage import Stage, Way
 from deployment.stages.start import Start
@@ -26,6 +27,7 @@ def stages(way: Way) -> list[Stage]:
     return [
         Check(way),
         Deploy(way),
+        Restore(way),
         Download(way),
         *prepared,
         *served,

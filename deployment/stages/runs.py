@@ -8,7 +8,15 @@ from typing import Final
 from pydantic import ValidationError
 
 from benchmark.config import Config
-from benchmark.names import COMPLETE, CONFIG, MERGED, RESULTS_PREFIX, results_key, variant_run
+from benchmark.names import (
+    COMPLETE,
+    CONFIG,
+    MERGED,
+    RESULTS_PREFIX,
+    RUN_ID,
+    results_key,
+    variant_run,
+)
 from charts import offline, sweep
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
@@ -86,9 +94,10 @@ def _of_indexes(place: Place, store: Store) -> str | None:
 
 def _of_services(place: Place, store: Store) -> str | None:
     ends = {
-        key.removeprefix(RESULTS_PREFIX).removesuffix(f"/{COMPLETE}"): when
+        run: when
         for key, when in store.keys(RESULTS_PREFIX).items()
-        if key.endswith(f"/{COMPLETE}") and key.count("/") == 2
+        for run, _, name in [key.removeprefix(RESULTS_PREFIX).partition("/")]
+        if name == COMPLETE and RUN_ID.fullmatch(run)
     }
     expected = benchmark_config(place.experiment, store.bucket)
     for run in sorted(ends, key=lambda run: ends[run], reverse=True):

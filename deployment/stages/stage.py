@@ -11,7 +11,10 @@ from deployment.stages.shown import Shown
 
 
 class StageFailed(DeploymentError):
-    """A stage cannot reach its end, and to wait longer would not help. One line or more."""
+    """A stage cannot reach its end, and to wait longer would not help. One line or more.
+
+    Nodes are of no more use. Where they may be, as before anything is begun, it is another error.
+    """
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def _pods(place: Place) -> Iterator[str]:
 
 def _costs(place: Place) -> Iterator[str]:
     found = spent(place)
-    yield f"{found.usd:.2f} USD so far; {found.usd_per_hour:.2f} USD an hour as it stands:"
+    yield f"{found.amount} so far; {found.usd_per_hour:.2f} USD an hour as it stands:"
     for part in found.parts:
         if part.now:
             yield f"  {part.standing}: {part.usd_per_hour:.2f} USD an hour"

@@ -1,4 +1,4 @@
-"""The Trainium nodes, guarded, until their devices can be claimed."""
+"""The Trainium nodes, guarded, until a pod has opened their devices."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from charts.names import NODE_GROUP_LABEL, TRAINIUM_NODES
 from deployment import guard, nodes, stopper
 from deployment.cluster import connected, kubernetes_in_words
 from deployment.nodes import Kind
+from deployment.stages.devices import closed
 from deployment.stages.shown import Shown
 from deployment.stages.stage import StageFailed, Way
 from deployment.stages.waiting import why_no_nodes
@@ -33,7 +34,7 @@ class Start:
         if stopper.is_under_way(place):
             return None
         with connected(place) as api:
-            if len(_with_devices(api)) < self._wanted:
+            if len(_with_devices(api)) < self._wanted or closed(api):
                 return None
         return self._found(guarded)
 
@@ -46,7 +47,8 @@ class Start:
             try:
                 shown.until(lambda: self._look(api, shown))
             except StageFailed:
-                # Otherwise they would come once they can, when nobody waits for them any more.
+                # Otherwise they would come once they can, when nobody waits for them any more, or
+                # stand though nothing can be served on them.
                 guard.stop(place, Kind.TRAINIUM)
                 raise
         return self._found(guarded)
@@ -57,12 +59,21 @@ class Start:
             raise StageFailed("the Trainium nodes were scaled to 0 meanwhile, by hand or the guard")
         ready, usable = _ready(api), _with_devices(api)
         if len(usable) >= self._wanted:
-            return True
+            return self._opened(api, shown)
         words = [f"{len(ready)} of {self._wanted} nodes are ready"]
         if ready:
             words.append(f"{len(usable)} have told of their devices")
         words += why_no_nodes(self.way.place, group) if len(ready) < self._wanted else []
         shown.waits("; ".join(words))
+        return None
+
+    def _opened(self, api: ApiClient, shown: Shown) -> bool | None:
+        devices = closed(api)
+        if devices is None:
+            return True
+        if devices.final:
+            raise StageFailed(f"the devices are of no use to the pods\n{devices.reason}")
+        shown.waits(devices.reason)
         return None
 
     def _found(self, guarded: guard.Guard) -> str:

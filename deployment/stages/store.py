@@ -48,6 +48,11 @@ class Store:
                 raise
         return found
 
+    def write(self, key: str, content: bytes) -> None:
+        """Raises DeploymentError."""
+        with in_words():
+            self._client.put_object(Bucket=self.bucket, Key=key, Body=content)
+
     def keys(self, prefix: str) -> dict[str, Any]:
         """When each object below ``prefix`` was written, by key. Raises DeploymentError."""
         with in_words():

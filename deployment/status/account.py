@@ -63,12 +63,15 @@ def guards(place: Place) -> Iterator[Row]:
 
 def runs(place: Place) -> Iterator[Row]:
     """The newest in the bucket. Raises DeploymentError."""
-    every = results.runs(place)
+    here = results.listing(place)
+    every = here.runs
     for run in every[-_SHOWN_RUNS:]:
         state = "complete" if run.complete else "not complete"
         yield Row(run.id[:8] if len(run.id) == 36 else run.id, f"{state}, {moment(run.changed)}")
     if len(every) > _SHOWN_RUNS:
         yield Row("", f"and {len(every) - _SHOWN_RUNS} earlier: make results EXPERIMENT=...")
+    if here.refusal:
+        yield Row("", here.refusal)
 
 
 def cost(place: Place) -> Iterator[Row]:
@@ -79,7 +82,7 @@ def cost(place: Place) -> Iterator[Row]:
         return
     yield Row(
         "",
-        f"{found.usd:.2f} USD since {moment(found.since)}; as it stands "
+        f"{found.amount} since {moment(found.since)}; as it stands "
         f"{found.usd_per_hour:.2f} USD an hour",
     )
     for part in found.parts:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from experiment.cost.block import Block, smallest
 from experiment.cost.prices import HOURS_PER_MONTH
 from experiment.cost.stages import Stage, stages
 from experiment.cost.standing import ALWAYS, Part, Standing, parts, usd_per_hour
 from experiment.schema import Experiment
 
-__all__ = ["Cost", "Part", "Stage", "Standing", "cost"]
+__all__ = ["Block", "Cost", "Part", "Stage", "Standing", "cost"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Cost:
     stages: tuple[Stage, ...]
     idle_usd_per_hour: float
     """What stands between runs: no Trainium node and no compile node."""
+    block: Block | None
+    """What must be bought for the Trainium nodes, if they are sold by the day."""
 
     @property
     def hours(self) -> float:
@@ -32,8 +35,21 @@ class Cost:
 
     @property
     def usd(self) -> float:
-        """All stages."""
+        """All stages: hours x price of what is used."""
         return sum(stage.usd for stage in self.stages)
+
+    @property
+    def usd_to_pay(self) -> float:
+        """The same, with the whole Capacity Block in place of its used hours."""
+        if self.block is None:
+            return self.usd
+        return self.block.to_pay(self.usd, self.block.instances * self.hours_of(Standing.TRAINIUM))
+
+    @property
+    def amount(self) -> str:
+        """Every total, e.g. ``55.89 USD (870.87 with the whole Capacity Block)``."""
+        bought = f" ({self.usd_to_pay:.2f} with the whole Capacity Block)" if self.block else ""
+        return f"{self.usd:.2f} USD{bought}"
 
     @property
     def idle_usd_per_month(self) -> float:
@@ -52,4 +68,11 @@ class Cost:
 
 def cost(experiment: Experiment) -> Cost:
     """What ``experiment`` costs by estimate."""
-    return Cost(parts(experiment), stages(experiment), usd_per_hour(experiment, ALWAYS))
+    found = stages(experiment)
+    hours = sum(stage.hours for stage in found if Standing.TRAINIUM in stage.standing)
+    return Cost(
+        parts(experiment),
+        found,
+        usd_per_hour(experiment, ALWAYS),
+        smallest(experiment, hours),
+    )

@@ -6,13 +6,14 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from experiment.cost import Cost, Standing, cost
+from experiment.cost import Block, Cost, Standing, cost
 from experiment.cost.prices import (
     COMPILE_NODE,
     CONTROL_PLANE,
     GP3,
     HOURS_PER_MONTH,
     NAT_TRAFFIC,
+    SPOT_USD,
     STORAGE,
     SYSTEM_NODE,
     ListPrice,
@@ -20,7 +21,7 @@ from experiment.cost.prices import (
 from experiment.cost.stages import checkpoints_gib
 from experiment.estimate import guard_hours
 from experiment.hardware import COMPILE_INSTANCE
-from experiment.schema import CompileNode, Experiment
+from experiment.schema import CompileNode, Experiment, Purchase
 from experiment.variants import variants
 
 _GB_PER_GIB: Final = 1.024**3
@@ -32,12 +33,14 @@ def page(experiment: Experiment, file: str, width: int) -> Iterator[str]:
     """Lines of at most ``width`` characters, and at least 76."""
     width, found = max(width, _NARROWEST), cost(experiment)
     yield from textwrap.wrap(
-        f"{experiment.name} ({file}): {found.hours:.2f} h and {found.usd:.2f} USD by estimate, if "
+        f"{experiment.name} ({file}): {found.hours:.2f} h and {found.amount} by estimate, if "
         "nothing of it is there yet",
         width,
     )
     yield from _section("By hour", _by_hour(found), width, left=1)
     yield from _section("By stage", _by_stage(found), width, left=0)
+    if found.block:
+        yield from _section("To buy", _to_buy(found, found.block), width)
     yield from _section("Afterwards", _afterwards(experiment, found), width)
     yield from _section("Not in these figures", _not_counted(experiment), width)
     yield from _section("Prices and durations", _prices(experiment), width)
@@ -49,7 +52,12 @@ def _by_hour(found: Cost) -> Iterator[tuple[str, ...]]:
     for part, usd in found.by_part.items():
         hours = found.hours_of(part.standing)
         yield part.name, part.formula, f"{part.usd_per_hour:.2f}", f"{hours:.2f}", f"{usd:.2f}"
-    yield "in all", "", "", "", f"{sum(found.by_part.values()):.2f}"
+    used = f"{sum(found.by_part.values()):.2f}"
+    if found.block is None:
+        yield "in all", "", "", "", used
+        return
+    yield "in all", "used", "", "", used
+    yield "", "to pay", "", "", f"{found.usd_to_pay:.2f}"
 
 
 def _by_stage(found: Cost) -> Iterator[tuple[str, ...]]:
@@ -58,7 +66,34 @@ def _by_stage(found: Cost) -> Iterator[tuple[str, ...]]:
     for stage in found.stages:
         figures = (stage.hours, stage.usd_per_hour, stage.usd)
         yield stage.name, *(f"{figure:.2f}" for figure in figures), stage.why
-    yield "in all", f"{found.hours:.2f}", "", f"{found.usd:.2f}", ""
+    used = f"{found.usd:.2f}"
+    if found.block is None:
+        yield "in all", f"{found.hours:.2f}", "", used, ""
+        return
+    yield "in all", f"{found.hours:.2f}", "", used, "used"
+    yield "", "", "", f"{found.usd_to_pay:.2f}", "to pay"
+
+
+def _to_buy(found: Cost, block: Block) -> Iterator[tuple[str, ...]]:
+    """What a Capacity Block adds to what is used, and what may cost less."""
+    hours = found.hours_of(Standing.TRAINIUM)
+    node_hours = block.instances * hours
+    used, (low, high) = block.used_usd(node_hours), SPOT_USD
+    yield (
+        "Capacity Block",
+        f"{block.formula} = {block.usd:.2f} USD, prepaid; the shortest that holds {hours:.2f} h: "
+        "it is sold by the day, ends at 11:30 UTC, and EKS takes its nodes 40 minutes before",
+    )
+    yield (
+        "in all",
+        f"{found.usd:.2f} used - {used:.2f} of it in the block + {block.usd:.2f} = "
+        f"{found.usd_to_pay:.2f} USD to pay",
+    )
+    yield (
+        "try first",
+        f"capacity.purchase: spot, seen in us-east-2 at {low:.2f} to {high:.2f} USD an hour, often "
+        f"not to be had: {node_hours:.2f} h x {low:.2f} = {node_hours * low:.2f} USD",
+    )
 
 
 def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]]:
@@ -90,7 +125,7 @@ def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]
         )
     if not capacity.stops_after_run:
         yield "after the run", "the Trainium nodes stay until they are stopped, or until the guard"
-    if capacity.purchase.reserved:
+    if capacity.purchase is Purchase.RESERVATION:
         yield "reserved", "its hours are paid for whether the nodes stand or not"
 
 

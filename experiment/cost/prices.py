@@ -58,6 +58,10 @@ COMPILE_NODE: Final = ListPrice(
     _ON_DEMAND,
 )
 
+SPOT_USD: Final = (8.60, 15.34)
+"""Lowest and highest that were seen for a trn2.48xlarge an hour on spot: in us-east-2, the lowest
+in us-east-2c, before 2026-11-21."""
+
 CONTROL_PLANE: Final = _quoted(0.10, "hour", "eks")
 """A Kubernetes version in standard support. After it, 0.60: of 1.35, from 2027-03-27 on."""
 NAT_GATEWAY: Final = _quoted(0.045, "hour", "vpc")

@@ -15,15 +15,6 @@ from experiment.rules.offline import job_mode, one_workload, runs_as_job
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
 
-MOST_COMPRESSED: Final = 75_000
-"""Bytes of the files of prompts, compressed. In base64 they are 100,000 of a ConfigMap's manifest.
-
-``kubectl apply`` keeps a manifest in an annotation, and all annotations have 262,144 bytes
-(kubernetes, ``apimachinery/pkg/api/validation/objectmeta.go``, ``TotalAnnotationSizeLimitB``). An
-update sends the old manifest and the new one in one event to the CDK's handler, an asynchronous
-call of a Lambda function: 256 KB until October 2025, 1 MB since (docs/assumptions.md).
-"""
-
 _OF_A_LINE: Final = ("structure", "headline")
 _OF_PROMPTS: Final = ("classes", "limit")
 
@@ -105,19 +96,6 @@ def _classes(experiment: Experiment) -> Refusals:
                 )
 
 
-def _size(experiment: Experiment) -> Refusals:
-    size = sum(len(file.compressed) for file in experiment.prompt_files.values())
-    if size > MOST_COMPRESSED:
-        for place, case in _placed(experiment):
-            if case.file:
-                yield Refusal(
-                    f"{place}.file",
-                    case.file,
-                    f"all such files compress to {size} bytes; the pod's ConfigMap has room for "
-                    f"{MOST_COMPRESSED}: send a sample of the prompts",
-                )
-
-
 def _tools_of_jobs(experiment: Experiment) -> Refusals:
     if not runs_as_job(experiment):
         return
@@ -151,7 +129,6 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _headlines: (_fields_fit_source,),
     _known: (_one_source,),
     _classes: (_fields_fit_source, _known),
-    _size: (),
     _tools_of_jobs: (_known, one_workload),
     _tools: (_known, models_known, _tools_of_jobs),
 }

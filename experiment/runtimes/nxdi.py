@@ -41,7 +41,8 @@ class ServedMode(CompiledMode):
     """A mode that vLLM serves."""
 
     method: str | None = None
-    """``method`` of ``--speculative-config``; None where the loader does not read it."""
+    """``method`` of ``--speculative-config``; None leaves it to vLLM. It is no part of what is
+    compiled."""
     overrides: tuple[str, ...]
     """Keys that switch the mode on, both where it is compiled (``inference_demo`` has a flag of the
     same name for each) and where it is served. All of them are set to true: the fork sets each over

@@ -31,6 +31,8 @@ RUNTIME: Final = Nxdi(
             Mode.FUSED: ServedMode(
                 draft=ModelKind.CAUSAL_LM,
                 families=ANY,
+                # As AWS serves this pair on this image (docs/assumptions.md).
+                method="eagle",
                 overrides=("enable_fused_speculation",),
                 source=_LOADER,
             ),

@@ -114,6 +114,8 @@ class Runtime(ABC):
     """Whether it fills V1's counters of drafts, ``vllm:spec_decode_*``. NxDI drafts and verifies
     inside its graphs, and vLLM is told nothing of it."""
     modes: Mapping[Mode, ModeSupport]
+    speculates_without: str | None = None
+    """What it turns off where a variant speculates, in words. A baseline is served with it."""
     one_family: bool = False
     """Whether a draft is built with its target's model class, so must be of the same family."""
     takes_norm_before_residual: bool = True

@@ -64,9 +64,10 @@ class VllmNeuron(Runtime):
         """Flags that decide its graphs.
 
         All of a prompt is prefilled at once. Prefixes are not cached, since the second of two equal
-        prompts would be answered without a prefill. Async scheduling, which vLLM turns off for a
-        variant that speculates, is off for its baseline, too. The number of blocks is given: it is
-        a shape of the graphs, and would otherwise follow the memory that is free at the start.
+        prompts would be answered without a prefill. Async scheduling, which is on by default, is
+        off where vLLM turns it off itself, and for a matched baseline. The number of blocks is
+        given: it is a shape of the graphs, and would otherwise follow the memory that is free at
+        the start.
         """
         serving, batch = variant.experiment.serving, variant.batch
         blocks = -(-serving.length * batch // _BLOCK) + _SPARE_BLOCKS
@@ -83,7 +84,8 @@ class VllmNeuron(Runtime):
             *("--max-num-batched-tokens", str(serving.length)),
             *("--max-num-seqs", str(batch)),
             *("--num-gpu-blocks-override", str(blocks)),
-            *("--no-enable-prefix-caching", "--no-async-scheduling"),
+            "--no-enable-prefix-caching",
+            *(("--no-async-scheduling",) if variant.without else ()),
             *dict.fromkeys(flag for mode in used for flag in mode.flags),
             *("--additional-config", compact({"neuron_config": neuron_config})),
             *self._speculation(variant, None),
@@ -148,6 +150,8 @@ RUNTIME: Final = VllmNeuron(
     ami_release="1.35.6-20260714",
     engine=Engine.V1,
     counts_drafts=True,
+    # features-guide.md of its documentation: "Mutually exclusive with async scheduling".
+    speculates_without="async scheduling",
     modes=MappingProxyType(
         {
             Mode.EAGLE3: HeadMode(

@@ -87,9 +87,7 @@ class Disk:
         if "configMap" not in volume:
             return {}
         found = self._config_map(volume["configMap"]["name"])
-        text = {key: value.encode() for key, value in found.get("data", {}).items()}
-        coded = found.get("binaryData", {})
-        return text | {key: base64.b64decode(value) for key, value in coded.items()}
+        return {key: value.encode() for key, value in found.get("data", {}).items()}
 
     def _environment(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for source in spec.get("envFrom", []):

@@ -81,11 +81,16 @@ def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkP
         raise RehearsalError(f"{path}: names no bucket")
     bucket = told.bucket.replace(ACCOUNT_PLACEHOLDER, place.account)
     said.append(f"bucket: {bucket} in place of {told.bucket}")
+    prompts = told.prompts_bucket
+    if prompts is not None:
+        prompts = prompts.replace(ACCOUNT_PLACEHOLDER, place.account)
+        said.append(f"prompts_bucket: {prompts} in place of {told.prompts_bucket}")
     stopper = told.stopper if place.stops_nodes else None
     if told.stopper != stopper:
         said.append(f"stopper: none in place of {told.stopper}")
     changes = {
         "bucket": bucket,
+        "prompts_bucket": prompts,
         "stopper": stopper,
         "variants": tuple(_variants(told.variants, place, said)),
         "stand_in": place.stand_in,

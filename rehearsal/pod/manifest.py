@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Mapping
@@ -255,8 +254,8 @@ def _files(
     for mount in container["volumeMounts"]:
         if mount["name"] in config_maps:
             config_map = objects["ConfigMap", config_maps[mount["name"]]]
-            text = {key: text.encode() for key, text in config_map.get("data", {}).items()}
-            coded = config_map.get("binaryData", {})
-            binary = {key: base64.b64decode(value) for key, value in coded.items()}
-            files |= {f"{mount['mountPath']}/{key}": c for key, c in (text | binary).items()}
+            files |= {
+                f"{mount['mountPath']}/{key}": text.encode()
+                for key, text in config_map["data"].items()
+            }
     return files

@@ -16,6 +16,8 @@ _WITH_KEY: Final = "with-key.sh"
 _SERVE: Final = ("vllm", "serve")
 _MODULE: Final = ("-m", "vllm.entrypoints.openai.api_server")
 _SPECULATIVE: Final = "--speculative-config"
+_ANY_DRAFT: Final = "eagle"
+"""What the article's runtime is told of an ordinary draft model, too."""
 _EAGLE3: Final = "eagle3"
 
 NO_SUCH_DRAFT: Final = (
@@ -164,11 +166,11 @@ def _speculative(value: str, served: Served, said: list[str]) -> str:
     if method == _EAGLE3 and served.head is not None:
         said.append(f"{_SPECULATIVE}: a head made for the pair in place of {settings['model']}")
         return json.dumps(settings | {"model": str(served.head)}, separators=(",", ":"))
-    if method is not None:
+    if method != _ANY_DRAFT:
         raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
     said.append(
-        f"{_SPECULATIVE}: method draft_model, which the article's runtime never reads; upstream "
-        f"drafts {settings['num_speculative_tokens']} tokens a step, NxDI one fewer"
+        f"{_SPECULATIVE}: method draft_model in place of {method}, which upstream keeps for heads; "
+        f"it drafts {settings['num_speculative_tokens']} tokens a step, NxDI one fewer"
     )
     draft = {"method": "draft_model", "model": str(served.draft)}
     return json.dumps(settings | draft, separators=(",", ":"))

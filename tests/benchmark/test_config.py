@@ -28,6 +28,12 @@ def test_reads_back_what_it_dumps(tmp_path: Path) -> None:
     assert config.read(tmp_path / "again.json") == loaded
 
 
+def test_dumps_ascii_which_a_template_keeps() -> None:
+    told = config.Config.model_validate(samples.settings(model="Größe 🎉"))
+    assert config.dump(told).isascii()
+    assert config.Config.model_validate_json(config.dump(told)) == told
+
+
 def test_prompts_are_written_only_where_there_are_any(tmp_path: Path) -> None:
     mt_bench = {"known": "mt-bench", "classes": ["coding", "math"], "limit": 8}
     contents = samples.settings(test_cases=[CASE, {"name": "y", "prompts": mt_bench}])

@@ -59,7 +59,7 @@ def test_what_the_page_on_the_tap_installs_is_all_that_its_commands_need() -> No
 
 
 def test_llmperf_is_the_commit_that_the_code_follows() -> None:
-    (commit,) = re.findall(r"LLMPERF_COMMIT=([0-9a-f]{40})$", DOCKERFILE, re.MULTILINE)
+    (commit,) = re.findall(r"llmperf\.git#([0-9a-f]{40}) ", DOCKERFILE, re.MULTILINE)
     assert f"@{commit[:7]}" in (llmperf.__doc__ or "")
 
 

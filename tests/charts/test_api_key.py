@@ -56,7 +56,7 @@ def test_a_server_is_started_with_the_key_of_a_file_in_memory(keyed: Synthesised
     found = list(of_servers(keyed))
     assert found
     for pod, vllm in found:
-        fetch = pod["initContainers"][0]
+        _, fetch, *_ = pod["initContainers"]
         secret, file = fetch["args"]
         assert fetch["name"] == "fetch-key"
         assert secret == f"{keyed.experiment.name}/api-key"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from charts.llmperf import benchmark_config
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Preparation
@@ -23,6 +24,7 @@ EAGLE3: dict[str, Any] = {
     "speculation.num_speculative_tokens": 3,
     "models.draft": QWEN3_HEAD,
 }
+QUARTER: dict[str, Any] = {"serving.devices": 4, "serving.tensor_parallel": 16}
 HOURS = 60 * 60
 
 
@@ -50,7 +52,7 @@ def test_brings_the_cache_of_its_key_once_its_checkpoints_are_there(
     first_start: Synthesised,
 ) -> None:
     for variant in variants(first_start.experiment):
-        fetch, keep = pod(first_start, variant.service)["initContainers"]
+        _, fetch, keep = pod(first_start, variant.service)["initContainers"]
         (server,) = pod(first_start, variant.service)["containers"]
         prefix, directory, notes, *checkpoints = fetch["args"]
         assert prefix == f"compiled/{variant.artifact}/"
@@ -71,14 +73,14 @@ def test_brings_the_cache_of_its_key_once_its_checkpoints_are_there(
 def test_keeps_the_cache_beside_the_server_which_is_ready_after_its_request(
     first_start: Synthesised,
 ) -> None:
-    fetch, keep = pod(first_start, SD)["initContainers"]
+    _, fetch, keep = pod(first_start, SD)["initContainers"]
     assert (fetch["name"], "restartPolicy" in fetch) == ("fetch-cache", False)
     assert (keep["name"], keep["restartPolicy"]) == ("keep-cache", "Always")
     assert not {"startupProbe", "livenessProbe"} & set(keep)
     settled = f"{keep['args'][2]}/settled"
     assert keep["readinessProbe"]["exec"]["command"] == ["test", "-e", settled]
     claims = [c["name"] for c in containers(pod(first_start, SD)) if c["resources"].get("claims")]
-    assert claims == ["vllm"]
+    assert claims == ["devices", "vllm"]
 
 
 def test_the_server_may_write_the_cache_where_it_looks_for_it(first_start: Synthesised) -> None:
@@ -110,7 +112,7 @@ def test_the_services_of_a_node_compile_side_by_side(first_start: Synthesised) -
     instance = first_start.experiment.capacity.instance
     pods = [pod(first_start, service) for service in (BASE, SD)]
     # What runs at the same time: the server and its sidecar.
-    running = [c for p in pods for c in (p["initContainers"][1], *p["containers"])]
+    running = [c for p in pods for c in (p["initContainers"][-1], *p["containers"])]
     assert sum(int(c["resources"]["requests"]["cpu"]) for c in running) <= instance.vcpus - 8
     memory = [int(c["resources"]["limits"]["memory"].removesuffix("Gi")) for c in running]
     assert sum(memory) <= instance.memory_gib * 0.95
@@ -127,16 +129,45 @@ def test_variants_differ_in_their_key_their_checkpoints_and_the_mode(
     sides = []
     for variant in variants(first_start.experiment):
         its = pod(first_start, variant.service)
-        fetch, keep = its["initContainers"]
+        _, fetch, keep = its["initContainers"]
         (server,) = its["containers"]
         assert fetch["args"].pop(0) == keep["args"].pop(0) == f"compiled/{variant.artifact}/"
         if variant.draft:
             assert fetch["args"].pop().startswith("models/example/qwen3-32b-eagle3/")
             assert server["command"][-2] == "--speculative-config"
             del server["command"][-2:]
+            # vLLM turns it off itself. A baseline is served as one would serve it.
+            server["command"].remove("--no-async-scheduling")
         sides.append(its)
     left, right = sides
     assert list(difference(left, right)) == []
+
+
+def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -> None:
+    """The other baseline, which decides, differs from it by async scheduling alone."""
+    base, speculative, matched = variants(parse(edited(EAGLE3 | QUARTER), "mine.yaml"))
+    assert [matched.name, matched.baseline] == ["Base-matched", None]
+    flags = [list(each.compile_flags) for each in (base, speculative, matched)]
+    assert flags[1][-2] == "--speculative-config"
+    assert flags[2] == flags[1][:-2]
+    flags[2].remove("--no-async-scheduling")
+    assert flags[2] == flags[0]
+    assert len({each.artifact for each in (base, speculative, matched)}) == 3
+
+
+def test_no_node_is_paid_for_a_matched_baseline(first_start: Synthesised) -> None:
+    assert [each.name for each in variants(first_start.experiment)] == ["Base", "SD"]
+    with pytest.raises(ExperimentError, match=r"capacity.nodes = 2: must be 1"):
+        parse(edited(EAGLE3 | {"capacity.nodes": 2}), "mine.yaml")
+
+
+def test_the_benchmark_is_told_what_each_is_served_without() -> None:
+    told = benchmark_config(parse(edited(EAGLE3 | QUARTER), "mine.yaml"), "bucket")
+    assert {each.name: each.without for each in told.variants} == {
+        "Base": None,
+        "SD": "async scheduling",
+        "Base-matched": "async scheduling",
+    }
 
 
 def test_a_sweep_is_refused(first_start: Synthesised) -> None:

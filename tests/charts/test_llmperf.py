@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,14 +8,13 @@ from typing import Any
 import pytest
 
 from benchmark import config
-from benchmark.load import sets
 from benchmark.rounds import Rounds
 from charts.llmperf import benchmark_config
 from charts.names import bucket_name, stopper_arn
-from experiment import Experiment, load
+from experiment import Experiment
 from experiment.variants import variants
 from tests.charts.test_vllm import difference
-from tests.experiment.files import EAGLE, edited
+from tests.experiment.files import EAGLE
 from tests.matrix import LADDER
 from tests.synthesis import ACCOUNT, Synthesised, synthesise
 
@@ -152,27 +150,6 @@ def test_a_concurrency_gets_at_least_a_full_wave(
     changes = {"benchmark.concurrency": None, "benchmark.load": ladder, "benchmark.requests": 4}
     points = benchmark_config(variation(changes), "bucket").load.points
     assert [point.requests for point in points] == [4, 6, 20]
-
-
-def test_the_benchmark_finds_the_users_file_of_prompts(tmp_path: Path) -> None:
-    """Compressed in the ConfigMap, under the name and the digest that the configuration has."""
-    lines = '{"prompt": "Hello", "class": "short"}\n{"prompt": "Goodbye"}\n'
-    (tmp_path / "prompts.jsonl").write_text(lines)
-    case = {"name": "own", "file": "prompts.jsonl", "classes": ["short"]}
-    (tmp_path / "mine.yaml").write_text(edited({"benchmark.test_cases.3": case}))
-    synthesised = synthesise(load(tmp_path / "mine.yaml"), tmp_path / "synthesised")
-    brought = synthesised.object("ConfigMap", "qwen-llmperf")["binaryData"]
-    etc = tmp_path / "etc"
-    etc.mkdir()
-    for name, content in brought.items():
-        (etc / name).write_bytes(base64.b64decode(content))
-    source = config.Config.model_validate(_config(synthesised)).test_cases[3].prompts
-    assert source
-    assert [prompt.name for prompt in sets.load(source, etc).prompts] == ["line-1"]
-
-
-def test_without_a_file_of_prompts_the_config_map_has_no_other(synthesised: Synthesised) -> None:
-    assert "binaryData" not in synthesised.object("ConfigMap", "qwen-llmperf")
 
 
 def test_results_go_into_the_experiments_bucket(synthesised: Synthesised) -> None:

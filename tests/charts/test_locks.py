@@ -1,4 +1,4 @@
-"""What the pods install when they start: all of it, and all of it pinned."""
+"""What commands and pods install: all of it, and all of it pinned by version and hash."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,10 +61,14 @@ def direct(name: str) -> dict[str, Requirement]:
     return {canonicalize_name(requirement.name): requirement for requirement in requirements}
 
 
-def constraints() -> dict[str, str]:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    pins = [line.split("==") for line in lines if not line.startswith("#")]
+def exact(path: Path) -> dict[str, str]:
+    """The version of each package that a file pins by ``==``."""
+    pins = re.findall(r"^([\w.-]+)(?:\[\w+\])?==(\S+)$", path.read_text(), re.MULTILINE)
     return {canonicalize_name(name): version for name, version in pins}
+
+
+def constraints() -> dict[str, str]:
+    return exact(ROOT / "constraints.txt")
 
 
 def needs(name: str) -> dict[str, Requirement]:
@@ -75,6 +80,17 @@ def needs(name: str) -> dict[str, Requirement]:
         for requirement in needed
         if requirement.marker is None or requirement.marker.evaluate(dict(environment))
     }
+
+
+@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+def test_commands_install_what_is_asked_for_at_the_constrained_versions(name: str) -> None:
+    """A changed line of requirements*.txt or constraints.txt needs ``make locks``."""
+    text = (ROOT / f"{name}.lock").read_text()
+    locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, re.MULTILINE))
+    assert locked.items() >= exact(ROOT / f"{name}.txt").items()
+    versions = constraints()
+    assert {package: versions.get(package, pin) for package, pin in locked.items()} == locked
+    assert len(re.findall(r"^\S+==.*\\\n    --hash=sha256:", text, re.MULTILINE)) == len(locked)
 
 
 each_lock = pytest.mark.parametrize("name", ["download", "quality"])

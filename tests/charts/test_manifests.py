@@ -6,7 +6,7 @@ from typing import Any
 
 import kubernetes_validate
 
-from charts.names import NAMESPACE, Component
+from charts.names import DEVICES, NAMESPACE, Component
 from stacks.cluster import KUBERNETES_VERSION
 from tests.synthesis import Synthesised, containers
 
@@ -79,6 +79,19 @@ def limit(pod: dict[str, Any]) -> int:
 def gibibytes(quantity: str) -> int:
     assert quantity.endswith("Gi")
     return int(quantity.removesuffix("Gi"))
+
+
+def test_a_pod_with_a_claim_opens_its_devices_before_anything_else(each: Synthesised) -> None:
+    """As the user that serves: what the pod says of its user holds for all of its containers."""
+    claiming = [pod for _, pod in each.pods() if pod.get("resourceClaims")]
+    assert claiming
+    for pod in claiming:
+        first, *others = containers(pod)
+        assert first["name"] == DEVICES
+        assert first["args"] == [str(each.experiment.serving.devices), "/dev"]
+        serves = [c for c in others if c["resources"].get("claims") == first["resources"]["claims"]]
+        assert [c["image"] for c in serves] == [first["image"]]
+        assert not any("runAsUser" in c["securityContext"] for c in (first, *serves))
 
 
 def test_images_are_pinned(each: Synthesised) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import cdk8s
@@ -12,11 +11,12 @@ import pytest
 
 from benchmark import config
 from charts import scripts
+from charts.deployed import Deployed
 from charts.indexes import NEVER, NOT_YET, run_id
-from charts.manifests import Deployed, charts
+from charts.manifests import charts
 from charts.names import bucket_name
 from charts.offline import generate_command, indexes
-from experiment import Experiment, load
+from experiment import Experiment
 from experiment.estimate import index_deadline_seconds, job_deadline_seconds
 from experiment.loader import parse
 from experiment.variants import variants
@@ -80,7 +80,7 @@ def test_an_index_fetches_asks_generates_and_collects(
     experiment: Experiment, objects: Objects
 ) -> None:
     pod = _pod(objects)
-    fetch, prompts = pod["initContainers"]
+    _, fetch, prompts = pod["initContainers"]
     generate, collect = pod["containers"]
     assert fetch["command"] == ["/bin/bash", "/scripts/fetch-index.sh"]
     assert (prompts["args"], collect["args"]) == (["prompts"], ["collect"])
@@ -99,7 +99,7 @@ def test_an_index_fetches_asks_generates_and_collects(
 def test_all_that_is_written_goes_to_one_folder(objects: Objects) -> None:
     """``prompts`` writes what ``generate`` reads, and ``collect`` reads what that writes."""
     pod = _pod(objects)
-    fetch, prompts = pod["initContainers"]
+    _, fetch, prompts = pod["initContainers"]
     generate, collect = pod["containers"]
     for container in (prompts, generate, collect):
         mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
@@ -126,7 +126,7 @@ def test_the_devices_are_the_generating_container_s_alone(objects: Objects) -> N
         for container in (*pod["initContainers"], *pod["containers"])
         if container["resources"].get("claims")
     ]
-    assert claiming == ["generate"]
+    assert claiming == ["devices", "generate"]
     assert "ports" not in pod["containers"][0]
 
 
@@ -150,6 +150,7 @@ def test_what_is_no_failure_and_what_is_not_tried_again(objects: Objects) -> Non
     rules = [(rule["action"], *rule["onExitCodes"].values()) for rule in by_status]
     assert rules == [
         ("Ignore", "fetch", "In", [NOT_YET]),
+        ("FailIndex", "devices", "In", [NEVER]),
         ("FailIndex", "fetch", "In", [NEVER]),
         ("FailIndex", "generate", "In", [NEVER]),
     ]
@@ -229,14 +230,6 @@ def test_the_job_is_another_when_it_would_do_something_else(
     monkeypatch.setattr(scripts, "read", lambda: {**read, "generate.py": "pass"})
     names.append(_name(_parsed(), ACCOUNT, "a1"))
     assert len(set(names)) == len(names)
-
-
-def test_the_users_prompts_come_along(tmp_path: Path) -> None:
-    (tmp_path / "prompts.jsonl").write_text('{"prompt": "Hello"}\n')
-    case = {"name": "own", "file": "prompts.jsonl"}
-    (tmp_path / "mine.yaml").write_text(edited(VANILLA | {"benchmark.test_cases.3": case}))
-    rendered = _objects(load(tmp_path / "mine.yaml"))
-    assert [*rendered["ConfigMap", "qwen-offline"]["binaryData"]] == ["prompts.jsonl.gz"]
 
 
 def _parsed(changes: dict[str, Any] | None = None) -> Experiment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "cache.sh",
         "compile.sh",
         "complete.sh",
+        "devices.sh",
         "download.lock",
         "download.py",
         "fetch-artifact.sh",
@@ -52,6 +54,43 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "upload-artifact.sh",
         "with-key.sh",
     }
+
+
+def test_devices_are_opened_and_listed(environment: dict[str, str], tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"neuron{number}").touch()
+    said = _run(environment, "devices.sh", "2", str(tmp_path)).stdout.splitlines()
+    assert said[-1] == f"user {os.getuid()} opened 2 devices"
+    assert [line.split()[-1] for line in said[-3:-1]] == [f"{tmp_path}/neuron{n}" for n in (0, 1)]
+
+
+def test_a_device_that_its_user_may_not_open_ends_the_pod(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "neuron0").touch()
+    (tmp_path / "neuron1").mkdir()  # not even root opens it for writing
+    said = _run(environment, "devices.sh", "2", str(tmp_path), status=NEVER).stdout.splitlines()
+    assert said[-1] == (
+        f"user {os.getuid()} cannot open 1 of 2 devices: see docs/assumptions.md, "
+        '"A user without privileges may open Neuron devices"'
+    )
+    assert said[-2].endswith("Is a directory")
+
+
+def test_a_claim_that_brings_too_few_devices_ends_the_pod(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    said = _run(environment, "devices.sh", "2", str(tmp_path), status=NEVER).stdout
+    assert "the claim is of 2 devices, and the pod has 0" in said
+
+
+def test_a_command_that_is_served_from_a_cache_has_no_visible_cores_to_fail_on(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    variables = environment | {"NEURON_RT_VISIBLE_CORES": "32-63"}
+    command = ["bash", "-c", "echo visible: ${NEURON_RT_VISIBLE_CORES-none}"]
+    said = _run(variables, "serve-cached.sh", str(tmp_path), "SETTING=1", *command).stdout
+    assert said.splitlines()[-1] == "visible: none"
 
 
 def test_compile_waits_for_both_checkpoints(

@@ -16,9 +16,10 @@ from syrupy.assertion import SnapshotAssertion
 
 from benchmark import config
 from charts import scripts
+from charts.deployed import Deployed
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
-from charts.manifests import Deployed, charts
+from charts.manifests import charts
 from charts.names import bucket_name
 from charts.server import serve_command
 from charts.sweep import indexes
@@ -94,7 +95,7 @@ def test_an_index_is_served_as_a_service_would_be(sweep: Synthesised) -> None:
 def test_the_server_is_a_sidecar_that_differs_from_a_service_s_as_it_must(
     sweep: Synthesised, synthesised: Synthesised
 ) -> None:
-    _, fetch, sidecar = _pod(sweep)["initContainers"]
+    *_, fetch, sidecar = _pod(sweep)["initContainers"]
     assert (fetch["name"], "restartPolicy" in fetch) == ("fetch", False)
     deployment = synthesised.object("Deployment", "qwen-vllm")["spec"]["template"]["spec"]
     (service,) = deployment["containers"]
@@ -126,7 +127,7 @@ def test_an_index_takes_no_more_of_its_node_than_a_service(
     """So that what fits a node with services fits it with indexes."""
     deployment = synthesised.object("Deployment", "qwen-vllm")["spec"]["template"]["spec"]
     (service,) = deployment["containers"]
-    _, fetch, sidecar = _pod(sweep)["initContainers"]
+    *_, fetch, sidecar = _pod(sweep)["initContainers"]
     (benchmark,) = _pod(sweep)["containers"]
     together = [c["resources"] for c in (sidecar, benchmark)]
     assert sum(int(r["requests"]["cpu"]) for r in together) == int(
@@ -189,6 +190,7 @@ def test_what_is_no_failure_and_what_is_not_tried_again(sweep: Synthesised) -> N
     rules = [(rule["action"], *rule["onExitCodes"].values()) for rule in by_status]
     assert rules == [
         ("Ignore", "fetch", "In", [75]),
+        ("FailIndex", "devices", "In", [69]),
         ("FailIndex", "fetch", "In", [69]),
         ("FailIndex", "benchmark", "In", [69]),
     ]
@@ -222,7 +224,7 @@ def _kept_away(pod: dict[str, Any]) -> dict[str, Any]:
 
 def test_waiting_for_a_graph_has_an_end(sweep: Synthesised) -> None:
     """Three hours, by the Job controller's pauses: 10 s, then doubled up to 10 minutes."""
-    _, fetch, _ = _pod(sweep)["initContainers"]
+    *_, fetch, _ = _pod(sweep)["initContainers"]
     looks = int({v["name"]: v.get("value") for v in fetch["env"]}["LOOKS"])
     pauses = [min(10 * 2**earlier, 600) for earlier in range(looks - 1)]
     assert sum(pauses) / 3600 == pytest.approx(3, abs=0.1)
@@ -320,15 +322,6 @@ def test_the_job_is_another_when_it_would_do_something_else(
     monkeypatch.setattr(scripts, "read", lambda: {**read, "complete.sh": "complete() { true; }"})
     names.append(_rendered(_sweep(), "111122223333", "a1"))
     assert len(set(names)) == len(names)
-
-
-def test_the_users_prompts_come_along(tmp_path: Path) -> None:
-    (tmp_path / "prompts.jsonl").write_text('{"prompt": "Hello"}\n')
-    case = {"name": "own", "file": "prompts.jsonl"}
-    changes = swept() | {"benchmark.test_cases.3": case}
-    (tmp_path / "mine.yaml").write_text(edited(changes))
-    rendered = _objects(load(tmp_path / "mine.yaml"), "111122223333", "a1")
-    assert [*rendered["ConfigMap"]["binaryData"]] == ["prompts.jsonl.gz"]
 
 
 def _sweep(changes: dict[str, Any] | None = None, **fields: Any) -> Experiment:

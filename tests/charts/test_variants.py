@@ -9,7 +9,8 @@ from typing import Any
 import cdk8s
 import pytest
 
-from charts.manifests import Deployed, charts
+from charts.deployed import Deployed
+from charts.manifests import charts
 from experiment.loader import parse
 from tests.experiment.files import edited
 

@@ -23,7 +23,7 @@ from tests.rehearsal.test_sweep import checkout
 from tests.synthesis import ROOT
 
 STAGES: Final = (
-    *("preflight", "deploy", "download", "compile", "start"),
+    *("preflight", "deploy", "objects", "download", "compile", "start"),
     *("serve", "benchmark", "stop", "results"),
 )
 """All that there are. An experiment lacks some of them, and may have them in another order."""

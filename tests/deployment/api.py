@@ -1,4 +1,4 @@
-"""An API server for what is only read: lists of objects, and logs.
+"""An API server for lists of objects, for logs, and for what is made.
 
 ``tests/cluster`` asks a real one. This one answers what kubelets would have written, too.
 """
@@ -22,6 +22,9 @@ class Objects:
     url: str = ""
     lists: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By the last part of the path, such as ``pods``."""
+    named: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    """Objects by the end of their path, such as ``pods/a``; None is one that is not there."""
+    made: list[dict[str, Any]] = field(default_factory=list)
     logs: dict[str, str] = field(default_factory=dict)
     """By ``pod/container``, or ``pod/container/previous``."""
     refused: set[str] = field(default_factory=set)
@@ -42,13 +45,25 @@ def serving() -> Iterator[Objects]:
             url = urlsplit(self.path)
             objects.asked.append(f"GET {url.path}")
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            *_, last = url.path.split("/")
+            *_, kind, last = url.path.split("/")
             if last in objects.refused:
                 self._answer(403, "{}")
+            elif f"{kind}/{last}" in objects.named:
+                manifest = objects.named[f"{kind}/{last}"]
+                self._answer(200 if manifest else 404, json.dumps(manifest))
             elif last == "log":
                 self._log(url.path.split("/")[-2], query)
             else:
                 self._answer(200, json.dumps({"items": _selected(objects, last, query)}))
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            made = json.loads(body)
+            objects.asked.append(f"POST {self.path}")
+            objects.made.append(made)
+            kind = urlsplit(self.path).path.rpartition("/")[2]
+            objects.named[f"{kind}/{made['metadata']['name']}"] = made
+            self._answer(201, json.dumps(made))
 
         def _log(self, pod: str, query: dict[str, str]) -> None:
             previous = "/previous" if query.get("previous") in ("true", "True") else ""

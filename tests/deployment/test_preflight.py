@@ -59,6 +59,7 @@ def sound(
     """Makes places in which nothing is wrong, but for the fields given."""
     usual = {
         "aws.api_access": ["203.0.113.0/24"],
+        "alerts.emails": ["team@example.com"],
         "benchmark.image": image,
         "capacity.price.purchase": "on-demand",
         "capacity.price.as_of": datetime.date.today().isoformat(),
@@ -462,6 +463,12 @@ def test_a_price_of_something_else(aws: Aws, sound: At) -> None:
     found = the_problem(aws, sound({"capacity.price.purchase": "capacity-block"}))
     assert found.status is Status.WARNING
     assert found.remedy == "read the price of on-demand in us-east-2, and set capacity.price"
+
+
+def test_alarms_that_reach_nobody(aws: Aws, sound: At) -> None:
+    found = the_problem(aws, sound({"alerts.emails": []}))
+    assert (found.status, found.subject) == (Status.WARNING, "alarms")
+    assert "alerts.emails is empty" in found.found
 
 
 def test_a_gated_model(aws: Aws, sound: At) -> None:

@@ -22,6 +22,7 @@ from tests.synthesis import ROOT
 
 SOUND: Final = {
     "aws.api_access": ["203.0.113.0/24"],
+    "alerts.emails": ["team@example.com"],
     "capacity.price.purchase": "on-demand",
     "capacity.price.as_of": datetime.date.today().isoformat(),
 }
@@ -71,7 +72,7 @@ def test_a_sound_account_ends_with_success(granted: Aws, docker: Path, tmp_path:
     assert first == (
         f"experiment article ({file}), account {granted.account}, {REGION}: nothing is created"
     )
-    assert last == "23 ok, 0 warnings, 0 refused; nothing was created"
+    assert last == "24 ok, 0 warnings, 0 refused; nothing was created"
     assert {row.split()[0] for row in rows if not row.startswith(" ")} == {"ok"}
     assert {call.partition(":")[2][:3] for call in granted.calls()} <= {"Des", "Get", "Lis", "Hea"}
 
@@ -84,7 +85,7 @@ def test_refusals_fail_the_command(granted: Aws, docker: Path, tmp_path: Path) -
         granted.know(offerings={})
     assert (done.returncode, done.stderr) == (1, "")
     _, *rows, last = done.stdout.splitlines()
-    assert last == "21 ok, 0 warnings, 2 refused; nothing was created"
+    assert last == "22 ok, 0 warnings, 2 refused; nothing was created"
     assert [row.split()[:2] for row in rows if row.startswith("refused")] == [
         ["refused", "trn2.48xlarge"],
         ["refused", "r7i.24xlarge"],

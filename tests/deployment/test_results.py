@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import requests
 
 from deployment import results
 from deployment.errors import DeploymentError
 from deployment.place import Place
+from deployment.status import account
 from rehearsal.aws.client import Aws
 
 Make = Callable[..., Place]
@@ -31,7 +33,10 @@ def put(aws: Aws, place: Place, run: str, files: dict[str, str]) -> None:
             Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": aws.region}
         )
     for name, text in files.items():
-        store.put_object(Bucket=bucket, Key=f"results/{run}/{name}", Body=text.encode())
+        # By a form, because moto's routes know no key with a newline.
+        form = store.generate_presigned_post(bucket, f"results/{run}/{name}")
+        answer = requests.post(form["url"], form["fields"], files={"file": text}, timeout=30)
+        answer.raise_for_status()
 
 
 def brought(folder: Path) -> dict[str, str]:
@@ -44,7 +49,7 @@ def brought(folder: Path) -> dict[str, str]:
 
 def test_without_a_bucket_there_are_no_runs(at: Make) -> None:
     place = at("none")
-    assert results.runs(place) == []
+    assert results.listing(place).runs == []
     with pytest.raises(DeploymentError, match="it has no results yet"):
         results.bring(place, None)
 
@@ -53,7 +58,7 @@ def test_a_run_comes_home_under_the_same_keys(aws: Aws, at: Make, tmp_path: Path
     place, said = at("home"), list[str]()
     put(aws, place, "run-1", SERVICES)
     put(aws, place, "quality", {"job/Base/samples.json": "no run"})
-    (run,) = results.runs(place)
+    (run,) = results.listing(place).runs
     assert (run.id, run.complete, run.variants, run.drawn) == ("run-1", True, ("Base", "SD"), True)
     folder = results.bring(place, None, into=tmp_path / "results", say=said.append)
     assert folder == tmp_path / "results" / "run-1"
@@ -87,10 +92,10 @@ def test_a_run_of_indexes_is_complete_when_none_is_missing(
         "variants/Base-1234/ledger.jsonl": "{}\n",
     }
     put(aws, place, "sweep-1", files)
-    (run,) = results.runs(place)
+    (run,) = results.listing(place).runs
     assert (run.complete, run.variants) == (False, ("Base", "SD"))
     put(aws, place, "sweep-1", {"merged.json": json.dumps({"complete": [], "missing": {}})})
-    (run,) = results.runs(place)
+    (run,) = results.listing(place).runs
     assert run.complete
     folder = results.bring(place, None, into=tmp_path, say=lambda _: None)
     assert (folder / "variants/Base-1234/ledger.jsonl").exists()
@@ -125,11 +130,35 @@ def test_several_runs_are_listed_and_one_is_named(
         results.show(place, "zz")
 
 
-def test_a_key_that_leads_elsewhere_is_not_written(aws: Aws, at: Make, tmp_path: Path) -> None:
+HOSTILE = ("`touch ran`", "$(shell touch ran)", "a\n::error::forged\x1b[2J", "-rf", "..")
+
+
+def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
+    aws: Aws,
+    at: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
     place = at("hostile")
-    put(aws, place, "run-1", {"../../outside": "x"})
-    put(aws, place, "..", {"outside": "x"})
-    for run in ("run-1", ".."):
-        with pytest.raises(DeploymentError, match="is no name of a file"):
-            results.bring(place, run, into=tmp_path / "results")
-    assert not (tmp_path / "outside").exists()
+    put(aws, place, "run-1", SERVICES | {"../../outside": "x", "a\x1b[2J/\n": "x"})
+    for run in HOSTILE:
+        put(aws, place, run, SERVICES)
+    # The newest of all is none of them.
+    assert [run.id for run in results.listing(place).runs] == ["run-1"]
+    assert results.show(place, None) == 0
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert line.startswith("refused, as no file of a run: results/%24%28shell%20touch%20ran%29/")
+    assert line.endswith(" (27 in all)")
+    (row,) = [row for row in account.runs(place) if not row.name]
+    assert row.text == line
+    assert "forged" not in printed.out
+    # All of it has come, and nothing else.
+    assert brought(home) == {f"results/run-1/{name}": text for name, text in SERVICES.items()}
+    for wanted in HOSTILE[:4]:
+        with pytest.raises(DeploymentError, match=r"^RUN = '[ -~]+': must match \[A-Za-z0-9\]"):
+            results.show(place, wanted)

@@ -126,6 +126,18 @@ class Account:
             "autoscaling", "describe_auto_scaling_groups", {"AutoScalingGroups": [scaling]}
         )
 
+    def capacity_block(self, state: str, begin: float, end: float) -> None:
+        """The next reservation that is asked for; hours from noon on."""
+        block = {
+            "CapacityReservationId": "cr-0123456789abcdef0",
+            "TotalInstanceCount": 1,
+            "State": state,
+            "StartDate": ago(-begin),
+            "EndDate": ago(-end),
+        }
+        answer = {"CapacityReservations": [block]}
+        self._answer("ec2", "describe_capacity_reservations", answer)
+
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Account:
@@ -197,7 +209,6 @@ def test_a_node_whose_launch_is_forgotten_counts_for_six_weeks(
     deployed(account, there=("i-01",), made=2000)
     found = spent(place, NOON)
     assert found.parts[2].hours == 6 * 7 * 24
-    assert "six weeks" in " ".join(found.limits)
 
 
 def test_compile_nodes_cost_their_own_price(account: Account, place: Place) -> None:
@@ -215,18 +226,42 @@ def test_compile_nodes_cost_their_own_price(account: Account, place: Place) -> N
     assert compiling.usd_per_hour == pytest.approx(two)
 
 
-def test_what_is_reserved_is_paid_for_anyway(account: Account, place: Place) -> None:
-    assert "reserved" not in " ".join(_limits(account, place))
-    bought = place.experiment.capacity.model_copy(update={"purchase": Purchase.CAPACITY_BLOCK})
-    experiment = place.experiment.model_copy(update={"capacity": bought})
-    said = _limits(account, dataclasses.replace(place, experiment=experiment))
-    assert "what is reserved is paid for whether its nodes stand or not" in said
+@pytest.mark.parametrize(
+    ("begin", "end", "usd"),
+    [(-1, 23, 24 * PRICE), (-1, 20, 21 * PRICE), (24, 72, 48 * PRICE)],
+    ids=["a day", "less, begun at another time", "not begun yet"],
+)
+def test_a_capacity_block_is_paid_for_whatever_is_used(
+    account: Account, place: Place, begin: float, end: float, usd: float
+) -> None:
+    deployed(account, launch("i-01", 0.5), there=("i-01",))
+    account.capacity_block("active", begin, end)
+    used = spent(_with_a_block(place), NOON)
+    assert used.block is not None
+    assert used.block.usd == pytest.approx(usd)
+    paid = used.usd - 0.5 * PRICE + usd
+    assert used.amount == (
+        f"{used.usd:.2f} USD used, {paid:.2f} USD paid with the whole Capacity Block"
+    )
 
 
-def _limits(account: Account, place: Place) -> tuple[str, ...]:
-    for _ in range(4):
-        account.stack(None)
-    return spent(place, NOON).limits
+def test_a_capacity_block_that_was_not_paid_or_is_forgotten_is_not_counted(
+    account: Account, place: Place
+) -> None:
+    deployed(account)
+    account.capacity_block("payment-failed", 0, 24)
+    deployed(account)
+    code = "InvalidCapacityReservationId.NotFound"
+    account.refusal("ec2", "describe_capacity_reservations", code, "no")
+    for _ in range(2):
+        assert spent(_with_a_block(place), NOON).block is None
+
+
+def _with_a_block(place: Place) -> Place:
+    bought = {"purchase": Purchase.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"}
+    capacity = place.experiment.capacity.model_copy(update=bought)
+    experiment = place.experiment.model_copy(update={"capacity": capacity})
+    return dataclasses.replace(place, experiment=experiment)
 
 
 def test_an_account_that_refuses_is_said_in_a_line(account: Account, place: Place) -> None:

@@ -20,7 +20,7 @@ from experiment import Experiment, load
 
 Vary = Callable[[dict[str, Any]], Experiment]
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
-CPU = ["preflight", "deploy", "download", "compile", "start", "serve", "benchmark"]
+CPU = ["preflight", "deploy", "objects", "download", "compile", "start", "serve", "benchmark"]
 ENDS = ["stop", "results"]
 
 

@@ -9,7 +9,10 @@ from typing import Any, Final
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from deployment import nodes
+from charts.claims import DRIVER
+from charts.indexes import NEVER
+from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
+from deployment import guard, nodes
 from deployment.console import Console
 from deployment.nodes import Kind
 from deployment.place import Place
@@ -147,6 +150,53 @@ def test_what_failed_earlier_does_not_fail_a_start(aws: Aws, at: At) -> None:
     issue(place, "VcpuLimitExceeded")
     group = nodes.find(place, Kind.TRAINIUM)
     assert [*why_no_nodes(place, group)] == ["no node yet: VcpuLimitExceeded: it failed"]
+
+
+def nodes_with_devices(devices: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """A Trainium node, and a service's pod on it whose container ``devices`` is like that."""
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    pool = {"name": "trainium-0", "generation": 1, "resourceSliceCount": 1}
+    node = {"name": "trainium-0", "labels": {NODE_GROUP_LABEL: TRAINIUM_NODES}}
+    own = pod("qwen-vllm-1", {"app": "qwen-vllm"}, {"phase": "Pending"})
+    own["spec"]["initContainers"] = [{"name": DEVICES, "image": "any"}]
+    own["status"]["initContainerStatuses"] = [container(DEVICES, **devices)]
+    return {
+        "nodes": [{"metadata": node, "status": ready}],
+        "resourceslices": [{"spec": {"driver": DRIVER, "nodeName": "trainium-0", "pool": pool}}],
+        "pods": [own],
+    }
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_nodes_whose_devices_nobody_may_open_do_not_stay(
+    aws: Aws, at: At, api: Objects, *, restarted: bool
+) -> None:
+    place = place_with_nodes(aws, at, f"closed-{restarted}".lower())
+    refused = ended(NEVER, finishedAt="2026-11-22T10:00:00Z")
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    api.lists = nodes_with_devices(
+        {"state": waits, "last": refused} if restarted else {"state": {"terminated": refused}}
+    )
+    previous = "/previous" if restarted else ""
+    api.logs[f"qwen-vllm-1/{DEVICES}{previous}"] = (
+        "neuron-ls\nuser 10001 cannot open 8 of 8 devices\n"
+    )
+
+    failure, _ = performed(Start(Way(place)))
+
+    assert str(failure).splitlines()[-1].strip() == "user 10001 cannot open 8 of 8 devices"
+    assert sizes(place) == {"trainium": 0, "compile": 0}
+
+
+def test_nodes_are_started_once_a_pod_has_opened_its_devices(
+    aws: Aws, at: At, api: Objects
+) -> None:
+    place = place_with_nodes(aws, at, "open")
+    api.lists = nodes_with_devices({"state": {"running": {"startedAt": "2026-11-22T10:00:00Z"}}})
+    guard.start(place, Kind.TRAINIUM, 1)
+    assert Start(Way(place)).there() is None
+    api.lists = nodes_with_devices({"state": {"terminated": ended(0)}})
+    assert "1 x trn2.48xlarge" in (Start(Way(place)).there() or "")
 
 
 def test_a_service_that_never_serves_is_given_up_and_its_node_stays(

@@ -78,6 +78,12 @@ def test_the_newest_complete_run_counts(aws: Aws, at: At) -> None:
     assert runs.measured(Way(place, again=True)) is None
 
 
+def test_what_is_no_name_of_a_run_does_not_count(aws: Aws, at: At) -> None:
+    place = at("named")
+    measured(aws, place, "`touch ran`")
+    assert runs.complete(place) is None
+
+
 def test_a_run_of_another_load_does_not_count(aws: Aws, at: At) -> None:
     measured(aws, at("asked"), "four")
     assert runs.complete(at("asked", {"benchmark.rounds": 7})) is None

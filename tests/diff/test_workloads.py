@@ -11,7 +11,8 @@ from typing import Any, Final
 import cdk8s
 import pytest
 
-from charts.manifests import Deployed, charts
+from charts.deployed import Deployed
+from charts.manifests import charts
 from experiment.loader import parse
 from experiment.variants import variants
 from scripts.diff.manifests import Objects, objects

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from experiment import Experiment, load
 from experiment.cost import Cost, Standing, cost
+from experiment.cost.block import smallest
 from experiment.cost.page import page
 from experiment.cost.standing import ALWAYS
 from experiment.estimate import START_SECONDS, estimate
@@ -239,6 +240,62 @@ def test_the_page_says_what_no_price_is_given_for() -> None:
         assert f"\n  {unknown}" in text
 
 
+BLOCK: Final = {
+    "capacity.purchase": "capacity-block",
+    "capacity.reservation_id": "cr-0123456789abcdef0",
+}
+
+
+@pytest.mark.parametrize("changes", [{}, BLOCK], ids=["on demand without a price", "bought as one"])
+def test_a_capacity_block_is_paid_by_the_day_in_every_total(changes: dict[str, Any]) -> None:
+    experiment = parse(edited(changes), "mine.yaml")
+    found = cost(experiment)
+    node_usd = 35.7608 * found.hours_of(Standing.TRAINIUM)
+    to_pay = f"{found.usd - node_usd + 24 * 35.7608:.2f}"
+    text = "\n".join(lines(experiment, 400))
+    assert f"({to_pay} with the whole Capacity Block) by estimate" in text.partition("\n")[0]
+    assert re.search(rf"\n +to pay +{to_pay}\n", text)
+    assert re.search(rf"\n +{to_pay}  to pay\n", text)
+    assert "24 h x 1 trn2.48xlarge x 35.7608 = 858.26 USD, prepaid" in text
+    assert "try first       capacity.purchase: spot, seen in us-east-2 at 8.60 to 15.34" in text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"capacity.purchase": "spot"},
+        BLOCK | {"capacity.purchase": "reservation"},
+        {"capacity.price.purchase": "on-demand"},
+    ],
+    ids=["spot", "reservation", "on demand at its price"],
+)
+def test_what_is_no_capacity_block_is_paid_by_the_hour(changes: dict[str, Any]) -> None:
+    experiment = parse(edited(changes), "mine.yaml")
+    assert cost(experiment).usd_to_pay == cost(experiment).usd
+    assert "to pay" not in "\n".join(lines(experiment, 400))
+
+
+@pytest.mark.parametrize(
+    ("hours", "days"),
+    [
+        # EKS takes the nodes 40 minutes before the end.
+        (23.33, 1),
+        (23.34, 2),
+        (13 * 24, 14),
+        (14 * 24, 21),
+        (28 * 24, 35),
+        (181 * 24, 182),
+    ],
+)
+def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks(
+    hours: float, days: int
+) -> None:
+    block = smallest(parse(edited(BLOCK), "mine.yaml"), hours)
+    assert block is not None
+    assert block.hours == days * 24
+    assert block.usd == pytest.approx(days * 858.2592)
+
+
 def test_the_page_says_what_a_guard_may_cost() -> None:
     text = "\n".join(lines(parse(edited({"capacity.max_hours": 3}), "mine.yaml"), 400))
     assert "at most 3 h x 35.82 = 107.45 USD" in text
@@ -251,10 +308,7 @@ def test_the_page_says_what_a_guard_may_cost() -> None:
     ("changes", "words"),
     [
         ({"capacity.after_run": "keep"}, "stay until they are stopped"),
-        (
-            {"capacity.purchase": "reservation", "capacity.reservation_id": "cr-0123456789abcdef0"},
-            "paid for whether the nodes stand or not",
-        ),
+        (BLOCK | {"capacity.purchase": "reservation"}, "paid for whether the nodes stand or not"),
     ],
 )
 def test_the_page_says_what_goes_on_after_the_run(changes: dict[str, Any], words: str) -> None:

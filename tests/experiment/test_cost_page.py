@@ -63,13 +63,17 @@ def test_it_says_what_the_probe_of_a_first_start_allows() -> None:
 def test_the_readme_says_what_each_file_costs() -> None:
     """Of two-cores.yaml nothing: it is rehearsed."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"(?m)^\| `(experiments/\S+)`.*\| ([^|]*) \| ([^|]*) \|$", readme)
+    rows = re.findall(r"(?m)^\| `(experiments/\S+)`.*\| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", readme)
     assert len(rows) > 5
-    for file, hours, usd in rows:
+    for file, hours, usd, usd_to_pay in rows:
         if hours == "none":
             continue
         experiment = load(ROOT / file)
         found, rounds = cost(experiment), experiment.benchmark.rounds
         most = "" if rounds.at_least == rounds.at_most else "at most "
         node_hours = experiment.capacity.nodes * found.hours_of(Standing.TRAINIUM)
-        assert (hours, usd) == (f"{most}{node_hours:.1f}", f"{most}{found.usd:.0f}"), file
+        assert (hours, usd, usd_to_pay) == (
+            f"{most}{node_hours:.1f}",
+            f"{most}{found.usd:.0f}",
+            f"{most}{found.usd_to_pay:.0f}",
+        ), file

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import pytest
 
 from experiment import Experiment, ExperimentError, load
 from experiment.notes import notes
-from experiment.rules.prompts import MOST_COMPRESSED
 from tests.experiment.files import edited, edited_data, lines_of
 
 OWN = {"name": "own", "file": "prompts.jsonl"}
@@ -47,7 +44,6 @@ def test_the_experiment_carries_the_file_as_it_is(write: Write, tmp_path: Path) 
     file = experiment.prompt_files["prompts.jsonl"]
     assert file.content == content
     assert file.digest == hashlib.sha256(content).hexdigest()
-    assert gzip.decompress(file.compressed) == content
     assert [prompt.name for prompt in file.prompts] == ["line-1", "line-2"]
     case = experiment.benchmark.test_cases[3]
     assert experiment.classes(case) == {"short": 1, "": 1}
@@ -85,13 +81,6 @@ def test_classes_are_those_of_the_file(write: Write) -> None:
 def test_a_file_without_classes_says_so(write: Write) -> None:
     path = write([{"prompt": "Hello"}], classes=["long"])
     assert _refused(path).endswith("must be absent: it has no classes")
-
-
-def test_a_file_that_no_config_map_holds_is_refused(write: Write) -> None:
-    chance = random.Random(0)
-    refused = _refused(write([{"prompt": chance.randbytes(80_000).hex()}]))
-    assert f"the pod's ConfigMap has room for {MOST_COMPRESSED}: send a sample" in refused
-    assert "\n" not in refused
 
 
 def test_tools_of_a_file_need_a_parser_as_a_set_s_do(write: Write) -> None:

@@ -66,6 +66,7 @@ def test_each_node_group_is_counted_with_its_instances_and_volumes(each: Synthes
             volume.iops,
             volume.mibps,
         )
+        assert disk["DeleteOnTermination"] is True  # or it is paid for when its node has gone
         groups += 1
     assert groups == sum(count > 0 for count in nodes.values())
 

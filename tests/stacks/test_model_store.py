@@ -75,9 +75,11 @@ def test_incomplete_uploads_and_old_results_go_away_and_models_stay(
     assert rules["incomplete-uploads"]["AbortIncompleteMultipartUpload"] == {
         "DaysAfterInitiation": 1
     }
-    assert {rule.get("Prefix") for rule in rules.values() if "ExpirationInDays" in rule} == {
-        "results/"
-    }
+    assert {
+        rule.get("Prefix"): rule["ExpirationInDays"]
+        for rule in rules.values()
+        if "ExpirationInDays" in rule
+    } == {"results/": 365, "logs/": 30}
 
 
 def test_each_consumer_may_touch_its_own_objects_and_no_others(synthesised: Synthesised) -> None:

@@ -24,12 +24,11 @@ from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
 from tests.stacks.test_snapshots import STACKS
 from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
 
-# cfn-lint 1.58 knows trn2.48xlarge in two regions only; nothing is to be filled in where a prompt
+# cfn-lint 1.58 knows trn2.48xlarge in two regions only; nothing is to be filled in where a line
 # says ${AWS::Region}; the rest of the warnings are about dependencies that the CDK writes twice.
 FALSE_ALARMS = {
     "trainium": "E3628 'trn2.48xlarge'",
     "serving": "E1029 Found an embedded parameter",
-    "observability": "E1029 Found an embedded parameter",
 }
 
 

@@ -40,6 +40,30 @@ def test_pods_have_no_roles_but_those_of_the_model_store(each: Synthesised) -> N
         assert reference["StackName"] == f"{each.experiment.name}-model-store"
 
 
+def test_a_role_is_for_the_pods_of_one_service_account_of_this_cluster(each: Synthesised) -> None:
+    """EKS sets the tags itself, so no other cluster and no other pod can take the role."""
+    name = each.experiment.name
+    service_accounts = {
+        (identity["Properties"]["Namespace"], identity["Properties"]["ServiceAccount"])
+        for _, identity in each.resources("AWS::EKS::PodIdentityAssociation")
+    }
+    addons = {("kube-system", "aws-node"), ("amazon-cloudwatch", "cloudwatch-agent")}
+    trusted = set()
+    for _, role in each.resources("AWS::IAM::Role"):
+        for statement in role["Properties"]["AssumeRolePolicyDocument"]["Statement"]:
+            if statement["Principal"] == {"Service": POD_IDENTITY}:
+                tags = statement["Condition"]["StringEquals"]
+                cluster = json.dumps(tags["aws:RequestTag/eks-cluster-arn"])
+                assert cluster.endswith(f':cluster/{name}"]]}}')
+                trusted.add(
+                    (
+                        tags["aws:RequestTag/kubernetes-namespace"],
+                        tags["aws:RequestTag/kubernetes-service-account"],
+                    )
+                )
+    assert trusted == service_accounts | addons
+
+
 def test_what_pods_may_start_only_scales_to_zero(each: Synthesised) -> None:
     machines = dict(each.resources("AWS::StepFunctions::StateMachine"))
     assert len(machines) == 1

@@ -81,6 +81,8 @@ class Changes:
     shares: tuple[ShareChange, ...]
     settings: tuple[tuple[str, str, str], ...]
     """What both runs were told differently: the field, the old value, the new one."""
+    incomparable: tuple[tuple[str, str, str], ...]
+    """Those of the settings by which the two measured different things: nothing is judged then."""
     notes: tuple[str, ...]
     threshold: float | None
     """Of the gate; None without one."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from benchmark import metrics
 from benchmark.analysis import cells, evidence, stopping, units
 from benchmark.analysis.changes.change import CellChange, Change, Changes, Figure, ShareChange
 from benchmark.analysis.changes.matching import Run, matches, renamed
-from benchmark.analysis.changes.settings import differences
+from benchmark.analysis.changes.settings import differences, incomparable
 from benchmark.analysis.compared import claims
 from benchmark.analysis.estimates.estimate import Estimate
 from benchmark.analysis.estimates.proportions import Bounds
@@ -34,31 +35,40 @@ def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
 
     ``threshold`` makes it a gate, which fails where tokens per step or a speed-up is surely less
     than that part of what it was, and where one of the old run cannot be judged in the new one.
-    Raises RunError where the runs have nothing in common, unless it is a gate, and where a gate
-    would hold a rehearsal against a real run.
+    Nothing is judged where loads, lengths or test cases differ. Raises RunError where the runs have
+    nothing in common, unless it is a gate, and where a gate would hold runs against each other that
+    do not compare, such as a rehearsal and a real run.
     """
     if threshold is not None and old.summary.rehearsal != new.summary.rehearsal:
         raise RunError(
             f"{old.name}, {new.name}: one is a rehearsal and the other is not, so no threshold "
             "can be held"
         )
+    apart = tuple(sorted(incomparable(old.config, new.config)))
     names = matches(old.config, new.config)
     new = renamed(new, names)
     found = [evidence.of_run(run.config, run.records) for run in (old, new)]
     olds, news = map(_estimates, found)
-    if threshold is None and not olds.keys() & news.keys():
+    common = olds.keys() & news.keys()
+    if apart and (threshold is not None or not common):
+        listed = "; ".join(f"{name}: {before} before, {now} now" for name, before, now in apart)
+        raise RunError(f"{old.name}, {new.name}: they are not comparable: {listed}")
+    if threshold is None and not common:
         raise RunError(
             f"{old.name}, {new.name}: no variant has {FEWEST_ROUNDS} rounds or more in both under "
             "the same test case and load point"
         )
     alpha = min(stopping.alpha(run.config.load) for run in (old, new))
     changes = _changes(olds, news, alpha, threshold)
+    if apart:
+        changes = {key: replace(change, real=False) for key, change in changes.items()}
     return Changes(
         old=old.name,
         new=new.name,
         cells=tuple(_cells(changes, found[0])),
         shares=(*_goodputs(*found), *_correct(old.summary, new.summary)),
         settings=tuple(differences(old.config, new.config)),
+        incomparable=apart,
         notes=(
             *_same((old.name, new.name), names),
             *_notes((old, new), [*map(_measured, found)]),

@@ -83,4 +83,5 @@ def _kind(variant: Variant) -> _Kind:
         variant.draft,
         variant.window,
         variant.batch,
+        variant.without,
     )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from benchmark.config import Config
+from benchmark.config import Config, TestCase
 
 _OF_THE_PLACE: Final = frozenset({"endpoint", "bucket"})
 """Where things are, which says nothing of what they are."""
@@ -19,6 +19,33 @@ def differences(old: Config, new: Config) -> Iterator[tuple[str, str, str]]:
     Variants, test cases and load points that only one of them has are left out.
     """
     yield from _between("", old.model_dump(mode="json"), new.model_dump(mode="json"))
+
+
+def incomparable(old: Config, new: Config) -> Iterator[tuple[str, str, str]]:
+    """What makes the figures of two runs those of different things: lengths, loads, test cases.
+
+    As ``differences``, and a part of them: rounds may differ, and requests in a round.
+    """
+    lengths = [name for name in type(old.load).model_fields if name.endswith("_tokens")]
+    asked = [
+        {name: getattr(config.load, name) for name in lengths}
+        | {
+            "load points": sorted(point.name for point in config.load.points),
+            "test cases": sorted(case.name for case in config.test_cases),
+            **{case.name: _prompts(case) for case in config.test_cases},
+        }
+        for config in (old, new)
+    ]
+    for name in asked[0].keys() & asked[1].keys():
+        yield from _between(name, asked[0][name], asked[1][name])
+
+
+def _prompts(case: TestCase) -> dict[str, Any]:
+    """What a test case sends; a file by what it holds, where that is known."""
+    source = case.prompts.model_dump(mode="json") if case.prompts else {}
+    if source.get("digest"):
+        source["file"] = None
+    return {"line": case.line, "prompts": source}
 
 
 def _between(path: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:

@@ -43,7 +43,7 @@ def load(source: PromptSource, folder: Path) -> LoadedSet:
     """
     if source.file is not None:
         prompts = _of_file(folder / source.file, source.digest)
-        in_words, licence = source.file.removesuffix(".gz"), ""
+        in_words, licence = source.file, ""
     else:
         known = _known(source.known)
         prompts, in_words = known.load()

@@ -26,6 +26,17 @@ _INDEX = "JOB_COMPLETION_INDEX"
 _CONFIG = "/etc/benchmark"
 
 
+def devices(container: Container, around: Around) -> Program:
+    """The pod's own script, with files in place of devices."""
+    directory = here("/tmp", container.mounts) / "devices"
+    directory.mkdir(exist_ok=True)
+    count, _ = container.spec["args"]
+    for number in range(int(count)):
+        write(directory / f"neuron{number}", b"")
+    program = scripted(container, around)
+    return replace(program, command=[*program.command[:-1], str(directory)])
+
+
 def serve(container: Container, around: Around) -> Program:
     """The endpoint of a service."""
     variant, server = around.of_service(container.labels["app"]), _server(container, around)

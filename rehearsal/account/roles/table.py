@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from charts.names import Component
+from charts.names import DEVICES, Component
 from rehearsal.account.roles import jobs, preparation, serving
 from rehearsal.account.roles.around import Around, scripted
 from rehearsal.cluster.disk import Container, NotThere
@@ -18,6 +18,9 @@ ROLES: Final[Mapping[tuple[str, str], Role]] = {
     (Component.PREPARE, "download"): preparation.download,
     (Component.PREPARE, "draft"): preparation.draft,
     (Component.PREPARE, "compile"): preparation.compile,
+    (Component.VLLM, DEVICES): serving.devices,
+    (Component.SWEEP, DEVICES): serving.devices,
+    (Component.OFFLINE, DEVICES): serving.devices,
     (Component.VLLM, "vllm"): serving.serve,
     (Component.VLLM, "keep-cache"): serving.keep_cache,
     (Component.BENCHMARK, "llmperf"): serving.benchmark,

@@ -152,7 +152,7 @@ class TestSummary:
             "After 12 rounds some answers are neither decided nor within 0.1 %: open-ended.",
         )
 
-    def test_an_interrupted_run_has_no_verdict_on_what_was_not_decided(self) -> None:
+    def test_a_run_that_ended_early_has_verdicts_of_its_rounds(self) -> None:
         config, records = measured(half_width=0.001)
         summary = summarise(config, [r for r in records if r.round <= 5])
         findings = {
@@ -160,8 +160,12 @@ class TestSummary:
             for case in summary.cases
             for _, comparison in case.compared
         }
-        assert findings == {"structured": "faster", "open-ended": "unfinished"}
+        assert findings == {"structured": "faster", "open-ended": "undecided"}
+        assert {cell.requests for case in summary.cases for cell in case.cells} == {20}
         assert not summary.complete
+        assert summary.notes == (
+            "The run ended early: its last 7 turns were not measured and are in no figure.",
+        )
 
     def test_its_intervals_pay_for_every_look(self) -> None:
         config, records = measured()

@@ -89,6 +89,12 @@ def test_without_an_evaluation_nothing_changes(tmp_path: Path, quality: Quality)
 
 
 @pytest.mark.usefixtures("store")
+def test_what_is_no_name_of_a_run_is_no_evaluation(tmp_path: Path, quality: Quality) -> None:
+    put("$(touch ran)", *VARIANTS)
+    assert quality.fetch(tmp_path, VARIANTS) is None
+
+
+@pytest.mark.usefixtures("store")
 @pytest.mark.parametrize("folder", ["../../..", "a/../../../..", "/tmp", "."])
 def test_a_key_that_leads_elsewhere_is_none_of_an_evaluation(
     tmp_path: Path, quality: Quality, folder: str

@@ -82,6 +82,24 @@ def test_a_gate_does_not_pass_what_it_cannot_see(
     assert benchmark("compare", str(results / "old"), str(gone)).status == 0
 
 
+def test_a_gate_on_runs_that_do_not_compare_ends_with_2(
+    benchmark: Benchmark, results: Path, tmp_path: Path
+) -> None:
+    told = generated_runs.config(cases=generated_runs.CASES[:1], output_tokens=200)
+    longer = generated_runs.write(tmp_path / "longer", told, generated_runs.ledger(told))
+    ended = benchmark("compare", str(results / "old"), str(longer), "--fail-below", "0.95")
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err == (
+        "benchmark: old, longer: they are not comparable: mean_output_tokens: 100 before, 200 now\n"
+    )
+    without = benchmark("compare", str(results / "old"), str(longer))
+    assert without.status == 0
+    assert without.out.splitlines()[1:3] == [
+        "NOT COMPARABLE: they measured different things, so nothing below is judged.",
+        "  mean_output_tokens: 100 before, 200 now",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

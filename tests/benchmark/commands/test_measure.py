@@ -14,13 +14,14 @@ import pytest
 from aiohttp import web
 
 from benchmark.config import Config, Objectives, read
-from benchmark.ledger import read_ledger
+from benchmark.ledger import read_attempts, read_ledger
 from benchmark.load.cases import HEADLINES
 from benchmark.load_points import LoadPoint
 from benchmark.rounds import Rounds
 from experiment import load
 from tests.benchmark.commands.processes import (
     EMPTY,
+    MODEL,
     Benchmark,
     eventually,
     golden,
@@ -208,32 +209,82 @@ def test_a_server_without_health_and_with_a_key(measure: Benchmark, cases: str) 
     assert set(seen) == {"Bearer sesame"}  # whatever is under /v1
 
 
-def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(
-    tmp_path: Path, measure: Benchmark
+def test_a_server_without_usage_is_told_before_a_run_is_spent_on_it(
+    tmp_path: Path, measure: Benchmark, cases: str
 ) -> None:
-    with serving(golden(speed=3)) as (base,):
-        arguments = ["measure", f"Base={base.url}", *SMALL]
+    async def answer(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({"data": [{"id": MODEL}]})
+        event = {"choices": [{"index": 0, "delta": {"content": "x"}}]}
+        stream = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n"
+        return web.Response(text=stream, content_type="text/event-stream")
+
+    with serving(golden()) as (base,), serving(server(answer)) as (url,):
+        ended = measure(f"Base={base.url}", f"SD={url}", "--cases", cases, *SMALL)
+    assert ended.status == 2
+    (line,) = [line for line in ended.err.splitlines() if line.startswith("benchmark: ")]
+    assert line.startswith(f"benchmark: SD ({url}) streams answers without usage: ")
+    assert "stream_options" in line
+    assert {record.round for record in read_ledger(tmp_path / "run-1" / "ledger.jsonl")} == {0}
+
+
+def test_ctrl_c_tells_what_was_measured_and_how_to_go_on(
+    tmp_path: Path, measure: Benchmark, cases: str
+) -> None:
+    folder = tmp_path / "run-1"
+    few = ("--rounds", "5", "--requests", "2", "--concurrency", "2", "--output-tokens", "40")
+
+    def cells() -> tuple[list[tuple[int, int]], list[str]]:
+        """Requests and errors of each cell, and what is found of those that are compared."""
+        (case,) = json.loads((folder / "summary.json").read_text(encoding="utf-8"))["cases"]
+        amounts = [(cell["requests"], cell["errors"]) for cell in case["cells"]]
+        compared = [cell["comparison"] for cell in case["cells"] if cell["comparison"]]
+        return amounts, [comparison["verdict"]["finding"] for comparison in compared]
+
+    with serving(golden(speed=5), golden(7, speed=10)) as (base, fast):
+        endpoints = f"Base={base.url}", f"SD={fast.url}"
+        arguments = ["measure", *endpoints, "--cases", cases, *few]
         environment = EMPTY | {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1"}
-        progress = tmp_path / "run-1" / "progress.jsonl"
         with started(*arguments, environment=environment) as process:
-            # Into the second turn: three requests of the warm-up and three of the first are over.
-            eventually(lambda: progress.exists() and len(base.sent) > 6)
+            # In the fourth round: one of its two variants has begun to answer.
+            eventually(lambda: len(read_attempts(folder)) == 3)
+            before = len(base.sent)
+            eventually(lambda: len(base.sent) > before)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=30)
         assert process.returncode == 128 + signal.SIGINT
         assert "Traceback" not in err
-        assert out.splitlines() == [
-            f"benchmark: ended by SIGINT; what was measured is kept in {tmp_path}/run-1",
+        assert cells() == ([(6, 0), (6, 0)], ["faster"])
+        assert out.startswith(f"benchmark: ended by SIGINT; what was measured is kept in {folder}")
+        assert "* The run ended early: its last 2 turns were not measured" in out
+        assert out.splitlines()[-2:] == [
+            f"report: {folder}/report.html",
             "benchmark: the same command with RUN_ID=run-1 continues this run",
         ]
+        assert len([r for r in read_ledger(folder / "ledger.jsonl") if r.round == 4]) > 0
         again = measure(*arguments[1:])
     assert again.status == 0, again.err
-    records = read_ledger(tmp_path / "run-1" / "ledger.jsonl")
-    first = [r for r in records if r.round > 0 and r.case == HEADLINES[0].name and r.succeeded]
-    assert len(first) == 3  # not measured again
-    summary = json.loads((tmp_path / "run-1" / "summary.json").read_text(encoding="utf-8"))
-    cells = [cell for case in summary["cases"] for cell in case["cells"]]
-    assert [(cell["requests"], cell["errors"]) for cell in cells] == [(3, 0), (3, 0)]
+    assert cells() == ([(10, 0), (10, 0)], ["faster"])
+    whole = [r for r in read_ledger(folder / "ledger.jsonl") if 0 < r.round < 4]
+    assert len(whole) == 12  # not measured again
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, cases: str) -> None:
+    few = ("--rounds", "9", "--requests", "2", "--concurrency", "2", "--output-tokens", "40")
+    environment = EMPTY | {"RESULTS_DIR": str(tmp_path), "RUN_ID": "run-1"}
+    with serving(golden(speed=5)) as (base,):
+        arguments = ["measure", f"Base={base.url}", "--cases", cases, *few]
+        with started(*arguments, environment=environment) as process:
+            eventually(lambda: len(read_attempts(tmp_path / "run-1")) == 2)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("benchmark: ended by SIGINT; what was ")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in err
+    assert out == "benchmark: the same command with RUN_ID=run-1 continues this run\n"
+    assert len([r for r in read_ledger(tmp_path / "run-1" / "ledger.jsonl") if r.round == 2]) == 2
 
 
 def test_ctrl_c_while_it_waits(tmp_path: Path, measure: Benchmark) -> None:
@@ -257,9 +308,47 @@ def test_endpoints_that_serve_different_models_need_a_name(
         ended = measure(*arguments, *SMALL)
         assert ended.status == 2
         assert ended.err == (
-            "benchmark: --model is needed, since there is no one model that all endpoints serve: "
-            "Base: Qwen/Qwen3-32B; SD: another\n"
+            "benchmark: there is no one model that all endpoints serve: name one by --model, or "
+            "one each by NAME=URL#MODEL: Base: Qwen/Qwen3-32B; SD: another\n"
         )
+
+
+def test_models_of_their_own_by_turns_that_never_overlap(
+    tmp_path: Path, measure: Benchmark, cases: str
+) -> None:
+    with serving(golden(), golden(7, model="another")) as (base, other):
+        arguments = (f"Base={base.url}", f"SD={other.url}#another", "--cases", cases)
+        ended = measure(*arguments, "--rounds", "2", "--output-tokens", "20", "--alternate")
+        refused = measure(f"Base={base.url}#nope", "--cases", cases)
+    assert ended.status == 0, ended.err
+    assert "variants by turns" in " ".join(ended.out.split())
+    assert "different names (Base: Qwen/Qwen3-32B, SD: another)" in " ".join(ended.out.split())
+    records = read_ledger(tmp_path / "run-1" / "ledger.jsonl")
+    assert all(record.succeeded for record in records)
+    spans = {
+        name: [(r.sent, r.sent + r.end) for r in records if r.variant == name]
+        for name in ("Base", "SD")
+    }
+    assert len(spans["Base"]) >= 12
+    assert len(spans["SD"]) >= 12
+    overlapping = [
+        (base, sd)
+        for base in spans["Base"]
+        for sd in spans["SD"]
+        if base[0] < sd[1] and sd[0] < base[1]
+    ]
+    assert overlapping == []
+    assert config_of(tmp_path).models == {"Base": MODEL, "SD": "another"}
+    assert refused.status == 2
+    assert "'nope': Base (http://" in refused.err
+
+
+def test_without_being_asked_to_it_measures_them_beside_each_other(
+    measure: Benchmark, cases: str
+) -> None:
+    with serving(golden(), golden(7)) as (base, other):
+        ended = measure(f"Base={base.url}", f"SD={other.url}", "--cases", cases, *SMALL)
+    assert "variants beside each other" in " ".join(ended.out.split())
 
 
 def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) -> None:
@@ -274,8 +363,9 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
     ("arguments", "message"),
     [
         ([], "the following arguments are required: NAME=URL"),
-        (["http://h"], "NAME=URL: 'http://h': must be NAME=URL"),
+        (["http://h"], "NAME=URL[#MODEL]: 'http://h': must be NAME=URL"),
         (["Base=h:80"], "'h:80': must be a base URL such as http://127.0.0.1:8000/v1"),
+        (["a=http://h#"], "'a=http://h#': must be NAME=URL or NAME=URL#MODEL"),
         (["a b=http://h"], "'a b': a name must match"),
         (["a=http://h", "a=http://g"], "NAME=URL: each endpoint needs a name of its own"),
         (["a=http://h", "--concurrency", "1,0"], "'0': must be a whole number of at least 1"),

@@ -228,7 +228,7 @@ def test_cells_without_a_verdict_say_why(tmp_path: Path) -> None:
     lines = [
         line
         for line in laddered.ledger()
-        if (line["case"], line["load"], line["round"]) != ("counting", "concurrency-4", 6)
+        if (line["case"], line["load"], line["round"]) != ("counting", "concurrency-4", 5)
     ]
     generated.write(tmp_path, laddered.configuration(), lines)
     text = " ".join(terminal.render(tmp_path, 80).split())

@@ -10,16 +10,15 @@ from deployment import delivery
 from deployment.place import Place
 from rehearsal.aws.client import Aws
 from tests.conftest import edited
-from tests.rehearsal.account.stacks import NEEDED
 
 FORBIDDEN = (
     *("sts:AssumeRole", "s3:PutObject", "s3:GetBucketLocation", "s3:ListObjectsV2"),
-    *("cloudformation:ExecuteChangeSet", "cloudformation:DeleteStack"),
+    *("cloudformation:CreateChangeSet", "cloudformation:DeleteStack"),
 )
 """What the role of pull requests may not do."""
 
 
-def test_changes_come_from_change_sets_that_leave_nothing(
+def test_changes_come_from_templates_alone(
     account: Aws, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = edited(tmp_path, {"aws.api_access": ["203.0.113.0/24"]})
@@ -33,15 +32,10 @@ def test_changes_come_from_change_sets_that_leave_nothing(
     finally:
         account.deny()
     said = capfd.readouterr().out
-    assert "Could not create a change set" not in said
     calls = account.calls()
-    assert calls.count("cloudformation:CreateChangeSet") == len(NEEDED)
     assert {each for each in calls if each in FORBIDDEN} <= {"sts:AssumeRole"}
     assert "[+] Added: .PublicAccessCidrs" in said
     for stack in ("serving", "observability", "budget"):
         assert f"Stack {place.name}-{stack} " in said
     assert (tmp_path / "changes.md").is_file()
     assert cloudformation.describe_stacks()["Stacks"] == before
-    for name in NEEDED:
-        found = cloudformation.list_change_sets(StackName=f"{place.name}-{name}")["Summaries"]
-        assert not [each for each in found if each["ChangeSetName"].startswith("cdk-diff")]

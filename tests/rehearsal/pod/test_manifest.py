@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import sys
 from dataclasses import replace
@@ -141,6 +139,13 @@ def test_the_configuration_differs_in_what_is_said_and_nothing_else(pod: Pod, pl
     assert after.model_copy(update=changed | {"bucket": before.bucket}) == before
 
 
+def test_prompts_come_from_the_bootstrap_s_bucket_of_its_account(pod: Pod, place: Place) -> None:
+    told = json.loads(pod.files[CONFIG]) | {"prompts_bucket": "cdk-assets-${AWS_ACCOUNT_ID}"}
+    benchmark = adapted(replace(pod, files={CONFIG: json.dumps(told).encode()}), place)
+    (text,) = benchmark.files.values()
+    assert json.loads(text)["prompts_bucket"] == f"cdk-assets-{place.account}"
+
+
 def test_the_drafts_of_a_step_are_upstreams_where_upstream_serves(pod: Pod, place: Place) -> None:
     told = Config.model_validate_json(pod.files[CONFIG])
     of_chart = [variant.drafts_per_step for variant in told.variants]
@@ -219,22 +224,6 @@ def test_a_load_that_is_smaller_already_stays(pod: Pod, place: Place) -> None:
     (text,) = benchmark.files.values()
     assert json.loads(text)["load"]["rounds"] == 1
     assert not any(difference.startswith("load.rounds") for difference in benchmark.differences)
-
-
-def test_files_of_both_kinds_lie_beside_the_configuration(tmp_path: Path, place: Place) -> None:
-    compressed = gzip.compress(b"{}")
-    data = {"data": {"a.json": "{}"}, "binaryData": {"b.gz": base64.b64encode(compressed).decode()}}
-    pod = a_pod(volumeMounts=[{"name": "config", "mountPath": "/etc/benchmark"}])
-    pod["spec"]["volumes"] = [{"name": "config", "configMap": {"name": "m"}}]
-    brought = {"kind": "ConfigMap", "metadata": {"name": "m"}} | data
-    files = read_pod(write(tmp_path, pod, brought), "p").files
-    assert files == {"/etc/benchmark/a.json": b"{}", "/etc/benchmark/b.gz": compressed}
-
-
-def test_a_file_of_prompts_is_written_as_it_is(pod: Pod, place: Place) -> None:
-    more = {"/etc/benchmark/own.jsonl.gz": b"\x1f\x8b"}
-    files = adapted(replace(pod, files={**pod.files, **more}), place).files
-    assert files[place.mounts["/etc/benchmark"] / "own.jsonl.gz"] == b"\x1f\x8b"
 
 
 def a_job(*, mode: str = "Indexed", sidecars: int = 1) -> dict[str, Any]:

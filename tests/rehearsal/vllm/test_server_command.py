@@ -179,15 +179,6 @@ def test_a_command_that_is_not_understood(
         adapted(pod, served, *command)
 
 
-def test_a_mode_that_the_pair_cannot_play(
-    variation: Callable[..., Experiment], pod: Pod, served: Served
-) -> None:
-    eagle = variation(EAGLE | {"runtime": "vllm-0.16-nxdi"})
-    _, speculative = variants(eagle)
-    with pytest.raises(RehearsalError, match=r"method eagle: .* only mode fused serves"):
-        adapted(pod, served, *serve_command(speculative))
-
-
 NEURON_1: Final[dict[str, Any]] = {
     "runtime": "vllm-neuron-1.x",
     "models.draft": {

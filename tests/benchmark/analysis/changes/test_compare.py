@@ -17,6 +17,7 @@ from benchmark.answer import Score
 from benchmark.config import Config
 from benchmark.errors import RunError
 from benchmark.record import Record
+from benchmark.report import terminal_changes
 from tests.benchmark import generated_runs
 from tests.benchmark.generated_runs import ACCEPTANCE, CASES, Line
 
@@ -138,9 +139,48 @@ def test_a_rehearsal_is_no_measure_of_a_run() -> None:
 
 
 def test_runs_without_anything_in_common_are_refused() -> None:
-    cases = generated_runs.config(cases=CASES[1:2])["test_cases"]
     with pytest.raises(RunError, match="no variant has 3 rounds or more in both"):
+        compare(run(1), only(run(2), variant="none"))
+    cases = generated_runs.config(cases=CASES[1:2])["test_cases"]
+    with pytest.raises(
+        RunError, match=r'not comparable: test cases: \["open-ended", "repetition"\]'
+    ):
         compare(run(1), run(2, test_cases=cases))
+
+
+LINE = {"name": "open-ended", "structure": "open-ended", "headline": True, "line": "Else "}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"load": {"mean_output_tokens": 101}}, "mean_output_tokens"),
+        ({"load": {"mean_input_tokens": 65}}, "mean_input_tokens"),
+        ({"load": {"concurrency": 8}}, "load points"),
+        ({"test_cases": [told()["test_cases"][0]]}, "test cases"),
+        ({"test_cases": [told()["test_cases"][0], LINE]}, "open-ended.line"),
+    ],
+)
+def test_runs_of_different_things_are_not_judged(changes: dict[str, Any], name: str) -> None:
+    """Though the acceptance of one of them is lower, which would be a real loss."""
+    changes = {
+        field: told()[field] | value if isinstance(value, dict) else value
+        for field, value in changes.items()
+    }
+    old, new = run(1), run(2, LOWER, **changes)
+    with pytest.raises(RunError, match=f"run-1, run-2: they are not comparable: {name}: "):
+        compare(old, new, 0.95)
+    if name != "load points":
+        seen = compare(old, new)
+        assert [field for field, *_ in seen.incomparable] == [name]
+        assert real(seen) == []
+        first = terminal_changes.render(seen).splitlines()[1]
+        assert first.startswith("NOT COMPARABLE: ")
+
+
+def test_more_rounds_and_requests_are_no_other_thing() -> None:
+    more = run(2, load=told()["load"] | {"rounds": 8, "requests": 5})
+    assert compare(run(1), more, 0.5).incomparable == ()
 
 
 def only(kept: Run, **wanted: str) -> Run:
@@ -173,8 +213,6 @@ def test_a_gate_fails_where_what_it_guards_is_gone() -> None:
 
 
 def test_a_gate_fails_where_nothing_is_in_common() -> None:
-    cases = generated_runs.config(cases=CASES[1:2])["test_cases"]
-    assert len(compare(run(1), run(2, test_cases=cases), 0.95).gaps) == 2
     alone = compare(only(run(1), variant="Base"), run(2), 0.95)
     assert alone.gaps == (
         "run-1 has no tokens per step and no speed-up, so there is nothing to guard.",

@@ -19,7 +19,7 @@ from benchmark.load.sets import KNOWN, LoadedSet
 from benchmark.prompt import Form, Prompt
 
 PINS = dict(
-    line.split("==")
+    line.removesuffix(" \\").split("==")
     for line in Path(sets.__file__).with_name("requirements.txt").read_text("utf-8").split("\n")
     if "==" in line
 )

@@ -1,0 +1,56 @@
+"""make as a person calls it, and a checkout in which it runs another program than its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SET_UP = (
+    *("requirements.lock", "benchmark/load/sets/requirements.txt"),
+    *("requirements-dev.lock", "package.json", "package-lock.json", ".venv/bin/pip", ".venv/ready"),
+    *(".venv/prompt-sets/ready", ".venv/ready-dev", "node_modules/.package-lock.json"),
+    *("rehearsal/vllm/requirements.txt", ".venv-vllm/ready"),
+)
+"""Each is newer than what it is made of."""
+
+
+def without_make() -> dict[str, str]:
+    """The environment without what the Makefile exports: ``make test`` may run these tests."""
+    exported = ("MFLAGS", "EXPERIMENT", "PYTHON")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MAKE") and name not in exported
+    }
+
+
+def make(
+    folder: Path, environment: Mapping[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=folder,
+        env=without_make() | dict(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def checkout(folder: Path, program: str) -> Path:
+    """The Makefile, all set up, with ``program`` in the place of Python and of the CDK's CLI."""
+    shutil.copy(ROOT / "Makefile", folder)
+    for number, name in enumerate(SET_UP):
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (number, number))
+    for name in ("python", "cdk"):
+        path = folder / ".venv" / "bin" / name
+        path.write_text(program)
+        path.chmod(0o755)
+    return folder
