@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from benchmark import metrics
-from benchmark.analysis import queue, stopping, units
+from benchmark.analysis import queueing, stopping, units
 from benchmark.analysis.compared import claims
 from benchmark.analysis.estimates.estimate import Estimate
 from benchmark.analysis.estimates.intervals import Interval
@@ -76,7 +76,7 @@ def cell(
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,
         schedule=schedule(records, point.rate if point else None),
-        queued=_beyond_batch(point, in_flight, batch) or queue.queued(records),
+        queued=_beyond_batch(point, in_flight, batch) or queueing.queued(records),
     )
 
 

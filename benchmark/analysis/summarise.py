@@ -168,7 +168,8 @@ def _ladders(
             clauses = *decoding(sides, at=True), *cautions(sides, at=True)
             # The crossovers of a report are a family: they all hold with the chance of one.
             alpha = plan.alpha / plan.crossovers
-            yield ladder(variant, baseline, points, rungs, alpha, clauses)
+            failed = any(cell.errors for cell in sides)
+            yield ladder(variant, baseline, points, rungs, alpha, clauses, failed=failed)
 
 
 def _rung(

@@ -247,6 +247,8 @@ class Ladder:
     sentence: str
     whole: bool = True
     """Whether there is a verdict at each of its loads."""
+    failed: bool = False
+    """Whether requests failed at one of them."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,11 @@ def _amount(ladder: Ladder, load: float) -> str:
 def _at_all(ladder: Ladder, found: Crossover, says: Verb) -> str | None:
     """What is true at every load; None where nothing is."""
     lowest, highest = (end.amount for end in (ladder.loads[0], ladder.loads[-1]))
-    every = "at every load" if ladder.whole else "at every load that has a verdict"
+    every = "at every load"
+    if not ladder.whole:
+        every = "at every load that has a verdict"
+    elif ladder.failed and says is SPEED:
+        every = "wherever they succeed"
     if found.better_up_to is not None and found.better_up_to >= highest:
         return f"{says.verb} {says.better} {every}"
     if found.worse_from is not None and found.worse_from <= lowest:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from benchmark.analysis.queue import queued
+from benchmark.analysis.queueing import queued
 from benchmark.record import Record
 from tests.benchmark.samples import record
 

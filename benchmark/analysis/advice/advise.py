@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -20,14 +20,17 @@ from benchmark.analysis.advice.prospects import prospects
 from benchmark.analysis.advice.recommendation import recommendations
 from benchmark.analysis.advice.resampling import draws, partly_shared
 from benchmark.analysis.compared.cautions import cautions, decoding
-from benchmark.analysis.keys import CellKey
 from benchmark.analysis.summary import Cell, Finding
 from benchmark.config import Config
 from benchmark.errors import ConfigError
+from benchmark.names import WARM_UP
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS
 
 _BROKEN: Final = (Finding.FAILED, Finding.UNFINISHED, Finding.NOT_MEASURED)
+
+_Excluded = Mapping[tuple[str, str, str], str]
+"""Class, load and variant that nothing is advised from, and the sentence that says why."""
 
 
 def advise(
@@ -39,20 +42,26 @@ def advise(
 ) -> Advice:
     """What to serve, from the ``records`` of a run.
 
-    ``cells`` are those of its summary: nothing is advised from one that has no verdict.
+    ``cells`` are those of its summary: nothing is advised from one that has no verdict, nor from the
+    others of its class, because a class is compared over all of its test cases.
 
     ``mix`` has the share of the output tokens that each class has; they are scaled to add up to 1,
     and a class that is not named has none. Without one it is what the baseline answered in the run.
     Raises ConfigError where ``mix`` names a class that was not measured.
     """
     cells = tuple(cells)
-    broken = _broken(cells)
+    records = [*keys.at_load_points(config.load, records)]
+    classes = {case.name: str(case.structure or case.name) for case in config.test_cases}
+    rounds = len({record.round for record in records if record.round > WARM_UP})
+    # Of fewer rounds, how often drafts are accepted can still be shown.
+    broken = (*_BROKEN, Finding.TOO_FEW) if rounds >= FEWEST_ROUNDS else _BROKEN
+    excluded = _excluded(cells, classes, broken)
     observed = observe(
         config,
         [
             record
-            for record in keys.at_load_points(config.load, records)
-            if CellKey(record.case, record.load, record.variant) not in broken
+            for record in records
+            if (classes.get(record.case), record.load, record.variant) not in excluded
         ],
     )
     found = lines(config, observed.drafts)
@@ -91,22 +100,24 @@ def advise(
         measure_next=tuple(_missing(observed, found, unknown=unknown)),
         rehearsal=config.stand_in is not None,
         notes=(
-            *broken.values(),
+            *dict.fromkeys(excluded.values()),
             *observed.notes,
             *_notes(observed, found, accepted, unknown=unknown),
         ),
     )
 
 
-def _broken(cells: Sequence[Cell]) -> dict[CellKey, str]:
-    """The cells that nothing is advised from, and the sentence that says why."""
+def _excluded(
+    cells: Sequence[Cell], classes: Mapping[str, str], broken: Collection[Finding]
+) -> _Excluded:
+    """``classes`` has that of each test case."""
     return {
-        CellKey(cell.test_case, cell.load.name if cell.load else "", cell.variant): (
-            f"Nothing is advised from {cell.variant} under {cell.test_case}"
-            f"{f' at {cell.load}' if cell.load else ''}. {found.verdict.sentence}"
+        (classes[cell.test_case], cell.load.name if cell.load else "", cell.variant): (
+            f"Nothing is advised from {cell.variant} on {classes[cell.test_case]} prompts"
+            f"{f' at {cell.load}' if cell.load else ''}. {cell.comparison.verdict.sentence}"
         )
         for cell in cells
-        if (found := cell.comparison) and found.verdict.finding in _BROKEN
+        if cell.comparison and cell.comparison.verdict.finding in broken
     }
 
 

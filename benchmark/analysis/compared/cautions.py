@@ -20,7 +20,8 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
         if queued := [cell for cell in own if cell.queued]:
             yield f"{name} requests queue{_loads(queued, at)}"
         if failed := [cell for cell in own if cell.errors]:
-            errors, requests = sum(cell.errors for cell in own), sum(cell.requests for cell in own)
+            errors = sum(cell.errors for cell in failed)
+            requests = sum(cell.requests for cell in failed)
             yield f"{errors} of {requests} {name} requests failed{_loads(failed, at)}"
         if late := [cell for cell in own if cell.lagging]:
             yield f"{name} requests were sent late, so the load was another{_loads(late, at)}"
