@@ -232,7 +232,10 @@ def _explanations(summary: Summary) -> Iterator[str]:
     compared = [found for case in summary.cases for _, found in case.compared]
     text = "TPOT is the true time per output token."
     if compared:
-        text += " The speed-up says how many times faster one request is than with the baseline."
+        text += (
+            " The speed-up says how many times faster one whole request is than with the baseline, "
+            "its first token and its queue included; decoding is that of TPOT alone."
+        )
     if any(found.cost for found in compared):
         what = "The cost of a token is" if answers.priced(summary) else "The tokens/s are"
         text += f" {what} compared over all requests together."
