@@ -158,6 +158,9 @@ class Advice:
     prospects: tuple[Prospect, ...]
     recommendations: tuple[Recommendation, ...]
     """For each load: one for each class, then, where there are several classes, the mix's."""
+    cautions: tuple[str, ...]
+    """Where there is no recommendation, what its sentence would say of queues, failures and
+    decoding that misleads."""
     measure_next: tuple[str, ...]
     """What to measure before there can be any, a sentence each."""
     rehearsal: bool

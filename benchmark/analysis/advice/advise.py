@@ -42,8 +42,8 @@ def advise(
 ) -> Advice:
     """What to serve, from the ``records`` of a run.
 
-    ``cells`` are those of its summary: nothing is advised from one that has no verdict, nor from the
-    others of its class, because a class is compared over all of its test cases.
+    ``cells`` are those of its summary: nothing is advised from one that has no verdict, nor from
+    the others of its class, because a class is compared over all of its test cases.
 
     ``mix`` has the share of the output tokens that each class has; they are scaled to add up to 1,
     and a class that is not named has none. Without one it is what the baseline answered in the run.
@@ -81,15 +81,17 @@ def advise(
     )
     accepted = acceptances(observed, found)
     expected = tuple(prospects(observed, found, all_of_it, config.cost))
-    advised = recommendations(
-        observed,
-        found,
-        all_of_it,
-        expected,
-        shares,
-        cost=config.cost,
-        advises=config.stand_in is None,
-    )
+    advised = [
+        *recommendations(
+            observed,
+            found,
+            all_of_it,
+            expected,
+            shares,
+            cost=config.cost,
+            advises=config.stand_in is None,
+        )
+    ]
     return Advice(
         lines=found,
         mix=tuple(shares.items()),
@@ -97,6 +99,7 @@ def advise(
         costs=tuple(step_costs(observed, found)),
         prospects=expected,
         recommendations=tuple(_limited(one, found, cells) for one in advised),
+        cautions=() if advised else tuple(_cautions(cells, at=len(observed.loads) > 1)),
         measure_next=tuple(_missing(observed, found, unknown=unknown)),
         rehearsal=config.stand_in is not None,
         notes=(
@@ -126,8 +129,11 @@ def _limited(found: Recommendation, lines: Sequence[Line], cells: Sequence[Cell]
     chosen = [line for line in lines if found.choice.line in (None, line.name)]
     names = {name for line in chosen for name in (line.baseline, *dict(line.variants).values())}
     own = [cell for cell in cells if cell.load == found.load and cell.variant in names]
-    clauses = *decoding(own, at=False), *cautions(own, at=False)
-    return replace(found, sentence=" ".join((found.sentence, *(f"{one}." for one in clauses))))
+    return replace(found, sentence=" ".join((found.sentence, *_cautions(own, at=False))))
+
+
+def _cautions(cells: Sequence[Cell], *, at: bool) -> Iterator[str]:
+    return (f"{clause}." for clause in (*decoding(cells, at=at), *cautions(cells, at=at)))
 
 
 def _missing(observed: Observed, lines: Sequence[Line], *, unknown: bool) -> Iterator[str]:
@@ -157,7 +163,7 @@ def accepted(config: Config, records: Sequence[Record]) -> Advice | None:
 
 def _nothing(config: Config, observed: Observed, shares: Mapping[str, float]) -> Advice:
     return Advice(
-        *((), tuple(shares.items()), (), (), (), (), ()),
+        *((), tuple(shares.items()), (), (), (), (), (), ()),
         rehearsal=config.stand_in is not None,
         notes=observed.notes,
     )

@@ -23,6 +23,7 @@ class Section:
     short: tuple[str, ...]
     """What stands at the top of the page."""
     said: tuple[str, ...]
+    """What to serve at each load, or why to be careful where nothing is advised."""
     measure_next: tuple[str, ...]
     recommended: Table
     """Of the mix alone, where there are many classes and loads."""
@@ -42,7 +43,7 @@ def section(advice: Advice, stand_in: str | None) -> Section:
     return Section(
         refusal=words.stood_in(stand_in) if advice.rehearsal else "",
         short=() if advice.rehearsal else tuple(words.in_short(advice, stand_in)),
-        said=words.said(advice),
+        said=(*words.said(advice), *advice.cautions),
         measure_next=tuple(words.measure_next(advice)),
         recommended=tables.recommended(advice, only_mix=many),
         mix=words.mix(advice),

@@ -128,7 +128,7 @@ def test_where_nothing_speculates_one_line_says_so(
     ended = benchmark("advise", str(folder))
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
-    assert line.startswith(f"benchmark: {folder}: no variant that speculates shows its steps")
+    assert line.startswith(f"benchmark: {folder}: no variant that speculates has a verdict and")
     shutil.move(folder / "ledger.jsonl", tmp_path / "requests.jsonl")
     ended = benchmark("advise", str(tmp_path / "requests.jsonl"))
     assert ended.err.startswith("benchmark: the ledgers: no variant that speculates")

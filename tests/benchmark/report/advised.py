@@ -55,6 +55,7 @@ def advice(loads: Sequence[LoadPoint | None] = (FOUR,), *, rehearsal: bool = Fal
         costs=tuple(_cost(name, load) for name in PER_DRAFT for load in loads),
         prospects=tuple(prospects),
         recommendations=tuple(_recommendations(prospects, loads, rehearsal=rehearsal)),
+        cautions=(),
         measure_next=(),
         rehearsal=rehearsal,
         notes=("Position 14 was reached 38 times: beyond it the last rate is taken.",),

@@ -261,7 +261,10 @@ def test_a_comparison_has_two_answers_drawn_on_one_scale(tmp_path: Path) -> None
     page = path.read_text(encoding="utf-8")
     text = visible(page)
     assert "SD answers requests faster but costs more in 2 of 3 test cases" in text
-    assert re.search(r"repetition structured speed 2\.\dx decoding \d\.\d+x cost \+\d\d % SD is 2\.\dx faster", text)
+    assert re.search(
+        r"repetition structured speed 2\.\dx decoding \d\.\d+x cost \+\d\d % SD is 2\.\dx faster",
+        text,
+    )
     # Speed to the right of 1x, cost to the left of it.
     bars = re.findall(
         r'class="one" style="left:([\d.]+)%.*?class="point" style="left:([\d.]+)%', page, re.DOTALL
@@ -277,7 +280,9 @@ def test_without_a_price_the_tokens_a_second_are_the_second_answer(tmp_path: Pat
     path = write_report(generated.write(tmp_path, CONFIG | {"cost": None}, LINES))
     text = visible(path.read_text(encoding="utf-8"))
     assert "SD answers requests faster and gets more tokens/s in 2 of 3 test cases" in text
-    assert re.search(r"repetition structured speed 2\.\dx decoding 3\.\dx tokens/s 2\.\dx SD is", text)
+    assert re.search(
+        r"repetition structured speed 2\.\dx decoding 3\.\dx tokens/s 2\.\dx SD is", text
+    )
 
 
 @pytest.mark.usefixtures("_without_figures")
