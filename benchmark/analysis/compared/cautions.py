@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from benchmark.analysis.summary import Cell
+from benchmark.analysis.estimates.intervals import Interval
+from benchmark.analysis.summary import Cell, Finding
 
 
 def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
@@ -29,18 +30,23 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
 
 def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
     """For each variant that decodes faster where its requests are not, a clause that says both."""
-    misleading: dict[str, list[Cell]] = {}
+    misleading: dict[tuple[str, bool], list[tuple[Cell, Interval, Interval]]] = {}
     for cell in cells:
-        if cell.comparison and cell.comparison.only_decodes_faster:
-            misleading.setdefault(cell.variant, []).append(cell)
-    for name, own in misleading.items():
-        found = [cell.comparison for cell in own if cell.comparison]
-        requests = [1 / one.speed.interval.point for one in found if one.speed]
-        speeds = [one.point for each in found if (one := each.by_time_per_output_token)]
-        yield (
-            f"{name} requests take {_times(requests)} as long, though {name} decodes "
-            f"{_times(speeds)} as fast{_loads(own, at)}"
-        )
+        compared = cell.comparison
+        if compared and compared.only_decodes_faster:
+            speed, alone = compared.speedup, compared.by_time_per_output_token
+            assert speed
+            assert alone
+            slower = compared.verdict.finding is Finding.SLOWER
+            misleading.setdefault((cell.variant, slower), []).append((cell, speed, alone))
+    for (name, slower), rows in misleading.items():
+        where = _loads([cell for cell, *_ in rows], at)
+        decodes = f"{name} decodes {_times([alone.point for *_, alone in rows])} as fast{where}"
+        if slower:
+            longer = _times([1 / speed.point for _, speed, _ in rows])
+            yield f"{name} requests take {longer} as long, though {decodes}"
+        else:
+            yield f"{name} requests are not surely faster, though {decodes}"
 
 
 def _times(ratios: Sequence[float]) -> str:
