@@ -18,6 +18,8 @@ export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 # Otherwise the CLI looks up an AWS host on every command.
 export CDK_DISABLE_CLI_TELEMETRY := true
 CDK := cdk --no-lookups --no-notices --context "experiment=$$EXPERIMENT"
+# Its advice to name a stack, which would print a template, is left out.
+WITHOUT_ADVICE := sed '/^Supply a stack id/d' >&2
 
 # On a terminal pip and npm show their progress. A log gets only the line before them, and errors.
 PIP_INSTALL := pip install $(if $(value MAKE_TERMOUT),,--quiet) --disable-pip-version-check
@@ -75,13 +77,13 @@ install: $(READY_DEV) $(CLI) ## Install what the commands need; each does so by 
 .PHONY: synth
 synth: $(CLI) ## Write cdk.out/ and dist/ of EXPERIMENT
 	@rm -rf cdk.out dist
-	$(CDK) synth --quiet
+	@$(CDK) synth --quiet 2>&1 | $(WITHOUT_ADVICE)
 	@echo "cdk.out/: $$(ls cdk.out/*.template.json | wc -l) templates; dist/: $$(ls dist/*.k8s.yaml | wc -l) manifests"
 	@python -m experiment notes "$$EXPERIMENT"
 
 .PHONY: manifests
 manifests: $(CLI) ## Write cdk.out/ and dist/, with ACCOUNT filled in if given, and list dist/
-	$(CDK) synth --quiet $${ACCOUNT:+--context "account=$$ACCOUNT"}
+	@$(CDK) synth --quiet $${ACCOUNT:+--context "account=$$ACCOUNT"} 2>&1 | $(WITHOUT_ADVICE)
 	@ls dist
 
 .PHONY: rehearse

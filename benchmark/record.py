@@ -8,6 +8,9 @@ from typing import Final
 CANCELLED: Final = "cancelled by the client"
 """The error of a request that its client gave up, as an interrupted load does."""
 
+STALLED: Final = "stalled"
+"""What the error begins with of a request whose server sent nothing for too long."""
+
 
 @dataclass(frozen=True)
 class Record:
@@ -63,6 +66,11 @@ class Record:
     def succeeded(self) -> bool:
         """Whether the answer came whole, with status 200."""
         return self.error is None and self.status == 200
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the server sent nothing for too long."""
+        return self.error is not None and self.error.startswith(STALLED)
 
     @property
     def failed(self) -> bool:

@@ -15,6 +15,7 @@ from experiment.architecture import ModelKind
 from experiment.errors import ABSENT, Path, Refusal, dotted
 from experiment.known_models import KNOWN_MODELS, REVISIONS
 from experiment.schema import Experiment
+from experiment.strict import Strict
 from experiment.yaml_text import TOO_DEEP, Document
 
 
@@ -44,7 +45,7 @@ def _translated(error: ErrorDetails, document: Document) -> Refusal | str:
         case "json_invalid":  # aliases inside aliases are nested deeper than pydantic reads
             return TOO_DEEP
         case "missing":
-            value, allowed = ABSENT, "is required"
+            value, allowed = ABSENT, f"is required{_with(_model_at(loc[:-1]), str(loc[-1]))}"
         case "extra_forbidden":
             allowed = _unknown_key(str(loc[-1]), _model_at(loc[:-1]))
         case "model_type":
@@ -119,6 +120,21 @@ def _allowed(error: ErrorDetails) -> str:
             return "must be a date such as 2026-05-21"
         case _:
             return re.sub(r"^\w+ should ", "must ", error["msg"])
+
+
+def _with(model: type[BaseModel], key: str) -> str:
+    """What a section that is not there must have: otherwise its keys would be asked for next."""
+    keys = ", ".join(_required(model.model_fields[key].annotation))
+    return f", with {keys}" if keys else ""
+
+
+def _required(section: Any) -> Iterator[str]:
+    """The dotted keys that a mapping of this type needs; none of what is no mapping of the file."""
+    if not (isinstance(section, type) and issubclass(section, Strict)):
+        return
+    for key, field in section.model_fields.items():
+        if field.is_required():
+            yield from [f"{key}.{inner}" for inner in _required(field.annotation)] or [key]
 
 
 def _items(count: int) -> str:

@@ -7,10 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from benchmark.load import llmperf
 from benchmark.report import terminal
 from deployment.console import Console
+
+STAND_INS: Final = "stand-ins.txt"
+"""In the run's folder: what stood in for what."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,14 @@ class Outcome:
     def summary(self, console: Console) -> str:
         """The text that is printed at the end."""
         results = terminal.render(self.run_dir, terminal.terminal_width())
-        return "\n".join([results, *self._circumstances(), *self._ends(console)])
+        return "\n".join([results, *self._ends(console)])
 
-    def _circumstances(self) -> Iterator[str]:
+    def write_stand_ins(self) -> None:
+        """Writes what stood in for what into the run's folder."""
+        text = "".join(f"{line}\n" for line in self._stand_ins())
+        (self.run_dir / STAND_INS).write_text(text, encoding="utf-8")
+
+    def _stand_ins(self) -> Iterator[str]:
         left_out = ", ".join(f"{count} {kind}" for kind, count in sorted(self.left_out.items()))
         yield "Not as in the pod:"
         yield from (f"  {difference}" for difference in self.measured.differences)
@@ -66,6 +75,7 @@ class Outcome:
             yield from (f"  {line}" for line in self.measured.failed)
         times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
         yield f"Time: {console.seconds:.0f} s ({times})"
+        yield f"What stood in for what: {os.path.relpath(self.run_dir / STAND_INS)}"
         yield f"Report: {os.path.relpath(self.run_dir / 'report.html')}"
 
 

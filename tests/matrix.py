@@ -123,8 +123,8 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         ),
     },
     # Renamed, since tests look for what begins with the name of another one.
-    EAGLE3: of_file("eagle3-llama") | {"name": "llama-eagle3"},
-    FIRST_START: of_file("eagle3") | {"serving.api_key": True},
+    EAGLE3: of_file("eagle3-nxdi") | {"name": "llama-eagle3"},
+    FIRST_START: of_file("eagle3-qwen3") | {"serving.api_key": True},
     DFLASH: of_file("dflash"),
     VANILLA: of_file("vanilla"),
     MEDUSA: of_file("medusa"),

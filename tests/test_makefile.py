@@ -123,6 +123,22 @@ def test_an_experiment_of_vllm_is_small_unless_one_is_given(folder: Path) -> Non
     assert ran(folder, "rehearse-vllm", "EXPERIMENT=mine.yaml")[-1][-1] == "mine.yaml"
 
 
+CLI = """#!/bin/sh
+echo refused >&2
+echo 'Supply a stack id (a, b) to display its template.' >&2
+exit 3
+"""
+
+
+@pytest.mark.parametrize("target", ["synth", "manifests"])
+def test_the_cli_fails_as_itself_and_advises_nothing(tmp_path: Path, target: str) -> None:
+    made = make(checkout(tmp_path, CLI), {}, target)
+    assert made.returncode == 2
+    assert made.stderr.startswith("refused\nmake: ")
+    assert "Error 3" in made.stderr
+    assert "Supply" not in made.stdout + made.stderr
+
+
 HOSTILE = """`touch ran`$(touch ran)$(shell touch ran)${shell touch ran}";touch ran;' |touch ran
 \ttouch ran #\\\x1b[2J$$x$(info made)"""
 """Of it shells and make run every part, if they get to."""

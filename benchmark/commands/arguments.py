@@ -19,7 +19,10 @@ from benchmark.rounds import Rounds
 MOST_PER_SECOND: Final = 1000
 """Requests a second; an experiment file allows as many."""
 
-_ROUNDING: Final = 0.001
+HOTTEST: Final = 2
+"""The highest temperature; an experiment file allows as much."""
+
+_ROUNDING: Final = 0.002
 """How far shares may add up to something else than 1: thirds have no last digit."""
 
 T = TypeVar("T")
@@ -151,8 +154,8 @@ def rate(text: str) -> float:
 def temperature(text: str) -> float:
     """A sampling temperature."""
     value = _number(text)
-    if not 0 <= value < math.inf:
-        raise ArgumentTypeError(f"{text!r}: must be a number of at least 0")
+    if not 0 <= value <= HOTTEST:
+        raise ArgumentTypeError(f"{text!r}: must be a number from 0 to {HOTTEST}")
     return value
 
 

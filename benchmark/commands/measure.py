@@ -17,7 +17,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmark import wording
 from benchmark.commands import execution, measured, report
 from benchmark.commands.measured import Endpoint
 from benchmark.endpoint import health
@@ -43,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
         print("benchmark: ended by SIGINT; nothing was measured", file=sys.stderr)
         return 128 + signal.SIGINT
     config = measured.config(arguments, models, asked)
-    patience = Patience(start=arguments.wait, recovery=arguments.wait)
+    patience = Patience(start=arguments.wait, recovery=arguments.wait, stall=arguments.timeout)
     files = arguments.prompts.parent if arguments.prompts else Path()
     status = 128 + signal.SIGINT
     with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C
@@ -68,8 +67,7 @@ async def _models(endpoints: Sequence[Endpoint], wanted: str | None, wait: int) 
         say=lambda text: print(text, file=sys.stderr),
     )
     if problems:
-        after = f"not serving after {wording.duration(wait)}"
-        raise EndpointError("\n".join(f"{after}: {problem}" for problem in problems))
+        raise EndpointError("\n".join(problems))
     if wanted is None and (unnamed := [each for each in endpoints if each.model is None]):
         wanted = await _common_model(unnamed)
     models = {endpoint.name: endpoint.model or wanted or "" for endpoint in endpoints}

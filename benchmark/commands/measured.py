@@ -28,6 +28,7 @@ from benchmark.errors import ConfigError
 from benchmark.load import cases, sets
 from benchmark.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
 from benchmark.rounds import Rounds
+from benchmark.tap.tap import STALL_SECONDS
 
 _REQUESTS: Final = 4
 _CONCURRENCY: Final = 4
@@ -65,6 +66,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     _objectives(parser.add_argument_group("what was promised"))
     parser.add_argument(
         "--wait", type=at_least(0), default=60, help="seconds to wait for the endpoints"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=positive,
+        metavar="SECONDS",
+        help="an endpoint that answers nothing for so long ends the turn on it: its requests count "
+        f"as failed; default: {STALL_SECONDS:g}, and with --rate as long as a turn may last",
     )
 
 
@@ -255,7 +263,8 @@ def _asked_load(arguments: argparse.Namespace, prompts: int) -> Load:
         mean_output_tokens=arguments.output_tokens,
         points=points,
         rounds=chosen,
-        timeout_seconds=max(map(_seconds, points)),
+        # A driver waits as long for a byte: the tap must be the first to give up.
+        timeout_seconds=max(*map(_seconds, points), math.ceil(2 * (arguments.timeout or 0))),
         sampling=sampling,
     )
 

@@ -1,7 +1,7 @@
 """``tap``: stands before any OpenAI-compatible server and records what passes.
 
 Clients use the base URL that it prints. One line shows what passes. Ctrl-C ends it and prints the
-table of what passed. An existing ledger is appended to.
+table of what passed. An existing ledger is appended to. One of nothing is removed.
 """
 
 from __future__ import annotations
@@ -56,14 +56,20 @@ def main(arguments: argparse.Namespace) -> int:
     _check(path)
     # With the process id: two taps may begin in one second and share a ledger.
     session = time.strftime(f"tap-%Y%m%d-%H%M%S-{os.getpid()}", time.gmtime())
+    existed = path.exists()
     try:
         journal = Journal(path)
     except OSError as error:
         raise JournalError(f"{path}: cannot be written: {error.strerror}") from None
-    with journal:
-        failure = asyncio.run(_serve(arguments, session, journal))
-    _print_table(path, session)
-    print(f"ledger: {path}")
+    try:
+        with journal:
+            failure = asyncio.run(_serve(arguments, session, journal))
+        _print_table(path, session)
+    finally:
+        if not existed and path.stat().st_size == 0:
+            path.unlink()
+    if path.exists():
+        print(f"ledger: {path}")
     if failure is not None:
         print(f"benchmark: failed: {path}: cannot be written: {failure.strerror}", file=sys.stderr)
     return 0 if failure is None else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -20,7 +21,9 @@ POLL_SECONDS: Final = 2.0
 _SAY_EVERY_SECONDS: Final = 60.0
 _ONE_TRY_SECONDS: Final = 10
 _LATE: Final = f"no answer within {_ONE_TRY_SECONDS} s"
-_NO_SUCH_PATH: Final = (404, 405)
+_NO_HEALTH: Final = (401, 403, 404, 405)
+_REFUSED: Final = (401, 403, 404)
+"""Of the path that every such server has: nothing that waiting changes."""
 
 
 async def wait(
@@ -30,24 +33,28 @@ async def wait(
     say: Callable[[str], None],
     poll_seconds: float = POLL_SECONDS,
 ) -> list[str]:
-    """Returns once every endpoint serves, or after ``patience_seconds``.
+    """Returns once every endpoint serves or one refuses, or after ``patience_seconds``.
 
     An endpoint serves when its ``/health`` answers 200. ``/health`` is vLLM's; a server without it
     is asked for its models instead. ``endpoints``: name -> base URL. Returns a line for each
-    endpoint that does not serve, with the result of the last try: none is success.
+    endpoint that refuses, or else that does not serve: none is success.
     """
     start, limit = time.monotonic(), wording.duration(patience_seconds)
     said: dict[str, tuple[str, float]] = {}
     async with open_session(_ONE_TRY_SECONDS) as session:
         while True:
-            states = await asyncio.gather(
-                *(_state(session, endpoint) for endpoint in endpoints.values())
-            )
+            try:
+                states = await asyncio.gather(
+                    *(_state(session, *each) for each in endpoints.items())
+                )
+            except EndpointError as refusal:
+                return [str(refusal)]
             waiting = {name: s for name, s in zip(endpoints, states, strict=True) if s}
             elapsed = time.monotonic() - start
             if not waiting or elapsed >= patience_seconds:
                 return [
-                    f"{name} ({endpoints[name]}), at the last try: {state}"
+                    f"not serving after {limit}: {name} ({endpoints[name]}), at the last try: "
+                    f"{state}"
                     for name, state in waiting.items()
                 ]
             for name, state in waiting.items():
@@ -78,13 +85,18 @@ async def models(endpoint: str) -> list[str]:
         raise EndpointError(f"{url}: the answer is no list of models") from None
 
 
-async def _state(session: aiohttp.ClientSession, endpoint: str) -> str:
-    """What keeps it from serving; "" when it serves."""
-    parts = urlsplit(endpoint)
+async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> str:
+    """What keeps it from serving; "" when it serves. Raises EndpointError if it refuses."""
+    parts, url = urlsplit(endpoint), f"{endpoint}/models"
     try:
         status = await _status(session, f"{parts.scheme}://{parts.netloc}/health")
-        if status in _NO_SUCH_PATH:
-            status = await _status(session, f"{endpoint}/models")
+        if status in _NO_HEALTH:
+            status = await _status(session, url)
+            if status in _REFUSED:
+                key = "is set" if os.environ.get("OPENAI_API_KEY") else "is not set"
+                raise EndpointError(
+                    f"{name}: {url}: HTTP {status}: check the URL and OPENAI_API_KEY, which {key}"
+                )
     except asyncio.TimeoutError:
         return _LATE
     except aiohttp.ClientError as error:

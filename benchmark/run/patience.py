@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from benchmark.endpoint import counters, health
 from benchmark.load.driver import GRACE_SECONDS
-from benchmark.tap.tap import STALL_SECONDS
 
 
 @dataclass(frozen=True)
@@ -17,8 +16,9 @@ class Patience:
     """For all variants to serve before the first turn."""
     recovery: float = 600
     """For all variants to serve before another turn."""
-    stall: float = STALL_SECONDS
-    """For a server that says nothing in the middle of a request."""
+    stall: float | None = None
+    """For a server that sends nothing, before a turn on it ends. None stands for the tap's own, and
+    where requests may wait in a queue for as long as the load lasts."""
     grace: float = GRACE_SECONDS
     """For the load generator to end after the load's own timeout."""
     poll: float = health.POLL_SECONDS

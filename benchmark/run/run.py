@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from benchmark.load_points import LoadPoint
 from benchmark.names import LEDGER, WARM_UP
 from benchmark.prompt import Prompt
 from benchmark.record import Record
+from benchmark.run import outlook
 from benchmark.run import prompts as prompt_sets
 from benchmark.run.attempts import Attempts, Turn
 from benchmark.run.console import Progress
@@ -29,6 +31,7 @@ from benchmark.run.patience import Patience
 from benchmark.run.shipper import Shipper
 from benchmark.run.taps import Taps
 from benchmark.run.waves import Waves
+from benchmark.tap.tap import STALL_SECONDS
 
 _USUAL: Final = Patience()
 _CONTROL_TRIES: Final = 2
@@ -144,7 +147,11 @@ class Run:
             waves = Waves(
                 self._config, self._folder, self._attempts, self._prompts, taps, self._say
             )
-            await waves.warm_up()
+            self._say_amounts()
+            start = time.monotonic()
+            warm = await waves.warm_up()
+            self._say_duration(warm, time.monotonic() - start)
+            silent = taps.silent
             if self._attempts.pending and not await self._begins_with_control(waves):
                 return
             # Each turn once: what fails now probably fails again at once, but not after a restart.
@@ -154,6 +161,11 @@ class Run:
                     if not await self._serving(self._patience.recovery):
                         return
                     await self._attempt(turn, taps)
+                    if again := taps.silent & silent:
+                        names = wording.listed(sorted(again))
+                        self._not_serving = f"{names} answered nothing in two turns on end"
+                        return
+                    silent = taps.silent
                     # After a failure only once more, at the end: while the run waits for a bucket,
                     # the node costs as much as while it measures.
                     if self._not_shipped is None:
@@ -163,7 +175,8 @@ class Run:
             for _ in range(_CONTROL_TRIES):
                 if self._control_is_due:
                     self._control_failed = await waves.control()
-        await self._compare_answers()
+        if not silent:
+            await self._compare_answers()
 
     async def _begins_with_control(self, waves: Waves) -> bool:
         """Whether nothing keeps it from being measured between two controls."""
@@ -196,7 +209,21 @@ class Run:
 
     def _at_most(self, number: int) -> str:
         """``number``, which is an upper bound where test cases may end early."""
-        return str(number) if self._config.load.rounds.fixed else f"at most {number}"
+        return f"{'' if self._config.load.rounds.fixed else 'at most '}{number:,}"
+
+    def _say_amounts(self) -> None:
+        pending = self._attempts.pending
+        requests, tokens_in, tokens_out = outlook.amounts(self._config, pending, self._prompts)
+        self._say(
+            f"to send: {self._at_most(requests)} requests in {self._at_most(len(pending))} turns, "
+            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
+        )
+
+    def _say_duration(self, warm: Sequence[Record], seconds: float) -> None:
+        expected = outlook.seconds(self._config, self._attempts.pending, warm, seconds)
+        if expected is not None:
+            bound = "" if self._config.load.rounds.fixed else "at most "
+            self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
 
     def _requests(self, turns: Sequence[Turn]) -> int:
         of_turns = sum(self._point(turn).requests for turn in turns)
@@ -232,9 +259,11 @@ class Run:
 
     def _stall_seconds(self) -> float:
         """Beyond a server's batch, a request may wait in the queue as long as the load lasts."""
-        load, stall = self._config.load, self._patience.stall
+        if self._patience.stall is not None:
+            return self._patience.stall
+        load = self._config.load
         queues = any(map(self._config.overloads, load.points))
-        return max(stall, load.timeout_seconds) if queues else stall
+        return max(STALL_SECONDS, load.timeout_seconds) if queues else STALL_SECONDS
 
     async def _serving(self, patience_seconds: float) -> bool:
         """Waits until all variants serve. Returns whether they do; if not, remembers which."""
@@ -245,8 +274,7 @@ class Run:
             poll_seconds=self._patience.poll,
         )
         if problems:
-            waited = wording.duration(patience_seconds)
-            self._not_serving = f"not serving after {waited}: {'; '.join(problems)}"
+            self._not_serving = "; ".join(problems)
         return not problems
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:

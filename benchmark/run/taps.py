@@ -28,8 +28,9 @@ from benchmark.tap.tap import Tap, settle
 class Taps:
     """A tap before each variant. ``async with`` serves them.
 
-    ``on_record`` receives each record. ``stall_seconds`` is how long a server may be silent,
-    ``grace_seconds`` how long the load generator may go on after the load's own timeout.
+    ``on_record`` receives each record. ``stall_seconds`` is how long a server may be silent before
+    the turn on it ends, ``grace_seconds`` how long the load generator may go on after the load's
+    own timeout.
     """
 
     def __init__(
@@ -49,6 +50,9 @@ class Taps:
         self._cases = {case.name: case for case in config.test_cases}
         self._taps: dict[str, Tap] = {}
         self._records: list[Record] = []
+        self._drives: dict[str, asyncio.Future[None]] = {}
+        self.silent: set[str] = set()
+        """The variants whose servers sent nothing for so long that the last turn on them ended."""
 
     async def __aenter__(self) -> Self:
         """Raises OSError."""
@@ -72,6 +76,7 @@ class Taps:
         Returns the records of the turn and what went wrong, None if nothing did.
         """
         records = self._records = []
+        self.silent = set()
         for tap in self._taps.values():
             tap.label(turn.case, turn.round, attempt, turn.load)
         settle()
@@ -109,8 +114,8 @@ class Taps:
         self, turn: Turn, attempt: int, variant: str, point: LoadPoint, prompts: Sequence[Prompt]
     ) -> str | None:
         results = load_results(turn.case, variant, turn.round, attempt, turn.load)
-        try:
-            await self._driver.run(
+        drive = self._drives[variant] = asyncio.ensure_future(
+            self._driver.run(
                 model=self._config.models[variant],
                 case=self._cases[turn.case],
                 prompts=prompts,
@@ -123,8 +128,14 @@ class Taps:
                 answers=self._answers(variant) if prompts else None,
                 grace_seconds=self._grace_seconds,
             )
+        )
+        try:
+            await drive
         except LoadError as error:
             return str(error)
+        except asyncio.CancelledError:
+            if variant not in self.silent:
+                raise
         return None
 
     def _answers(self, variant: str) -> Path:
@@ -144,6 +155,12 @@ class Taps:
     def _note(self, record: Record) -> None:
         self._records.append(record)
         self._on_record(record)
+        tap = self._taps[record.variant]
+        if record.stalled and tap.silent and record.variant not in self.silent:
+            # Its further requests would each wait as long. What is in flight has waited, too.
+            self.silent.add(record.variant)
+            tap.give_up(record.error or "")
+            self._drives[record.variant].cancel()
 
 
 def _shortfall(records: Sequence[Record], requests: int, needed: int) -> str | None:

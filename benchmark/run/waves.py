@@ -38,8 +38,8 @@ class Waves:
         self._config, self._folder, self._attempts = config, folder, attempts
         self._prompts, self._taps, self._say = prompts, taps, say
 
-    async def warm_up(self) -> None:
-        """A server's first requests take many times as long.
+    async def warm_up(self) -> Sequence[Record]:
+        """A server's first requests take many times as long. Returns what came of them.
 
         Raises RunError where a server sends no usage: without tokens there is nothing to compare.
         """
@@ -55,6 +55,7 @@ class Waves:
         ]
         if uncounted:
             raise RunError("\n".join(uncounted))
+        return records
 
     async def control(self) -> str | None:
         """The same load each time: shows what changes. Returns what went wrong.

@@ -53,7 +53,7 @@ class Completion(Exchange):
         beyond = http1.value(request.headers, _BEYOND) is not None
         self._label = label._replace(round=WARM_UP, attempt=1) if beyond else label
         self._on_record = on_record
-        self._id = uuid.uuid4().hex
+        self.id = uuid.uuid4().hex
         self._sent, self._start = time.time(), time.monotonic()
         self._came = self._sent
         self._status: int | None = None
@@ -65,7 +65,7 @@ class Completion(Exchange):
         request.headers.append((b"Accept-Encoding", b"identity"))
         if http1.value(request.headers, b"x-request-id") is None:
             # With it, the request can be found in the server's log.
-            request.headers.append((b"X-Request-Id", self._id.encode()))
+            request.headers.append((b"X-Request-Id", self.id.encode()))
 
     @override
     def sent(self, at: float) -> None:
@@ -126,7 +126,7 @@ class Completion(Exchange):
                 variant=self._label.variant,
                 case=self._label.case,
                 round=self._label.round,
-                request=self._id,
+                request=self.id,
                 sent=self._sent,
                 status=self._status,
                 # A client that reads a malformed event hangs up. The event is the cause.

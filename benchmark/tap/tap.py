@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import resource
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -83,14 +84,32 @@ class Tap:
         self._ledger = ledger
         self._on_record = on_record
         self._port = port
-        self._proxy = Proxy(Upstream(endpoint, stall_seconds), self._exchange)
+        self._upstream = Upstream(endpoint, stall_seconds)
+        self._proxy = Proxy(self._upstream, self._exchange)
         self.failure: OSError | None = None
-        self.in_flight = 0
-        """Completions that have come and have no line in the ledger yet."""
+        self._completions: dict[str, Completion] = {}
 
     def label(self, case: str, round: int, attempt: int = 1, load: str = "") -> None:
         """Sets what the requests that come from now on belong to; ``load`` names a load point."""
         self._label = self._label._replace(case=case, round=round, attempt=attempt, load=load)
+
+    @property
+    def in_flight(self) -> int:
+        """Completions that have come and have no line in the ledger yet."""
+        return len(self._completions)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the server has sent nothing to anybody for about as long as it may.
+
+        A little less counts: the requests of one wave are sent one after another.
+        """
+        return time.monotonic() - self._upstream.heard >= 0.9 * self._upstream.stall_seconds
+
+    def give_up(self, reason: str) -> None:
+        """Records what is in flight as failed for this reason, whatever still becomes of it."""
+        for completion in [*self._completions.values()]:
+            completion.broke(reason, time.monotonic())
 
     @property
     def url(self) -> str:
@@ -110,12 +129,13 @@ class Tap:
     def _exchange(self, request: Request) -> Exchange:
         path = request.target.partition(b"?")[0]
         if request.method == b"POST" and path.endswith(_MEASURED):
-            self.in_flight += 1
-            return Completion(request, self._label, self._record)
+            completion = Completion(request, self._label, self._record)
+            self._completions[completion.id] = completion
+            return completion
         return Exchange(request)
 
     def _record(self, record: Record) -> None:
-        self.in_flight -= 1
+        del self._completions[record.request]
         try:
             self._ledger.append(record)
         except OSError as error:

@@ -37,11 +37,13 @@ def _parallelism(experiment: Experiment) -> Refusals:
             f"{LARGEST_TENSOR_PARALLEL}",
         )
     elif serving.tensor_parallel != cores:
-        yield Refusal(
-            "serving.tensor_parallel",
-            serving.tensor_parallel,
-            f"must be {cores}: {layout}",
-        )
+        fewer = experiment.serving_runtime.takes_fewer_cores
+        if not fewer or cores % serving.tensor_parallel:
+            yield Refusal(
+                "serving.tensor_parallel",
+                serving.tensor_parallel,
+                f"must {'divide' if fewer else 'be'} {cores}: {layout}",
+            )
 
 
 def _claims_fit(experiment: Experiment) -> Refusals:
@@ -82,7 +84,10 @@ def _nodes_are_used(experiment: Experiment) -> Refusals:
 
 def _memory(experiment: Experiment) -> Refusals:
     serving, target = experiment.serving, experiment.models.target.known
-    room = serving.devices * experiment.capacity.instance.hbm_gib_per_device
+    instance = experiment.capacity.instance
+    used_devices = serving.tensor_parallel * serving.logical_core_size / instance.cores_per_device
+    room = used_devices * instance.hbm_gib_per_device
+    more = "more devices" if used_devices == serving.devices else "a larger tensor_parallel"
     # A baseline needs no more than the variants of its batch.
     made = variants(experiment)
     for speculation, place in experiment.placed:
@@ -94,8 +99,8 @@ def _memory(experiment: Experiment) -> Refusals:
             yield Refusal(
                 "serving.devices",
                 serving.devices,
-                f"{weights:g} GiB of weights exceed {USABLE_MEMORY:.0%} of the {room} GiB of "
-                "device memory; use more devices",
+                f"{weights:g} GiB of weights exceed {USABLE_MEMORY:.0%} of the {room:g} GiB of "
+                f"device memory; use {more}",
             )
         elif weights + cache > room * USABLE_MEMORY:
             yield Refusal(
@@ -103,7 +108,7 @@ def _memory(experiment: Experiment) -> Refusals:
                 variant.batch,
                 f"{variant.batch} sequences of {serving.length} tokens need a KV cache of "
                 f"{cache:.0f} GiB; with {weights:g} GiB of weights that exceeds "
-                f"{USABLE_MEMORY:.0%} of the {room} GiB of device memory; use a smaller batch or "
+                f"{USABLE_MEMORY:.0%} of the {room:g} GiB of device memory; use a smaller batch or "
                 "length",
             )
 

@@ -1,7 +1,7 @@
 """vLLM 0.9.1, Neuron's fork, and the modes that NxDI's ``inference_demo`` runs in the same image.
 
-Source: the Neuron branch of aws-neuron/upstreaming-to-vllm (``neuronx_distributed.py``). The fork's
-loader does not read a method: the overrides alone decide the mode.
+The image has the tag 2.26.1 of aws-neuron/upstreaming-to-vllm. What was read is vLLM 0.9.1, which
+has the same loader (docs/assumptions.md). It reads no method: the overrides alone decide the mode.
 """
 
 from __future__ import annotations
@@ -16,8 +16,12 @@ from experiment.runtimes.nxdi import ANY, FEATURE_GUIDE, LLAMA, Nxdi, ServedMode
 from experiment.runtimes.runtime import Engine, Mode
 
 _LOADER: Final = (
-    "https://github.com/aws-neuron/upstreaming-to-vllm/blob/2.24.0/"
+    "https://github.com/vllm-project/vllm/blob/v0.9.1/"
     "vllm/model_executor/model_loader/neuronx_distributed.py"
+)
+_TUTORIAL: Final = (
+    "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"
+    "libraries/nxd-inference/tutorials/sd-inference-tutorial.rst"
 )
 
 RUNTIME: Final = Nxdi(
@@ -34,7 +38,7 @@ RUNTIME: Final = Nxdi(
                 # As AWS serves this pair on this image (docs/assumptions.md).
                 method="eagle",
                 overrides=("enable_fused_speculation",),
-                source=_LOADER,
+                source=_TUTORIAL,
             ),
             Mode.EAGLE: ServedMode(
                 draft=ModelKind.EAGLE_HEAD,

@@ -122,6 +122,8 @@ class Runtime(ABC):
     """Whether it computes EAGLE3 heads whose residual is what the norm has made of it."""
     lengths: tuple[int, ...] | None = None
     """The values of ``serving.length`` that it compiles for; None for any."""
+    takes_fewer_cores: bool = False
+    """Whether a service may use a part of its claim's cores: the first ``tensor_parallel``."""
     preparation: Preparation = Preparation.COMPILE_JOB
     cached_at: Mapping[str, str] = field(default_factory=dict)
     """Of a first start: folders of ``Paths.artifact``, each with the absolute path at which the

@@ -172,6 +172,8 @@ RUNTIME: Final = VllmNeuron(
     ),
     # A prompt is prefilled at once up to 16,384 tokens, in powers of two from 128.
     lengths=tuple(2**power for power in range(7, 15)),
+    # AWS's tutorials take 8 or 16 cores of an instance with 64.
+    takes_fewer_cores=True,
     preparation=Preparation.FIRST_START,
     # Graphs name files of this folder by their absolute path.
     cached_at=MappingProxyType({"nki": "/var/tmp/nki-intermediate-cache"}),

@@ -25,6 +25,7 @@ from rehearsal.account.world import STANDS_IN, World, world
 from rehearsal.errors import RehearsalError
 from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import Interrupted, held, interruptible
+from rehearsal.process.watch import Watch
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = Path(".cache", "account")
@@ -75,6 +76,7 @@ def command(account: World, file: Path, *words: str) -> int:
     line = [sys.executable, "-u", "-m", "deployment", *words, "--experiment", str(file)]
     with held():
         process = subprocess.Popen(line, cwd=ROOT, env=dict(account.environment))
+        watch = Watch(process.pid)
     try:
         return process.wait()
     except Interrupted:
@@ -83,6 +85,8 @@ def command(account: World, file: Path, *words: str) -> int:
             process.terminate()
             process.wait(_END_SECONDS)
         raise
+    finally:
+        watch.call_off()
 
 
 def _exports(account: World) -> Iterator[str]:

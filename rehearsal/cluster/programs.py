@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from rehearsal.cluster.disk import Container, NotThere
 from rehearsal.cluster.statuses import now
 from rehearsal.process.processes import Process
+from rehearsal.process.watch import Watch
 
 BACK_OFF_SECONDS: Final = 1.0
 """Before a container is started again, twice as long each time. A kubelet begins with ten."""
@@ -61,6 +62,7 @@ class Playing:
         self._spec, self._policy, self._prepare, self._logs = spec, policy, prepare, logs
         self._program: Program | None = None
         self._process: Process | None = None
+        self._watch: Watch | None = None
         self._ended: dict[str, Any] | None = None
         self._before: dict[str, Any] | None = None
         self._waiting = "PodInitializing"
@@ -154,6 +156,7 @@ class Playing:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._watch = Watch(-self._process.pid)
         self._began = now()
 
     def _look(self) -> None:
@@ -166,6 +169,8 @@ class Playing:
     def _conclude(self, process: Process) -> None:
         _signal(process, signal.SIGKILL)
         code = process.wait()
+        if self._watch is not None:
+            self._watch.call_off()
         self._process, self._ready = None, False
         self._ended = {
             "exitCode": code if code >= 0 else _BY_SIGNAL - code,

@@ -14,6 +14,7 @@ from typing import Final
 
 from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import held
+from rehearsal.process.watch import Watch
 
 GRACE_SECONDS: Final = 15.0
 _POLL_SECONDS: Final = 0.05
@@ -32,12 +33,14 @@ def running(
     errors_on_terminal: bool = False,
     end_by: signal.Signals = signal.SIGTERM,
 ) -> Iterator[Process]:
-    """Runs ``command``. On exit, the process and its whole group are gone.
+    """Runs ``command``. On exit, the process and its whole group are gone; so they are, at once,
+    when this process is killed.
 
     ``log`` takes its output; ``errors_on_terminal`` leaves standard error to the terminal.
     On exit it gets the signal ``end_by``, and is killed if it still runs ``GRACE_SECONDS`` later.
     """
     process: Process | None = None
+    watch: Watch | None = None
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with held(), log.open("wb") as output:
@@ -51,11 +54,14 @@ def running(
                 # does not reach it directly but through here, in the right order.
                 start_new_session=True,
             )
+            watch = Watch(-process.pid)
         yield process
     finally:
-        if process is not None:
-            with held():
+        with held():
+            if process is not None:
                 _end(process, end_by)
+            if watch is not None:
+                watch.call_off()
 
 
 def run(

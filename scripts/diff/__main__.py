@@ -33,8 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the difference; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m scripts.diff", description="What changes.")
     parser.add_argument("base", metavar="BASE", help="a commit, branch or tag")
-    parser.add_argument("experiment", metavar="EXPERIMENT", help="a file of experiments/")
-    parser.add_argument("--with", dest="other", metavar="FILE", help="another, in place of BASE")
+    parser.add_argument("experiment", metavar="EXPERIMENT", help="its file")
+    parser.add_argument(
+        "--with", dest="other", metavar="FILE", help="another file, in place of BASE"
+    )
     parser.add_argument("--markdown", metavar="FILE", type=Path, help="also write a comment")
     given = parser.parse_args(arguments)
     colour = sys.stdout.isatty() and not given.markdown and "NO_COLOR" not in os.environ
@@ -76,12 +78,11 @@ def _base(
         if packages.returncode
         else []
     )
-    # Each side has its own.
-    path = Path(experiment)
-    path = path.relative_to(ROOT) if path.is_absolute() and path.is_relative_to(ROOT) else path
+    # Each side has its own, unless the file lies elsewhere.
+    path = (ROOT / experiment).resolve()
     title = f"{base} ({revision}) to working tree, {experiment}"
-    if (tree / path).exists():
-        return Side(base, tree, tree / path), title, remarks
+    if path.is_relative_to(ROOT) and (file := tree / path.relative_to(ROOT)).exists():
+        return Side(base, tree, file), title, remarks
     there = {str(file.relative_to(tree)): file for file in (tree / "experiments").glob("*.yaml")}
     similar = fields.most_similar(said, {name: fields.read(there[name]) for name in sorted(there)})
     if similar is None:

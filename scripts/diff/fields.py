@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiment import ExperimentError
+from experiment.known_models import KNOWN_MODELS
 from experiment.yaml_text import read_yaml
 from scripts.diff.tools import DiffError
 
 _ITEM: Final = re.compile(r"(.*?\[[^\]]+\])\.")
 """What a path of a field in a list begins with: ``benchmark.test_cases[counting].``"""
+
+_MODE: Final = re.compile(r"(speculation|sweep)(\[[^\]]+\])?\.mode")
 
 Fields = Mapping[str, Any]
 """Scalars, and empty lists and mappings, by their dotted paths."""
@@ -55,8 +58,29 @@ def _has(fields: Fields, item: str) -> bool:
 
 
 def most_similar(new: Fields, others: Mapping[str, Fields]) -> str | None:
-    """The name of what differs from ``new`` in the fewest fields; None where there is nothing."""
-    return min(others, key=lambda name: len(differences(others[name], new)), default=None)
+    """The name of what differs from ``new`` in the fewest fields; None where there is nothing.
+
+    Of the same family of models and of the same modes, where there is any.
+    """
+
+    def difference(name: str) -> tuple[int, int]:
+        other = others[name]
+        kinds = (_family(other) != _family(new)) + (_modes(other) != _modes(new))
+        return kinds, len(differences(other, new))
+
+    return min(others, key=difference, default=None)
+
+
+def _family(fields: Fields) -> str | None:
+    """The target's; None where nothing is known of it."""
+    known = KNOWN_MODELS.get(fields.get("models.target.id", ""))
+    family = known.family if known else fields.get("models.target.architecture.family")
+    return None if family is None else str(family)
+
+
+def _modes(fields: Fields) -> set[Any]:
+    """Of all variants that speculate."""
+    return {value for path, value in fields.items() if _MODE.fullmatch(path)}
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:

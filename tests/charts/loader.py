@@ -1,7 +1,7 @@
 """The loader's part: an artifact as NxDI compiles it, and what the fork sets over it when serving.
 
 Read in neuronx-distributed-inference v0.6.10598 (``inference_demo.py``, ``models/config.py``; the
-key ``is_eagle3`` from v0.7) and in aws-neuron/upstreaming-to-vllm 2.24.0
+key ``is_eagle3`` from v0.7) and in vLLM 0.9.1
 (``vllm/model_executor/model_loader/neuronx_distributed.py``). Not all keys of NxDI stand here: one
 that does not is reported as unknown, which is the safe side.
 """

@@ -473,7 +473,7 @@ def test_alarms_that_reach_nobody(aws: Aws, sound: At) -> None:
 
 def test_a_gated_model(aws: Aws, sound: At) -> None:
     place = sound()
-    gated = load(ROOT / "experiments" / "eagle3-llama.yaml").models
+    gated = load(ROOT / "experiments" / "eagle3-nxdi.yaml").models
     changed = place.experiment.model_copy(update={"models": gated})
     found = the_problem(aws, dataclasses.replace(place, experiment=changed))
     assert (found.status, found.subject) == (Status.WARNING, "gated models")

@@ -245,6 +245,18 @@ def test_a_new_file_is_compared_with_the_one_it_was_copied_from(
     assert re.findall("(?m)^name: .*", seen) == ["name: mine", "name: mine"]
 
 
+def test_a_file_from_anywhere(
+    repository: Repository, asked: Callable[..., tuple[Run, str]], tmp_path: Path
+) -> None:
+    write(repository, "eagle.yaml", {"name": "mine", "num_speculative_tokens": "3"})
+    file = (repository.path / "experiments/mine.yaml").rename(tmp_path / "mine.yaml")
+    result, seen = asked("main", str(file))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"main has no {file}. It is compared with experiments/eagle.yaml" in result.stdout
+    assert "  speculation.num_speculative_tokens: 5 -> 3\n" in result.stdout
+    assert sorted(re.findall(r"num_speculative_tokens: (\d)", seen)) == ["3", "5"]
+
+
 def test_a_new_file_of_the_same_name_acts_on_the_same_stacks(
     repository: Repository, asked: Callable[..., tuple[Run, str]]
 ) -> None:

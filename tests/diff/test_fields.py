@@ -76,5 +76,18 @@ def test_a_copy_is_most_similar_to_what_it_was_copied_from() -> None:
         assert most_similar(copied, files) == name
 
 
+def test_a_shorter_file_of_another_model_or_mode_is_less_similar() -> None:
+    files = {path.stem: read(path) for path in sorted(EXPERIMENTS.glob("*.yaml"))}
+    # As little as is possible of the article's: most of what any file says differs from it.
+    fused = {name: files["article"][name] for name in ("models.target.id", "speculation.mode")}
+    for mode, target, similar in (
+        ("eagle3", "Qwen/Qwen3-32B", "eagle3-qwen3"),
+        ("eagle3", "meta-llama/Llama-3.3-70B-Instruct", "eagle3"),
+        ("medusa", "lmsys/vicuna-7b-v1.3", "medusa"),
+    ):
+        changed = {**fused, "models.target.id": target, "speculation.mode": mode}
+        assert most_similar(changed, files) == similar
+
+
 def test_nothing_is_similar_to_nothing() -> None:
     assert most_similar({"name": "mine"}, {}) is None

@@ -29,7 +29,7 @@ NXDI: Final = (
 )
 NXDI_LATER: Final = NXDI.replace("v0.6.10598", "4bcdc54bf3b6ccdad490e5cd0680a3dc95270b8e")
 FORK_LOADER: Final = (
-    "https://github.com/aws-neuron/upstreaming-to-vllm/blob/2.24.0/"
+    "https://github.com/vllm-project/vllm/blob/v0.9.1/"
     "vllm/model_executor/model_loader/neuronx_distributed.py"
 )
 PLUGIN_LOADER: Final = (
@@ -39,6 +39,7 @@ PLUGIN_LOADER: Final = (
 SDK: Final = (
     "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155"
 )
+FORK_TUTORIAL: Final = f"{SDK}/libraries/nxd-inference/tutorials/sd-inference-tutorial.rst"
 FEATURE_GUIDE: Final = f"{SDK}/libraries/nxd-inference/developer_guides/feature-guide.rst"
 NEURON_DOCS: Final = f"{SDK}/vllm-neuron/docs"
 NEURON_EXAMPLES: Final = "https://github.com/vllm-project/vllm-neuron/blob"
@@ -93,7 +94,7 @@ def nxdi(runtime: str, mode: str, draft: str = "/scratch/draft", **settings: Any
     own = f"--model-path /target --draft-model-path {draft} --compiled-model-path /artifact"
     return Row(
         families=settings["families"],
-        sources=(NXDI, FORK_LOADER) if fork else (NXDI_LATER, PLUGIN_LOADER),
+        sources=(NXDI, FORK_LOADER, FORK_TUTORIAL) if fork else (NXDI_LATER, PLUGIN_LOADER),
         changes={"runtime": runtime, "speculation.mode": mode},
         prepare=settings.get("prepare", ""),
         compile=(

@@ -55,7 +55,7 @@ def test_real_prompts_are_all_sent_at_every_load_point() -> None:
     assert [case.limit for case in experiment.benchmark.test_cases] == [48, 48, 48]
 
 
-NEW = ("eagle", "eagle3-llama", "eagle3", "dflash", "vanilla", "medusa")
+NEW = ("eagle", "eagle3-nxdi", "eagle3", "eagle3-qwen3", "dflash", "vanilla", "medusa")
 
 
 @pytest.mark.parametrize("name", NEW)

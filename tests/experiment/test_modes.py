@@ -42,7 +42,7 @@ def test_the_tables_name_every_mode_on_every_runtime() -> None:
 
 FILES = {
     "eagle": "eagle",
-    "eagle3": "eagle3-llama",
+    "eagle3": "eagle3-nxdi",
     "medusa": "medusa",
     "dflash": "dflash",
     "fused": "article",

@@ -76,7 +76,7 @@ def said(name: str, word: str) -> list[str]:
     return [note for note in notes(load(EXPERIMENTS / f"{name}.yaml")) if word in note]
 
 
-@pytest.mark.parametrize("name", ["eagle", "eagle3-llama", "dflash"])
+@pytest.mark.parametrize("name", ["eagle", "eagle3", "eagle3-nxdi", "dflash"])
 def test_gated_models_need_a_token(name: str) -> None:
     target = load(EXPERIMENTS / f"{name}.yaml").models.target.id
     (note,) = said(name, "gated")
@@ -89,7 +89,7 @@ def test_a_first_start_compiles_on_a_billed_node(name: str) -> None:
     (note,) = said(name, "first starts")
     assert note.startswith("runtime = vllm-neuron-1.x: each service compiles when it first starts")
     assert "billed meanwhile, for up to 4 hours" in note
-    assert said("eagle3-llama", "first starts") == said("vanilla", "first starts") == []
+    assert said("eagle3-nxdi", "first starts") == said("vanilla", "first starts") == []
 
 
 def test_a_head_of_which_nobody_saw_the_norm_is_named_on_nxdi() -> None:
@@ -105,7 +105,7 @@ def test_a_head_of_which_nobody_saw_the_norm_is_named_on_nxdi() -> None:
     assert note.startswith(f"models.draft = {head['id']}: if its config.json has {word} = true")
     served = changes | {"runtime": "vllm-neuron-1.x"}
     assert [note for note in notes(experiment(served)) if word in note] == []
-    assert said("eagle3-llama", word) == []
+    assert said("eagle3-nxdi", word) == []
 
 
 def test_medusas_text_can_leave_the_targets() -> None:

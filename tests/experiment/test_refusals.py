@@ -521,7 +521,22 @@ PLACES = [
 ]
 
 TYPES = [
-    _edit("missing", {"serving": ABSENT}, "serving: is required"),
+    _edit(
+        "missing",
+        {"serving": ABSENT},
+        "serving: is required, with devices, logical_core_size, tensor_parallel, batch, length",
+    ),
+    _edit(
+        "missing-with-sections",
+        {"capacity": ABSENT},
+        "capacity: is required, with instance_type, nodes, availability_zone, purchase, "
+        "price.usd_per_hour, price.purchase, price.region, price.as_of, price.source",
+    ),
+    _edit(
+        "missing-with-a-list",
+        {"benchmark": ABSENT},
+        "benchmark: is required, with rounds, mean_output_tokens, timeout_seconds, test_cases",
+    ),
     _edit("missing-nested", {"capacity.price.as_of": ABSENT}, "capacity.price.as_of: is required"),
     _edit(
         "missing-in-list",
@@ -1074,7 +1089,7 @@ RULES = [
     ),
     _edit(
         "a-known-eagle3-head-that-nxdi-cannot-compute",
-        of_file("eagle3-llama")
+        of_file("eagle3-nxdi")
         | {
             "models.draft": {
                 "id": "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3",
@@ -1130,7 +1145,7 @@ RULES = [
     ),
     _edit(
         "an-eagle3-head-of-qwen-layers-on-nxdi",
-        of_file("eagle3-llama")
+        of_file("eagle3-nxdi")
         | {
             "models.draft": EAGLE3_HEAD
             | {"architecture": EAGLE3_HEAD["architecture"] | {"family": "qwen3", "hidden": 4096}}
@@ -1154,7 +1169,7 @@ RULES = [
     ),
     _edit(
         "a-head-of-another-target-and-of-its-size",
-        of_file("eagle3")
+        of_file("eagle3-qwen3")
         | {
             "models.draft": {
                 "id": "RedHatAI/Llama-3.3-70B-Instruct-speculator.eagle3",
@@ -1212,6 +1227,17 @@ RULES = [
         "LNC",
         {"serving.logical_core_size": 1},
         "serving.tensor_parallel = 32: must be 64: 8 devices x 8 cores / logical_core_size 1",
+    ),
+    _edit(
+        "TP-that-does-not-divide-its-cores",
+        of_file("eagle3") | {"serving.tensor_parallel": 32},
+        "serving.tensor_parallel = 32: must divide 16: 4 devices x 8 cores / logical_core_size 2",
+    ),
+    _edit(
+        "memory-of-the-cores-that-are-used",
+        of_file("eagle3-qwen3") | {"serving.tensor_parallel": 2},
+        "serving.devices = 8: 63.9 GiB of weights exceed 80% of the 48 GiB of device memory; use a "
+        "larger tensor_parallel",
     ),
     _edit(
         "TP-beyond-the-largest",
@@ -1864,7 +1890,7 @@ SEVERAL = [
         "serving.batch = 0: must be at least 1",
         "serving.colour = 'green': unknown key; allowed: devices, logical_core_size, "
         "tensor_parallel, batch, length, api_key",
-        "alerts: is required",
+        "alerts: is required, with idle_minutes, minimum_speedup, budget_usd_per_month",
     ),
     _edit(
         "rules-here-and-there",

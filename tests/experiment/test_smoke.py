@@ -129,7 +129,7 @@ def test_the_window_of_one_head_is_one_that_a_draft_model_can_have() -> None:
     assert parse(smoke(large, "mine.yaml"), "mine-smoke.yaml").largest_window == 2
 
 
-@pytest.mark.parametrize("name", ["eagle3-llama", "eagle3", "dflash"])
+@pytest.mark.parametrize("name", ["eagle3-nxdi", "eagle3", "dflash"])
 def test_a_runtime_without_a_small_pair_is_refused_in_one_line(name: str) -> None:
     large = load(EXPERIMENTS / f"{name}.yaml")
     with pytest.raises(ExperimentError) as refused:

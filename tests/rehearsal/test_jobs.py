@@ -145,7 +145,9 @@ def test_inference_demo_s_own_report_is_kept_beside_it(rehearsed: Rehearsed) -> 
         assert own["e2e_model"]["throughput"] > 0
 
 
-def test_every_difference_from_the_pods_is_said(rehearsed: Rehearsed) -> None:
+def test_every_difference_from_the_pods_is_in_a_file(rehearsed: Rehearsed) -> None:
+    text = (rehearsed.run.folder / "stand-ins.txt").read_text(encoding="utf-8")
+    assert f"/{rehearsed.run.folder.name}/stand-ins.txt\n" in rehearsed.said
     for difference in (
         "fetch: left out",
         "generate: NxDI's packages are golden ones",
@@ -155,7 +157,8 @@ def test_every_difference_from_the_pods_is_said(rehearsed: Rehearsed) -> None:
         f"RUN_ID: {rehearsed.run.folder.name} in place of jobs-",
         "Load: none; a job generates one prompt after another",
     ):
-        assert difference in rehearsed.said
+        assert difference in text
+        assert difference not in rehearsed.said
 
 
 def test_nothing_was_served(rehearsed: Rehearsed) -> None:

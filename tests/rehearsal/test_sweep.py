@@ -145,7 +145,9 @@ def test_it_ends_with_the_failure_in_one_line(rehearsed: Rehearsed) -> None:
     assert "  index 4, k11: " in rehearsed.said
 
 
-def test_every_difference_from_the_pods_is_said(rehearsed: Rehearsed) -> None:
+def test_every_difference_from_the_pods_is_in_a_file(rehearsed: Rehearsed) -> None:
+    text = (rehearsed.run.folder / "stand-ins.txt").read_text(encoding="utf-8")
+    assert f"/{rehearsed.run.folder.name}/stand-ins.txt\n" in rehearsed.said
     for difference in (
         "START_SECONDS: 10 in place of 2700",
         "fetch: left out",
@@ -154,7 +156,8 @@ def test_every_difference_from_the_pods_is_said(rehearsed: Rehearsed) -> None:
         "variants.k15.endpoint: http://127.0.0.1:",
         f"RUN_ID: {rehearsed.run.folder.name} in place of six-",
     ):
-        assert difference in rehearsed.said
+        assert difference in text
+        assert difference not in rehearsed.said
 
 
 def test_each_variant_was_measured_by_itself_with_controls(rehearsed: Rehearsed) -> None:

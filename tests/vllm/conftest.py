@@ -28,6 +28,10 @@ class Rehearsed(NamedTuple):
     said: str
     seconds: float
 
+    @property
+    def stand_ins(self) -> str:
+        return (self.run.folder / "stand-ins.txt").read_text(encoding="utf-8")
+
     def cases(self, structure: str) -> list[Case]:
         return [case for case in self.run.summary.cases if case.structure == structure]
 

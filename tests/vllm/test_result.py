@@ -144,4 +144,4 @@ def test_what_differs_from_the_pods_is_said(rehearsed: Rehearsed) -> None:
         "variants.ngram: added",
         "no runtime on Trainium serves it",
     ):
-        assert difference in rehearsed.said
+        assert difference in rehearsed.stand_ins

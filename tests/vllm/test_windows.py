@@ -29,13 +29,13 @@ def test_each_variant_is_served_and_measured_by_itself(swept: Rehearsed) -> None
     assert swept.run.summary.complete
     assert [variant.name for variant in swept.run.config.variants] == ["Base", "k3", "k5", "k7"]
     assert all(record.succeeded for record in swept.run.records)
-    assert "indexes at once: 1 in place of 2" in swept.said
+    assert "indexes at once: 1 in place of 2" in swept.stand_ins
 
 
 def test_upstream_drafts_as_many_as_the_window_has(swept: Rehearsed, advice: Advice) -> None:
     drafts = [variant.drafts_per_step for variant in swept.run.config.variants]
     assert drafts == [None, *WINDOWS]
-    assert "variants.k3.drafts_per_step: 3 in place of 2" in swept.said
+    assert "variants.k3.drafts_per_step: 3 in place of 2" in swept.stand_ins
     (line,) = advice.lines
     assert (line.windows, line.offset) == (WINDOWS, 0)
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httptools
 from typing_extensions import override
 
-from benchmark.record import CANCELLED
+from benchmark.record import CANCELLED, STALLED
 from benchmark.tap.proxy import http1
 from benchmark.tap.proxy.exchange import Exchange
 from benchmark.tap.proxy.http1 import Framing, Headers
@@ -32,6 +32,8 @@ class Upstream:
         self.host = parts.netloc.rpartition("@")[2].encode()
         self.path = parts.path.rstrip("/")
         self.stall_seconds = stall_seconds
+        self.heard = 0.0
+        """When anything last came from the server (``time.monotonic()``)."""
 
     async def connect(self, protocol: asyncio.BaseProtocol) -> None:
         """Raises OSError, or asyncio's TimeoutError."""
@@ -192,6 +194,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _pass(self, at: float) -> None:
         """Passes on what the last read brought."""
+        self._upstream.heard = at
         head = b""
         if self._framing is None:
             if self._answer.status is None:
@@ -230,7 +233,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _stall(self) -> None:
         limit = self._upstream.stall_seconds
-        self._break(HTTPStatus.GATEWAY_TIMEOUT, f"stalled: nothing came for {limit:g} s")
+        self._break(HTTPStatus.GATEWAY_TIMEOUT, f"{STALLED}: nothing came for {limit:g} s")
 
     def _break(self, status: HTTPStatus, reason: str) -> None:
         if self._over:

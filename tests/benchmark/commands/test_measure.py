@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -228,6 +229,49 @@ def test_a_server_without_usage_is_told_before_a_run_is_spent_on_it(
     assert {record.round for record in read_ledger(tmp_path / "run-1" / "ledger.jsonl")} == {0}
 
 
+def test_a_server_that_answers_nothing_ends_the_turn_and_then_the_run(
+    tmp_path: Path, measure: Benchmark, cases: str
+) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 1}
+    event = {"choices": [{"index": 0, "delta": {"content": "x"}}], "usage": usage}
+    served = []
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({"data": [{"id": MODEL}]})
+        served.append(request)
+        if len(served) > 1:
+            await asyncio.Event().wait()
+        stream = f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n"
+        return web.Response(text=stream, content_type="text/event-stream")
+
+    few = ("--rounds", "5", "--requests", "6", "--concurrency", "1", "--output-tokens", "8")
+    with serving(golden()) as (base,), serving(server(answer)) as (url,):
+        endpoints = f"Base={base.url}", f"SD={url}"
+        ended = measure(*endpoints, "--cases", cases, *few, "--timeout", "1")
+    assert ended.status == 1
+    failed = [line for line in ended.err.splitlines() if ": failed: " in line]
+    cause = "SD: 0 of 6 requests succeeded: stalled: nothing came for 1 s"
+    assert failed == [
+        f"benchmark: failed: json, round 1: {cause}",
+        f"benchmark: failed: json, round 2: {cause}",
+        "benchmark: failed: SD answered nothing in two turns on end; 3 of 5 turns were not run",
+    ]
+    assert (
+        "to send: 60 requests in 5 turns, with about 3,840 tokens in and at most 480 out"
+        in ended.err
+    )
+    assert "going by the warm-up, this takes about " in ended.err
+    records = [r for r in read_ledger(tmp_path / "run-1" / "ledger.jsonl") if r.round > 0]
+    # The turn may end before the load has begun its next request, or just after.
+    sd_errors = [(r.round, r.error) for r in records if r.variant == "SD"]
+    assert [each for each in sd_errors if each[1] != "cancelled by the client"] == [
+        (1, "stalled: nothing came for 1 s"),
+        (2, "stalled: nothing came for 1 s"),
+    ]
+    assert [r.succeeded for r in records if r.variant == "Base"] == [True] * 12
+
+
 def test_ctrl_c_tells_what_was_measured_and_how_to_go_on(
     tmp_path: Path, measure: Benchmark, cases: str
 ) -> None:
@@ -400,7 +444,8 @@ def test_a_model_that_an_endpoint_does_not_serve_is_refused(measure: Benchmark) 
         ),
         (["a=http://h", "--half-width", "5"], "'5': must be a number between 0 and 1"),
         (["a=http://h", "--input-tokens", "40"], "must be a whole number of at least 41"),
-        (["a=http://h", "--temperature", "nan"], "'nan': must be a number of at least 0"),
+        (["a=http://h", "--temperature", "nan"], "'nan': must be a number from 0 to 2"),
+        (["a=http://h", "--temperature", "9"], "'9': must be a number from 0 to 2"),
         (
             ["a=http://h", "--cases", "f", "--prompts", "g"],
             "--cases and --prompts: only one of them",

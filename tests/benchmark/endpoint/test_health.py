@@ -47,7 +47,9 @@ def test_says_who_does_not_serve() -> None:
         async with Golden(lambda *_: []) as base:
             endpoints = {"Base": base.url, "SD": "http://127.0.0.1:9/v1"}
             problems = await wait(endpoints, 0.1, [])
-            assert problems == ["SD (http://127.0.0.1:9/v1), at the last try: not reachable"]
+            assert problems == [
+                "not serving after 0 s: SD (http://127.0.0.1:9/v1), at the last try: not reachable"
+            ]
             problems = await wait({"SD": "http://no-such-host.invalid/v1"}, 0, [])
             assert "name is not known" in problems[0]
 
@@ -71,8 +73,29 @@ def test_a_server_without_health_is_asked_for_its_models(status: int) -> None:
             assert await wait({"Base": url}, 0, []) == []
         async with server(answering(health=status, models=503)) as url:
             (problem,) = await wait({"Base": url}, 0, [])
-            assert problem == f"Base ({url}), at the last try: HTTP 503"
+            assert problem == f"not serving after 0 s: Base ({url}), at the last try: HTTP 503"
 
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "answers", [{"health": 401, "models": 401}, {"health": 404, "models": 403}, {}]
+)
+def test_a_refusal_ends_the_wait_and_names_where_to_look(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, int]
+) -> None:
+    async def scenario() -> None:
+        async with server(answering(**answers)) as url, Golden(lambda *_: []) as base:
+            base.healthy = False
+            said: list[str] = []
+            (problem,) = await wait({"Base": base.url, "SD": url}, 3600, said)
+            status = answers.get("models", 404)
+            where = f"SD: {url}/models: HTTP {status}: check the URL and OPENAI_API_KEY, which is"
+            assert (problem, said) == (f"{where} not set", [])
+            monkeypatch.setenv("OPENAI_API_KEY", "secret")
+            assert await wait({"SD": url}, 3600, said) == [f"{where} set"]
+
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     asyncio.run(scenario())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rehearsal.process.errors import ProcessError
 from rehearsal.process.interruption import Interrupted, held, interruptible
 from rehearsal.process.processes import await_line, reason, run, running
 from tests.rehearsal.left import in_group, left_in_group
+from tests.synthesis import ROOT
 
 FAMILY = """\
 import subprocess, sys, time
@@ -58,6 +60,29 @@ def test_a_signal_ends_what_runs(tmp_path: Path, number: signal.Signals) -> None
         be_interrupted()
     assert caught.value.by is number
     assert not left_in_group(groups[0])
+
+
+KILLED = """\
+import os, pathlib, signal, sys
+from rehearsal.process.processes import await_line, running
+log = pathlib.Path(sys.argv[1])
+with running([sys.executable, "-c", sys.argv[2]], os.environ, log) as process:
+    await_line(process, log, "ready", 10)
+    print(process.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_leaves_nothing(tmp_path: Path) -> None:
+    killed = subprocess.run(
+        [*python(KILLED), str(tmp_path / "log"), FAMILY],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert not left_in_group(int(killed.stdout), seconds=10)
 
 
 def test_a_second_signal_does_not_stop_the_stopping() -> None:
