@@ -90,7 +90,7 @@ def headline(report: str) -> str:
 
 
 def test_requests_take_longer_where_they_queue_though_decoding_is_faster(
-    measure: Callable[..., tuple[Ended, str]],
+    measure: Callable[..., tuple[Ended, str]], benchmark: Benchmark, tmp_path: Path
 ) -> None:
     slow = decoding(tokens_per_step=3, slots=1)
     ended, report = measure(decoding(), slow, "--concurrency", "1,12", *OPTIONS)
@@ -111,8 +111,12 @@ def test_requests_take_longer_where_they_queue_though_decoding_is_faster(
     assert longer.search(said)
     # No window but one was measured.
     assert "Advice: Measure SD with another window than 3" in said
-    assert "Serve" not in said
-    assert "looks fastest" not in said
+    advised = " ".join(benchmark("advise", str(tmp_path / "run")).out.split())
+    assert longer.search(advised)
+    assert "SD requests queue from 12 at once. Next: Measure SD with another" in advised
+    for text in (said, advised):
+        assert "Serve" not in text
+        assert "looks fastest" not in text
 
 
 def test_a_plain_faster_server_is_faster_at_every_load(
@@ -129,7 +133,7 @@ def test_a_plain_faster_server_is_faster_at_every_load(
 def test_failures_reach_the_headline_the_verdict_and_the_advice(
     measure: Callable[..., tuple[Ended, str]],
 ) -> None:
-    """Two loads: every third request fails at all of them, and two of three do."""
+    """Every third request fails."""
     some = decoding(tokens_per_step=3, fails=lambda number: number % 3 == 0)
     ended, report = measure(decoding(), some, "--concurrency", "4", *OPTIONS)
     assert ended.status == 1
@@ -140,10 +144,15 @@ def test_failures_reach_the_headline_the_verdict_and_the_advice(
     assert f"look into its errors before you keep it on. {errors} of 32 SD requests failed." in said
 
 
-def test_no_advice_from_what_has_no_verdict(measure: Callable[..., tuple[Ended, str]]) -> None:
+def test_no_advice_from_what_has_no_verdict(
+    measure: Callable[..., tuple[Ended, str]], benchmark: Benchmark, tmp_path: Path
+) -> None:
     most = decoding(tokens_per_step=3, fails=lambda number: number % 3 > 0)
     ended, report = measure(decoding(), most, "--concurrency", "4", *OPTIONS)
     assert ended.status == 1
     assert "SD has no verdict in 1 of 1 test case" in headline(report)
     assert "Advice" not in ended.out
     assert 'id="advice"' not in report
+    advised = benchmark("advise", str(tmp_path / "run"))
+    assert (advised.status, advised.out) == (2, "")
+    assert "no variant that speculates has a verdict" in advised.err

@@ -74,6 +74,16 @@ def test_loads_without_a_verdict_are_not_among_every_load(found: Crossover, said
     assert ladders.rough(broken, found, ladders.SPEED) == ("SD", expected)
 
 
+def test_a_speed_without_those_that_failed_is_not_that_of_every_load() -> None:
+    found = Crossover(None, 8, None)
+    broken = replace(ladder(found, found), failed=True)
+    expected = "answers requests faster wherever they succeed"
+    assert ladders.exact(broken, found, ladders.SPEED) == f"SD {expected}"
+    assert ladders.rough(broken, found, ladders.SPEED) == ("SD", expected)
+    # Failed requests take time and bring no tokens, so the cost has them in it.
+    assert ladders.exact(broken, found, ladders.COST) == "SD costs less at every load"
+
+
 def test_the_cost_and_the_throughput_have_verbs_of_their_own() -> None:
     found = Crossover(3, 2, 4)
     said = [ladders.exact(ladder(found), found, says) for says in (ladders.COST, ladders.TOGETHER)]

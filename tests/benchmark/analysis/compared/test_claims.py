@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from benchmark.analysis.compared import claims
 from benchmark.analysis.compared.claims import Question, holm
 from benchmark.analysis.keys import CellKey
+from benchmark.load_points import LoadPoint
 from benchmark.record import Record
 from tests.benchmark import samples
 
@@ -54,7 +55,10 @@ def test_the_speed_up_is_the_geometric_mean_over_rounds() -> None:
     assert found.throughput.units == 3
 
 
-def test_the_speed_of_a_request_has_its_first_token_in_it() -> None:
+@pytest.mark.parametrize(
+    "point", [LoadPoint(concurrency=4, requests=8), LoadPoint(rate=0.5, requests=8)]
+)
+def test_the_speed_of_a_request_has_its_first_token_in_it(point: LoadPoint) -> None:
     """Decoding takes half the time, and the first token makes the whole twice as long."""
     minutes = [1.0, 1.1, 0.9]
     base = paced(1.0, minutes)
@@ -62,7 +66,7 @@ def test_the_speed_of_a_request_has_its_first_token_in_it() -> None:
         replace(r, chunks=tuple((r.end + at / 2, n) for at, n in r.chunks), end=2 * r.end)
         for r in base
     ]
-    found = claims.contrast(own, base)
+    found = claims.contrast(own, base, point=point)
     assert found.time_per_output_token is not None
     assert math.exp(found.time_per_output_token.log) == pytest.approx(2)
     assert math.exp(found.answers[Question.SPEED].log) == pytest.approx(1 / 2)

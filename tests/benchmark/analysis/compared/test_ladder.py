@@ -48,6 +48,15 @@ def test_both_questions_are_answered() -> None:
     assert found.speed.found
 
 
+def test_a_speed_without_those_that_failed_is_not_that_of_every_load() -> None:
+    known = {Question.SPEED: rungs(CLOSED, (1.5, 1.4, 1.3, 1.2))}
+    clause = "3 of 18 SD requests failed from 4 at once"
+    assert ladder("SD", "Base", CLOSED, known, ALPHA, [clause], failed=True).sentence == (
+        "SD answers requests faster than Base wherever they succeed, up to 8 requests at once. "
+        f"{clause}."
+    )
+
+
 def test_an_open_loop_is_asked_for_speed_alone() -> None:
     known = {Question.SPEED: rungs(OPEN, FALLING)}
     found = ladder("SD", "Base", OPEN, known, ALPHA, ["SD requests queue from 4 a second"])
