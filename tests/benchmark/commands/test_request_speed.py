@@ -141,7 +141,9 @@ def test_failures_reach_the_headline_the_verdict_and_the_advice(
     assert 0 < int(errors) < 16
     assert "SD answers requests faster" in headline(report)
     said = " ".join(ended.out.split())
-    assert f"look into its errors before you keep it on. {errors} of 32 SD requests failed." in said
+    # The failures come at any place, so the cost may be undecided: then it begins a sentence.
+    advice = f"look into its errors before you keep it on. {errors} of 32 SD requests failed."
+    assert advice in said.replace("Look into", "look into")
 
 
 def test_no_advice_from_what_has_no_verdict(
