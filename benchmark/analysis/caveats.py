@@ -191,8 +191,9 @@ def _on_drift(drifts: Sequence[Drift], *, apart: bool) -> Iterator[str]:
         if drift.baseline is not None:
             way = "grew" if drift.change.point > 1 else "shrank"
             yield (
-                f"Drift: the speed-up of {drift.variant} over {drift.baseline} {way} by {size} % "
-                f"from the first round to the last ({bounds}). Read each as a mean over the run."
+                f"Drift: the decoding speed-up of {drift.variant} over {drift.baseline} {way} by "
+                f"{size} % from the first round to the last ({bounds}). Read each as a mean over "
+                "the run."
             )
         else:
             way = "slower" if drift.change.point > 1 else "faster"
@@ -230,8 +231,8 @@ def _on_schedule(cell: Cell) -> Iterator[str]:
 def _on_queue(cell: Cell) -> Iterator[str]:
     if cell.queued:
         yield (
-            "more requests are in flight than its batch takes. The others wait, and their waiting "
-            "is in the time to first token and in the end-to-end latency."
+            "requests queue: they wait for others before they are served. Their waiting is in the "
+            "time to first token, in the end-to-end latency and in the request speed."
         )
 
 
@@ -266,5 +267,6 @@ def _on_lengths(baseline: Cell, cell: Cell) -> Iterator[str]:
     if len(lengths) == 2 and max(lengths) > min(lengths) * (1 + _LENGTH_TOLERANCE):
         yield (
             f"{baseline.variant} wrote {lengths[0]:,.0f} tokens and {cell.variant} "
-            f"{lengths[1]:,.0f} (medians): compare them per token, not end to end."
+            f"{lengths[1]:,.0f} (medians): compare them per token, not end to end. A longer answer "
+            "spreads its first token over more tokens."
         )

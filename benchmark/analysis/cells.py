@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from benchmark import metrics
-from benchmark.analysis import stopping, units
+from benchmark.analysis import queueing, stopping, units
 from benchmark.analysis.compared import claims
 from benchmark.analysis.estimates.estimate import Estimate
 from benchmark.analysis.estimates.intervals import Interval
@@ -76,7 +76,7 @@ def cell(
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,
         schedule=schedule(records, point.rate if point else None),
-        queued=_queued(point, in_flight, batch),
+        queued=_beyond_batch(point, in_flight, batch) or queueing.queued(records),
     )
 
 
@@ -85,7 +85,7 @@ def _in_flight(records: Sequence[Record]) -> float | None:
     return metrics.request_time(records) / occupied if occupied else None
 
 
-def _queued(point: LoadPoint | None, in_flight: float | None, batch: int | None) -> bool:
+def _beyond_batch(point: LoadPoint | None, in_flight: float | None, batch: int | None) -> bool:
     if batch is None or point is None:
         return False
     load = in_flight if point.open else point.concurrency

@@ -63,10 +63,7 @@ def _times(evidence: Evidence, load: str, variant: Variant, baseline: Variant) -
         if key in evidence.contrasts
         and not verdict.obstacle(cells[key], cells[key.of(baseline.name)], fixed=plan.fixed)
     }
-    streamed = all(
-        evidence.contrasts[key].time_per_output_token for key in keys if key.case in sides
-    )
-    estimate = overall(sides, streamed=streamed).get(Question.SPEED) if sides else None
+    estimate = overall(sides).get(Question.SPEED) if sides else None
     if estimate is None:
         return ""
     interval = estimate.interval(plan.alpha)

@@ -11,6 +11,7 @@ from functools import partial
 
 from benchmark.analysis import caveats, matched
 from benchmark.analysis.compared import claims
+from benchmark.analysis.compared.cautions import cautions, decoding
 from benchmark.analysis.compared.claims import Contrast, Question
 from benchmark.analysis.compared.comparison import comparison
 from benchmark.analysis.compared.correctness import correctness
@@ -143,7 +144,6 @@ def _spreads(evidence: Evidence, case: str) -> Iterable[Spread]:
                 records[baseline],
                 load=plan.points[key.load],
                 alpha=plan.alpha,
-                streamed=evidence.contrasts[key].time_per_output_token is not None,
                 planned=plan.known,
                 widened=partial(evidence.widened, key.variant, baseline.variant),
             )
@@ -164,14 +164,12 @@ def _ladders(
                 ]
                 for question in claims.questions(points[0])
             }
-            lagging = [
-                point
-                for point, key in zip(points, keys, strict=True)
-                if any(one in cells and cells[one].lagging for one in (key, key.of(baseline)))
-            ]
+            sides = [cells[one] for key in keys for one in (key, key.of(baseline)) if one in cells]
+            clauses = *decoding(sides, at=True), *cautions(sides, at=True)
             # The crossovers of a report are a family: they all hold with the chance of one.
             alpha = plan.alpha / plan.crossovers
-            yield ladder(variant, baseline, points, rungs, alpha, lagging=lagging)
+            failed = any(cell.errors for cell in sides)
+            yield ladder(variant, baseline, points, rungs, alpha, clauses, failed=failed)
 
 
 def _rung(
@@ -200,7 +198,6 @@ def _overall(evidence: Evidence) -> Iterable[Overall]:
                 answers = overall(
                     {key.case: (records[key], records[key.of(baseline)]) for key in found},
                     point=point,
-                    streamed=all(contrasts[key].time_per_output_token for key in found),
                 )
                 speed, cost = (
                     evidence.widened(variant, baseline, answer).interval(plan.alpha)

@@ -103,12 +103,12 @@ class Comparison:
 
     baseline: str
     by_time_per_output_token: Interval | None
+    """Decoding speed: without the queue and the first token. It explains, and is no claim."""
     by_end_to_end: Interval | None
     by_throughput: Interval | None
-    """Of one request."""
+    """Request speed: output tokens of one request by its end-to-end latency."""
     speed: Claim | None
-    """By time per output token, or by throughput where answers are not streamed. None, like
-    ``cost``, where there is no verdict."""
+    """By request speed. None, like ``cost``, where there is no verdict."""
     cost: Claim | None
     """By the tokens a second of all requests together."""
     verdict: Verdict
@@ -117,6 +117,12 @@ class Comparison:
     def speedup(self) -> Interval | None:
         """What the verdict on speed rests on."""
         return self.speed.interval if self.speed else None
+
+    @property
+    def only_decodes_faster(self) -> bool:
+        """Whether decoding is faster by its own interval, and the whole request is not."""
+        decoding, speed = self.by_time_per_output_token, self.speed
+        return bool(decoding and speed and decoding.low > 1 and speed.answer is not Answer.BETTER)
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,8 @@ class Cell:
     schedule: Schedule | None = None
     """None in a closed loop."""
     queued: bool = False
-    """Whether the load is more than the batch takes, so that a queue is measured."""
+    """Whether requests wait for others before they are served: the load is more than the batch
+    takes, or the ledger shows it."""
     comparison: Comparison | None = None
     """None for a baseline."""
 
@@ -240,6 +247,8 @@ class Ladder:
     sentence: str
     whole: bool = True
     """Whether there is a verdict at each of its loads."""
+    failed: bool = False
+    """Whether requests failed at one of them."""
 
 
 @dataclass(frozen=True)

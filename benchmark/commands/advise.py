@@ -28,7 +28,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         type=shares,
         metavar="CLASS=SHARE,...",
         help="each class's share of your output tokens, such as structured=0.7,open-ended=0.3; "
-        "classes that are not named have none (default: as the baseline answered)",
+        "they add up to 1, and classes that are not named have none (default: as the baseline "
+        "answered)",
     )
 
 
@@ -51,7 +52,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 _JOBS = "its variants ran as jobs, whose modes no server knows, so there is nothing to serve"
-_NOTHING = "no variant that speculates shows its steps, so there is nothing to advise on"
+_NOTHING = (
+    "no variant that speculates has a verdict and shows its steps, so there is nothing to advise on"
+)
 
 
 def _of_run(run: Results, mix: Mapping[str, float] | None, width: int) -> str:

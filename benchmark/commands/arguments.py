@@ -22,6 +22,9 @@ MOST_PER_SECOND: Final = 1000
 HOTTEST: Final = 2
 """The highest temperature; an experiment file allows as much."""
 
+_ROUNDING: Final = 0.002
+"""How far shares may add up to something else than 1: thirds have no last digit."""
+
 T = TypeVar("T")
 
 HALF_WIDTH: Final = 0.05
@@ -43,7 +46,7 @@ def recorded(text: str) -> Path:
 
 
 def shares(text: str) -> dict[str, float]:
-    """A mix of classes, such as ``structured=0.7,open-ended=0.3``; scaled by whoever takes it."""
+    """A mix of classes, such as ``structured=0.7,open-ended=0.3``. The shares add up to 1."""
     found = {}
     for part in text.split(","):
         name, _, share = part.rpartition("=")
@@ -55,8 +58,8 @@ def shares(text: str) -> dict[str, float]:
         if name.strip() in found:
             raise ArgumentTypeError(f"{text!r}: must name each only once")
         found[name.strip()] = value
-    if not any(found.values()):
-        raise ArgumentTypeError(f"{text!r}: one of the shares must be more than 0")
+    if abs((total := math.fsum(found.values())) - 1) > _ROUNDING:
+        raise ArgumentTypeError(f"{text!r}: the shares must add up to 1, not to {total:g}")
     return found
 
 

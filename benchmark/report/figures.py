@@ -125,8 +125,8 @@ def _advised(advice: Advice) -> Iterator[_Figure]:
         for load in shown:
             yield _Figure(
                 f"windows-{load.name}" if load and len(shown) > 1 else "windows",
-                f"Tokens a second over the window {words.at(load)}".rstrip(),
-                "The article's Figure 1. Points were measured, with 95 % intervals; the line "
+                f"Speed-up over the window {words.at(load)}".rstrip(),
+                "After the article's Figure 1. Points were measured, with 95 % intervals; the line "
                 "between them and its band are predicted. Ringed is the best, measured or not.",
                 partial(over_windows.paint, advice, load),
             )
@@ -165,10 +165,10 @@ def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:
         )
     yield _Figure(
         "pareto",
-        "Throughput against the speed of one request",
+        "Throughput against decoding speed",
         "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
-        "rate, no more can come together than is asked for. To the right one request is faster, "
-        "further up the same hardware does more."
+        "rate, no more can come together than is asked for. To the right one request is decoded "
+        "faster, further up the same hardware does more."
         + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
         partial(pareto.paint, run, case),
     )

@@ -13,14 +13,14 @@ from benchmark.report import loads
 
 
 class Verb(NamedTuple):
-    """How a question is answered: ``is`` ``faster`` or ``slower``."""
+    """How a question is answered: ``answers requests`` ``faster`` or ``slower``."""
 
     verb: str
     better: str
     worse: str
 
 
-SPEED: Final = Verb("is", "faster", "slower")
+SPEED: Final = Verb("answers requests", "faster", "slower")
 COST: Final = Verb("costs", "less", "more")
 TOGETHER: Final = Verb("gets", "more tokens/s", "fewer tokens/s")
 
@@ -35,7 +35,7 @@ def leading(case: Case, variant: str) -> Ladder | None:
 
 
 def exact(ladder: Ladder, found: Crossover, says: Verb) -> str:
-    """What is true at which loads: ``SD is faster up to 3 requests at once and slower from 6``."""
+    """What is true at which loads: ``SD costs less up to 3 at once and more from 6``."""
     variant = ladder.variant
     if (everywhere := _at_all(ladder, found, says)) is not None:
         return f"{variant} {everywhere}"
@@ -64,14 +64,18 @@ def rough(ladder: Ladder, found: Crossover, says: Verb) -> Phrase:
 
 
 def _amount(ladder: Ladder, load: float) -> str:
-    """``4 requests at once``."""
-    return f"{load:g} request{'' if load == 1 else 's'} {loads.unit(ladder.loads)}"
+    """``4 at once``."""
+    return f"{load:g} {loads.unit(ladder.loads)}"
 
 
 def _at_all(ladder: Ladder, found: Crossover, says: Verb) -> str | None:
     """What is true at every load; None where nothing is."""
     lowest, highest = (end.amount for end in (ladder.loads[0], ladder.loads[-1]))
-    every = "at every load" if ladder.whole else "at every load that has a verdict"
+    every = "at every load"
+    if not ladder.whole:
+        every = "at every load that has a verdict"
+    elif ladder.failed and says is SPEED:
+        every = "wherever they succeed"
     if found.better_up_to is not None and found.better_up_to >= highest:
         return f"{says.verb} {says.better} {every}"
     if found.worse_from is not None and found.worse_from <= lowest:

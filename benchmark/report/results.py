@@ -118,7 +118,8 @@ class Results:
         # Imported here: only a run with something to advise on waits for it.
         from benchmark.analysis.advice.advise import advise
 
-        found = advise(self.config, self.ledger, mix=mix)
+        cells = [cell for case in self.summary.cases for cell in case.cells]
+        found = advise(self.config, self.ledger, cells=cells, mix=mix)
         return found if found.prospects else None
 
     @property

@@ -192,6 +192,7 @@ def _notes(run: Results) -> Iterator[str]:
             yield from (f"{one} What they show: make advise RUN={name}" for one in short)
         else:
             yield from (f"Advice: {one}" for one in short)
+        if run.advice.recommendations and not run.advice.rehearsal:
             yield words.BOTH_SPEEDS
     yield from run.summary.notes
     yield from _case_notes(run.summary)
@@ -232,7 +233,10 @@ def _explanations(summary: Summary) -> Iterator[str]:
     compared = [found for case in summary.cases for _, found in case.compared]
     text = "TPOT is the true time per output token."
     if compared:
-        text += " The speed-up says how many times faster one request is than with the baseline."
+        text += (
+            " The speed-up says how many times faster one whole request is than with the baseline, "
+            "its first token and its queue included; decoding is that of TPOT alone."
+        )
     if any(found.cost for found in compared):
         what = "The cost of a token is" if answers.priced(summary) else "The tokens/s are"
         text += f" {what} compared over all requests together."
@@ -253,7 +257,7 @@ def _explanations(summary: Summary) -> Iterator[str]:
         )
     marks = "".join(map(loads.letters, cells))
     if "q" in marks:
-        yield "q: the load is more than the batch takes, so what is measured there is the queue."
+        yield "q: requests queue there, and their waiting is measured with them."
     if "l" in marks:
         yield "l: lagged; requests were not sent at their times, so the load was not what it says."
     if any(answers.means(summary)):

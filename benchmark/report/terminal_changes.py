@@ -13,8 +13,8 @@ from benchmark.report.layout import NARROW, WIDTH, Column, wrapped
 _GAP: Final = "  "
 _HEADS: Final = {
     Figure.TOKENS_PER_STEP: "tokens a step",
-    Figure.SPEED_UP: "speed-up",
-    Figure.TIME_PER_OUTPUT_TOKEN: "TPOT, ms",
+    Figure.SPEED_UP: "request speed-up",
+    Figure.TIME_PER_OUTPUT_TOKEN: "decoding: TPOT, ms",
     Figure.TTFT: "TTFT, ms",
     Figure.TOKENS_PER_SECOND: "tokens/s together",
 }

@@ -12,7 +12,7 @@ from benchmark import metrics, wording
 from benchmark.analysis.summary import Answer, Case, Cell, Claim, Summary
 from benchmark.report import answers, layout, loads, tables
 from benchmark.report.answers import Written
-from benchmark.report.layout import NARROW, Column
+from benchmark.report.layout import NARROW, WIDTH, Column
 from benchmark.report.tables import Group
 
 _GAP: Final = 2
@@ -48,7 +48,8 @@ def at_one_load(summary: Summary, width: int) -> Iterable[str]:
 def over_loads(case: Case, summary: Summary, width: int) -> Iterable[str]:
     """A line for each variant of one test case at each load point."""
     columns = [_written(group, case.cells) for group in _of_ladder(case, width)]
-    last = _answers(case.cells, answers.priced(summary))
+    # A narrow one has the TPOT of both.
+    last = _answers(case.cells, answers.priced(summary), decoding=width >= WIDTH)
     return layout.lines(_rungs(case), columns, last, set(), width)
 
 
@@ -77,7 +78,9 @@ def _groups(summary: Summary) -> Iterator[Group]:
     for metric in metrics.METRICS:
         if metric.percentiles:
             title = f"{metric.short} {metric.printed}".strip()
-            yield tables.of_metric(metric, metric.percentiles, title)
+            # The page has those between; here the decoding speed-up needs their room.
+            ends = dict.fromkeys((metric.percentiles[0], metric.percentiles[-1]))
+            yield tables.of_metric(metric, tuple(ends), title)
     yield _TOGETHER
     yield _STEPS
     if summary.cost_denominator is not None:
@@ -109,14 +112,18 @@ def _written(group: Group, cells: Sequence[Cell]) -> Column:
     )
 
 
-def _answers(cells: Sequence[Cell], priced: bool) -> list[Column]:
+def _answers(cells: Sequence[Cell], priced: bool, *, decoding: bool = True) -> list[Column]:
     """What each compared cell is against its baseline; a column for each question with answers."""
     found = [cell.comparison for cell in cells]
     gap = " " * _GAP
     columns = []
     if any(found):
         texts = [_speed(one.speed) if one else "" for one in found]
-        columns.append(Column(("", f"{gap}speed-up, 95 %"), tuple(gap + text for text in texts)))
+        heads = (f"{gap}one request's", f"{gap}speed-up, 95 %")
+        columns.append(Column(heads, tuple(gap + text for text in texts)))
+    if any(found) and decoding:
+        texts = [answers.speed(one.by_time_per_output_token).figure if one else "" for one in found]
+        columns.append(Column(("", f"{gap}decoding"), tuple(f"{gap}{text:>8}" for text in texts)))
     if any(one.cost for one in found if one):
         heads = ("cost of", "a token") if priced else ("times the", "tokens/s")
         texts = [_cost(one.cost, priced) if one else "" for one in found]

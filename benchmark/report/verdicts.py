@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmark import palette, wording
+from benchmark.analysis.compared.cautions import cautions, decoding
 from benchmark.analysis.estimates.intervals import Interval
 from benchmark.analysis.summary import (
     Answer,
@@ -24,7 +25,10 @@ from benchmark.report import answers, ladders, loads
 from benchmark.report.answers import Written
 from benchmark.report.ladders import Phrase, Verb
 
-_SPEED: Final = {Answer.BETTER: "is faster", Answer.WORSE: "is slower"}
+_SPEED: Final = {
+    Answer.BETTER: "answers requests faster",
+    Answer.WORSE: "answers requests slower",
+}
 _COST: Final = {Answer.BETTER: "costs less", Answer.WORSE: "costs more"}
 _TOGETHER: Final = {Answer.BETTER: "gets more tokens/s", Answer.WORSE: "gets fewer tokens/s"}
 _MUTED: Final = "muted"
@@ -81,7 +85,35 @@ def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
     """The heading, and the lines below it: one for each variant where several are compared."""
     over_loads = len(summary.loads) > 1 and any(case.ladders for case in summary.cases)
     text, lines = (_of_ladders if over_loads else _of_cells)(summary)
+    beside = [_beside(summary, *pair) for pair in _baselines(summary).items()]
+    if len(beside) == 1:
+        ((clauses, explained),) = beside
+        text, lines = "; ".join((text, *clauses)), (*explained, *lines)
+    else:
+        lines = tuple(
+            " ".join((line, *(f"{clause}." for clause in (*clauses, *explained))))
+            for line, (clauses, explained) in zip(lines, beside, strict=True)
+        )
     return f"Rehearsal: {text}" if summary.rehearsal else text, lines
+
+
+def _beside(
+    summary: Summary, variant: str, baseline: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What limits a headline on one variant, and what explains it."""
+    several = len(summary.loads) > 1
+    cells = [
+        cell for case in summary.cases for cell in case.cells if cell.variant in (variant, baseline)
+    ]
+    compared = [one.comparison for one in cells if one.variant == variant and one.comparison]
+    clauses = [*cautions(cells, at=several)]
+    if several and (lacking := sum(not one.verdict.finding.decided for one in compared)):
+        clauses.append(f"{lacking} of {len(compared)} measurements have no verdict")
+    return tuple(clauses), tuple(decoding(cells, at=several))
+
+
+def _baselines(summary: Summary) -> dict[str, str]:
+    return {cell.variant: found.baseline for case in summary.cases for cell, found in case.compared}
 
 
 def _of_cells(summary: Summary) -> tuple[str, tuple[str, ...]]:
@@ -99,7 +131,8 @@ def _of_cells(summary: Summary) -> tuple[str, tuple[str, ...]]:
     if len(said) == 1:
         return _sentence(said[0], f" of {total}"), ()
     if said:
-        return f"{len(said)} variants compared in {cases}", tuple(map(_line, found, said))
+        lines = tuple(f"{_line(variant, told)}." for variant, told in zip(found, said, strict=True))
+        return f"{len(said)} variants compared in {cases}", lines
     return f"{summary.subject} in {cases}", ()
 
 
@@ -117,7 +150,7 @@ def _of_ladders(summary: Summary) -> tuple[str, tuple[str, ...]]:
     ]
     if len(said) == 1:
         ((speed, *cost),) = said
-        return speed, tuple(f"{one}." for one in cost)
+        return speed, tuple(cost)
     cases = wording.count(len(summary.cases), "test case")
     text = f"{len(said)} variants compared in {cases} at {len(summary.loads)} load points"
     return text, tuple(" ".join(f"{one}." for one in own) for own in said)
@@ -148,7 +181,8 @@ def lines(summary: Summary) -> Iterator[Line]:
     several = len(summary.loads) > 1
     compared = [(case, *pair) for case in summary.cases for pair in case.compared]
     claims = [claim for _, _, found in compared for claim in (found.speed, found.cost) if claim]
-    place = _scale([claim.interval for claim in claims])
+    alone = [one for _, _, found in compared if (one := found.by_time_per_output_token)]
+    place = _scale([*(claim.interval for claim in claims), *alone])
     for case, cell, found in compared:
         yield Line(
             case=case,
@@ -225,6 +259,8 @@ def _shown(
         return Shown(question, write(claim.interval), _bar(claim.interval, place), colour)
 
     yield shown("speed", found.speed, answers.speed)
+    if alone := found.by_time_per_output_token:
+        yield Shown("decoding", answers.speed(alone), _bar(alone, place), _MUTED)
     question = "cost" if priced else "tokens/s"
     yield shown(question, found.cost, lambda interval: answers.cost(interval, priced=priced))
 

@@ -39,8 +39,8 @@ class Truth:
     """What is true of a test case. Ratios are above 1 where the variant is better."""
 
     speed: float
-    """The baseline's time per output token by the variant's: the geometric mean over rounds of
-    the ratio of a round's medians."""
+    """The variant's output tokens by end-to-end latency, by the baseline's: the geometric mean over
+    rounds of the ratio of a round's medians, or over prompts of each one's ratio."""
     cost: float
     """The variant's tokens per second by the baseline's, of all requests together."""
     token_seconds: float
@@ -113,10 +113,9 @@ def places(world: World) -> list[Place]:
 def truths(world: World) -> Mapping[Place, Truth]:
     """What is true of each test case at each load, by their names.
 
-    Where the sides are alike but for their speed-up, that is the truth by time per output token,
-    and without one they cost the same. All else is computed from a simulation of a million
-    requests: the ends of a round and the time to first token, which no speed-up shortens, have no
-    formula. Its ratios are rounded to a thousandth, which is more than its own error.
+    Sides that are alike are as fast and cost the same. All else is computed from a simulation of a
+    million requests: the ends of a round and the time to first token, which no speed-up shortens,
+    have no formula. Its ratios are rounded to a thousandth, which is more than its own error.
     """
     found = _by_speedup(world)
     points = configuration(world).load.points
@@ -129,25 +128,27 @@ def truths(world: World) -> Mapping[Place, Truth]:
 
 @functools.cache
 def _by_speedup(world: World) -> Mapping[float, Truth]:
-    requests = world.most_rounds * len(world.speedups) * world.requests * len(SIDES)
-    runs = math.ceil(_TRUTH_REQUESTS / requests)
+    size = world.most_rounds * len(world.speedups) * world.requests * len(SIDES)
+    runs = math.ceil(_TRUTH_REQUESTS / size)
     simulated = _simulate(world, world.generator(_TRUTH_RUN), runs)
     served = np.where(simulated.failed, 0, simulated.tokens).sum(axis=-1)
     # Failed requests included: whether one fails does not depend on its time per token.
     medians = np.log(np.median(simulated.token_seconds, axis=-1))
+    whole = _TTFT_SECONDS + simulated.token_seconds * (simulated.tokens - 1)
+    requests = np.log(whole / simulated.tokens)
+    speeds = -(requests.mean(axis=-1) if world.prompts else np.median(requests, axis=-1))
     kept = ~simulated.failed & (simulated.token_seconds <= world.limit)
-    # A mean over prompts is one of logarithms, so their scatter does not move it.
-    known = world.alike or world.prompts > 0
     found = {}
     for speedup in dict.fromkeys(world.speedups):
         same = np.array(world.speedups) == speedup
-        logs = medians[:, :, same].mean(axis=(0, 1, 2))
+        logs, of_requests = (each[:, :, same].mean(axis=(0, 1, 2)) for each in (medians, speeds))
+        equal = world.alike and speedup == 1
         # With every slot busy, which is how tokens a second are meant.
         seconds = simulated.end.sum(axis=-1)[:, :, same] / world.concurrency
         rates = _over_sides(served[:, :, same]) / _over_sides(seconds)
         found[speedup] = Truth(
-            speed=speedup if known else round(math.exp(logs[0] - logs[1]), 3),
-            cost=1.0 if world.alike and speedup == 1 else round(float(rates[1] / rates[0]), 3),
+            speed=1.0 if equal else round(math.exp(of_requests[1] - of_requests[0]), 3),
+            cost=1.0 if equal else round(float(rates[1] / rates[0]), 3),
             token_seconds=math.exp(logs[1]),
             tokens_per_second=float(rates[1]),
             goodput=float(kept[:, :, same, 1].mean()) if world.limit else math.nan,

@@ -26,6 +26,7 @@ _STARTED: Final = 1_800_000_000.0
 _HOUR: Final = 3600.0
 _POPULATION: Final = 200
 _LONG: Final = 100_000
+_END: Final = 0.001  # from the last chunk to the end of a request
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +69,20 @@ class Sweep:
     def speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected, by golden arithmetic: of a class whose prompts are alike."""
         acceptance = self.acceptances[prompt_class][draft]
-        baseline = self.decoding(1).step_seconds(load)
-        return baseline / self.decoding(window, draft).time_per_token(acceptance, load)
+        own = self.decoding(window, draft)
+        return self._of_requests(own, own.time_per_token(acceptance, load), load)
+
+    def _of_requests(self, decoding: Decoding, token_seconds: float, load: int) -> float:
+        """The speed-up of whole requests, each of which has its prefill and its end."""
+        baseline = self.decoding(1)
+        own, other = (
+            one.prefill_seconds + _END + (self.tokens - 1) * seconds
+            for one, seconds in (
+                (decoding, token_seconds),
+                (baseline, baseline.step_seconds(load)),
+            )
+        )
+        return other / own
 
     def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected of answers as they are: they end within a step, and their prompts differ."""
@@ -77,16 +90,15 @@ class Sweep:
             return self._in_stretches(prompt_class, window, load, draft)
         acceptances = self._population(prompt_class, draft)
         steps = fmean(expected_steps(one, window, self.tokens - 1) for one in acceptances)
-        seconds = self.decoding(window, draft).step_seconds(load) * steps / (self.tokens - 1)
-        return self.decoding(1).step_seconds(load) / seconds
+        own = self.decoding(window, draft)
+        return self._of_requests(own, own.step_seconds(load) * steps / (self.tokens - 1), load)
 
     @functools.cache  # noqa: B019 (a sweep of the bench lives as long as the bench)
     def _in_stretches(self, prompt_class: str, window: int, load: int, draft: int) -> float:
         """By a long answer."""
         decoding, rate = self.decoding(window, draft), self.acceptances[prompt_class][draft]
         steps = sum(1 for _ in self._steps(decoding, rate, _LONG, "truth", "truth"))
-        seconds = decoding.step_seconds(load) * steps / _LONG
-        return self.decoding(1).step_seconds(load) / seconds
+        return self._of_requests(decoding, decoding.step_seconds(load) * steps / _LONG, load)
 
     def _steps(
         self, decoding: Decoding, acceptance: float, tokens: int, text: object, key: object
@@ -231,7 +243,7 @@ class Sweep:
                         request=repr(key),
                         output_tokens=self.tokens,
                         chunks=chunks,
-                        end=chunks[-1][0] + 0.001,
+                        end=chunks[-1][0] + _END,
                         load=f"concurrency-{load}",
                         prompt=prompt,
                         prompt_class=prompt_class if prompt else "",

@@ -19,7 +19,7 @@ PREDICTED: Final = 0.15
 
 
 def speedup(case: Case, variant: str = "SD") -> Interval:
-    """Over Base by time per output token, as the report has it."""
+    """Of decoding: over Base by time per output token, as the report has it."""
     comparison = case.cell(variant).comparison
     assert comparison is not None
     assert comparison.by_time_per_output_token is not None

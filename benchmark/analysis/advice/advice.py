@@ -98,8 +98,8 @@ class Prospect:
     step_seconds: float
     """The same."""
     predicted: Interval | None
-    """Speed-up over the baseline by time per output token. Of a measured window, predicted from
-    the other windows of its line alone; None where there is no other."""
+    """Speed-up of whole requests over the baseline's. Of a measured window, predicted from the
+    other windows of its line alone; None where there is no other."""
     measured: Interval | None
     """The same as measured; None where the window was not measured."""
     tokens_per_second: float
@@ -136,9 +136,8 @@ class Recommendation:
     speedup: Interval
     """Over the baseline; 1 without speculation."""
     usd_per_million_output_tokens: float | None
-    probability: float | None
-    """That it is the best of those considered, 0 to 1; None where there are too few rounds to know
-    how sure it is."""
+    probability: float
+    """That it is the best of those considered, 0 to 1."""
     rivals: tuple[tuple[Choice, float], ...]
     """Those that are also likely to be the best, and how likely; most likely first."""
     sentence: str
@@ -159,6 +158,11 @@ class Advice:
     prospects: tuple[Prospect, ...]
     recommendations: tuple[Recommendation, ...]
     """For each load: one for each class, then, where there are several classes, the mix's."""
+    cautions: tuple[str, ...]
+    """Where there is no recommendation, what its sentence would say of queues, failures and
+    decoding that misleads."""
+    measure_next: tuple[str, ...]
+    """What to measure before there can be any, a sentence each."""
     rehearsal: bool
     """Whether something stood in for the services: then it advises nothing."""
     notes: tuple[str, ...]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from benchmark import wording
-from benchmark.analysis import controls
+from benchmark.analysis import controls, keys
 from benchmark.analysis.advice.acceptance import acceptances
-from benchmark.analysis.advice.advice import Acceptance, Advice, Line
+from benchmark.analysis.advice.advice import Acceptance, Advice, Line, Recommendation
 from benchmark.analysis.advice.costs import step_costs
 from benchmark.analysis.advice.lines import lines
 from benchmark.analysis.advice.observed import Observed, observe
@@ -18,25 +19,51 @@ from benchmark.analysis.advice.outlook import outlook
 from benchmark.analysis.advice.prospects import prospects
 from benchmark.analysis.advice.recommendation import recommendations
 from benchmark.analysis.advice.resampling import draws, partly_shared
+from benchmark.analysis.compared.cautions import cautions, decoding
+from benchmark.analysis.summary import Cell, Finding
 from benchmark.config import Config
 from benchmark.errors import ConfigError
+from benchmark.names import WARM_UP
 from benchmark.record import Record
 from benchmark.rounds import FEWEST_ROUNDS
+
+_BROKEN: Final = (Finding.FAILED, Finding.UNFINISHED, Finding.NOT_MEASURED)
+
+_Excluded = Mapping[tuple[str, str, str], str]
+"""Class, load and variant that nothing is advised from, and the sentence that says why."""
 
 
 def advise(
     config: Config,
     records: Sequence[Record],
     *,
+    cells: Iterable[Cell] = (),
     mix: Mapping[str, float] | None = None,
 ) -> Advice:
     """What to serve, from the ``records`` of a run.
+
+    ``cells`` are those of its summary: nothing is advised from one that has no verdict, nor from
+    the others of its class, because a class is compared over all of its test cases.
 
     ``mix`` has the share of the output tokens that each class has; they are scaled to add up to 1,
     and a class that is not named has none. Without one it is what the baseline answered in the run.
     Raises ConfigError where ``mix`` names a class that was not measured.
     """
-    observed = observe(config, records)
+    cells = tuple(cells)
+    records = [*keys.at_load_points(config.load, records)]
+    classes = {case.name: str(case.structure or case.name) for case in config.test_cases}
+    rounds = len({record.round for record in records if record.round > WARM_UP})
+    # Of fewer rounds, how often drafts are accepted can still be shown.
+    broken = (*_BROKEN, Finding.TOO_FEW) if rounds >= FEWEST_ROUNDS else _BROKEN
+    excluded = _excluded(cells, classes, broken)
+    observed = observe(
+        config,
+        [
+            record
+            for record in records
+            if (classes.get(record.case), record.load, record.variant) not in excluded
+        ],
+    )
     found = lines(config, observed.drafts)
     shares = _mix(observed, found, mix)
     if not found:
@@ -54,29 +81,74 @@ def advise(
     )
     accepted = acceptances(observed, found)
     expected = tuple(prospects(observed, found, all_of_it, config.cost))
+    advised = [
+        *recommendations(
+            observed,
+            found,
+            all_of_it,
+            expected,
+            shares,
+            cost=config.cost,
+            advises=config.stand_in is None,
+        )
+    ]
     return Advice(
         lines=found,
         mix=tuple(shares.items()),
         acceptances=accepted,
         costs=tuple(step_costs(observed, found)),
         prospects=expected,
-        recommendations=tuple(
-            recommendations(
-                observed,
-                found,
-                all_of_it,
-                expected,
-                shares,
-                cost=config.cost,
-                advises=config.stand_in is None,
-            )
-        ),
+        recommendations=tuple(_limited(one, found, cells) for one in advised),
+        cautions=() if advised else tuple(_cautions(cells, at=len(observed.loads) > 1)),
+        measure_next=tuple(_missing(observed, found, unknown=unknown)),
         rehearsal=config.stand_in is not None,
         notes=(
+            *dict.fromkeys(excluded.values()),
             *observed.notes,
             *_notes(observed, found, accepted, unknown=unknown),
         ),
     )
+
+
+def _excluded(
+    cells: Sequence[Cell], classes: Mapping[str, str], broken: Collection[Finding]
+) -> _Excluded:
+    """``classes`` has that of each test case."""
+    return {
+        (classes[cell.test_case], cell.load.name if cell.load else "", cell.variant): (
+            f"Nothing is advised from {cell.variant} on {classes[cell.test_case]} prompts"
+            f"{f' at {cell.load}' if cell.load else ''}. {cell.comparison.verdict.sentence}"
+        )
+        for cell in cells
+        if cell.comparison and cell.comparison.verdict.finding in broken
+    }
+
+
+def _limited(found: Recommendation, lines: Sequence[Line], cells: Sequence[Cell]) -> Recommendation:
+    """With what limits the figures that it rests on."""
+    chosen = [line for line in lines if found.choice.line in (None, line.name)]
+    names = {name for line in chosen for name in (line.baseline, *dict(line.variants).values())}
+    own = [cell for cell in cells if cell.load == found.load and cell.variant in names]
+    return replace(found, sentence=" ".join((found.sentence, *_cautions(own, at=False))))
+
+
+def _cautions(cells: Sequence[Cell], *, at: bool) -> Iterator[str]:
+    return (f"{clause}." for clause in (*decoding(cells, at=at), *cautions(cells, at=at)))
+
+
+def _missing(observed: Observed, lines: Sequence[Line], *, unknown: bool) -> Iterator[str]:
+    """What to measure before anything can be advised. ``unknown``: as of ``_notes``."""
+    if unknown or observed.rounds < FEWEST_ROUNDS:
+        yield (
+            f"Measure at least {FEWEST_ROUNDS} rounds, and control loads where variants are "
+            "measured apart."
+        )
+    elif len(lines) == 1 and len(lines[0].variants) == 1 and not lines[0].fixed:
+        (window,) = lines[0].windows
+        yield (
+            f"Measure {lines[0].name} with another window than {window}: nothing is advised from "
+            "one alone."
+        )
 
 
 def accepted(config: Config, records: Sequence[Record]) -> Advice | None:
@@ -91,7 +163,7 @@ def accepted(config: Config, records: Sequence[Record]) -> Advice | None:
 
 def _nothing(config: Config, observed: Observed, shares: Mapping[str, float]) -> Advice:
     return Advice(
-        *((), tuple(shares.items()), (), (), (), ()),
+        *((), tuple(shares.items()), (), (), (), (), (), ()),
         rehearsal=config.stand_in is not None,
         notes=observed.notes,
     )

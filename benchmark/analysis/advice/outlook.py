@@ -1,8 +1,8 @@
-"""The time per output token of all that could be served, and what else it could have been."""
+"""The time that a token takes with all that could be served, and what else it could have been."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmark.analysis.advice.advice import Line
 from benchmark.analysis.advice.observed import Array, Observed
-from benchmark.analysis.advice.prediction import Figures, Model, Sums
+from benchmark.analysis.advice.prediction import Figures, Model, Requests, Sums, known
 from benchmark.analysis.advice.resampling import Draws, once
 
 _BLOCK: Final = 50
@@ -47,6 +47,12 @@ class Snapshot:
     """Of each window, from all variants of its line."""
     others: Of
     """Of each measured window, from the other variants of its line, where there are any."""
+    requests: Mapping[str, Requests]
+    """Of each variant."""
+
+    def pooled(self, variants: Iterable[str]) -> Requests:
+        """Of several variants together."""
+        return Requests.of([vars(self.requests[name]) for name in variants], sum)
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,8 @@ def _errors(observed: Observed, draws: Draws) -> Mapping[str, Array]:
         seconds, steps = (
             draws.weights[name] @ array.sum(axis=2).T for array in (side.seconds, side.steps)
         )
-        known = (steps > 0).all(axis=0) & (len(draws) > 0)
-        logs = np.log(np.where(known, seconds, 1) / np.where(known, steps, 1))
+        shown = (steps > 0).all(axis=0) & (len(draws) > 0)
+        logs = np.log(np.where(shown, seconds, 1) / np.where(shown, steps, 1))
         logs += draws.shifts[name][:, np.newaxis]
         found[name] = logs.std(axis=0) if len(draws) else np.zeros(len(observed.loads))
     return found
@@ -150,6 +156,7 @@ def _doubted(could: Snapshot, lines: Sequence[Line], errors: Mapping[str, float]
             for key, figures in could.predicted.items()
         },
         {key: shifted(key, figures, 1.0) for key, figures in could.others.items()},
+        could.requests,
     )
 
 
@@ -184,7 +191,7 @@ def _snapshot(
                 found.step_seconds[..., drafts - 1], found.step_tokens[..., drafts - 1]
             )
             (predicted if without is None else others)[Window(line.name, window)] = figures
-    return Snapshot(sums.figures, predicted, others)
+    return Snapshot(sums.figures, predicted, others, sums.requests)
 
 
 def _of_all(
@@ -205,6 +212,10 @@ def _joined(blocks: Sequence[Snapshot]) -> Snapshot:
         {key: _concatenated([one.measured[key] for one in blocks]) for key in first.measured},
         {key: _concatenated([one.predicted[key] for one in blocks]) for key in first.predicted},
         {key: _concatenated([one.others[key] for one in blocks]) for key in first.others},
+        {
+            key: Requests.of([vars(one.requests[key]) for one in blocks], np.concatenate)
+            for key in first.requests
+        },
     )
 
 
@@ -213,23 +224,15 @@ def _none_of(run: Snapshot) -> Snapshot:
         {key: _empty(one) for key, one in run.measured.items()},
         {key: _empty(one) for key, one in run.predicted.items()},
         {key: _empty(one) for key, one in run.others.items()},
+        run.requests,
     )
 
 
 def _concatenated(parts: Sequence[Figures]) -> Figures:
     return Figures(
-        _known(np.concatenate([part.step_seconds for part in parts])),
-        _known(np.concatenate([part.step_tokens for part in parts])),
+        known(np.concatenate([part.step_seconds for part in parts])),
+        known(np.concatenate([part.step_tokens for part in parts])),
     )
-
-
-def _known(logs: Array) -> Array:
-    """With the mean in replicates that drew no round in which there was anything."""
-    known = np.isfinite(logs)
-    if known.all():
-        return logs
-    mean = np.where(known, logs, 0).sum(axis=0) / np.maximum(1, known.sum(axis=0))
-    return np.where(known, logs, np.where(known.any(axis=0), mean, np.nan))
 
 
 def _empty(figures: Figures) -> Figures:

@@ -9,9 +9,10 @@ join the measurements beside them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,41 @@ class Figures:
         return self.step_seconds - self.step_tokens
 
 
+@dataclass(frozen=True)
+class Requests:
+    """What whole requests of a variant had besides their steps, over replicate, load and class."""
+
+    waits: Array
+    """Seconds outside of steps: the queue and the first token."""
+    tokens: Array
+    """After the first chunk: those that steps made."""
+    outputs: Array
+    """All of them."""
+
+    @staticmethod
+    def of(
+        parts: Sequence[Mapping[str, Array]], joined: Callable[[Sequence[Array]], Any]
+    ) -> Requests:
+        """Several of them ``joined``, field by field."""
+        return Requests(**{name: joined([part[name] for part in parts]) for name in parts[0]})
+
+    def seconds(self, decoding: Figures) -> Array:
+        """The logarithm of a request's time by its output tokens, where it decodes like that."""
+        count = len(decoding.step_seconds)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = np.exp(decoding.token_seconds) * self.tokens[:count]
+            return known(np.log((steps + self.waits[:count]) / self.outputs[:count]))
+
+
+def known(logs: Array) -> Array:
+    """With the mean in replicates that drew no round in which there was anything."""
+    there = np.isfinite(logs)
+    if there.all():
+        return logs
+    mean = np.where(there, logs, 0).sum(axis=0) / np.maximum(1, there.sum(axis=0))
+    return np.where(there, logs, np.where(there.any(axis=0), mean, np.nan))
+
+
 class Sums:
     """What each variant did in the rounds of each replicate, over replicate, load and class."""
 
@@ -47,6 +83,16 @@ class Sums:
     def figures(self) -> Mapping[str, Figures]:
         """As measured, of each variant; NaN where it was not."""
         return {name: self._measured(name) for name in self.observed.sides}
+
+    @cached_property
+    def requests(self) -> Mapping[str, Requests]:
+        """What requests of each variant had besides their steps."""
+        return {
+            name: Requests(
+                *(self._summed(name, array) for array in (side.waits, side.tokens, side.outputs))
+            )
+            for name, side in self.observed.sides.items()
+        }
 
     def chains(self, name: str, number: int) -> tuple[Array, Array]:
         """Of a variant on the prompts of a class: steps that reached each draft, and accepted it.
@@ -63,24 +109,19 @@ class Sums:
         return self._chains[name, number]
 
     def _measured(self, name: str) -> Figures:
-        side, observed = self.observed.sides[name], self.observed
+        side = self.observed.sides[name]
         steps, seconds, tokens = (
-            np.stack(
-                [
-                    np.einsum(
-                        "br,lr->bl",
-                        self.draws.weights[name],
-                        array[:, :, observed.members(number)].sum(axis=-1),
-                    )
-                    for number in range(len(observed.classes))
-                ],
-                axis=-1,
-            )
-            for array in (side.steps, side.seconds, side.tokens)
+            self._summed(name, array) for array in (side.steps, side.seconds, side.tokens)
         )
         shifts = self.draws.shifts[name][:, np.newaxis, np.newaxis]
         with np.errstate(divide="ignore", invalid="ignore"):
             return Figures(np.log(seconds / steps) + shifts, np.log(tokens / steps))
+
+    def _summed(self, name: str, array: Array) -> Array:
+        classes = range(len(self.observed.classes))
+        by_class = [array[:, :, self.observed.members(number)].sum(axis=-1) for number in classes]
+        weights = self.draws.weights[name]
+        return np.stack([np.einsum("br,lr->bl", weights, own) for own in by_class], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -189,8 +230,8 @@ def _drawn(model: Array, measured: Sequence[Array], places: Sequence[int], draw_
     A point that was not measured at a load, or in no round of a replicate, draws like the others.
     """
     off = np.stack(measured, axis=-1) - model[..., places]
-    known = np.isfinite(off)
-    mean = np.where(known, off, 0).sum(axis=-1) / np.maximum(1, known.sum(axis=-1))
-    off = np.where(known, off, mean[..., np.newaxis])
+    there = np.isfinite(off)
+    mean = np.where(there, off, 0).sum(axis=-1) / np.maximum(1, there.sum(axis=-1))
+    off = np.where(there, off, mean[..., np.newaxis])
     found: Array = (model + off @ draw_to.T)[..., 1:]
     return found

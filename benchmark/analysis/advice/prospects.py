@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from benchmark.analysis.advice.advice import Line, Prospect
 from benchmark.analysis.advice.observed import Array, Observed, Side
-from benchmark.analysis.advice.outlook import Outlook, Window, windows
+from benchmark.analysis.advice.outlook import Outlook, Snapshot, Window, windows
 from benchmark.analysis.advice.prediction import Figures
 from benchmark.analysis.advice.resampling import interval
 from benchmark.analysis.estimates.intervals import Interval
@@ -63,30 +63,36 @@ def _of_line(
 ) -> Iterator[Prospect]:
     names = dict(line.variants)
     run, replicates, rounds = outlook.run, outlook.replicates, observed.rounds
-    baseline = run.measured[line.baseline], replicates.measured[line.baseline]
 
-    def faster(own: Figures, other: Figures) -> Interval:
-        return interval(
-            float(_gain(baseline[0], own, load, number)[0]),
-            _gain(baseline[1], other, load, number),
-            rounds,
-        )
+    def gain(snapshot: Snapshot, own: Figures, variants: Iterable[str]) -> Array:
+        """The logarithm of the speed-up, of as many replicates as both have."""
+        base = snapshot.requests[line.baseline].seconds(snapshot.measured[line.baseline])
+        seconds = snapshot.pooled(variants).seconds(own)
+        found: Array = base[: len(seconds), load, number] - seconds[: len(base), load, number]
+        return found
+
+    def faster(own: Figures, other: Figures, variants: Iterable[str]) -> Interval:
+        """``variants``: those whose requests wait as these would."""
+        log = float(gain(run, own, variants)[0])
+        return interval(log, gain(replicates, other, variants), rounds)
 
     for window in windows(line):
         key = Window(line.name, window)
         figures, measured = run.predicted[key], None
         if not np.isfinite(figures.token_seconds[0, load, number]):
             continue  # the line was not measured here
-        predicted: Interval | None = faster(figures, replicates.predicted[key])
+        predicted: Interval | None = faster(figures, replicates.predicted[key], names.values())
         speed = _predicted_speed(observed, line, load, number, figures)
         name = names.get(window)
         if name is not None:
             if not np.isfinite(run.measured[name].token_seconds[0, load, number]):
                 continue  # it did not come so far; its neighbours tell what it would be
             figures = run.measured[name]
-            measured = faster(figures, replicates.measured[name])
+            measured = faster(figures, replicates.measured[name], [name])
             predicted = (
-                faster(run.others[key], replicates.others[key]) if key in run.others else None
+                faster(run.others[key], replicates.others[key], [name])
+                if key in run.others
+                else None
             )
             speed = tokens_per_second(observed, name, load, number) or speed
         if speed is None:
@@ -103,14 +109,6 @@ def _of_line(
             tokens_per_second=speed,
             usd_per_million_output_tokens=usd_per_million(cost, point, speed),
         )
-
-
-def _gain(baseline: Figures, own: Figures, load: int, number: int) -> Array:
-    """The logarithm of the speed-up, of as many replicates as both have."""
-    times = [one.token_seconds[:, load, number] for one in (baseline, own)]
-    count = min(map(len, times))
-    gain: Array = times[0][:count] - times[1][:count]
-    return gain
 
 
 def _predicted_speed(

@@ -54,8 +54,10 @@ def recommendations(
         if len(observed.classes) > 1 and set(asked) <= set(here):
             places.append(_Place(observed, served, outlook, load, known, asked, mixed=True))
         for place in places:
-            if place.choices[1:]:
-                yield _recommended(place, prospects, cost, advises=advises)
+            chances = _chances(place)
+            fixed = any(line.fixed for line in place.lines)
+            if chances is not None and len(place.choices) > (1 if fixed else 2):
+                yield _recommended(place, chances, prospects, cost, advises=advises)
 
 
 def _that_take(lines: Sequence[Line], point: LoadPoint) -> list[Line]:
@@ -83,13 +85,14 @@ class _Place:
 
     @cached_property
     def choices(self) -> list[Choice]:
-        """Off first, then all windows that there are prospects of."""
+        """Off first, then all windows that there are prospects of; of a line with one measured
+        window that one alone."""
         return [
             OFF,
             *(
                 Choice(line.name, window)
                 for line in self.lines
-                for window in windows(line)
+                for window in (windows(line) if len(line.windows) > 1 else line.windows)
                 if all((line.name, window, name) in self.known for name in self.shares)
             ),
         ]
@@ -102,7 +105,7 @@ class _Place:
 
     @cached_property
     def logs(self) -> Array:
-        """Logarithms of the seconds per output token, over choice."""
+        """Logarithms of the seconds of a whole request by its output tokens, over choice."""
         return np.array([self._logs(self.outlook.run, choice)[0] for choice in self.choices])
 
     @cached_property
@@ -143,10 +146,12 @@ class _Place:
         assert choice.line is not None
         assert choice.window is not None
         figures = snapshot.predicted[Window(choice.line, choice.window)]
-        return self._over_classes(figures.token_seconds)
+        line = next(line for line in self.lines if line.name == choice.line)
+        requests = snapshot.pooled(name for _, name in line.variants)
+        return self._over_classes(requests.seconds(figures))
 
     def _of_variant(self, snapshot: Snapshot, name: str) -> Array:
-        return self._over_classes(snapshot.measured[name].token_seconds)
+        return self._over_classes(snapshot.requests[name].seconds(snapshot.measured[name]))
 
     def _over_classes(self, logs: Array) -> Array:
         """Each class has its share of the tokens, so their times add up."""
@@ -159,20 +164,22 @@ class _Place:
 
 
 def _recommended(
-    place: _Place, prospects: Sequence[Prospect], cost: Cost | None, *, advises: bool
+    place: _Place,
+    chances: Array,
+    prospects: Sequence[Prospect],
+    cost: Cost | None,
+    *,
+    advises: bool,
 ) -> Recommendation:
     point = place.observed.loads[place.load]
     best = _best(place)
     choice = place.choices[best]
-    chances = _chances(place)
-    rivals: tuple[tuple[Choice, float], ...] = ()
-    if chances is not None:
-        order = [number for number in np.argsort(-chances, kind="stable") if number != best]
-        rivals = tuple(
-            (place.choices[number], float(chances[number]))
-            for number in order[:_MOST_RIVALS]
-            if chances[number] >= _RIVAL
-        )
+    order = [number for number in np.argsort(-chances, kind="stable") if number != best]
+    rivals = tuple(
+        (place.choices[number], float(chances[number]))
+        for number in order[:_MOST_RIVALS]
+        if chances[number] >= _RIVAL
+    )
     found = Recommendation(
         prompt_class=None if place.mixed else next(iter(place.shares)),
         load=point,
@@ -180,7 +187,7 @@ def _recommended(
         measured=place.measured(choice) is not None,
         speedup=place.speedup(choice),
         usd_per_million_output_tokens=_usd(place, choice, prospects, cost),
-        probability=None if chances is None else float(chances[best]),
+        probability=float(chances[best]),
         rivals=rivals,
         sentence="",
         measure_next="",

@@ -60,9 +60,8 @@ def wider(choice: Choice, largest: Mapping[str, int]) -> str:
 def _sentence(found: Recommendation, measured: Mapping[Choice, bool], *, advises: bool) -> str:
     who = "the mix" if found.prompt_class is None else f"{found.prompt_class} prompts"
     where = f"{who} at {found.load}" if found.load else who
-    assumed = _assumed(found.choice, measured)
-    clear = not assumed and found.probability is not None and found.probability >= CLEAR
-    sure = _chance(found, measured) if clear else _doubt(found, assumed=assumed)
+    clear = found.probability >= CLEAR
+    sure = _chance(found, measured) if clear else _doubt(found)
     before = f"Of {_windows(found.choice, measured)}" if advises else "Of what stood in"
     if found.choice.line is None:
         if clear and advises:
@@ -72,16 +71,6 @@ def _sentence(found: Recommendation, measured: Mapping[Choice, bool], *, advises
         what = f"{found.choice.line} and a window of {found.choice.window}"
         return f"Serve {where} with {what}: {_speed(found)}; {sure}."
     return f"{before}, {name(found.choice)} looks fastest for {where}: {_speed(found)}; {sure}."
-
-
-def _assumed(choice: Choice, measured: Mapping[Choice, bool]) -> bool:
-    """Whether one window alone tells what the others would do: then nothing here is sure."""
-    lines = [choice.line] if choice.line else {one.line for one in measured if one.line}
-    return all(
-        sum(known for one, known in measured.items() if one.line == line) == 1
-        and not all(known for one, known in measured.items() if one.line == line)
-        for line in lines
-    )
 
 
 def _windows(choice: Choice, measured: Mapping[Choice, bool]) -> str:
@@ -104,22 +93,14 @@ def _speed(found: Recommendation) -> str:
 
 
 def _chance(found: Recommendation, measured: Mapping[Choice, bool]) -> str:
-    assert found.probability is not None
     return (
         f"of {_windows(found.choice, measured)}, it is the best with a probability of "
         f"{_percent(found.probability)}"
     )
 
 
-def _doubt(found: Recommendation, *, assumed: bool) -> str:
+def _doubt(found: Recommendation) -> str:
     """Why this is no advice yet."""
-    if assumed:
-        return (
-            "one window was measured, so what the others would do rests on what a draft is assumed "
-            "to cost"
-        )
-    if found.probability is None:
-        return "how sure that is cannot be said"
     if not found.rivals:
         return "many others may be better"
     listed = wording.listed([_rival(found.choice, rival) for rival, _ in found.rivals])
@@ -143,8 +124,6 @@ def _measure_next(
     found: Recommendation, measured: Mapping[Choice, bool], largest: Mapping[str, int]
 ) -> str:
     choice = found.choice
-    if found.probability is None:
-        return "Measure at least 3 rounds, and control loads where variants are measured apart."
     unclear = found.probability < CLEAR and found.rivals
     rival = found.rivals[0][0] if unclear else None
     if not found.measured:

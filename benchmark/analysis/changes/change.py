@@ -16,9 +16,9 @@ class Figure(Enum):
 
     TOKENS_PER_STEP = "tokens per step"
     SPEED_UP = "speed-up"
-    """Over the baseline of the same run."""
+    """Of whole requests, over the baseline of the same run."""
     TIME_PER_OUTPUT_TOKEN = "time per output token"
-    """In seconds, the median of a typical round; so is the next."""
+    """Decoding, in seconds: the median of a typical round; so is the next."""
     TTFT = "time to first token"
     TOKENS_PER_SECOND = "tokens per second"
     """Of all requests together."""

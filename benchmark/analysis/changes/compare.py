@@ -153,7 +153,7 @@ def _figures(run: Evidence, key: CellKey) -> dict[Figure, Estimate | None]:
         Figure.TOKENS_PER_STEP: cells.tokens_per_step(parts)
         if run.plan.baselines[key.variant] is not None
         else None,
-        Figure.SPEED_UP: contrast.speed if contrast else None,
+        Figure.SPEED_UP: contrast.throughput if contrast else None,
         Figure.TIME_PER_OUTPUT_TOKEN: claims.typical(metrics.TIME_PER_OUTPUT_TOKEN.values, parts),
         Figure.TTFT: claims.typical(metrics.TTFT.values, parts),
         Figure.TOKENS_PER_SECOND: cells.tokens_per_second(records, run.plan.points[key.load]),

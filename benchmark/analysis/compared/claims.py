@@ -1,6 +1,8 @@
 """What a variant is claimed to be against its baseline, and which claims hold together.
 
-Two questions have two answers: how fast one request is, and what all of them together cost.
+Two questions have two answers: how fast one request is, and what all of them together cost. The
+speed is that of the whole request, with its queue and its first token. Decoding speed, which leaves
+both out, explains it and is never claimed.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class Question(Enum):
     """What a user decides by."""
 
     SPEED = "speed"
-    """Of one request, by its time per output token."""
+    """Of one request, from its sending to its end: output tokens by end-to-end latency."""
     COST = "cost"
     """Of all requests together: tokens a second, and so money a token."""
 
@@ -51,9 +53,10 @@ class Contrast:
     """
 
     time_per_output_token: Estimate | None
+    """Decoding speed."""
     end_to_end: Estimate | None
     throughput: Estimate | None
-    """Of one request."""
+    """Request speed: output tokens of one request by its end-to-end latency."""
     together: Estimate | None
     """Tokens a second of all requests together. None in an open loop, which has no such question.
     """
@@ -74,14 +77,9 @@ class Contrast:
         return Contrast(by_time, end_to_end, throughput, together, self.rounds)
 
     @property
-    def speed(self) -> Estimate | None:
-        """By time per output token, or by throughput where answers are not streamed."""
-        return self.time_per_output_token or self.throughput
-
-    @property
     def answers(self) -> dict[Question, Estimate]:
         """To each question that has one."""
-        answers = {Question.SPEED: self.speed, Question.COST: self.together}
+        answers = {Question.SPEED: self.throughput, Question.COST: self.together}
         return {question: answer for question, answer in answers.items() if answer is not None}
 
 
@@ -113,7 +111,7 @@ def contrast(
     return Contrast(
         time_per_output_token=mean(partial(faster, _TIME_PER_TOKEN)),
         end_to_end=mean(partial(faster, metrics.END_TO_END_LATENCY.values)),
-        throughput=mean(partial(ratio, _THROUGHPUT)),
+        throughput=mean(speed_up),
         together=_together(own, baseline) if Question.COST in questions(point) else None,
         rounds=len(units.rounds(own, baseline)),
     )
@@ -155,12 +153,9 @@ def values(value: Callable[[Unit], float | None], sent: Mapping[_Key, Unit]) -> 
     return {key: one for key, one in found.items() if one is not None}
 
 
-def speed_up(unit: Unit, *, streamed: bool) -> float | None:
-    """How many times faster one request is in a unit.
-
-    ``Contrast.speed`` is the mean of these, with ``streamed`` where there is a time per token.
-    """
-    return faster(_TIME_PER_TOKEN, unit) if streamed else ratio(_THROUGHPUT, unit)
+def speed_up(unit: Unit) -> float | None:
+    """How many times faster one request is in a unit; ``Contrast.throughput`` is their mean."""
+    return ratio(_THROUGHPUT, unit)
 
 
 def faster(measure: Measure, unit: Unit) -> float | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from benchmark.analysis.compared import verdict
+from benchmark.analysis.compared.cautions import cautions, decoding
 from benchmark.analysis.compared.claims import Contrast, Family, Question
 from benchmark.analysis.estimates.estimate import Estimate
 from benchmark.analysis.estimates.intervals import Interval
@@ -24,7 +26,7 @@ def comparison(
     own, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
         return Comparison(baseline.variant, None, None, None, None, None, contrast)
-    answers = contrast.answers if contrast.speed else {}
+    answers = contrast.answers if contrast.throughput else {}
     said = {
         question: verdict.claim(
             answer,
@@ -35,7 +37,7 @@ def comparison(
         )
         for question, answer in answers.items()
     }
-    return Comparison(
+    found = Comparison(
         baseline=baseline.variant,
         by_time_per_output_token=_interval(contrast.time_per_output_token, plan.alpha),
         by_end_to_end=_interval(contrast.end_to_end, plan.alpha),
@@ -44,6 +46,10 @@ def comparison(
         cost=said.get(Question.COST),
         verdict=_verdict(plan, own, baseline, contrast, said),
     )
+    sides = [replace(own, comparison=found), baseline]
+    clauses = *decoding(sides, at=False), *cautions(sides, at=False)
+    sentence = " ".join((found.verdict.sentence, *(f"{clause}." for clause in clauses)))
+    return replace(found, verdict=replace(found.verdict, sentence=sentence))
 
 
 def _verdict(
@@ -60,7 +66,6 @@ def _verdict(
         baseline,
         said[Question.SPEED],
         said.get(Question.COST),
-        measure="" if contrast.time_per_output_token else "output throughput",
         name_baseline=len(plan.baselines) - len(plan.compared) > 1,
         priced=plan.cost is not None,
         advise=not (plan.rehearsal or plan.offline),

@@ -29,25 +29,26 @@ def ladder(
     loads: tuple[LoadPoint, ...],
     rungs: Mapping[Question, Sequence[Rung]],
     alpha: float,
+    beside: Iterable[str] = (),
     *,
-    lagging: Iterable[LoadPoint] = (),
+    failed: bool = False,
 ) -> Ladder:
     """The ladder of ``loads``, which are of one kind and the lowest first.
 
-    ``rungs`` has one for each load. ``alpha`` is the level of each crossover. At the ``lagging``
-    ones the load was another than it says.
+    ``rungs`` has one for each load. ``alpha`` is the level of each crossover. ``beside`` are the
+    cautions on its cells. ``failed``: whether requests of them failed, which speed does not count.
     """
     unit = "a second" if loads[0].open else "at once"
     found = {question: crossover(rungs[question], alpha) for question in rungs}
     sentences = [
-        _sentence(rungs[question], found[question], _words(question, variant, baseline), unit)
+        _sentence(rungs[question], found[question], words, unit)
         for question in rungs
+        for words in [_words(question, variant, baseline, failed=failed)]
     ]
     unknown = [rung.load for rung in rungs[Question.SPEED] if rung.estimate is None]
     if unknown:
         sentences.append(f"There is no verdict at {_requests(unknown, unit)}.")
-    if late := [load.amount for load in lagging]:
-        sentences.append(f"The load lagged behind its schedule at {_requests(late, unit)}.")
+    sentences += (f"{clause}." for clause in beside)
     return Ladder(
         variant=variant,
         baseline=baseline,
@@ -57,6 +58,7 @@ def ladder(
         cost=found.get(Question.COST, _NOWHERE),
         sentence=" ".join(filter(None, sentences)),
         whole=not unknown,
+        failed=failed,
     )
 
 
@@ -73,17 +75,20 @@ class _Words:
     either: str
     """What cannot be told."""
     equal: str
+    every: str = "at every load"
+    no_crossover: str = ": no crossover."
 
 
-def _words(question: Question, variant: str, baseline: str) -> _Words:
+def _words(question: Question, variant: str, baseline: str, *, failed: bool) -> _Words:
     if question is Question.SPEED:
         return _Words(
-            begin=f"{variant} is",
-            who=f"{variant} is",
+            begin=f"{variant} answers requests",
+            who=f"{variant} answers requests",
             better=f"faster than {baseline}",
             worse=f"slower than {baseline}",
             either="whether it is faster or slower",
             equal="they are equally fast",
+            **({"every": "wherever they succeed", "no_crossover": "."} if failed else {}),
         )
     return _Words(
         begin="It",
@@ -107,7 +112,7 @@ def _sentence(rungs: Sequence[Rung], found: Crossover, words: _Words, unit: str)
             for answer in (Answer.BETTER, Answer.WORSE)
         )
         return f"As the load grows it turns back: {who} {worse} at {behind}, {better} at {ahead}."
-    every, end = "at every load", ": no crossover."
+    every, end = words.every, words.no_crossover
     if len(loads) < len(rungs):
         every, end = "at every load that has a verdict", "."
     if last == loads[-1]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar
 
 from benchmark.analysis import units
@@ -27,17 +26,16 @@ def overall(
     sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
     *,
     point: LoadPoint | None = None,
-    streamed: bool,
 ) -> dict[Question, Estimate]:
     """To each question the answer over test cases; ``sides`` has each one's cell and baseline.
 
-    ``point``: the load of all. ``streamed``: whether all have a time per output token.
+    ``point``: the load of all.
 
     A round is a unit with all its test cases: what differs from round to round may differ for all
     of them. A test case counts once, however many rounds it has.
     """
     found: dict[Question, Estimate | None] = {
-        Question.SPEED: _over(sides, partial(claims.speed_up, streamed=streamed), geometric_mean),
+        Question.SPEED: _over(sides, claims.speed_up, geometric_mean),
         Question.COST: _over(sides, claims.sums, claims.ratio_of_ratios),
     }
     return {one: answer for one in claims.questions(point) if (answer := found[one]) is not None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from statistics import fmean, median, quantiles, variance
 from typing import Final
 
@@ -29,20 +28,17 @@ def spread(
     *,
     load: LoadPoint | None,
     alpha: float,
-    streamed: bool,
     planned: bool = True,
     widened: Callable[[Estimate], Estimate] = lambda estimate: estimate,
 ) -> Spread | None:
     """Over the prompts that both sides answered; None where there are none with names.
 
-    ``alpha`` is the level of the classes' intervals. ``streamed``: whether the speed-up is that of
-    the time per output token. ``planned``: whether there were to be rounds.
+    ``alpha`` is the level of the classes' intervals. ``planned``: whether there were to be rounds.
     ``widened`` adds to a class's estimate what the rounds do not show.
     """
     if not prompts.named(own, baseline):
         return None
-    value = partial(claims.speed_up, streamed=streamed)
-    ratios = claims.values(value, prompts.sendings(own, baseline))
+    ratios = claims.values(claims.speed_up, prompts.sendings(own, baseline))
     if not ratios:
         return None
     classes = {record.prompt: record.prompt_class for record in own}

@@ -104,20 +104,18 @@ def judge(
     speed: Claim,
     cost: Claim | None,
     *,
-    measure: str = "",
     name_baseline: bool = False,
     priced: bool = True,
     advise: bool = True,
 ) -> Verdict:
     """The verdict on ``cell`` against ``baseline``: both answers, and what to do.
 
-    ``measure`` names what the speed was taken from, unless that is the time per output token.
     ``name_baseline``: whether the sentence names the baseline, as it must where there are several.
     ``priced``: whether a price is known; if not, the cost is told in tokens a second.
     ``advise``: not where something stood in for the services, nor where nothing is served.
     """
     of = f" of {baseline.variant}" if name_baseline else ""
-    on_speed = _on_speed(cell, baseline, speed, f" by {measure}" if measure else "", name_baseline)
+    on_speed = _on_speed(cell, baseline, speed, name_baseline)
     if cost is None:
         said = on_speed
     else:
@@ -128,15 +126,13 @@ def judge(
         said += f". {advice[:1].upper()}{advice[1:]}"
     elif advice:
         said += f"; {advice}"
-    if cell.lagging or baseline.lagging:
-        said += ". The load lagged behind its schedule, so it was another than it says"
     return Verdict(_SPEED[speed.answer], f"{said}.")
 
 
-def _on_speed(cell: Cell, baseline: Cell, speed: Claim, by: str, named: bool) -> str:
+def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
     if speed.answer is Answer.UNDECIDED:
         return (
-            f"Whether {cell.variant} is faster or slower than {baseline.variant}{by} cannot be "
+            f"Whether {cell.variant} is faster or slower than {baseline.variant} cannot be "
             f"told ({intervals.times(speed.interval)}, 95 % interval "
             f"{intervals.span(speed.interval)}{_no_proof(speed)}): {_limits(speed)}"
         )
@@ -145,7 +141,7 @@ def _on_speed(cell: Cell, baseline: Cell, speed: Claim, by: str, named: bool) ->
     than = f" than {baseline.variant}" if named else ""
     return (
         f"{cell.variant} is {intervals.times(shown)} {'faster' if faster else 'slower'}{than} for "
-        f"one request{by} (95 % interval {intervals.span(shown)}){_trifle(speed)}"
+        f"one request (95 % interval {intervals.span(shown)}){_trifle(speed)}"
     )
 
 

@@ -23,6 +23,7 @@ class Section:
     short: tuple[str, ...]
     """What stands at the top of the page."""
     said: tuple[str, ...]
+    """What to serve at each load, or why to be careful where nothing is advised."""
     measure_next: tuple[str, ...]
     recommended: Table
     """Of the mix alone, where there are many classes and loads."""
@@ -38,16 +39,18 @@ class Section:
 
 def section(advice: Advice, stand_in: str | None) -> Section:
     """That of one run. ``stand_in``: what stood in for the services, if anything did."""
-    swept = any(len(line.windows) > 1 for line in advice.lines)
     many = len(advice.recommendations) > _ROWS
     return Section(
         refusal=words.stood_in(stand_in) if advice.rehearsal else "",
-        short=tuple(words.in_short(advice, stand_in)) if swept and not advice.rehearsal else (),
-        said=words.said(advice),
+        short=() if advice.rehearsal else tuple(words.in_short(advice, stand_in)),
+        said=(*words.said(advice), *advice.cautions),
         measure_next=tuple(words.measure_next(advice)),
         recommended=tables.recommended(advice, only_mix=many),
         mix=words.mix(advice),
         tables=(*([tables.recommended(advice)] if many else []), *tables.of(advice)),
-        sentences=(*words.caveats(advice), words.BOTH_SPEEDS),
+        sentences=(
+            *words.caveats(advice),
+            *([words.BOTH_SPEEDS] if advice.recommendations else []),
+        ),
         roles={name: colour.role for name, colour in by_line.colours(advice).items()},
     )

@@ -54,9 +54,6 @@ def recommended(advice: Advice, *, rivals: bool = True, only_mix: bool = False) 
     several = len(points) > 1
     priced = any(one.usd_per_million_output_tokens for one in advice.recommendations)
     shared = rivals and any(one.rivals for one in advice.recommendations)
-    # Of one measured window alone, what others would do is assumed: nothing is sure.
-    told: set[str | None] = {line.name for line in advice.lines if len(line.windows) > 1}
-    told |= {None} if told else set()
 
     def rows(load: LoadPoint | None) -> Iterator[Row]:
         for one in advice.recommendations:
@@ -66,7 +63,7 @@ def recommended(advice: Advice, *, rivals: bool = True, only_mix: bool = False) 
             ratio = words.ratio(one.speedup) if speculates else (wording.MISSING, "")
             groups = [
                 (*ratio, ("measured" if one.measured else "predicted") if speculates else ""),
-                (words.probability(one.probability if one.choice.line in told else None),),
+                (words.probability(one.probability),),
             ]
             if priced:
                 groups.append((wording.dollars(one.usd_per_million_output_tokens),))

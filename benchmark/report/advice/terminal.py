@@ -26,9 +26,9 @@ def render(advice: Advice, heading: str, stand_in: str | None, columns: int) -> 
     """All of it, at most ``columns`` wide, but no narrower than ``NARROW``. Ends with a newline."""
     width = max(NARROW, min(columns, WIDTH))
     lines = wrapped(heading, width)
+    lines += _serve(advice, stand_in, width)
     if advice.recommendations:
-        lines += _serve(advice, stand_in, width)
-        lines += _table(tables.recommended(advice, rivals=False), width)
+        lines += ["", *_table(tables.recommended(advice, rivals=False), width)]
         if every := words.mix(advice):
             lines += wrapped(f"The mix is {every} of the output tokens.", width)
     shown = tables.of(advice, every=_few(advice))
@@ -59,11 +59,10 @@ def _serve(advice: Advice, stand_in: str | None, width: int) -> Iterator[str]:
     yield ""
     if advice.rehearsal:
         yield from wrapped(words.stood_in(stand_in), width)
-    for sentence in words.said(advice):
+    for sentence in (*words.said(advice), *advice.cautions):
         yield from wrapped(sentence, width)
     for sentence in words.measure_next(advice):
         yield from wrapped(f"Next: {sentence}", width, indent=6)
-    yield ""
 
 
 def _table(table: Table, width: int) -> Iterator[str]:

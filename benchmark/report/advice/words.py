@@ -21,8 +21,9 @@ _BELOW: Final = (
     "window adds."
 )
 BOTH_SPEEDS: Final = (
-    "The speed-up of the advice is that of the mean time per token, which adds up over a mix; the "
-    "one of a verdict is of medians. So the same measurement can show two numbers."
+    "The speed-up of the advice is that of the mean time of whole requests by their tokens, which "
+    "adds up over a mix; the one of a verdict is of medians. So the same measurement can show two "
+    "numbers."
 )
 
 
@@ -33,10 +34,8 @@ def choice(chosen: Choice) -> str:
     return f"{chosen.line}, window {chosen.window}"
 
 
-def probability(part: float | None) -> str:
+def probability(part: float) -> str:
     """``71 %``; never quite all or nothing, which no sample can say."""
-    if part is None:
-        return wording.MISSING
     if part > 0.99:
         return "> 99 %"
     return "< 1 %" if part < 0.01 else f"{100 * part:.0f} %"
@@ -105,6 +104,7 @@ def measure_next(advice: Advice) -> Iterator[str]:
     """What to measure next for the mix, then for classes that the mix has a share of."""
     if advice.rehearsal:
         return
+    yield from advice.measure_next
     last = _last(advice)
     mixed = {one.choice for one in last}
     yield from dict.fromkeys(one.measure_next for one in last if one.measure_next)
@@ -150,6 +150,7 @@ def in_short(advice: Advice, stand_in: str | None) -> Iterator[str]:
         yield stood_in(stand_in)
     else:
         yield from every if len(every) < 2 else (every[0], every[-1])
+        yield from advice.measure_next
 
 
 def caveats(advice: Advice) -> tuple[str, ...]:

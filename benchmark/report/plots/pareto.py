@@ -1,4 +1,4 @@
-"""Throughput against speed: what all requests get together, and what one of them gets."""
+"""Throughput against decoding speed: what all requests get together, and one after its prefill."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def paint(run: Results, case: Case) -> Figure:
     points = [point for curve in curves for point in curve.points]
     axes.set_xlim(0, 1.12 * max(point.one for point in points))
     axes.set_ylim(0, 1.15 * max(point.together for point in points))
-    axes.set_xlabel("tokens a second of one request (1 / median TPOT)")
+    axes.set_xlabel("tokens a second of one request while it is decoded (1 / median TPOT)")
     axes.set_ylabel("tokens a second of all requests together")
     _paint_limit(run, axes)
     drawn = {point.cell.variant for point in points}

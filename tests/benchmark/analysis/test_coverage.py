@@ -7,7 +7,6 @@ A bound is a quantile of the binomial distribution: a method that keeps 95 %, an
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -100,7 +99,7 @@ def test_prompts_taken_as_independent_would_fail() -> None:
         sides = by_cell(records(rounds_scatter, number))
         base, own = (next(r for key, r in sides.items() if key.variant == side) for side in SIDES)
         sent = prompts.sendings(own, base)
-        ratios = values(partial(speed_up, streamed=True), sent)
+        ratios = values(speed_up, sent)
         estimate = jackknife([*ratios.values()], geometric_mean)
         assert estimate is not None
         interval = estimate.interval()

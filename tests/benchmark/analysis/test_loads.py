@@ -57,8 +57,8 @@ def records(late: float = 0.0, case: str = "counting") -> Iterator[Record]:
                         request=f"{point.name}-{variant}-{round_}-{number}",
                         sent=due + late if due else clock + wave * (took + 0.1),
                         due=due,
-                        chunks=((0.1, 1), (0.1 + took, 7)),
-                        end=0.1 + took,
+                        chunks=((0.1 / speed, 1), (0.1 / speed + took, 7)),
+                        end=0.1 / speed + took,
                     )
 
 
@@ -132,7 +132,7 @@ def test_a_ladder_for_each_kind_of_load(summary: Summary) -> None:
 
 def test_what_is_true_at_some_loads_is_noted_once_for_them(summary: Summary) -> None:
     (note, other) = only(summary).notes
-    assert note.startswith("Base at concurrency 8: more requests are in flight than its batch")
+    assert note.startswith("Base at concurrency 8: requests queue")
     assert other.startswith("SD at concurrency 8: ")
     assert [cell.queued for cell in only(summary).cells] == [True] * 2 + [False] * 6
 
@@ -141,10 +141,13 @@ def test_a_load_that_lags_is_marked_everywhere() -> None:
     late = only(summarise(config(), records(late=0.3)))
     assert [cell.lagging for cell in late.cells] == [False] * 4 + [True] * 4
     for cell, comparison in late.compared:
-        assert ("lagged behind its schedule" in comparison.verdict.sentence) == cell.lagging
+        assert ("were sent late" in comparison.verdict.sentence) == cell.lagging
     notes = [note for note in late.notes if "lagged" in note]
     assert notes[0].startswith("Base at 2 requests a second and at 1 request a second: ")
-    assert "lagged behind its schedule at 1 and 2 requests a second." in late.ladders[1].sentence
+    assert (
+        "SD requests were sent late, so the load was another from 1 a second."
+        in late.ladders[1].sentence
+    )
 
 
 def test_objectives_are_asked_of_every_cell() -> None:

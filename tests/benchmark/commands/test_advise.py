@@ -83,12 +83,12 @@ def test_a_run_is_found_by_its_name(
     )
 
 
-def test_another_mix_is_scaled_and_changes_what_to_serve(run: Path, benchmark: Benchmark) -> None:
+def test_another_mix_changes_what_to_serve(run: Path, benchmark: Benchmark) -> None:
     own = served(benchmark("advise", str(run)).out)
-    mixed = benchmark("advise", str(run), "--mix", "structured=9, open-ended=1")
+    mixed = benchmark("advise", str(run), "--mix", "structured=0.9, open-ended=0.1")
     assert "The mix is structured 90 % and open-ended 10 % of the output tokens." in mixed.out
     assert served(mixed.out)["structured"] == own["structured"]
-    alone = served(benchmark("advise", str(run), "--mix", "structured=3").out)
+    alone = served(benchmark("advise", str(run), "--mix", "structured=1").out)
     assert alone["the mix"] == own["structured"] != own["the mix"]
 
 
@@ -100,7 +100,8 @@ def test_another_mix_is_scaled_and_changes_what_to_serve(run: Path, benchmark: B
         ("structured=-1", "'structured=-1': must be a class and its share"),
         ("structured=nan", "'structured=nan': must be a class and its share"),
         ("structured=inf", "'structured=inf': must be a class and its share"),
-        ("structured=0,open-ended=0", "one of the shares must be more than 0"),
+        ("structured=0,open-ended=0", "the shares must add up to 1, not to 0"),
+        ("structured=0.7,open-ended=0.2", "the shares must add up to 1, not to 0.9"),
         ("structured=1,structured=2", "must name each only once"),
         ("poems=1", "mix: poems was not measured; allowed are structured, open-ended"),
     ],
@@ -127,7 +128,7 @@ def test_where_nothing_speculates_one_line_says_so(
     ended = benchmark("advise", str(folder))
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()
-    assert line.startswith(f"benchmark: {folder}: no variant that speculates shows its steps")
+    assert line.startswith(f"benchmark: {folder}: no variant that speculates has a verdict and")
     shutil.move(folder / "ledger.jsonl", tmp_path / "requests.jsonl")
     ended = benchmark("advise", str(tmp_path / "requests.jsonl"))
     assert ended.err.startswith("benchmark: the ledgers: no variant that speculates")

@@ -103,10 +103,11 @@ def test_two_jobs_one_after_the_other_make_one_run(
     for case in read.summary.cases:
         (cell, found) = case.compared[0]
         assert cell.steps
-        assert found.speed
+        decoding = found.by_time_per_output_token
+        assert decoding
         truth = BASE_STEP / (STEP / cell.steps.mean)
-        assert found.speed.interval.point == pytest.approx(truth, rel=0.03)
-        assert found.speed.interval.low < truth < found.speed.interval.high
+        assert decoding.point == pytest.approx(truth, rel=0.03)
+        assert decoding.low < truth < decoding.high
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -55,6 +55,8 @@ def advice(loads: Sequence[LoadPoint | None] = (FOUR,), *, rehearsal: bool = Fal
         costs=tuple(_cost(name, load) for name in PER_DRAFT for load in loads),
         prospects=tuple(prospects),
         recommendations=tuple(_recommendations(prospects, loads, rehearsal=rehearsal)),
+        cautions=(),
+        measure_next=(),
         rehearsal=rehearsal,
         notes=("Position 14 was reached 38 times: beyond it the last rate is taken.",),
     )
@@ -86,7 +88,8 @@ def one_window(load: LoadPoint | None = FOUR) -> Advice:
             if one.line == line.name
         ),
         prospects=tuple(own),
-        recommendations=tuple(_recommendations(own, [load])),
+        recommendations=(),
+        measure_next=("Measure Qwen3-1.7B with another window than 7.",),
     )
 
 

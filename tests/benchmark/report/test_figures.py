@@ -161,7 +161,7 @@ def test_four_variants_are_named(of_four: dict[str, Drawing]) -> None:
             assert f"━━ {variant}, structured" in found
     for name in ("throughput", "cost", "llmperf"):
         assert {"Base", "k7", "Base-b8", "k7-b8"} <= set(texts(of_four[name].svg))
-    assert {"k7", "k7-b8", "end to end"} <= set(texts(of_four["speed-up"].svg))
+    assert {"k7", "k7-b8", "decoding"} <= set(texts(of_four["speed-up"].svg))
     assert "repetition, k7-b8 · true" in texts(of_four["llmperf"].svg)
 
 

@@ -85,24 +85,28 @@ def test_the_page_is_well_formed_and_its_identifiers_are_unique(html: str) -> No
 
 def test_the_heading_says_up_to_which_load(html: str) -> None:
     text = visible(html)
-    assert "SD is faster at low loads and slower at high ones in 3 of 3 test cases" in text
-    assert "SD costs less at low loads and more at high ones in 3 of 3 test cases." in text
+    found = "at low loads and slower at high ones in 3 of 3 test cases; Base requests queue from 8"
+    assert f"SD answers requests faster {found}" in text
+    assert "SD costs less at low loads and more at high ones in 3 of 3 test cases" in text
     assert "at concurrency 1, 2, 4 and 8, and 0.5 requests a second; load by" in text
 
 
 def test_of_one_test_case_the_heading_has_the_loads_themselves(plain: Results) -> None:
     alone = dataclasses.replace(plain.summary, cases=plain.summary.cases[:1])
     text = verdicts.headline(alone)[0]
-    assert text == "SD is faster up to 4 requests at once and slower from 8"
+    assert text == (
+        "SD answers requests faster up to 4 at once and slower from 8; "
+        "Base requests queue from 8 at once; SD requests queue from 8 at once"
+    )
 
 
 def test_of_rates_alone_neither_heading_nor_table_asks_for_the_cost(tmp_path: Path) -> None:
     """In an open loop the throughput is that of the schedule."""
     run = laddered.run(tmp_path, {}, {0.5: 0.8, 4: 4.0})
-    assert verdicts.headline(run.summary) == (
-        "SD is faster at low loads and slower at high ones in 3 of 3 test cases",
-        (),
-    )
+    text, lines = verdicts.headline(run.summary)
+    found = "SD answers requests faster at low loads and slower at high ones in 3 of 3 test cases"
+    assert text.startswith(found)
+    assert lines == ()
     text = terminal.render_results(run, 100)
     assert "cannot be told" not in text
     assert "at once" not in text
@@ -117,9 +121,8 @@ def test_each_test_case_has_its_ladder_first_and_its_load_points_folded(html: st
         r"<section[^>]*aria-labelledby=\"case-counting\">.*?</section>", html, re.S
     )
     seen, folded = case.split("<details>")
-    assert "SD is faster than Base up to 4 requests at once, and slower than Base from 8" in (
-        visible(seen)
-    )
+    found = "SD answers requests faster than Base up to 4 requests at once, and slower than Base"
+    assert f"{found} from 8" in visible(seen)
     assert folded.count('<article class="verdict') == 5
     for load in ("concurrency 1", "concurrency 8", "0.5 requests a second"):
         assert f"<strong>{load}</strong>" in folded
@@ -207,7 +210,7 @@ def test_the_table_begins_with_worse_answers_and_says_each_note_once(run: Result
     assert lines[lines.index("ANSWERS GOT WORSE") + 1].startswith("! repetition: SD's tool calls")
     assert text.index("ANSWERS GOT WORSE") < text.index("TTFT ms")
     unwrapped = " ".join(text.split())
-    assert unwrapped.count("SD at concurrency 8: more requests are in flight") == 1
+    assert unwrapped.count("SD at concurrency 8: requests queue: ") == 1
     assert "repetition, counting and open-ended: SD at concurrency 8" in unwrapped
     assert "7 left out, too long: MT-Bench/0, " in unwrapped
     assert "MT-Bench/4 and 2 more." in unwrapped
@@ -253,7 +256,7 @@ def test_a_figure_for_each_test_case_and_for_each_load_point(
     assert {name for name in drawn if drawn[name].missing} == {"cost-rate-0.5"}
     assert {"ladder-repetition", "ladder-counting", "pareto-counting", "drift"} <= set(drawn)
     assert drawn["ladder-counting"].title == (
-        "SD is faster up to 1 request at once and slower from 8"
+        "SD answers requests faster up to 1 at once and slower from 8"
     )
     assert drawn["ttft-concurrency-8"].title == "Time to first token at concurrency 8"
     assert drawn["ttft-rate-0.5"].title == "Time to first token at 0.5 requests a second"
@@ -284,7 +287,8 @@ def test_without_a_crossover_no_band_is_drawn(tmp_path: Path) -> None:
     with canvas.style():
         figure = over_load.paint(run, run.summary.cases[0])
     assert not [patch for axes in figure.axes for patch in axes.patches if patch.get_alpha()]
-    assert figures._ladder_title(run.summary.cases[0]) == "SD is faster at every load"
+    title = figures._ladder_title(run.summary.cases[0])
+    assert title == "SD answers requests faster at every load"
 
 
 def test_labels_beside_the_points_cover_neither_each_other_nor_a_limit(run: Results) -> None:

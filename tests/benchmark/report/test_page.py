@@ -118,7 +118,7 @@ def test_it_follows_the_colour_scheme_of_the_page(page: str) -> None:
 def test_verdicts_come_first_then_figures_then_tables(page: str) -> None:
     text = visible(page)
     order = [
-        "SD is faster and costs less in 2 of 3 test cases; no difference can be told in 1",
+        "SD answers requests faster and costs less in 2 of 3 test cases",
         "By class of test case",
         "keep it on.",
         "End-to-end latency at concurrency 4",
@@ -142,8 +142,10 @@ def test_a_case_in_which_sd_is_slower(tmp_path: Path) -> None:
         for line in LINES
     ]
     text = drawn(tmp_path, lines)
-    said = "SD is faster and costs less in 1 of 3 test cases, is slower and costs more in 1; "
-    assert f"{said}no difference can be told in 1" in text
+    assert (
+        "SD answers requests faster and costs less in 1 of 3 test cases, answers requests slower "
+        "and costs more in 1; no difference can be told in 1"
+    ) in text
     assert "x slower for one request" in text
     assert "turn it off" in text
 
@@ -226,8 +228,8 @@ def test_three_variants_have_a_line_each_in_every_table(tmp_path: Path) -> None:
     text = visible(page)
     assert text.startswith("article: k3, k7 against Base")
     assert re.search(
-        r"2 variants compared in 3 test cases .* k3 is faster and costs less in 2; .* "
-        r"k7 is faster and costs less in 2",
+        r"2 variants compared in 3 test cases .* k3 answers requests faster and costs less in "
+        r"2; .* k7 answers requests faster and costs less in 2",
         text,
     )
     # Four tables of every variant in three cases, one of what is compared, one of each class.
@@ -292,15 +294,18 @@ def test_a_comparison_has_two_answers_drawn_on_one_scale(tmp_path: Path) -> None
     path = write_report(generated.write(tmp_path, CONFIG, lines))
     page = path.read_text(encoding="utf-8")
     text = visible(page)
-    assert "SD is faster but costs more in 2 of 3 test cases" in text
-    assert re.search(r"repetition structured speed 2\.\dx cost \+\d\d % SD is 2\.\dx faster", text)
+    assert "SD answers requests faster but costs more in 2 of 3 test cases" in text
+    assert re.search(
+        r"repetition structured speed 2\.\dx decoding \d\.\d+x cost \+\d\d % SD is 2\.\dx faster",
+        text,
+    )
     # Speed to the right of 1x, cost to the left of it.
     bars = re.findall(
         r'class="one" style="left:([\d.]+)%.*?class="point" style="left:([\d.]+)%', page, re.DOTALL
     )
-    assert len(bars) == 2 * 3
+    assert len(bars) == 3 * 3
     assert len({one for one, _ in bars}) == 1
-    (one, speed), (_, cost) = (tuple(map(float, bar)) for bar in bars[:2])
+    (one, speed), _, (_, cost) = (tuple(map(float, bar)) for bar in bars[:3])
     assert cost < one < speed
 
 
@@ -308,8 +313,10 @@ def test_a_comparison_has_two_answers_drawn_on_one_scale(tmp_path: Path) -> None
 def test_without_a_price_the_tokens_a_second_are_the_second_answer(tmp_path: Path) -> None:
     path = write_report(generated.write(tmp_path, CONFIG | {"cost": None}, LINES))
     text = visible(path.read_text(encoding="utf-8"))
-    assert "SD is faster and gets more tokens/s in 2 of 3 test cases" in text
-    assert re.search(r"repetition structured speed 3\.\dx tokens/s 2\.\dx SD is", text)
+    assert "SD answers requests faster and gets more tokens/s in 2 of 3 test cases" in text
+    assert re.search(
+        r"repetition structured speed 2\.\dx decoding 3\.\dx tokens/s 2\.\dx SD is", text
+    )
 
 
 @pytest.mark.usefixtures("_without_figures")
@@ -317,7 +324,7 @@ def test_a_rehearsal_says_so_in_its_heading(tmp_path: Path) -> None:
     configuration = CONFIG | {"stand_in": "golden endpoints"}
     path = write_report(generated.write(tmp_path, configuration, LINES))
     page = path.read_text(encoding="utf-8")
-    assert "<h1>Rehearsal: SD is faster and costs less in 2 of 3 test cases" in page
+    assert "<h1>Rehearsal: SD answers requests faster and costs less in 2 of 3 test cases" in page
     assert "keep it on" not in page
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from benchmark.analysis.advice.advice import Advice
 from benchmark.analysis.advice.advise import advise
+from benchmark.analysis.summarise import summarise
 from benchmark.config import Config
 from benchmark.errors import ConfigError
 from benchmark.record import Record
@@ -140,13 +142,12 @@ def test_drafts_a_step_are_inferred_where_nobody_says(
     assert any(f"{drafts} are assumed" in note for note in found.notes)
 
 
-def test_rounds_too_few_give_no_probability_and_no_width() -> None:
+def test_rounds_too_few_give_no_advice_and_no_width() -> None:
     sweep = dataclasses.replace(SMALL, rounds=2)
     found = advise(sweep.config(), sweep.records())
-    assert {one.probability for one in found.recommendations} == {None}
-    for what in found.recommendations:
-        assert what.measure_next.startswith("Measure at least 3 rounds")
-        assert "how sure that is cannot be said" in what.sentence
+    assert found.recommendations == ()
+    (what,) = found.measure_next
+    assert what.startswith("Measure at least 3 rounds")
     for one in found.prospects:
         assert one.speedup.low == one.speedup.point == one.speedup.high
     assert any("nobody knows how sure" in note for note in found.notes)
@@ -190,6 +191,28 @@ def test_a_failed_variant_leaves_the_others_their_line() -> None:
     records = [one for one in SMALL.records() if one.variant != "d0-k3"]
     found = advise(SMALL.config(), records)
     assert [line.windows for line in found.lines] == [(7,), (3, 7)]
+
+
+def test_nothing_is_advised_from_a_cell_without_a_verdict() -> None:
+    """Two of three requests of one window fail at one load: only other windows speak for it."""
+    numbers = itertools.count()
+    records = [
+        dataclasses.replace(one, error="reset", output_tokens=None)
+        if (one.variant, one.load) == ("d0-k3", "concurrency-4") and next(numbers) % 3
+        else one
+        for one in SMALL.records()
+    ]
+    cells = [cell for case in summarise(SMALL.config(), records).cases for cell in case.cells]
+    found = advise(SMALL.config(), records, cells=cells)
+    measured = {
+        (one.load.name, one.line, one.window)
+        for one in found.prospects
+        if one.measured and one.load
+    }
+    assert ("concurrency-1", "Qwen3-0.6B", 3) in measured
+    assert ("concurrency-4", "Qwen3-0.6B", 3) not in measured
+    assert found.recommendations
+    assert "Nothing is advised from d0-k3 on " in " ".join(found.notes)
 
 
 def test_a_variant_that_did_not_come_to_a_load_is_not_said_to_be_measured_there() -> None:
@@ -332,7 +355,8 @@ def test_apart_without_controls_is_said() -> None:
     records = [one for one in apart.records() if one.round > 0]
     found = advise(apart.config(), records)
     assert any("no control loads" in note for note in found.notes)
-    assert {one.probability for one in found.recommendations} == {None}
+    assert found.recommendations == ()
+    assert found.measure_next
     for one in found.prospects:
         assert one.speedup.low == one.speedup.point == one.speedup.high
 

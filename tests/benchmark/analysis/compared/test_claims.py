@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from benchmark.analysis.compared import claims
 from benchmark.analysis.compared.claims import Question, holm
 from benchmark.analysis.keys import CellKey
+from benchmark.load_points import LoadPoint
 from benchmark.record import Record
 from tests.benchmark import samples
 
@@ -49,17 +50,34 @@ def test_what_both_sides_of_a_round_share_cancels() -> None:
 
 def test_the_speed_up_is_the_geometric_mean_over_rounds() -> None:
     found = claims.contrast(paced(1.0, [1, 2, 4]), paced(1.0, [1, 1, 1]))
-    assert found.speed is not None
-    assert found.speed.log == pytest.approx(-math.log(2))
-    assert found.speed.units == 3
+    assert found.throughput is not None
+    assert found.throughput.log == pytest.approx(-math.log(2))
+    assert found.throughput.units == 3
+
+
+@pytest.mark.parametrize(
+    "point", [LoadPoint(concurrency=4, requests=8), LoadPoint(rate=0.5, requests=8)]
+)
+def test_the_speed_of_a_request_has_its_first_token_in_it(point: LoadPoint) -> None:
+    """Decoding takes half the time, and the first token makes the whole twice as long."""
+    minutes = [1.0, 1.1, 0.9]
+    base = paced(1.0, minutes)
+    own = [
+        replace(r, chunks=tuple((r.end + at / 2, n) for at, n in r.chunks), end=2 * r.end)
+        for r in base
+    ]
+    found = claims.contrast(own, base, point=point)
+    assert found.time_per_output_token is not None
+    assert math.exp(found.time_per_output_token.log) == pytest.approx(2)
+    assert math.exp(found.answers[Question.SPEED].log) == pytest.approx(1 / 2)
 
 
 def test_one_stalled_request_does_not_decide_a_round() -> None:
     own, baseline = paced(1.0, [1, 1, 1]), paced(1.0, [1, 1, 1])
     stalled = [replace(own[0], chunks=((2.0, 1), (300.0, 7)), end=301.0), *own[1:]]
     found = claims.contrast(stalled, baseline)
-    assert found.speed is not None
-    assert found.speed.log == pytest.approx(0)
+    assert found.throughput is not None
+    assert found.throughput.log == pytest.approx(0)
 
 
 def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
@@ -67,8 +85,8 @@ def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
     failed = [replace(r, error="reset", output_tokens=None) if r.round == 2 else r for r in own]
     found = claims.contrast(failed, baseline)
     assert found.rounds == 4
-    assert found.speed is not None
-    assert found.speed.units == 3
+    assert found.throughput is not None
+    assert found.throughput.units == 3
     # The time of a round in which all failed is paid for.
     assert found.together is not None
     assert found.together.units == 4
@@ -79,7 +97,7 @@ def test_answers_in_one_piece_have_no_time_per_token() -> None:
     whole = [replace(r, stream=False, per_chunk=False, chunks=()) for r in paced(1.0, [1, 1, 1])]
     found = claims.contrast(whole, whole)
     assert found.time_per_output_token is None
-    assert found.speed is found.throughput is not None
+    assert found.answers[Question.SPEED] is found.throughput is not None
 
 
 class TestHolm:

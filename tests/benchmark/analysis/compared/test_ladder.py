@@ -39,7 +39,8 @@ def closed(speed: Sequence[float | None], cost: Sequence[float | None] = FALLING
 def test_both_questions_are_answered() -> None:
     found = closed((2, 1.5, 1.2, 0.9), FALLING)
     assert found.sentence == (
-        "SD is faster than Base up to 4 requests at once, and slower than Base from 8 on; they are "
+        "SD answers requests faster than Base "
+        "up to 4 requests at once, and slower than Base from 8 on; they are "
         "equally fast at about 6.2 (95 % interval 4-8). It gains throughput up to 2 requests at "
         "once, and costs throughput from 4 on; both have the same at about 3.1 (95 % interval 2-4)."
     )
@@ -47,13 +48,22 @@ def test_both_questions_are_answered() -> None:
     assert found.speed.found
 
 
+def test_a_speed_without_those_that_failed_is_not_that_of_every_load() -> None:
+    known = {Question.SPEED: rungs(CLOSED, (1.5, 1.4, 1.3, 1.2))}
+    clause = "3 of 18 SD requests failed from 4 at once"
+    assert ladder("SD", "Base", CLOSED, known, ALPHA, [clause], failed=True).sentence == (
+        "SD answers requests faster than Base wherever they succeed, up to 8 requests at once. "
+        f"{clause}."
+    )
+
+
 def test_an_open_loop_is_asked_for_speed_alone() -> None:
     known = {Question.SPEED: rungs(OPEN, FALLING)}
-    found = ladder("SD", "Base", OPEN, known, ALPHA, lagging=OPEN[-1:])
+    found = ladder("SD", "Base", OPEN, known, ALPHA, ["SD requests queue from 4 a second"])
     assert found.sentence == (
-        "SD is faster than Base up to 1 request a second, and slower than Base from 2 on; they are "
-        "equally fast at about 1.6 (95 % interval 1-2). The load lagged behind its schedule at 4 "
-        "requests a second."
+        "SD answers requests faster than Base "
+        "up to 1 request a second, and slower than Base from 2 on; they are "
+        "equally fast at about 1.6 (95 % interval 1-2). SD requests queue from 4 a second."
     )
     assert found.open
     assert not found.cost.found
@@ -64,36 +74,46 @@ def test_an_open_loop_is_asked_for_speed_alone() -> None:
     [
         (
             (1.5, 1.4, 1.3, 1.2),
-            "SD is faster than Base at every load, up to 8 requests at once: no crossover.",
+            "SD answers requests faster than Base "
+            "at every load, up to 8 requests at once: no crossover.",
         ),
         (
             (0.9, 0.8, 0.8, 0.7),
-            "SD is slower than Base at every load, from 1 request at once on: no crossover.",
+            "SD answers requests slower than Base "
+            "at every load, from 1 request at once on: no crossover.",
         ),
         (
             (1.5, 1.4, 1.0, 1.0),
-            "SD is faster than Base up to 2 requests at once; above that, whether it is faster or "
+            "SD answers requests faster than Base "
+            "up to 2 requests at once; above that, whether it is faster or "
             "slower cannot be told.",
         ),
         (
             (1.0, 1.0, 0.8, 0.7),
-            "SD is slower than Base from 4 requests at once on; below that, whether it is faster "
+            "SD answers requests slower than Base "
+            "from 4 requests at once on; below that, whether it is faster "
             "or slower cannot be told.",
         ),
-        ((1.0, 1.0, 1.0, 1.0), "Up to which load SD is faster than Base cannot be told."),
+        (
+            (1.0, 1.0, 1.0, 1.0),
+            "Up to which load SD answers requests faster than Base cannot be told.",
+        ),
         (
             (0.8, 0.9, 1.1, 1.2),
-            "As the load grows it turns back: SD is slower than Base at 1 and 2 requests at once, "
+            "As the load grows it turns back: SD answers requests slower than Base at 1 and 2 "
+            "requests at once, "
             "faster than Base at 4 and 8 requests at once.",
         ),
         (
             (1.5, 1.2, 1.1, None),
-            "SD is faster than Base at every load that has a verdict, up to 4 requests at once. "
+            "SD answers requests faster than Base "
+            "at every load that has a verdict, up to 4 requests at once. "
             "There is no verdict at 8 requests at once.",
         ),
         (
             (None, 0.9, None, 0.8),
-            "SD is slower than Base at every load that has a verdict, from 2 requests at once on. "
+            "SD answers requests slower than Base "
+            "at every load that has a verdict, from 2 requests at once on. "
             "There is no verdict at 1 and 4 requests at once.",
         ),
         ((None, None, None, None), ""),

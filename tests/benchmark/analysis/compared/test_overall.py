@@ -18,7 +18,7 @@ def test_it_is_the_geometric_mean_of_the_cases() -> None:
         "four times": (paced(0.25, STEADY), paced(1.0, STEADY)),
         "alike": (paced(1.0, STEADY), paced(1.0, STEADY)),
     }
-    found = overall(sides, streamed=True)
+    found = overall(sides)
     assert math.exp(found[Question.SPEED].log) == pytest.approx(2)
     assert math.exp(found[Question.COST].log) == pytest.approx(2)
 
@@ -28,7 +28,7 @@ def test_a_case_counts_once_however_many_rounds_it_has() -> None:
         "four times": (paced(0.25, STEADY * 5), paced(1.0, STEADY * 5)),
         "alike": (paced(1.0, STEADY), paced(1.0, STEADY)),
     }
-    assert math.exp(overall(sides, streamed=True)[Question.SPEED].log) == pytest.approx(2)
+    assert math.exp(overall(sides)[Question.SPEED].log) == pytest.approx(2)
 
 
 def test_what_differs_from_round_to_round_for_all_cases_is_in_its_error() -> None:
@@ -36,9 +36,7 @@ def test_what_differs_from_round_to_round_for_all_cases_is_in_its_error() -> Non
     one = {"a": (paced(0.5, uneven), paced(1.0, STEADY))}
     alike = one | {"b": one["a"], "c": one["a"]}
     # Three cases that share their rounds' luck are no surer than one.
-    assert overall(alike, streamed=True)[Question.SPEED].error == pytest.approx(
-        overall(one, streamed=True)[Question.SPEED].error
-    )
+    assert overall(alike)[Question.SPEED].error == pytest.approx(overall(one)[Question.SPEED].error)
 
 
 def test_it_is_no_surer_than_the_test_case_with_the_fewest_rounds() -> None:
@@ -47,8 +45,8 @@ def test_it_is_no_surer_than_the_test_case_with_the_fewest_rounds() -> None:
         "long": (paced(0.5, uneven * 5), paced(1.0, STEADY * 5)),
         "short": (paced(0.5, uneven[:3]), paced(1.0, STEADY[:3])),
     }
-    assert overall(sides, streamed=True)[Question.SPEED].units == 3
+    assert overall(sides)[Question.SPEED].units == 3
 
 
 def test_nothing_measured_has_none() -> None:
-    assert overall({}, streamed=True) == {}
+    assert overall({}) == {}

@@ -17,13 +17,13 @@ NAMES = [f"p{number}" for number in range(12)]
 
 
 def asked(prompt: str, round_: int, pace: float, variant: str = "SD") -> Record:
-    """A request of seven tokens after the first, each of which takes ``pace`` seconds."""
+    """A request of eight tokens, each of which takes ``pace`` seconds."""
     return samples.record(
         variant=variant,
         prompt=prompt,
         round=round_,
-        chunks=((0.1, 1), (0.1 + 7 * pace, 7)),
-        end=0.1 + 7 * pace,
+        chunks=((pace, 1), (8 * pace, 7)),
+        end=8 * pace,
     )
 
 
@@ -102,7 +102,7 @@ class TestContrast:
         ]
         third = [asked("c", r, 0.1) for r in ROUNDS], [asked("c", r, 0.1, "Base") for r in ROUNDS]
         contrast = claims.contrast([*own, *third[0]], [*base, *third[1]])
-        assert math.exp(found(contrast.speed).log) == pytest.approx(3 ** (1 / 3))
+        assert math.exp(found(contrast.throughput).log) == pytest.approx(3 ** (1 / 3))
 
     def test_the_cost_is_as_unsure_as_the_prompts_are(self) -> None:
         paces = np.random.default_rng(1).uniform(0.05, 0.2, len(NAMES))

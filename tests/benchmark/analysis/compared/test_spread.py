@@ -23,8 +23,8 @@ def asked(prompt: str, round_: int, pace: float, variant: str, of: str) -> Recor
         prompt=prompt,
         prompt_class=of,
         round=round_,
-        chunks=((0.1, 1), (0.1 + 7 * pace, 7)),
-        end=0.1 + 7 * pace,
+        chunks=((pace, 1), (8 * pace, 7)),
+        end=8 * pace,
     )
 
 
@@ -40,7 +40,7 @@ def spread_of(
             of = classes.get(prompt, "")
             own.append(asked(prompt, round_, BASE_PACE / speed, "SD", of))
             base.append(asked(prompt, round_, BASE_PACE, "Base", of))
-    found = spread(own, base, load=None, alpha=ALPHA, streamed=True)
+    found = spread(own, base, load=None, alpha=ALPHA)
     assert found is not None
     return found
 
@@ -128,7 +128,6 @@ def test_without_names_there_is_none() -> None:
             [samples.record(variant="Base")],
             load=None,
             alpha=ALPHA,
-            streamed=True,
         )
         is None
     )

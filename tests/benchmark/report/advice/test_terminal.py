@@ -90,12 +90,6 @@ def test_nothing_is_faster_than_no_speculation() -> None:
     assert all(re.search(r"no speculation +- +71 %", line) for line in table)
 
 
-def test_how_sure_is_not_said_where_nobody_knows() -> None:
-    unsure = tuple(replace(one, probability=None) for one in ONE.recommendations)
-    table = rows(render(replace(ONE, recommendations=unsure)), "What to serve")
-    assert all(re.search(r"(predicted|measured) +- ", line) for line in table)
-
-
 def test_a_rate_is_a_load_as_well() -> None:
     rate = LoadPoint(rate=0.5, requests=8)
     text = render(advised.advice([advised.FOUR, rate]))
