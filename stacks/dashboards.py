@@ -114,7 +114,7 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
         yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
     yield [
         _graph(
-            "Speed-up of every test case: time per output token, baseline over variant",
+            "Decoding speed-up of every test case: time per output token, baseline over variant",
             [
                 curves.speed_up(
                     variant,
@@ -180,7 +180,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             if metric is not metrics.TOKENS_PER_STEP or experiment.shows_steps(case)
         ),
         _graph(
-            "Speed-up over the baseline",
+            "Decoding speed-up over the baseline",
             [
                 curves.speed_up(variant, case, point)
                 for variant, point in cells

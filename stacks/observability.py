@@ -181,7 +181,7 @@ class ObservabilityStack(Stack):
                 f"SpeculationLostItsBenefit{variant.name}",
                 curves.speed_up(variant, case, point, period=Duration.minutes(15)),
                 alarm_name=f"{experiment.name}-speculation-lost-its-benefit-{variant.name}",
-                alarm_description=f"On {case.name}{at}{why} {variant.name} is less than "
+                alarm_description=f"On {case.name}{at}{why} {variant.name} decodes less than "
                 f"{minimum:g}x as fast as {variant.baseline}. Accuracy tests do not see this: look "
                 "at tokens per step, and at which artifact is served.",
                 threshold=minimum,

@@ -76,7 +76,7 @@ def test_a_ladder_is_drawn_as_bars_over_the_time_range(ladder: Synthesised) -> N
     widgets = [*_graphs(ladder, "Comparison")]
     assert {w["view"] for w in widgets} == {"bar", "singleValue"}
     assert all(w["setPeriodToTimeRange"] for w in widgets)
-    speed_ups = [w for w in widgets if w["title"] == "Speed-up over the baseline"]
+    speed_ups = [w for w in widgets if w["title"] == "Decoding speed-up over the baseline"]
     assert [[row[-1]["label"] for row in w["metrics"] if len(row) == 1] for w in speed_ups] == 2 * [
         [f"{load}, SD over Base" for load in ("concurrency-2", "concurrency-8", "rate-0.5")]
     ]
@@ -182,7 +182,9 @@ def test_speed_up_is_the_baseline_over_the_variant(variation: Callable[..., Expe
         }
     )
     speed_ups = [
-        w for w in _widgets(_template(experiment)) if w["title"] == "Speed-up over the baseline"
+        w
+        for w in _widgets(_template(experiment))
+        if w["title"] == "Decoding speed-up over the baseline"
     ]
     assert len(speed_ups) == len(experiment.benchmark.test_cases)
     for widget in speed_ups:
@@ -324,7 +326,7 @@ def test_each_variant_has_an_alarm_on_its_speed_up(of_matrix: Any) -> None:
     assert set(alarms) == {f"{prefix}-k3", f"{prefix}-K-7"}
     for name, alarm in alarms.items():
         variant = name.removeprefix(f"{prefix}-")
-        assert f"{variant} is less than 1.2x as fast as Base" in alarm["AlarmDescription"]
+        assert f"{variant} decodes less than 1.2x as fast as Base" in alarm["AlarmDescription"]
         operands = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
         assert [_dimensions(metric)["Variant"] for metric in operands] == ["Base", variant]
         assert {_dimensions(metric)["Experiment"] for metric in operands} == {"three-variants"}
@@ -338,7 +340,7 @@ def test_alarms_on_speed_up_are_on_the_first_load_point_and_test_case(
         a["Properties"] for id_, a in _alarms(ladder) if id_.startswith("SpeculationLostItsBenefit")
     )
     assert alarm["AlarmDescription"].startswith(
-        "On questions at concurrency 2, SD is less than 1.2x as fast as Base."
+        "On questions at concurrency 2, SD decodes less than 1.2x as fast as Base."
     )
     operands = [m["MetricStat"]["Metric"] for m in alarm["Metrics"] if "MetricStat" in m]
     assert {_dimensions(metric)["Load"] for metric in operands} == {"concurrency-2"}

@@ -140,10 +140,10 @@ def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment
     with pytest.raises(RehearsalError) as caught:
         checks.dashboards_show(deployed, STACK)
     assert str(caught.value) == (
-        "article-observability: article-comparison: Speed-up of every test case: time per output "
-        "token, baseline over variant: counting, SD shows nothing; counting (structured): Time per "
-        "output token: SD p50 shows nothing; counting (structured): Speed-up over the baseline: SD "
-        "over Base shows nothing"
+        "article-observability: article-comparison: Decoding speed-up of every test case: time per "
+        "output token, baseline over variant: counting, SD shows nothing; counting (structured): "
+        "Time per output token: SD p50 shows nothing; counting (structured): Decoding speed-up "
+        "over the baseline: SD over Base shows nothing"
     )
 
     publish(deployed, article)
