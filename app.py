@@ -50,7 +50,7 @@ def compose(app: cdk.App, experiment: Experiment, account: str | None = None) ->
         cluster=cluster.cluster,
         administrator=cluster.administrator,
         roles=store.roles,
-        benchmark_directory=str(ROOT / "benchmark"),
+        benchmark_directory=str(ROOT / "spectap"),
         **shared,
     )
     # A destroy goes in reverse: workloads, then the driver and its nodes, then the cluster.

@@ -9,7 +9,6 @@ from typing import Final
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 
-from benchmark import config
 from charts import scripts as all_scripts
 from charts.acknowledge import acknowledged
 from charts.deployed import Deployed
@@ -20,6 +19,7 @@ from charts.scripts import Scripts
 from charts.server import ARTIFACT_PATH, fetch
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
+from spectap import config
 
 NOT_YET: Final = 75
 """What ``fetch`` ends with where there is no artifact yet: EX_TEMPFAIL of ``sysexits.h``."""

@@ -10,7 +10,6 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from benchmark import config, load_points
 from charts.acknowledge import ENDS_BY_ITSELF, acknowledged
 from charts.deployed import Deployed
 from charts.names import (
@@ -35,6 +34,7 @@ from experiment.model import Model
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
+from spectap import config, load_points
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"

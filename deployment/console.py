@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from benchmark.printing import printable, redraw
+from spectap.printing import printable, redraw
 
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME_SECONDS: Final = 0.1

@@ -104,7 +104,7 @@ def unchanged(stack: Stack) -> bool:
 
     GetTemplate returns ``?`` for characters beyond ASCII, so these count as equal. What a user may
     write in them stands in the benchmark's configuration alone, which is ASCII
-    (``benchmark.config.dump``). Raises DeploymentError.
+    (``spectap.config.dump``). Raises DeploymentError.
     """
     if stack.status is None or not stack.status.endswith(("CREATE_COMPLETE", "UPDATE_COMPLETE")):
         return False

@@ -11,12 +11,12 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, ApiException, CoreV1Api, V1Pod
 from urllib3.exceptions import HTTPError
 
-from benchmark.printing import printable
 from charts.names import NAMESPACE
 from deployment import reasons
 from deployment.cluster import connected, kubernetes_in_words
 from deployment.errors import DeploymentError
 from deployment.place import Place
+from spectap.printing import printable
 
 _LABELS: Final = ("app", "step", "component", "batch.kubernetes.io/job-name")
 """Labels whose values a person may name: of a service, ``download``, ``compile``, of a Job."""

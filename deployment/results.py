@@ -17,7 +17,12 @@ from urllib.parse import quote
 
 from botocore.exceptions import ClientError
 
-from benchmark.names import (
+from charts.names import bucket_name
+from deployment.account import in_words
+from deployment.errors import DeploymentError
+from deployment.lifecycle import ROOT
+from deployment.place import Place
+from spectap.names import (
     ADVICE,
     COMPLETE,
     CONFIG,
@@ -29,12 +34,7 @@ from benchmark.names import (
     SWEEP,
     results_key,
 )
-from benchmark.printing import printable, redraw
-from charts.names import bucket_name
-from deployment.account import in_words
-from deployment.errors import DeploymentError
-from deployment.lifecycle import ROOT
-from deployment.place import Place
+from spectap.printing import printable, redraw
 
 HOME: Final = Path("results")
 REPORT: Final = "report.html"
@@ -184,7 +184,7 @@ def draw(folder: Path) -> str:
     """
     # The benchmark is a program of its own: no other part of the project imports it.
     drawn = subprocess.run(
-        [sys.executable, "-m", "benchmark", "report", str(folder.resolve())],
+        [sys.executable, "-m", "spectap", "report", str(folder.resolve())],
         cwd=ROOT,
         check=False,
         capture_output=True,

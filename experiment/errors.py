@@ -23,7 +23,7 @@ class Refusal:
     """A refused value, and what is allowed in its place."""
 
     field: str
-    """Dotted path, e.g. ``benchmark.test_cases[0].name``."""
+    """Dotted path, e.g. ``spectap.test_cases[0].name``."""
     value: Any
     """What the file has; ``ABSENT`` where it has nothing."""
     allowed: str

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmark.load_points import LoadPoint
 from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.runtimes import Mode, Workload
 from experiment.schema import CompileNode, Experiment
 from experiment.variants import Variant, variants
+from spectap.load_points import LoadPoint
 
 COMPILE_SECONDS: Final = 45 * 60
 """One graph. Field reports of compiles on Trainium say 25 to 45 minutes; none is of Qwen3-32B

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from benchmark.errors import ConfigError
 from experiment.errors import Elsewhere, ExperimentError, Refusal, dotted, steps
 from experiment.prompt_files import PromptFile, read
 from experiment.rules import refusals
 from experiment.schema import Experiment
 from experiment.translation import translate
 from experiment.yaml_text import Document, read_yaml
+from spectap.errors import ConfigError
 
 
 def load(path: str | Path) -> Experiment:

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from benchmark import load_points
-from benchmark.config import Structure
-from benchmark.load import sets
-from benchmark.rounds import Rounds
 from experiment.strict import Strict
 from experiment.text_types import Image, PromptFileName, PromptLine, TestCaseName, Text
+from spectap import load_points
+from spectap.config import Structure
+from spectap.load import sets
+from spectap.rounds import Rounds
 
 MOST_ROUNDS: Final = 100
 
@@ -121,7 +121,7 @@ class Benchmark(Strict):
     model_config = ConfigDict(json_schema_extra=one_of("concurrency", "load"))
 
     image: Image | None = Field(
-        None, description="A ready image, with tag or digest; null builds one from benchmark/."
+        None, description="A ready image, with tag or digest; null builds one from spectap/."
     )
     concurrency: Annotated[int, Field(ge=1)] | None = Field(
         None,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from benchmark.rounds import FEWEST_ROUNDS
 from experiment.architecture import ModelKind
 from experiment.cost import Standing, cost
 from experiment.estimate import FIRST_START_SECONDS, estimate
@@ -15,6 +14,7 @@ from experiment.limits import guard_hours, max_hours
 from experiment.rules.models import models_of
 from experiment.runtimes import Mode, Preparation, Workload
 from experiment.schema import Experiment, Purchase
+from spectap.rounds import FEWEST_ROUNDS
 
 _GATED: Final = "meta-llama/"
 """Meta's organisation on the Hub, whose models all want a licence accepted."""

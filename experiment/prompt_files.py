@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from benchmark import prompt_file
-from benchmark.prompt import Prompt
+from spectap import prompt_file
+from spectap.prompt import Prompt
 
 
 @dataclass(frozen=True)

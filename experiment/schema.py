@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from benchmark.load import sets
 from experiment.delivery import Delivery
 from experiment.hardware import INSTANCE_TYPES, InstanceType
 from experiment.measurement import Benchmark, TestCase, one_of
@@ -29,6 +28,7 @@ from experiment.text_types import (
     Text,
     Zone,
 )
+from spectap.load import sets
 
 
 class Aws(Strict):

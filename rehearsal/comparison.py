@@ -6,7 +6,6 @@ import signal
 import subprocess
 from typing import Final
 
-from benchmark.names import LOAD_DIMENSION, VARIANT_DIMENSION
 from rehearsal.aws import checks
 from rehearsal.errors import RehearsalError
 from rehearsal.outcome import Measured
@@ -14,6 +13,7 @@ from rehearsal.pod.as_process import BenchmarkProcess, as_process
 from rehearsal.pod.manifest import read_pod
 from rehearsal.process.processes import running
 from rehearsal.setting import BENCHMARK_SECONDS, Setting
+from spectap.names import LOAD_DIMENSION, VARIANT_DIMENSION
 
 POD: Final = "qwen-llmperf"
 

@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from benchmark.config import Variant
 from deployment.console import Console
 from experiment import Experiment
 from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob
+from spectap.config import Variant
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmark.load import llmperf
-from benchmark.report import terminal
 from deployment.console import Console
+from spectap.load import llmperf
+from spectap.report import terminal
 
 STAND_INS: Final = "stand-ins.txt"
 """In the run's folder: what stood in for what."""

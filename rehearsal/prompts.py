@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmark.config import PromptSource
-from benchmark.errors import ConfigError
-from benchmark.load import sets
-from benchmark.prompt import Prompt
 from experiment import Experiment
 from experiment.measurement import TestCase
 from rehearsal.errors import RehearsalError
+from spectap.config import PromptSource
+from spectap.errors import ConfigError
+from spectap.load import sets
+from spectap.prompt import Prompt
 
 
 def prompts_of(experiment: Experiment, case: TestCase) -> tuple[Prompt, ...]:

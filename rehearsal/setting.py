@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from benchmark.config import Variant
 from deployment.console import Console
 from experiment import Experiment
 from rehearsal.aws.client import Aws
@@ -14,6 +13,7 @@ from rehearsal.endpoints import Endpoints
 from rehearsal.layout import Layout
 from rehearsal.pod.as_process import Place
 from rehearsal.pod.manifest import entry_point
+from spectap.config import Variant
 
 BENCHMARK_SECONDS: Final = 450.0
 """For each variant."""
@@ -63,4 +63,4 @@ class Setting:
     @property
     def entry_point(self) -> tuple[str, ...]:
         """What the benchmark's image runs. Raises RehearsalError."""
-        return entry_point(self.layout.root / "benchmark" / "Dockerfile")
+        return entry_point(self.layout.root / "spectap" / "Dockerfile")

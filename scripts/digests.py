@@ -3,7 +3,7 @@
 usage: python -m scripts.digests
 
 Writes experiment/digests.json for the images of the pods, and the FROM lines of
-benchmark/Dockerfile. An image whose registry does not say stays as it is. The pods of a pinned
+spectap/Dockerfile. An image whose registry does not say stays as it is. The pods of a pinned
 image are others, and so are the graphs that it compiles: their key has the digest.
 """
 
@@ -24,7 +24,7 @@ from experiment import images
 from experiment.runtimes import RUNTIMES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-DOCKERFILE: Final = ROOT / "benchmark" / "Dockerfile"
+DOCKERFILE: Final = ROOT / "spectap" / "Dockerfile"
 FROM: Final = re.compile(r"^FROM ([^\s@]+)(?:@sha256:[0-9a-f]{64})?", re.M)
 
 # An index, where there is one: it has the image of each architecture.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from benchmark.names import RESULTS_PREFIX, VARIANTS
 from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, QUALITY_JOB, SWEEP_JOB
 from experiment.schema import Experiment
 from experiment.variants import variants
+from spectap.names import RESULTS_PREFIX, VARIANTS
 
 _KUBECTL: Final = f"kubectl --namespace {NAMESPACE}"
 # Made again as it was applied: what controllers have added to an object is no part of a new one.

@@ -8,13 +8,13 @@ from typing import Any, Final
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from benchmark import metrics, names, palette
-from benchmark.load_points import LoadPoint
-from benchmark.metrics import Metric, Published
 from charts.llmperf import cost
 from experiment.measurement import TestCase
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
+from spectap import metrics, names, palette
+from spectap.load_points import LoadPoint
+from spectap.metrics import Metric, Published
 
 MINUTE: Final = 1
 SPEED_UP_MINUTES: Final = 5

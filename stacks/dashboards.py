@@ -9,12 +9,12 @@ from typing import Any, Final
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from benchmark import metrics
-from benchmark.metrics import Metric
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
+from spectap import metrics
+from spectap.metrics import Metric
 from stacks import curves
 from stacks.introduction import closed, introduction
 

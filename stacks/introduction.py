@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmark.load_points import LoadPoint
 from charts.llmperf import cost
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
+from spectap.load_points import LoadPoint
 
 
 def introduction(experiment: Experiment) -> str:

@@ -11,7 +11,6 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from benchmark.names import NAMESPACE, RESULTS_PREFIX
 from charts.names import (
     COMPILED_PREFIX,
     LOGS_PREFIX,
@@ -25,6 +24,7 @@ from charts.names import (
 from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
+from spectap.names import NAMESPACE, RESULTS_PREFIX
 from stacks.acknowledge import acknowledge, skip
 from stacks.roles import pod_identity_principal
 

@@ -1,6 +1,6 @@
 """Alarms, and the dashboards of ``stacks.dashboards``.
 
-It refers to all metrics by name (``benchmark.names``, Container Insights). So this stack needs no
+It refers to all metrics by name (``spectap.names``, Container Insights). So this stack needs no
 other stack, and can be deployed and changed alone.
 """
 
@@ -17,9 +17,9 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from benchmark.config import Structure
 from experiment.schema import Experiment
 from experiment.variants import variants
+from spectap.config import Structure
 from stacks import curves
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
 from stacks.guard import schedule_group_name

@@ -56,14 +56,14 @@ LONG: Final = (
     "tests/cluster/test_experiment",
     "tests/rehearsal/test_sweep.py",
     "tests/test_deployment.py",
-    "tests/benchmark/commands/",
+    "tests/spectap/commands/",
     "tests/rehearsal/",
     "tests/diff/test_command.py",
-    "tests/benchmark/test_main.py",
+    "tests/spectap/test_main.py",
     "tests/deployment/",
     "tests/test_app.py",
-    "tests/benchmark/analysis/",
-    "tests/benchmark/run/test_run.py",
+    "tests/spectap/analysis/",
+    "tests/spectap/run/test_run.py",
 )
 
 

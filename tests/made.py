@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SET_UP = (
-    *("requirements.lock", "benchmark/load/sets/requirements.txt"),
+    *("requirements.lock", "spectap/load/sets/requirements.txt"),
     *("requirements-dev.lock", "package.json", "package-lock.json", ".venv/bin/pip", ".venv/ready"),
     *(".venv/prompt-sets/ready", ".venv/ready-dev", "node_modules/.package-lock.json"),
     *("rehearsal/vllm/requirements.txt", ".venv-vllm/ready"),

@@ -13,7 +13,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parent.parent
 
 CONTRACT: Final = frozenset(
-    f"benchmark.{name}"
+    f"spectap.{name}"
     for name in (
         *("names", "metrics", "config", "load_points", "rounds", "palette", "errors"),
         *("printing", "prompt", "prompt_file", "load.sets"),
@@ -27,11 +27,11 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
     "experiment": frozenset(
-        f"benchmark.{name}" for name in ("config", "load_points", "names", "rounds")
+        f"spectap.{name}" for name in ("config", "load_points", "names", "rounds")
     )
     # Prompts are read, and the known sets' names and classes looked up, before synthesis.
-    | {"benchmark.errors", "benchmark.prompt", "benchmark.prompt_file", "benchmark.load.sets"},
-    "benchmark": frozenset(),
+    | {"spectap.errors", "spectap.prompt", "spectap.prompt_file", "spectap.load.sets"},
+    "spectap": frozenset(),
     "rehearsal": CONTRACT
     | {
         "experiment",
@@ -41,13 +41,13 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "stacks.addons",
         "deployment.console",
         # The rehearsal ends by printing the benchmark's table, and names the load's maker.
-        "benchmark.report.terminal",
-        "benchmark.load.llmperf",
+        "spectap.report.terminal",
+        "spectap.load.llmperf",
         # It trains its models on the prompts that the driver will send.
-        "benchmark.load.texts",
+        "spectap.load.texts",
         # It compares a merged ledger with those it was merged of.
-        "benchmark.ledger",
-        "benchmark.record",
+        "spectap.ledger",
+        "spectap.record",
     },
     "control_plane": frozenset({"rehearsal.process"}),
     "scripts": frozenset({"experiment"}),
@@ -86,7 +86,7 @@ ROOMS: Final = (
 
 BESIDE: Final = {
     # The greedy answers of the variants are compared on the prompts that the load sends.
-    ("benchmark.endpoint.greedy", "load"),
+    ("spectap.endpoint.greedy", "load"),
 }
 
 READS: Final = frozenset({"os", "io", "pathlib", "glob", "shutil", "subprocess", "tempfile"})
@@ -109,7 +109,7 @@ def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:
     level = {room: number for number, rooms in enumerate(ROOMS) for room in rooms}
     wrong, used = [], set()
     for module, imported in _all():
-        if not (module.startswith("benchmark.") and imported.startswith("benchmark.")):
+        if not (module.startswith("spectap.") and imported.startswith("spectap.")):
             continue
         own, other = module.split(".")[1], imported.split(".")[1]
         if own == other or level[other] < level[own] or level[own] == 0 == level[other]:
@@ -149,7 +149,7 @@ def test_what_others_share_needs_only_pydantic() -> None:
     )
     loaded = {name for name in done.stdout.split() if not name.startswith("_sysconfigdata")}
     required = {"annotated_types", "pydantic_core", "typing_extensions", "typing_inspection"}
-    assert loaded - sys.stdlib_module_names == {"benchmark", "pydantic"} | required
+    assert loaded - sys.stdlib_module_names == {"spectap", "pydantic"} | required
 
 
 def _within(imported: str, package: str) -> bool:
@@ -191,7 +191,7 @@ def _name(file: Path) -> str:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """Full names, as ``benchmark.names`` for both ``import`` forms. Relative ones are not used."""
+    """Full names, as ``spectap.names`` for both ``import`` forms. Relative ones are not used."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -111,7 +111,7 @@ def ran(folder: Path, *arguments: str, **environment: str) -> list[list[str]]:
 def test_endpoints_are_measured_by_name(
     folder: Path, variables: list[str], endpoints: list[str]
 ) -> None:
-    plain, told = ["-m", "benchmark", "measure"], ["CASES=my cases", "OPTIONS=--rounds 2"]
+    plain, told = ["-m", "spectap", "measure"], ["CASES=my cases", "OPTIONS=--rounds 2"]
     assert ran(folder, "measure", *variables) == [[*plain, "--", *endpoints]]
     assert ran(folder, "measure", *variables, *told)[1:] == [
         [*plain, "--cases=my cases", "--rounds", "2", "--", *endpoints]

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.benchmark import generated_runs
 from tests.made import checkout, without_make
+from tests.spectap import generated_runs
 
 FOLDER = Path(__file__).parent.parent / ".github" / "workflows"
 COMMENTING = "pull-request-comment.yml"
@@ -200,7 +200,7 @@ def test_the_newest_run_is_drawn_and_no_name_is_code(tmp_path: Path) -> None:
     )
     assert not (tmp_path / "ran").exists()
     assert len(ended.stderr.splitlines()) == 3
-    assert "benchmark: results/: '`touch ran`' is no name of a run: left out" in ended.stderr
+    assert "spectap: results/: '`touch ran`' is no name of a run: left out" in ended.stderr
     table = (tmp_path / "table.txt").read_text()
     assert table.endswith("report: results/run-2/report.html\n")
     assert (tmp_path / "summary").read_text() == re.sub("^", "    ", table[:-1], flags=re.M) + "\n"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Final, TypeAlias
 
-from benchmark.printing import redraw
 from deployment import place
 from deployment.account import in_words
 from deployment.errors import Denied, DeploymentError
@@ -18,6 +17,7 @@ from deployment.preflight import capacity, file, identity, kubernetes_api, names
 from deployment.preflight.finding import Finding, Status, refused, warning
 from deployment.preflight.table import lines, summary
 from experiment import Experiment, load
+from spectap.printing import redraw
 
 LOCAL: Final[dict[str, Callable[[Experiment], Iterable[Finding]]]] = {
     "CDK CLI": software.cdk,

@@ -86,7 +86,7 @@ def _docker(place: Place) -> Finding:
         return ok("image", f"will be built by {program} {version}")
     remedy = "start it, or set benchmark.image to a ready one"
     if stands(place, "serving"):
-        found = f"{program}: {problem}; needed only if benchmark/ changed since the last deploy"
+        found = f"{program}: {problem}; needed only if spectap/ changed since the last deploy"
         return warning("image", found, remedy)
     return refused("image", f"{program}: {problem}; it builds the benchmark's image", remedy)
 

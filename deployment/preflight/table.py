@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from benchmark.printing import printable
 from deployment.preflight.finding import Finding, Status
+from spectap.printing import printable
 
 _GAP: Final = "  "
 _NARROWEST: Final = 24

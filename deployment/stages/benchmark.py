@@ -9,7 +9,6 @@ from typing import Final
 
 from kubernetes.client import ApiClient, CoreV1Api, V1Job, V1Pod
 
-from benchmark.names import COMPLETE, results_key
 from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, SWEEP_JOB
 from deployment.cluster import connected, kubernetes_in_words
 from deployment.stages import objects, runs
@@ -17,12 +16,13 @@ from deployment.stages.shown import Shown
 from deployment.stages.stage import StageFailed, Way
 from deployment.stages.store import Store
 from deployment.stages.waiting import nodes_are_gone, not_ready
+from spectap.names import COMPLETE, results_key
 
 RESTARTS: Final = 3
 """The benchmark's container begins again where something failed, and measures what is missing."""
 
 _PROGRESS: Final = re.compile(r"^\[(\d+)/(\d+)\] (.*)$", re.MULTILINE)
-"""As ``benchmark.run.console`` writes it in a log."""
+"""As ``spectap.run.console`` writes it in a log."""
 _BAR: Final = 20
 _TAIL: Final = 40
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmark.printing import printable_lines
 from deployment import guard
 from deployment.console import Console
 from deployment.errors import DeploymentError
@@ -26,6 +25,7 @@ from experiment.cost import cost
 from experiment.cost.standing import ALWAYS
 from experiment.limits import guard_hours
 from experiment.schema import Then
+from spectap.printing import printable_lines
 
 _SHOW_THEMSELVES = frozenset({"deploy", "results"})
 """Stages that run a program which writes to the terminal itself."""

@@ -7,16 +7,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from benchmark.config import Config
-from benchmark.names import (
-    COMPLETE,
-    CONFIG,
-    MERGED,
-    RESULTS_PREFIX,
-    RUN_ID,
-    results_key,
-    variant_run,
-)
 from charts import offline, sweep
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
@@ -27,6 +17,16 @@ from deployment.stages import objects
 from deployment.stages.stage import Way
 from deployment.stages.store import Store
 from deployment.stages.waiting import nodes_are_gone
+from spectap.config import Config
+from spectap.names import (
+    COMPLETE,
+    CONFIG,
+    MERGED,
+    RESULTS_PREFIX,
+    RUN_ID,
+    results_key,
+    variant_run,
+)
 
 _ASKED: Final = ("model", "load", "test_cases", "keep_answers")
 """Fields of a configuration that decide, beside the variants, what is measured."""

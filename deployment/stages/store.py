@@ -7,12 +7,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from benchmark.names import COMPLETE
 from charts.names import artifact_prefix, bucket_name, model_prefix
 from deployment.account import in_words
 from deployment.place import Place
 from experiment import Experiment
 from experiment.variants import variants
+from spectap.names import COMPLETE
 
 
 class Store:

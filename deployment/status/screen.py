@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from benchmark.printing import printable
 from deployment.errors import DeploymentError
+from spectap.printing import printable
 
 _INDENT: Final = 10
 _NAMES: Final = 28

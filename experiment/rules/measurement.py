@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from benchmark.load_points import MINIMUM_INPUT_TOKENS
 from experiment.errors import ABSENT, Refusal
 from experiment.estimate import estimate
 from experiment.measurement import MOST_ROUNDS, LoadPoint
@@ -17,6 +16,7 @@ from experiment.rules.rule import Refusals, Rule
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
+from spectap.load_points import MINIMUM_INPUT_TOKENS
 
 MOST_CELLS: Final = 150
 """Variants x test cases x load points. Their dashboards stay below the 1 MB of a CloudFormation

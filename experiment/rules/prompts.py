@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from benchmark.config import Structure
-from benchmark.load import sets
 from experiment.errors import ABSENT, Refusal
 from experiment.measurement import TestCase
 from experiment.rules.models import models_known
 from experiment.rules.offline import job_mode, one_workload, runs_as_job
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
+from spectap.config import Structure
+from spectap.load import sets
 
 _OF_A_LINE: Final = ("structure", "headline")
 _OF_PROMPTS: Final = ("classes", "limit")

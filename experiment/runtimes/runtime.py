@@ -26,7 +26,7 @@ class Mode(StrEnum):
 
 
 class Engine(StrEnum):
-    """vLLM's two engines. They count differently: see ``benchmark.endpoint.counters``."""
+    """vLLM's two engines. They count differently: see ``spectap.endpoint.counters``."""
 
     V0 = "v0"
     V1 = "v1"

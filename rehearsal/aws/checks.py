@@ -10,9 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmark.load_points import LoadPoint
-from benchmark.metrics import SERVED_TOKENS
-from benchmark.names import (
+from rehearsal.aws import dashboards
+from rehearsal.aws.client import Aws
+from rehearsal.aws.dashboards import Curve, Identity
+from rehearsal.errors import RehearsalError
+from spectap.load_points import LoadPoint
+from spectap.metrics import SERVED_TOKENS
+from spectap.names import (
     LOAD_DIMENSION,
     NAMESPACE,
     SUMMARY,
@@ -20,10 +24,6 @@ from benchmark.names import (
     VARIANT_DIMENSION,
     results_key,
 )
-from rehearsal.aws import dashboards
-from rehearsal.aws.client import Aws
-from rehearsal.aws.dashboards import Curve, Identity
-from rehearsal.errors import RehearsalError
 
 # How many problems the one line of a failure names.
 _NAMED: Final = 3

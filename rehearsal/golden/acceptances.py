@@ -10,10 +10,10 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from benchmark.config import Structure
-from benchmark.prompt import Prompt
 from experiment import Experiment
 from rehearsal.prompts import prompts_of
+from spectap.config import Structure
+from spectap.prompt import Prompt
 
 OF_STRUCTURE: Final[Mapping[Structure, float]] = {
     Structure.STRUCTURED: 0.97,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from benchmark.prompt import Form
 from rehearsal.golden import asked, wire
+from spectap.prompt import Form
 
 _FUNCTION: Final = re.compile(r"\bdef (\w+)\(")
 _JSON: Final = re.compile(r"\bjson\b", re.IGNORECASE)

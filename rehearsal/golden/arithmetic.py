@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from benchmark.config import Structure
 from experiment.variants import Variant
 from rehearsal.golden.acceptances import OF_STRUCTURE
 from rehearsal.golden.cost import Cost, Linear
 from rehearsal.golden.drafts import draft_of
 from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, speed_up
+from spectap.config import Structure
 
 COST: Final = Linear(0.04)
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmark.config import Structure
 from deployment.console import Console
 from experiment import Experiment
 from experiment.variants import Variant, variants
@@ -26,6 +25,7 @@ from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob
 from rehearsal.process.ports import lasting_port
 from rehearsal.process.processes import await_line, running
+from spectap.config import Structure
 
 START_SECONDS: Final = 30.0
 

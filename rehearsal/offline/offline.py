@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from benchmark.config import Structure
-from benchmark.names import LEDGER
 from experiment import Experiment
 from experiment.variants import Variant, variants
 from rehearsal.errors import RehearsalError
@@ -26,6 +24,8 @@ from rehearsal.setting import Setting
 from rehearsal.sweep import indexes
 from rehearsal.sweep.controller import Attempt
 from rehearsal.sweep.faults import Faults
+from spectap.config import Structure
+from spectap.names import LEDGER
 
 _PACE: Final = "the article's speed"
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from benchmark.config import Config
 from experiment.variants import Variant
 from rehearsal.errors import RehearsalError
 from rehearsal.layout import Layout
@@ -24,6 +23,7 @@ from rehearsal.process.processes import Process, reason, running, text
 from rehearsal.sweep.controller import Attempt
 from rehearsal.sweep.faults import Faults
 from rehearsal.sweep.indexes import INDEX
+from spectap.config import Config
 
 STUB: Final = Path(__file__).with_name("stub")
 """What stands in for NxDI's packages."""

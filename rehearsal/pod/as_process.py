@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmark import config
-from benchmark.config import Config, Variant
 from experiment import ACCOUNT_PLACEHOLDER
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.caps import Caps, differences
 from rehearsal.pod.manifest import Pod
+from spectap import config
+from spectap.config import Config, Variant
 
 # What the image brings along, and the terminal's type.
 _FROM_THIS_MACHINE: Final = ("PATH", "LLMPERF_HOME", "LLMPERF_PYTHON", "HF_HOME", "TERM")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmark.config import Config, TestCase
-from benchmark.load_points import Load, LoadPoint
-from benchmark.rounds import Rounds
+from spectap.config import Config, TestCase
+from spectap.load_points import Load, LoadPoint
+from spectap.rounds import Rounds
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from benchmark.names import LOAD_DIMENSION, VARIANT_DIMENSION
 from experiment.variants import variants
 from rehearsal.errors import RehearsalError
 from rehearsal.outcome import Measured
@@ -18,6 +17,7 @@ from rehearsal.sweep import merged
 from rehearsal.sweep.controller import Attempt, control
 from rehearsal.sweep.faults import Faults
 from rehearsal.sweep.progress import Progress
+from spectap.names import LOAD_DIMENSION, VARIANT_DIMENSION
 
 INDEX = "JOB_COMPLETION_INDEX"
 """Kubernetes gives it to each container of an Indexed Job's pods."""

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from benchmark import config
-from benchmark.errors import JournalError
-from benchmark.ledger import read_ledger
-from benchmark.names import CONFIG, LEDGER, SUMMARY, VARIANTS, WARM_UP, results_key
-from benchmark.record import Record
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
+from spectap import config
+from spectap.errors import JournalError
+from spectap.ledger import read_ledger
+from spectap.names import CONFIG, LEDGER, SUMMARY, VARIANTS, WARM_UP, results_key
+from spectap.record import Record
 
 _Turn = tuple[str, str, str, int, int]
 _REPORT: Final = "report.html"

@@ -90,4 +90,4 @@ class Pods:
 
 
 def _said(log: Path) -> str:
-    return f"{reason(text(log)).removeprefix('benchmark: ')}; see {os.path.relpath(log)}"
+    return f"{reason(text(log)).removeprefix('spectap: ')}; see {os.path.relpath(log)}"

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from benchmark.names import PROGRESS
 from experiment.estimate import estimate
 from rehearsal.outcome import Measured
 from rehearsal.pod.manifest import IndexedJob, read_indexed_job
@@ -15,6 +14,7 @@ from rehearsal.sweep import indexes
 from rehearsal.sweep.controller import Attempt
 from rehearsal.sweep.faults import Faults
 from rehearsal.sweep.pods import Pods
+from spectap.names import PROGRESS
 
 _START_SECONDS: Final = "START_SECONDS"
 

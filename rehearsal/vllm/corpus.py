@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Final, NamedTuple
 
-from benchmark.load import llmperf, texts
+from spectap.load import llmperf, texts
 
 BEGIN: Final = "<|im_start|>"
 END: Final = "<|im_end|>"

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmark import config
 from deployment.console import Console
 from experiment import Experiment
 from experiment.runtimes import Mode
@@ -30,6 +29,7 @@ from rehearsal.vllm.server_command import (
     ServerCommand,
     server_command,
 )
+from spectap import config
 
 START_SECONDS: Final = 300.0
 _POLL_SECONDS: Final = 0.5

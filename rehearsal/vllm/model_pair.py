@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmark.config import Structure
 from experiment import Experiment
 from experiment.measurement import TestCase
 from rehearsal.golden.acceptances import of_class
 from rehearsal.layout import Layout
 from rehearsal.process.processes import run
 from rehearsal.prompts import prompts_of
+from spectap.config import Structure
 
 BUILD_SECONDS: Final = 900.0
 
@@ -37,7 +37,7 @@ _INPUTS: Final = (
     "rehearsal/vllm/corpus.py",
     "rehearsal/vllm/parting.py",
     "rehearsal/vllm/requirements.txt",
-    "benchmark/load/texts.py",
+    "spectap/load/texts.py",
 )
 
 _HEAD_INPUT: Final = "rehearsal/vllm/head.py"

@@ -15,10 +15,10 @@ import dataclasses
 import json
 from typing import Any, Final
 
-from benchmark import config
 from experiment.variants import Variant
 from rehearsal.errors import RehearsalError
 from rehearsal.pod.manifest import Pod
+from spectap import config
 
 NAME: Final = "ngram"
 """Of the variant, and of vLLM's method."""

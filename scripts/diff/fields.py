@@ -14,7 +14,7 @@ from experiment.yaml_text import read_yaml
 from scripts.diff.tools import DiffError
 
 _ITEM: Final = re.compile(r"(.*?\[[^\]]+\])\.")
-"""What a path of a field in a list begins with: ``benchmark.test_cases[counting].``"""
+"""What a path of a field in a list begins with: ``spectap.test_cases[counting].``"""
 
 _MODE: Final = re.compile(r"(speculation|sweep)(\[[^\]]+\])?\.mode")
 

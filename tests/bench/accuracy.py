@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmark import metrics
-from benchmark.ledger import read_ledger
-from benchmark.record import Record
+from spectap import metrics
+from spectap.ledger import read_ledger
+from spectap.record import Record
 from tests.bench.processes import Sent, golden, record, staggered, streams, tapped
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8)

@@ -28,11 +28,11 @@ from typing import Final
 
 from tqdm import tqdm
 
-from benchmark.analysis.advice.advice import Advice, Prospect
-from benchmark.analysis.advice.advise import advise
-from benchmark.analysis.estimates.intervals import Interval
-from benchmark.load_points import LoadPoint
 from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
+from spectap.analysis.advice.advice import Advice, Prospect
+from spectap.analysis.advice.advise import advise
+from spectap.analysis.estimates.intervals import Interval
+from spectap.load_points import LoadPoint
 from tests.bench.sweeps import Sweep
 from tests.bench.trials import likely
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.config import Config
-from benchmark.names import CONTROL
-from benchmark.record import Record
+from spectap.config import Config
+from spectap.names import CONTROL
+from spectap.record import Record
 from tests.bench.simulation import SIDES, configuration, records
 from tests.bench.worlds import World
 

@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchmark.analysis.changes.change import Changes
-from benchmark.analysis.changes.compare import compare
-from benchmark.analysis.changes.matching import Run
-from benchmark.analysis.stopping import last_rounds
-from benchmark.analysis.summarise import summarise
-from benchmark.config import Config
-from benchmark.record import Record
+from spectap.analysis.changes.change import Changes
+from spectap.analysis.changes.compare import compare
+from spectap.analysis.changes.matching import Run
+from spectap.analysis.stopping import last_rounds
+from spectap.analysis.summarise import summarise
+from spectap.config import Config
+from spectap.record import Record
 from tests.bench.trials import likely
-from tests.benchmark import generated_runs
+from tests.spectap import generated_runs
 
 SELDOM: Final = 0.001
 WRONG: Final = 0.05

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmark.config import Structure, TestCase
-from benchmark.ledger import read_ledger
-from benchmark.load.driver import Driver
-from benchmark.load.loops import arrivals
-from benchmark.load_points import Load, LoadPoint
-from benchmark.record import Record
+from spectap.config import Structure, TestCase
+from spectap.ledger import read_ledger
+from spectap.load.driver import Driver
+from spectap.load.loops import arrivals
+from spectap.load_points import Load, LoadPoint
+from spectap.record import Record
 from tests.bench.processes import golden, tapped
 
 CASE = TestCase(name="counting", line="counting ", structure=Structure.STRUCTURED)

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark import metrics
-from benchmark.analysis.estimates.intervals import Interval
-from benchmark.record import Record
+from spectap import metrics
+from spectap.analysis.estimates.intervals import Interval
+from spectap.record import Record
 from tests.bench.simulation import SIDES
 
 _RESAMPLES: Final = 4000

@@ -86,7 +86,7 @@ def _measured(folder: Path, run: str, endpoints: list[str]) -> Iterator[dict[str
         for place in range(CASES)
     )
     cases.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    command = [sys.executable, "-m", "benchmark", "measure", *endpoints]
+    command = [sys.executable, "-m", "spectap", "measure", *endpoints]
     command += ["--cases", str(cases), "--output-tokens", str(TOKENS)]
     environment = os.environ | {"RUN_ID": run, "RESULTS_DIR": str(folder)}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -13,10 +13,10 @@ from typing import Any
 
 import aiohttp
 
-from benchmark.journal import Journal
-from benchmark.tap.tap import Tap, settle
 from rehearsal.golden.schedule import Step
 from rehearsal.golden.server import Golden
+from spectap.journal import Journal
+from spectap.tap.tap import Tap, settle
 from tests.bench import pace
 
 Sent = dict[str, Any]

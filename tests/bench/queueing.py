@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, count
 
-from benchmark.analysis.queueing import queued
-from benchmark.record import Record
-from tests.benchmark.samples import record
+from spectap.analysis.queueing import queued
+from spectap.record import Record
+from tests.spectap.samples import record
 
 _HANDOVER = 0.005
 

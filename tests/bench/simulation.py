@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.analysis.keys import Place
-from benchmark.config import Config
-from benchmark.record import Record
+from spectap.analysis.keys import Place
+from spectap.config import Config
+from spectap.record import Record
 from tests.bench.worlds import Neighbour, World
 
 SIDES: Final = ("Base", "SD")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from benchmark import metrics
-from benchmark.analysis.compared.verdict import MARGIN
-from benchmark.analysis.estimates.intervals import Interval
-from benchmark.analysis.keys import Place
-from benchmark.analysis.summary import Answer, Cell, Ladder, Summary
+from spectap import metrics
+from spectap.analysis.compared.verdict import MARGIN
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.keys import Place
+from spectap.analysis.summary import Answer, Cell, Ladder, Summary
 from tests.bench.simulation import SIDES, Truth
 
 SPEED: Final = "speed"

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist, fmean
 from typing import Any, Final
 
-from benchmark.config import Config
-from benchmark.names import CONTROL
-from benchmark.record import Record
 from rehearsal.golden.cost import Constant, Cost
 from rehearsal.golden.schedule import Decoding, Step
+from spectap.config import Config
+from spectap.names import CONTROL
+from spectap.record import Record
 
 BASELINE: Final = "Base"
 DRAFTS: Final = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B")

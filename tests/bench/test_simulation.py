@@ -8,8 +8,8 @@ from statistics import fmean, stdev
 import numpy as np
 import pytest
 
-from benchmark import metrics
-from benchmark.record import Record
+from spectap import metrics
+from spectap.record import Record
 from tests.bench.simulation import SIDES, records, truths
 from tests.bench.worlds import Neighbour, World
 

@@ -11,8 +11,8 @@ from statistics import fmean, median
 from scipy.stats import binom
 from tqdm import tqdm
 
-from benchmark.analysis.stopping import last_rounds
-from benchmark.analysis.summarise import summarise
+from spectap.analysis.stopping import last_rounds
+from spectap.analysis.summarise import summarise
 from tests.bench.simulation import configuration, records, truths
 from tests.bench.statements import CROSSOVERS, SPEED, Statement, statements
 from tests.bench.worlds import World

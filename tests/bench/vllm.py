@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from benchmark.analysis.advice.advise import advise
-from benchmark.analysis.controls import unsteadiness
-from benchmark.analysis.estimates.intervals import Interval, span, times
-from benchmark.config import Structure
 from rehearsal.vllm import ngram
+from spectap.analysis.advice.advise import advise
+from spectap.analysis.controls import unsteadiness
+from spectap.analysis.estimates.intervals import Interval, span, times
+from spectap.config import Structure
 from tests.vllm import test_windows
 from tests.vllm.conftest import EXPERIMENT, Rehearsed, rehearse
 from tests.vllm.gains import OPEN_ENDED, PREDICTED, PREFILL, STRUCTURED, prefill, speedup

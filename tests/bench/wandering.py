@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Final
 
-from benchmark.analysis.summarise import summarise
+from spectap.analysis.summarise import summarise
 from tests.bench.apart import Apart
 from tests.bench.simulation import truths
 from tests.bench.statements import SPEED, Statement, statements

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmark.rounds import Rounds
+from spectap.rounds import Rounds
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from benchmark import config
-from benchmark.rounds import Rounds
 from charts.llmperf import benchmark_config
 from charts.names import bucket_name, stopper_arn
 from experiment import Experiment
 from experiment.variants import variants
+from spectap import config
+from spectap.rounds import Rounds
 from tests.charts.test_vllm import difference
 from tests.experiment.files import EAGLE
 from tests.matrix import LADDER

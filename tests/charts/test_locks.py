@@ -24,7 +24,7 @@ from charts.scripts import Scripts
 from experiment import Experiment
 from experiment.images import PYTHON
 from scripts import lock
-from tests.benchmark.test_image import modules_of
+from tests.spectap.test_image import modules_of
 from tests.synthesis import ROOT, Synthesised
 
 SCRIPTS = ROOT / "charts" / "scripts"

@@ -9,7 +9,6 @@ from typing import Any, Final
 import cdk8s
 import pytest
 
-from benchmark import config
 from charts import scripts
 from charts.deployed import Deployed
 from charts.indexes import NEVER, NOT_YET, run_id
@@ -20,6 +19,7 @@ from experiment import Experiment
 from experiment.estimate import index_deadline_seconds, job_deadline_seconds
 from experiment.loader import parse
 from experiment.variants import variants
+from spectap import config
 from tests.experiment.files import VANILLA, edited
 from tests.synthesis import Manifest, Synthesised
 

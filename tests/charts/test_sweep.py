@@ -14,7 +14,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.compat import StringIO
 from syrupy.assertion import SnapshotAssertion
 
-from benchmark import config
 from charts import scripts
 from charts.deployed import Deployed
 from charts.indexes import run_id
@@ -29,6 +28,7 @@ from experiment.loader import parse
 from experiment.runtimes import RUNTIMES
 from experiment.runtimes.nxdi import Nxdi
 from experiment.variants import variants
+from spectap import config
 from tests.charts.test_snapshots import ManifestSnapshot
 from tests.charts.test_vllm import compared, difference
 from tests.experiment.files import EXPERIMENTS, edited, swept

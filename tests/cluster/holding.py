@@ -6,13 +6,13 @@ import datetime
 from collections import Counter
 from typing import Final
 
-from benchmark.names import RESULTS_PREFIX
 from charts.names import COMPILE_NODES, COMPILED_PREFIX, MODELS_PREFIX, TRAINIUM_NODES
 from experiment.schema import CompileNode
 from experiment.variants import variants
 from rehearsal.account import timeline
 from rehearsal.account.world import World
 from rehearsal.cluster.kubelet import Played
+from spectap.names import RESULTS_PREFIX
 from tests.cluster.way import Way
 
 _WORK: Final = ("download", "compile", "llmperf", "benchmark", "generate")

@@ -8,11 +8,11 @@ from typing import Final
 
 import pytest
 
-from benchmark.names import RESULTS_PREFIX
 from charts.names import COMPILE_NODES, TRAINIUM_NODES
 from rehearsal.account import timeline
 from rehearsal.account.world import World
 from rehearsal.aws.calls import action
+from spectap.names import RESULTS_PREFIX
 from tests.cluster.holding import holds, sizes
 from tests.cluster.way import CALLER, STAGES, Way, begun
 from tests.stacks.test_delivery import allowed, synthesise

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmark.names import COMPLETE, RESULTS_PREFIX
 from charts.names import COMPILED_PREFIX, TRAINIUM_NODES
 from rehearsal.account import timeline
 from rehearsal.account.world import World
+from spectap.names import COMPLETE, RESULTS_PREFIX
 from tests.charts.test_first_start import EAGLE3
 from tests.cluster.holding import holds, runs, sizes
 from tests.cluster.way import STAGES, Way, begun

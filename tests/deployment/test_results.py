@@ -15,7 +15,7 @@ from deployment.place import Place
 from deployment.status import account
 from deployment.status import command as status
 from rehearsal.aws.client import Aws
-from tests.benchmark import generated_runs as generated
+from tests.spectap import generated_runs as generated
 
 Make = Callable[..., Place]
 CONFIG = json.dumps({"variants": [{"name": "Base"}, {"name": "SD"}]})
@@ -124,7 +124,7 @@ def test_several_runs_are_listed_and_one_is_named(
 
     assert results.show(place, "aaa") == 0
     said = capsys.readouterr().out.splitlines()[-1]
-    assert said.startswith("no report: benchmark: ")
+    assert said.startswith("no report: spectap: ")
     assert said.endswith("; make report RUN=aaaa-1")
     assert results.show(place, "aabb") == 0
     assert "This run is not complete" in capsys.readouterr().out

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from benchmark.names import COMPLETE, MERGED, results_key, variant_run
 from charts.indexes import run_id
 from charts.names import SWEEP_JOB
 from deployment.console import Console
@@ -17,6 +16,7 @@ from deployment.stages.benchmark import Benchmark
 from deployment.stages.shown import Shown
 from deployment.stages.stage import Way
 from rehearsal.aws.client import Aws
+from spectap.names import COMPLETE, MERGED, results_key, variant_run
 from tests.deployment.api import Objects
 from tests.deployment.groups import sizes, stand
 from tests.deployment.test_stages_command import deployment

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmark import config
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
 from deployment.place import Place, find
@@ -18,6 +17,7 @@ from deployment.stages.prepare import Compile, Download
 from deployment.stages.stage import Way
 from deployment.stages.store import Store, checkpoints, graphs
 from rehearsal.aws.client import Aws
+from spectap import config
 
 At = Callable[..., Place]
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"

@@ -100,7 +100,7 @@ def of_file(name: str) -> dict[str, Any]:
 def edited_data(changes: Mapping[str, Any]) -> Any:
     """The article's data, as JSON has it, with the dotted fields of ``changes`` changed.
 
-    ``benchmark.test_cases.3.name`` goes into a list; one past the end of a list appends.
+    ``spectap.test_cases.3.name`` goes into a list; one past the end of a list appends.
     """
     data = copy.deepcopy(_DATA)
     for field, value in changes.items():

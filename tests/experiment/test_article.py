@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.config import Structure
-from benchmark.load_points import MINIMUM_INPUT_TOKENS
 from charts.llmperf import benchmark_config
 from experiment import Experiment, load
 from experiment.loader import parse
 from experiment.runtimes import Mode
 from experiment.schema import Purchase
+from spectap.config import Structure
+from spectap.load_points import MINIMUM_INPUT_TOKENS
 from tests.experiment.files import EXPERIMENTS, edited
 
 FILES = sorted(EXPERIMENTS.glob("*.yaml"))

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from benchmark.rounds import Rounds
 from experiment import Experiment, ExperimentError, load
 from experiment.cost import Standing, cost
 from experiment.estimate import (
@@ -34,6 +33,7 @@ from experiment.notes import notes
 from experiment.runtimes import Mode
 from experiment.sweep import Sweep
 from experiment.variants import variants
+from spectap.rounds import Rounds
 from tests.experiment.files import (
     ABSENT,
     ARTICLE,

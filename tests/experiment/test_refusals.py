@@ -535,7 +535,7 @@ TYPES = [
     _edit(
         "missing-with-a-list",
         {"benchmark": ABSENT},
-        "benchmark: is required, with rounds, mean_output_tokens, timeout_seconds, test_cases",
+        "spectap: is required, with rounds, mean_output_tokens, timeout_seconds, test_cases",
     ),
     _edit("missing-nested", {"capacity.price.as_of": ABSENT}, "capacity.price.as_of: is required"),
     _edit(

@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from benchmark.config import Config
-from benchmark.ledger import read_ledger
-from benchmark.record import Record
-from benchmark.report import results
-from benchmark.report.results import Results
 from rehearsal.offline.pods import RECORD
+from spectap.config import Config
+from spectap.ledger import read_ledger
+from spectap.record import Record
+from spectap.report import results
+from spectap.report.results import Results
 from tests.rehearsal.test_sweep import checkout
 from tests.synthesis import ROOT
 

@@ -21,22 +21,22 @@ from typing import Final
 import aiohttp
 import pytest
 
-from benchmark.analysis.summarise import summarise
-from benchmark.analysis.summary import Ladder, Summary
-from benchmark.config import Config, TestCase
-from benchmark.ledger import last_attempts, read_ledger
-from benchmark.load import loops
-from benchmark.load.driver import Driver
-from benchmark.load_points import Load, LoadPoint
-from benchmark.names import BEYOND_HEADER, DUE_HEADER, LEDGER
-from benchmark.prompt import Prompt
-from benchmark.run.patience import Patience
-from benchmark.run.run import Run
 from rehearsal.golden import cost
 from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
 from rehearsal.golden.schedule import Decoding, crossover, speed_up
 from rehearsal.process.processes import await_line, running
-from tests.benchmark import samples
+from spectap.analysis.summarise import summarise
+from spectap.analysis.summary import Ladder, Summary
+from spectap.config import Config, TestCase
+from spectap.ledger import last_attempts, read_ledger
+from spectap.load import loops
+from spectap.load.driver import Driver
+from spectap.load_points import Load, LoadPoint
+from spectap.names import BEYOND_HEADER, DUE_HEADER, LEDGER
+from spectap.prompt import Prompt
+from spectap.run.patience import Patience
+from spectap.run.run import Run
+from tests.spectap import samples
 
 ACCEPTANCE: Final = 0.8
 TOKENS: Final = 40

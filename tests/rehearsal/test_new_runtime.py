@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-from benchmark.report import results
-from benchmark.report.results import Results
+from spectap.report import results
+from spectap.report.results import Results
 from tests.rehearsal.test_sweep import checkout
 from tests.synthesis import ROOT
 

@@ -13,17 +13,17 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from benchmark.config import Config
-from benchmark.ledger import read_ledger
-from benchmark.record import Record
-from benchmark.report import results
-from benchmark.report.results import Results
+from spectap.config import Config
+from spectap.ledger import read_ledger
+from spectap.record import Record
+from spectap.report import results
+from spectap.report.results import Results
 from tests.synthesis import ROOT
 
 FILE: Final = Path(__file__).with_name("sweep.yaml")
 PROJECT: Final = (
     *("app.py", "cdk.json"),
-    *("benchmark", "charts", "deployment", "experiment", "rehearsal", "stacks"),
+    *("spectap", "charts", "deployment", "experiment", "rehearsal", "stacks"),
 )
 VARIANTS: Final = ("Base", "k3", "k5", "k7", "k11", "k15")
 KILLED: Final = 2

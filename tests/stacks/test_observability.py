@@ -13,13 +13,13 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
-from benchmark import metrics as catalogue
-from benchmark import names, palette
 from deployment import guard
 from experiment import Experiment
 from experiment.rules.measurement import MOST_CELLS
 from experiment.runtimes import Workload
 from experiment.variants import variants
+from spectap import metrics as catalogue
+from spectap import names, palette
 from stacks.observability import ObservabilityStack
 from tests.matrix import LADDER, MATRIX, THREE_VARIANTS
 from tests.stacks.templates import outputs

@@ -116,7 +116,7 @@ def test_the_image_gets_the_benchmark_and_nothing_besides(synthesised: Synthesis
     assets = json.loads((synthesised.directory / "article-serving.assets.json").read_text())
     (image,) = assets["dockerImages"].values()
     context = synthesised.directory / image["source"]["directory"]
-    own = {path for path in _files(ROOT / "benchmark") if "__pycache__" not in path.parts}
+    own = {path for path in _files(ROOT / "spectap") if "__pycache__" not in path.parts}
     assert _files(context) == own
     assert Path("Dockerfile") in own
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmark.analysis.summary import Case
-from benchmark.report import results
-from benchmark.report.results import Results
 from rehearsal.process.interruption import interruptible
+from spectap.analysis.summary import Case
+from spectap.report import results
+from spectap.report.results import Results
 from tests.synthesis import ROOT
 
 EXPERIMENT = ROOT / "experiments" / "two-cores.yaml"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmark.analysis.estimates.intervals import Interval
-from benchmark.analysis.summary import Case
-from benchmark.metrics import TTFT
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.summary import Case
+from spectap.metrics import TTFT
 
 STRUCTURED: Final = 2.5
 """At least. The article says 3x."""

@@ -15,10 +15,6 @@ from typing import Any, Final
 
 import pytest
 
-from benchmark.analysis.summary import Case
-from benchmark.metrics import TOKENS_PER_STEP, Metric
-from benchmark.report import results
-from benchmark.report.results import Results
 from charts.server import serve_command, serve_environment
 from experiment import Experiment, load
 from experiment.variants import Variant, variants
@@ -29,6 +25,10 @@ from rehearsal.process.processes import running
 from rehearsal.vllm import model_pair, pinning
 from rehearsal.vllm.endpoints import await_health
 from rehearsal.vllm.server_command import Served, ServerCommand, server_command
+from spectap.analysis.summary import Case
+from spectap.metrics import TOKENS_PER_STEP, Metric
+from spectap.report import results
+from spectap.report.results import Results
 from tests.synthesis import ROOT
 from tests.vllm.gains import speedup
 
@@ -95,7 +95,7 @@ def measured(
 
 def measure(folder: Path, *endpoints: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "benchmark", "measure", *MEASURE, *endpoints],
+        [sys.executable, "-m", "spectap", "measure", *MEASURE, *endpoints],
         cwd=ROOT,
         env=os.environ | {"RESULTS_DIR": str(folder), "RUN_ID": "run"},
         stdout=subprocess.PIPE,

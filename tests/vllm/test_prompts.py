@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from benchmark import metrics
-from benchmark.analysis.summary import Case, OfClass, Spread
 from rehearsal.vllm import ngram
+from spectap import metrics
+from spectap.analysis.summary import Case, OfClass, Spread
 from tests.vllm.conftest import Rehearsed, rehearse
 
 FILE: Final = Path(__file__).with_name("prompts.yaml")

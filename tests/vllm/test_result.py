@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from benchmark.analysis.summary import Case, Cell
-from benchmark.metrics import TOKENS_PER_STEP, Metric
 from rehearsal.vllm import ngram
+from spectap.analysis.summary import Case, Cell
+from spectap.metrics import TOKENS_PER_STEP, Metric
 from tests.vllm.conftest import Rehearsed
 from tests.vllm.gains import OPEN_ENDED, PREFILL, STRUCTURED, prefill, speedup
 

@@ -11,10 +11,10 @@ import sys
 
 import pytest
 
-from benchmark.report import results
 from experiment import load
 from experiment.variants import variants
 from rehearsal.golden.arithmetic import scheduled_time
+from spectap.report import results
 from tests.synthesis import ROOT
 
 FILE = "experiments/two-windows.yaml"

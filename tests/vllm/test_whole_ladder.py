@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from benchmark.config import Structure
 from experiment import load
 from experiment.variants import variants
 from rehearsal.golden.acceptances import OF_STRUCTURE
 from rehearsal.golden.arithmetic import decoding
 from rehearsal.golden.schedule import crossover
+from spectap.config import Structure
 from tests.vllm.conftest import rehearse
 
 FILE: Final = Path(__file__).with_name("ladder.yaml")

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from benchmark.analysis.advice.advice import Advice
-from benchmark.analysis.advice.advise import advise
+from spectap.analysis.advice.advice import Advice
+from spectap.analysis.advice.advise import advise
 from tests.vllm.conftest import Rehearsed, rehearse
 
 FILE: Final = Path(__file__).with_name("windows.yaml")

@@ -130,4 +130,4 @@ def _pod(container: Container) -> Pod:
 
 
 def _dockerfile(around: Around) -> Path:
-    return around.root / "benchmark" / "Dockerfile"
+    return around.root / "spectap" / "Dockerfile"

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from benchmark import names
-from benchmark.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TOKENS_PER_STEP, TOTALS, TTFT
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.variants import variants
@@ -21,6 +19,8 @@ from rehearsal.aws import checks, dashboards
 from rehearsal.aws.client import Aws
 from rehearsal.aws.dashboards import Curve, Identity
 from rehearsal.errors import RehearsalError
+from spectap import names
+from spectap.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TOKENS_PER_STEP, TOTALS, TTFT
 from tests.experiment.files import edited
 from tests.matrix import LADDER, MATRIX
 

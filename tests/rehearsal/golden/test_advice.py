@@ -18,16 +18,6 @@ from typing import Final
 import aiohttp
 import pytest
 
-from benchmark.analysis.advice.advice import Advice
-from benchmark.analysis.advice.advise import advise
-from benchmark.config import Config, Structure, TestCase
-from benchmark.ledger import read_ledger
-from benchmark.load.driver import Driver
-from benchmark.load_points import Load, LoadPoint
-from benchmark.names import LEDGER
-from benchmark.prompt import Prompt
-from benchmark.run.patience import Patience
-from benchmark.run.run import Run
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.variants import Variant, variants
@@ -36,8 +26,18 @@ from rehearsal.golden.arithmetic import best, decoding, gain
 from rehearsal.golden.drafts import draft_of
 from rehearsal.golden.endpoints import golden_endpoints
 from rehearsal.golden.schedule import Decoding
-from tests.benchmark import samples
+from spectap.analysis.advice.advice import Advice
+from spectap.analysis.advice.advise import advise
+from spectap.config import Config, Structure, TestCase
+from spectap.ledger import read_ledger
+from spectap.load.driver import Driver
+from spectap.load_points import Load, LoadPoint
+from spectap.names import LEDGER
+from spectap.prompt import Prompt
+from spectap.run.patience import Patience
+from spectap.run.run import Run
 from tests.experiment.files import EXPERIMENTS
+from tests.spectap import samples
 
 SPEED: Final = 20
 TOKENS: Final = 400

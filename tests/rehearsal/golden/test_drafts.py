@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from benchmark.config import Structure
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.variants import variants
 from rehearsal.golden.acceptances import OF_STRUCTURE
 from rehearsal.golden.drafts import Draft, draft_of
 from rehearsal.golden.schedule import Decoding
+from spectap.config import Structure
 from tests.experiment.files import EAGLE, SMALL_DRAFT, edited
 
 ARTICLE_WINDOW = 7

@@ -11,11 +11,6 @@ from typing import Any
 
 import pytest
 
-from benchmark.config import Structure
-from benchmark.endpoint import counters
-from benchmark.endpoint.counters import Counters
-from benchmark.load import llmperf
-from benchmark.load.requests import requests_of
 from experiment import Experiment
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine, Mode
@@ -24,6 +19,11 @@ from rehearsal.golden.acceptances import OF_STRUCTURE, by_text
 from rehearsal.golden.arithmetic import decoding, scheduled_time
 from rehearsal.golden.endpoints import golden_endpoints
 from rehearsal.golden.server import Acceptance
+from spectap.config import Structure
+from spectap.endpoint import counters
+from spectap.endpoint.counters import Counters
+from spectap.load import llmperf
+from spectap.load.requests import requests_of
 from tests.experiment.files import EAGLE, EAGLE3_HEAD, edited
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from benchmark.config import Config, PromptSource, TestCase
-from benchmark.load_points import LoadPoint
 from rehearsal.pod.caps import Caps, differences
-from tests.benchmark import samples
+from spectap.config import Config, PromptSource, TestCase
+from spectap.load_points import LoadPoint
+from tests.spectap import samples
 
 POINTS = (
     LoadPoint(concurrency=1, requests=4),

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from benchmark.config import Config, Variant
-from benchmark.load_points import Load
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints
 from rehearsal.pod.as_process import BenchmarkProcess, Place, as_process
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import Pod, entry_point, read_indexed_job, read_pod
+from spectap.config import Config, Variant
+from spectap.load_points import Load
 from tests.synthesis import ROOT, Synthesised
 
 ENDPOINTS = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
@@ -45,7 +45,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def adapted(pod: Pod, place: Place) -> BenchmarkProcess:
-    return as_process(pod, ["python", "-m", "benchmark"], place)
+    return as_process(pod, ["python", "-m", "spectap"], place)
 
 
 def test_the_process_names_the_load_points_that_it_lacks(pod: Pod, place: Place) -> None:
@@ -78,7 +78,7 @@ def test_the_pod_is_read_as_it_is(pod: Pod) -> None:
 
 
 def test_the_image_has_an_entry_point() -> None:
-    assert entry_point(ROOT / "benchmark" / "Dockerfile") == ("python", "-m", "benchmark")
+    assert entry_point(ROOT / "spectap" / "Dockerfile") == ("python", "-m", "spectap")
 
 
 def test_no_entry_point(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_is_not_understood_is_not_passed_over(
 
 
 def test_the_command_is_the_pod_s(pod: Pod, place: Place) -> None:
-    assert adapted(pod, place).command == (sys.executable, "-m", "benchmark", "run")
+    assert adapted(pod, place).command == (sys.executable, "-m", "spectap", "run")
 
 
 def test_the_environment_is_the_pod_s_and_the_way_to_aws(pod: Pod, place: Place) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmark import config
-from benchmark.names import PROGRESS
-from benchmark.record import Record
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
 from rehearsal.sweep import merged
-from tests.benchmark import samples
+from spectap import config
+from spectap.names import PROGRESS
+from spectap.record import Record
+from tests.spectap import samples
 
 RUN = "rehearsal-1"
 NAMES = ("Base", "SD")

@@ -1,1 +1,0 @@
-"""What ``python -m benchmark`` can be told to do, one module a command."""

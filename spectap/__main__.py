@@ -1,0 +1,87 @@
+"""``python -m spectap COMMAND``: each command is a module of ``spectap.commands``.
+
+Exit status: 0 all is well; 1 something failed, which the last lines name, and the rest is kept;
+2 it cannot do what was asked; 3 a comparison's gate failed; 69 the server of an index never served;
+128 + n ended by signal n.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import Final, NoReturn
+
+from typing_extensions import override
+
+from spectap.commands import (
+    advise,
+    collect,
+    compare,
+    index,
+    measure,
+    merge,
+    prompts,
+    read,
+    report,
+    run,
+    tap,
+)
+from spectap.errors import BenchmarkError
+from spectap.printing import printable
+
+_COMMANDS: Final = {
+    **{"run": run, "index": index, "merge": merge},
+    **{"prompts": prompts, "collect": collect},
+    **{"report": report, "advise": advise, "compare": compare},
+    **{"measure": measure, "tap": tap, "read": read},
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses what it cannot parse in one line."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
+
+
+def main() -> int:
+    """Runs one command; returns the exit status."""
+    parser = _Parser(
+        prog="spectap",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, module in _COMMANDS.items():
+        description = module.__doc__ or ""
+        command = commands.add_parser(
+            name,
+            help=description.partition(": ")[2].partition("\n")[0],
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.options(command)
+        command.set_defaults(main=module.main)
+    arguments = parser.parse_args()
+    try:
+        status: int = arguments.main(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output, such as head, has seen enough. What was measured is on the disk.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        print("spectap: ended by SIGINT", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except BenchmarkError as error:
+        for line in str(error).split("\n"):
+            print(f"spectap: {printable(line)}", file=sys.stderr)
+        return 2
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

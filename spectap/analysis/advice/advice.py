@@ -1,0 +1,178 @@
+"""The advice: what ``advise`` computes, and ``advice.json`` holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from spectap.analysis.estimates.intervals import Interval
+from spectap.load_points import LoadPoint
+
+
+@dataclass(frozen=True)
+class Line:
+    """Variants of one mode, draft and batch, which differ in their window: a line in a figure."""
+
+    name: str
+    """The draft's short name, with mode and batch where lines differ in these."""
+    mode: str | None
+    draft: str | None
+    """The draft model and its revision."""
+    batch: int | None
+    baseline: str
+    """Name of the variant it is compared with."""
+    variants: tuple[tuple[int, str], ...]
+    """Each measured window and the name of its variant, smallest first."""
+    offset: int
+    """A window less the drafts that a step of it verifies: 1 with NxDI, 0 with upstream vLLM."""
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """The measured windows."""
+        return tuple(window for window, _ in self.variants)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the draft makes as many tokens as it was trained to, so that no other window can
+        be served: a DFlash head drafts a block."""
+        return self.mode == "dflash"
+
+
+@dataclass(frozen=True)
+class Position:
+    """How often the draft at one position was accepted, of those that were reached."""
+
+    number: int
+    """From 1."""
+    reached: int
+    """Steps in which all drafts before it were accepted, and which an answer's end did not cut."""
+    accepted: float
+    interval: tuple[float, float] | None
+    """95 %, with the round as the unit; None where there are too few."""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Of one line on one class of prompts, over all its windows and loads."""
+
+    line: str
+    prompt_class: str
+    positions: tuple[Position, ...]
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What a step of a line costs at one load, over all classes. All in seconds.
+
+    A step that verifies g drafts takes ``baseline + fixed + g * per_draft``, by least squares over
+    the measured windows.
+    """
+
+    line: str
+    load: LoadPoint | None
+    baseline: float
+    """A step of the baseline at this load."""
+    measured: tuple[tuple[int, Interval], ...]
+    """Each measured window and its mean step; an interval without width where rounds are few."""
+    fixed: float
+    """0 where a single window was measured: it cannot tell the two apart."""
+    per_draft: float
+    drafting: float | None
+    """Of ``per_draft``, what the draft model takes; the rest is verification. None where the two
+    cannot be told apart."""
+    sentence: str
+    """The split in words, or why there is none."""
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """One window of one line, on one class of prompts, at one load."""
+
+    line: str
+    window: int
+    prompt_class: str
+    load: LoadPoint | None
+    tokens_per_step: float
+    """Expected; where it was measured, as measured."""
+    step_seconds: float
+    """The same."""
+    predicted: Interval | None
+    """Speed-up of whole requests over the baseline's. Of a measured window, predicted from the
+    other windows of its line alone; None where there is no other."""
+    measured: Interval | None
+    """The same as measured; None where the window was not measured."""
+    tokens_per_second: float
+    """Of all requests together."""
+    usd_per_million_output_tokens: float | None
+    """None where the price is not known."""
+
+    @property
+    def speedup(self) -> Interval:
+        """Measured where it was measured, otherwise predicted."""
+        found = self.measured or self.predicted
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A line and a window; both None for decoding without speculation."""
+
+    line: str | None
+    window: int | None
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to serve one class of prompts with at one load, or the mix of all classes."""
+
+    prompt_class: str | None
+    """None for the mix."""
+    load: LoadPoint | None
+    choice: Choice
+    measured: bool
+    """Whether that window was measured, and not only predicted."""
+    speedup: Interval
+    """Over the baseline; 1 without speculation."""
+    usd_per_million_output_tokens: float | None
+    probability: float
+    """That it is the best of those considered, 0 to 1."""
+    rivals: tuple[tuple[Choice, float], ...]
+    """Those that are also likely to be the best, and how likely; most likely first."""
+    sentence: str
+    """What to serve, by how much, how sure."""
+    measure_next: str
+    """What to measure to be surer, as a sentence; empty where it is clear."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """All of it. Empty of prospects where nothing speculates."""
+
+    lines: tuple[Line, ...]
+    mix: tuple[tuple[str, float], ...]
+    """Each class and its share of the output tokens; the shares add up to 1."""
+    acceptances: tuple[Acceptance, ...]
+    costs: tuple[StepCost, ...]
+    prospects: tuple[Prospect, ...]
+    recommendations: tuple[Recommendation, ...]
+    """For each load: one for each class, then, where there are several classes, the mix's."""
+    cautions: tuple[str, ...]
+    """Where there is no recommendation, what its sentence would say of queues, failures and
+    decoding that misleads."""
+    measure_next: tuple[str, ...]
+    """What to measure before there can be any, a sentence each."""
+    rehearsal: bool
+    """Whether something stood in for the services: then it advises nothing."""
+    notes: tuple[str, ...]
+    """What to know before believing it."""
+
+    def to_json(self) -> str:
+        """The fields by their names."""
+        return json.dumps(dataclasses.asdict(self), indent=2, default=_plain) + "\n"
+
+
+def _plain(value: object) -> object:
+    assert isinstance(value, LoadPoint)
+    return value.model_dump()

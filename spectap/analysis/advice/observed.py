@@ -1,0 +1,252 @@
+"""What the steps of a run show: how many, how long, and which drafts were accepted in them.
+
+The first chunk of an answer is its prefill's. Each one after it is a step, and its tokens are the
+accepted drafts and one more. The last one is cut off by the answer's end: it shows that the drafts
+before its last token were accepted, and nothing of the next, which is right censoring (Kaplan and
+Meier, Journal of the American Statistical Association 53, 1958).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spectap import wording
+from spectap.analysis import keys
+from spectap.config import Config, Variant
+from spectap.ledger import last_attempts
+from spectap.load_points import LoadPoint
+from spectap.names import WARM_UP
+from spectap.record import Record
+
+Array = NDArray[np.floating[Any]]
+
+_SELDOM: Final = 0.002
+"""Steps with more tokens are taken for merged ones, where nobody says how many a step may yield."""
+
+_COUNTS: Final = ("seconds", "steps", "tokens", "answers", "outputs", "waits")
+_TOTALS: Final = ("served", "time")
+
+
+@dataclass(frozen=True)
+class Side:
+    """What one variant did. Arrays are over load, round and prompt, but for the last two."""
+
+    seconds: Array
+    """From the first chunks to the last."""
+    steps: Array
+    tokens: Array
+    """After the first chunks."""
+    answers: Array
+    outputs: Array
+    """Tokens of whole answers."""
+    waits: Array
+    """Seconds outside of steps: before the first chunk, and after the last."""
+    served: Array
+    """Tokens of all requests that succeeded."""
+    time: Array
+    """Seconds that all requests were in flight, failed ones included."""
+    reached: Array
+    """Over round, prompt and draft position: steps in which all drafts before it were accepted."""
+    accepted: Array
+    """Of these, the ones in which it was accepted, too."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """All variants of a run, of those requests that count and show their steps."""
+
+    loads: tuple[LoadPoint, ...]
+    classes: tuple[str, ...]
+    prompt_classes: NDArray[np.int64]
+    """The number of each prompt's class. A line that is repeated is one prompt."""
+    rounds: int
+    drafts: Mapping[str, int]
+    """Those a step verifies, by the name of the variant; 0 for a baseline. Only of variants that
+    show steps."""
+    sides: Mapping[str, Side]
+    notes: tuple[str, ...]
+
+    def members(self, number: int) -> NDArray[np.int64]:
+        """The numbers of the prompts of that class."""
+        return np.flatnonzero(self.prompt_classes == number)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a request belongs: numbers of its load, round and prompt."""
+
+    load: int
+    round: int
+    prompt: int
+
+
+def observe(config: Config, records: Iterable[Record]) -> Observed:
+    """What the ``records`` of a run show of its steps."""
+    points = [point.name for point in config.load.points]
+    kinds = {case.name: str(case.structure or case.name) for case in config.test_cases}
+    measured = [
+        record
+        for record in keys.at_load_points(config.load, records)
+        if record.round > WARM_UP and record.case in kinds and record.load in points
+    ]
+    counted = last_attempts(measured, apart=config.apart)
+    classes = list(dict.fromkeys(_class(kinds, record) for record in counted))
+    prompts = {
+        prompt: number
+        for number, prompt in enumerate(
+            dict.fromkeys((_class(kinds, r), r.case, r.prompt) for r in counted)
+        )
+    }
+    rounds = {one: number for number, one in enumerate(sorted({(r.run, r.round) for r in counted}))}
+    of_variant: dict[str, list[tuple[Record, _Place]]] = defaultdict(list)
+    for r in counted:
+        prompt = prompts[_class(kinds, r), r.case, r.prompt]
+        place = _Place(points.index(r.load), rounds[r.run, r.round], prompt)
+        of_variant[r.variant].append((r, place))
+    notes: list[str] = []
+    drafts = dict(_drafts(config.variants, of_variant, notes))
+    shape = len(points), len(rounds), len(prompts)
+    widest = max(drafts.values(), default=0)
+    sides = {
+        name: _side(name, of_variant[name], drafts[name], shape, widest, notes) for name in drafts
+    }
+    return Observed(
+        loads=config.load.points,
+        classes=tuple(classes),
+        prompt_classes=np.array([classes.index(name) for name, *_ in prompts], dtype=np.int64),
+        rounds=len(rounds),
+        drafts=drafts,
+        sides=sides,
+        notes=tuple(notes),
+    )
+
+
+def _class(kinds: Mapping[str, str], record: Record) -> str:
+    return record.prompt_class or kinds[record.case]
+
+
+def _drafts(
+    variants: Sequence[Variant],
+    of_variant: Mapping[str, Sequence[tuple[Record, _Place]]],
+    notes: list[str],
+) -> Iterator[tuple[str, int]]:
+    for variant in variants:
+        shown = [record for record, _ in of_variant.get(variant.name, ()) if _shows(record)]
+        if not shown:
+            notes.append(f"{variant.name} shows no steps, so nothing is said of it.")
+        elif variant.baseline is None:
+            yield variant.name, 0
+        elif variant.drafts_per_step is not None:
+            yield variant.name, variant.drafts_per_step
+        elif drafts := _assumed(variant, _largest(shown)):
+            notes.append(
+                f"Nobody said how many drafts a step of {variant.name} verifies: "
+                f"{drafts} are assumed, by the tokens that its steps yield."
+            )
+            yield variant.name, drafts
+        else:
+            notes.append(f"No step of {variant.name} yields more than one token: it is left out.")
+
+
+def _largest(records: Sequence[Record]) -> int:
+    """The most tokens that a step yields, but for the few that may be two steps in one chunk."""
+    sizes = Counter(tokens for record in records for _, tokens in record.chunks[1:])
+    beyond = 0
+    for size in sorted(sizes, reverse=True):
+        beyond += sizes[size]
+        if beyond > max(2, _SELDOM * sizes.total()):
+            return size
+    return 1
+
+
+def _assumed(variant: Variant, largest: int) -> int:
+    """Drafts a step: with NxDI one less than the window, with upstream vLLM as many."""
+    if variant.window is None or largest == 1:
+        return largest - 1
+    return variant.window if largest > variant.window else variant.window - 1
+
+
+def _shows(record: Record) -> bool:
+    return record.succeeded and record.shows_steps and len(record.chunks) > 1
+
+
+def _side(
+    name: str,
+    requests: Sequence[tuple[Record, _Place]],
+    drafts: int,
+    shape: tuple[int, int, int],
+    widest: int,
+    notes: list[str],
+) -> Side:
+    arrays = {key: np.zeros(shape) for key in (*_COUNTS, *_TOTALS)}
+    # Steps by their tokens: those that an answer's end may have cut off, and the others.
+    whole, last = (np.zeros((*shape[1:], widest + 2)) for _ in range(2))
+    merged = tools = 0
+    for record, place in requests:
+        at = place.load, place.round, place.prompt
+        arrays["time"][at] += record.end
+        arrays["served"][at] += (record.output_tokens or 0) if record.succeeded else 0
+        tools += record.succeeded and record.tools
+        if not _shows(record):
+            continue
+        sizes = [tokens for _, tokens in record.chunks[1:]]
+        if drafts and max(sizes) > drafts + 1:
+            merged += 1
+            continue
+        found = _counts(record, sizes, baseline=not drafts)
+        for key in _COUNTS:
+            arrays[key][at] += found[key]
+        if drafts:
+            *inner, end = sizes
+            last[place.round, place.prompt, end] += 1
+            for size, count in Counter(inner).items():
+                whole[place.round, place.prompt, size] += count
+    if merged:
+        notes.append(
+            f"{wording.count(merged, 'answer')} of {name} had steps with more than {drafts + 1} "
+            "tokens, which are several in one chunk. They are left out."
+        )
+    if tools:
+        notes.append(
+            f"{wording.count(tools, 'answer')} of {name} could call tools. Their chunks are no "
+            "steps, so they are left out."
+        )
+    reached = _reached(whole, last)
+    reached[..., drafts:] = 0  # a step of all drafts and one token more
+    return Side(**arrays, reached=reached, accepted=_accepted(whole, last))
+
+
+def _counts(record: Record, sizes: Sequence[int], *, baseline: bool) -> dict[str, float]:
+    tokens = sum(sizes)
+    seconds = record.chunks[-1][0] - record.chunks[0][0]
+    return {
+        "seconds": seconds,
+        # A server may hold back half of a character, so a chunk of a baseline can be two steps.
+        "steps": tokens if baseline else len(sizes),
+        "tokens": tokens,
+        "answers": 1,
+        "outputs": tokens + record.chunks[0][1],
+        "waits": record.end - seconds,
+    }
+
+
+def _at_least(sizes: Array) -> Array:
+    """How many steps have at least so many tokens, over the last axis."""
+    found: Array = sizes[..., ::-1].cumsum(axis=-1)[..., ::-1]
+    return found
+
+
+def _reached(whole: Array, last: Array) -> Array:
+    """Draft j = 1, 2, ...: by a step of j tokens or more, unless it was cut off there."""
+    return _at_least(whole)[..., 1:-1] + _at_least(last)[..., 2:]
+
+
+def _accepted(whole: Array, last: Array) -> Array:
+    """A step of more than j tokens accepted draft j."""
+    return _at_least(whole)[..., 2:] + _at_least(last)[..., 2:]

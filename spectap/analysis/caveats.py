@@ -1,0 +1,272 @@
+"""What to know before believing a figure: gaps, failures, answers that do not compare."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from spectap import metrics, wording
+from spectap.analysis.controls import Unsteadiness
+from spectap.analysis.estimates import intervals
+from spectap.analysis.evidence import Evidence
+from spectap.analysis.keys import Place
+from spectap.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
+from spectap.config import Config
+from spectap.load_points import LoadPoint
+from spectap.record import Record
+from spectap.rounds import FEWEST_ROUNDS, Rounds
+
+# Answers whose lengths differ by more than this are compared per token, not as a whole.
+_LENGTH_TOLERANCE: Final = 0.05
+
+
+class _Remark(NamedTuple):
+    """What is to be known of a cell, or of a place where ``about`` names no variant."""
+
+    about: str
+    load: LoadPoint | None
+    text: str
+
+
+def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
+    """The notes on one test case, a sentence each. ``known``: whether there is a configuration.
+
+    What a verdict says itself is no note: which requests are missing, for one. What is true at
+    several load points is said once.
+    """
+    loads = dict.fromkeys(cell.load for cell in cells)
+    found: dict[tuple[str, str], list[LoadPoint | None]] = {}
+    for load in loads:
+        for remark in _remarks([cell for cell in cells if cell.load == load], known=known):
+            found.setdefault((remark.about, remark.text), []).append(remark.load)
+    for (about, text), places in found.items():
+        where = "" if len(places) == len(loads) else f"at {' and at '.join(map(str, places))}"
+        if about:
+            yield f"{' '.join(filter(None, (about, where)))}: {text}"
+        else:
+            yield f"{where[:1].upper()}{where[1:]}, {text}" if where else text
+
+
+def _remarks(cells: Sequence[Cell], *, known: bool) -> Iterator[_Remark]:
+    """On the cells of one load point."""
+    by_variant = {cell.variant: cell for cell in cells}
+    for cell in cells:
+        yield from (_Remark(cell.variant, cell.load, text) for text in _on_cell(cell, known=known))
+    for cell in cells:
+        if cell.comparison is not None:
+            baseline = by_variant[cell.comparison.baseline]
+            yield from (_Remark("", cell.load, text) for text in _on_lengths(baseline, cell))
+    for cell in cells:
+        # Without a configuration nobody knows whether a variant speculates.
+        if known and cell.comparison and cell.steps is not None and cell.steps.mean <= 1:
+            text = "no step yielded more than one token, as if speculation were off."
+            yield _Remark(cell.variant, cell.load, text)
+
+
+def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
+    if known:
+        yield from _on_amount(cell)
+    yield from _on_schedule(cell)
+    yield from _on_queue(cell)
+    yield from _on_answers(cell)
+    yield from _on_units(cell)
+
+
+def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str]:
+    """The notes on a whole run."""
+    if config.stand_in is not None:
+        what = "inference_demo" if config.offline else "the services"
+        yield (
+            f"A rehearsal: {config.stand_in} stood in for {what}. "
+            "Times, speed-ups and costs are theirs and say nothing about Trainium."
+        )
+    if len({*config.models.values()}) > 1:
+        named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
+        yield f"The variants were asked for models of different names ({named})."
+    for variant in config.variants:
+        own = (cell for case in summary.cases for cell in case.cells)
+        if all(cell.requests == 0 for cell in own if cell.variant == variant.name):
+            yield f"{variant.name} was not measured at all: the ledger has no request of it."
+    unfinished = [
+        case.name for case in summary.cases if not all(cell.complete for cell in case.cells)
+    ]
+    if unfinished:
+        amount = wording.count(len(unfinished), "case")
+        names = ", ".join(unfinished)
+        yield f"The run is not complete: requests are missing in {amount} ({names})."
+    if summary.not_run:
+        turns = wording.count(summary.not_run, "turn")
+        yield f"The run ended early: its last {turns} were not measured and are in no figure."
+    if summary.complete and not config.load.rounds.fixed:
+        yield from _on_stopping(config.load.rounds, summary.cases, evidence.plan.rounds)
+    if config.apart and summary.compares:
+        yield from _on_times(evidence.unsteadiness)
+    yield from _on_drift(summary.drifts, apart=config.apart)
+    yield from _on_strangers({case.name for case in config.test_cases}, evidence.strangers)
+
+
+def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
+    """What is left out because its turn was measured again, failures above all.
+
+    A turn is measured again when a request of it failed, so the figures have fewer failures than
+    there were. Requests that an interruption cut off are none.
+    """
+    if not repeated:
+        return
+    failed = Counter(record.variant for record in repeated if record.failed)
+    failures = "".join(
+        f" {variant}: {wording.count(number, 'failure')}." for variant, number in failed.items()
+    )
+    yield (
+        "Left out, because their test case was measured again in the same round: "
+        f"{wording.count(len(repeated), 'request')}." + failures
+    )
+
+
+def _on_strangers(cases: Collection[str], strangers: Iterable[Place]) -> Iterator[str]:
+    others = {case for case, _ in strangers} - {*cases}
+    loads = {load for case, load in strangers if case in cases}
+    for what, names in (("Test cases", others), ("Load points", loads)):
+        if names:
+            listed = ", ".join(sorted(names))
+            yield f"{what} left out because the configuration does not name them: {listed}."
+
+
+def _on_stopping(
+    planned: Rounds, cases: Sequence[Case], rounds: Mapping[Place, int]
+) -> Iterator[str]:
+    fewest, most = min(rounds.values()), max(rounds.values())
+    saved = 1 - sum(rounds.values()) / (len(rounds) * planned.at_most)
+    if saved > 0:
+        amount = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        yield (
+            f"{amount} of at most {planned.at_most} rounds were measured, as many as each test "
+            f"case needed; {100 * saved:.0f} % of the measurements were saved."
+        )
+    width = planned.half_width or 0
+    lacking = [
+        case.name if len(case.loads) == 1 else f"{case.name} at {load}"
+        for case in cases
+        for load in case.loads
+        if any(_vague(claim, width) for cell in case.at(load) for claim in _claims(cell))
+    ]
+    if lacking:
+        yield (
+            f"After {planned.at_most} rounds some answers are neither decided nor within "
+            f"{100 * width:g} %: {', '.join(lacking)}."
+        )
+
+
+def _claims(cell: Cell) -> Iterator[Claim]:
+    if found := cell.comparison:
+        yield from (one for one in (found.speed, found.cost) if one is not None)
+
+
+def _vague(claim: Claim, half_width: float) -> bool:
+    far = claim.interval.high > claim.interval.point * (1 + half_width)
+    return far and claim.answer is Answer.UNDECIDED
+
+
+def _on_times(found: Unsteadiness | None) -> Iterator[str]:
+    """On variants that were measured at different times."""
+    said = "The variants were measured one after another"
+    if found is None:
+        yield f"{said}, and no control loads show what changed meanwhile: nothing is compared."
+        return
+    drifted = wording.percent(math.expm1(found.change))
+    yield (
+        f"{said}: intervals include what the controls drifted, {drifted} % from begin to end of a "
+        "variant, and more between variants whose times are further apart. What differs between "
+        "two nodes all the time is not in it: no control shows that."
+    )
+
+
+def _on_drift(drifts: Sequence[Drift], *, apart: bool) -> Iterator[str]:
+    for drift in (drift for drift in drifts if drift.found):
+        size, *ends = intervals.percents(drift.change)
+        low, high = sorted(ends, key=float)
+        bounds = f"95 % interval {low}-{high} %"
+        if drift.baseline is not None:
+            way = "grew" if drift.change.point > 1 else "shrank"
+            yield (
+                f"Drift: the decoding speed-up of {drift.variant} over {drift.baseline} {way} by "
+                f"{size} % from the first round to the last ({bounds}). Read each as a mean over "
+                "the run."
+            )
+        else:
+            way = "slower" if drift.change.point > 1 else "faster"
+            yield (
+                f"Drift: {drift.variant} became {size} % {way} from the first round to the last "
+                f"({bounds})."
+                + ("" if apart else " What all variants share of that is in no speed-up.")
+            )
+
+
+def _on_amount(cell: Cell) -> Iterator[str]:
+    if cell.load is None or cell.expected is None:
+        return
+    # llmperf keeps its concurrency up until it has all answers; what is in flight then ends too.
+    in_round = cell.load.requests + (cell.load.concurrency or 1) - 1
+    if cell.requests > cell.expected // cell.load.requests * in_round:
+        yield (
+            f"{cell.requests} requests were recorded instead of {cell.expected}, "
+            "because requests that ended before an interruption count too."
+        )
+
+
+def _on_schedule(cell: Cell) -> Iterator[str]:
+    if cell.schedule is not None and cell.schedule.lagging:
+        p99, worst = (
+            wording.milliseconds(late) for late in (cell.schedule.p99, cell.schedule.worst)
+        )
+        yield (
+            f"the load lagged behind its schedule: 1 % of the requests were sent at least {p99} ms "
+            f"late, the latest {worst} ms. So the load was another than it says, and the waiting "
+            "before a request was sent is in no figure."
+        )
+
+
+def _on_queue(cell: Cell) -> Iterator[str]:
+    if cell.queued:
+        yield (
+            "requests queue: they wait for others before they are served. Their waiting is in the "
+            "time to first token, in the end-to-end latency and in the request speed."
+        )
+
+
+def _on_units(cell: Cell) -> Iterator[str]:
+    found = cell.comparison
+    closed = not (cell.load and cell.load.open)
+    if closed and found and found.speed and not found.cost and cell.tokens_per_second:
+        yield (
+            f"there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
+            "of blocks of time in them. What differs from round to round is not in it."
+        )
+
+
+def _on_answers(cell: Cell) -> Iterator[str]:
+    if cell.errors > 0:
+        yield (
+            f"{cell.errors} of {cell.requests} requests failed, "
+            f"most often with: {(cell.most_frequent_error or '').rstrip('.')}."
+        )
+    if cell.tools:
+        yield (
+            "requests offer tools, and a server holds chunks back while it reads a call. They are "
+            "no steps, and the time to first token is that of the first chunk a client sees."
+        )
+    elif cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
+        yield ("the server gave no token count per chunk, so the first chunk counts as one token.")
+
+
+def _on_lengths(baseline: Cell, cell: Cell) -> Iterator[str]:
+    samples = [one.measure(metrics.OUTPUT_TOKENS) for one in (baseline, cell)]
+    lengths = [sample.p50 for sample in samples if sample is not None]
+    if len(lengths) == 2 and max(lengths) > min(lengths) * (1 + _LENGTH_TOLERANCE):
+        yield (
+            f"{baseline.variant} wrote {lengths[0]:,.0f} tokens and {cell.variant} "
+            f"{lengths[1]:,.0f} (medians): compare them per token, not end to end. A longer answer "
+            "spreads its first token over more tokens."
+        )

@@ -1,0 +1,172 @@
+"""Checks the ledger against the server's own counters: two counts of the same tokens.
+
+- *Tokens* are those of the answers that ended.
+- *Steps* are passes of the target after the prefill; the prefill yields an answer's first token.
+  A server may count steps in several ways: as times between two outputs, as verified drafts, and
+  as what vLLM's V0 calls generation tokens. Each of these counts has to agree. Of the second,
+  steps may be missing that had no drafts, as n-gram finds none for some: each yields one token.
+- *Accepted drafts* are the tokens that a step yields beyond its first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spectap import metrics
+from spectap.endpoint.counters import Count, Counters
+from spectap.record import Record
+
+TOLERANCE: Final = 0.01
+"""How far the two figures may differ, as a part of the server's."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One quantity, counted twice."""
+
+    name: str
+    ledger: float
+    server: float
+    cut: int = 0
+    """By how much the server's figure may exceed the ledger's.
+
+    The last step of an answer is cut at the answer's length. The server counts what it accepted in
+    that step, the ledger counts what arrived.
+    """
+
+    @property
+    def disagreement(self) -> float:
+        """How far the server's figure is outside what the ledger allows, as a part of it."""
+        excess = max(self.ledger - self.server, self.server - self.ledger - self.cut, 0)
+        return excess / self.server if self.server else float(excess > 0)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two are within the tolerance."""
+        return self.disagreement <= TOLERANCE
+
+
+@dataclass(frozen=True)
+class Check:
+    """One variant of a test case at one load point."""
+
+    case: str
+    load: str
+    """Its name; empty in earlier files."""
+    variant: str
+    figures: tuple[Figure, ...]
+    """These must agree."""
+    positions: tuple[tuple[float, float], ...]
+    """For the n-th draft, the part of the steps that accepted it: by the ledger, by the server."""
+    token_seconds: tuple[float, float] | None
+    """Mean time per output token by the ledger and by the server.
+
+    They differ by the way between server and tap, so they are shown and need not agree.
+    """
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """A line for each figure that does not agree."""
+        where = ", ".join(filter(None, (self.case, self.load, self.variant)))
+        return tuple(
+            f"{where}: {figure.name}: {figure.ledger:,.0f} in the ledger, "
+            f"{figure.server:,.0f} by the server's own count, {figure.disagreement:.1%} apart"
+            for figure in self.figures
+            if not figure.agrees
+        )
+
+
+def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ...]:
+    """A check for each cell that the server has counters for.
+
+    Where a request of a load failed, the whole load is left out, because the server may have
+    counted tokens that never arrived.
+    """
+    by_id = {record.request: record for record in records}
+    pairs: dict[tuple[str, str, str], tuple[list[Record], list[Count]]] = {}
+    for count in counts:
+        own = [by_id[name] for name in count.requests if name in by_id]
+        if len(own) < len(count.requests) or not all(r.succeeded and r.per_chunk for r in own):
+            continue
+        found = pairs.setdefault((count.case, count.load, count.variant), ([], []))
+        found[0].extend(own)
+        found[1].append(count)
+    return tuple(_check(*key, *pair) for key, pair in pairs.items())
+
+
+def _check(case: str, load: str, variant: str, records: list[Record], counts: list[Count]) -> Check:
+    counted = [count.counters for count in counts]
+    tokens = Figure(
+        "tokens", sum(r.output_tokens or 0 for r in records), sum(c.tokens for c in counted)
+    )
+    figures = [tokens, *_steps(records, counted)]
+    positions: tuple[tuple[float, float], ...] = ()
+    # Without drafts there is nothing to compare. Some images do not count drafts at all.
+    drafts = sum(c.drafts for c in counted)
+    if drafts and all(record.shows_steps for record in records):
+        figures.append(_accepted(records, counted))
+        by_server = [sum(column) for column in zip(*(c.per_position for c in counted), strict=True)]
+        positions = tuple(_positions(records, by_server, _gaps(counted) or drafts))
+    return Check(case, load, variant, tuple(figures), positions, _token_seconds(records, counts))
+
+
+def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
+    """One figure, or none where the server does not count steps or the ledger does not show them.
+
+    Where the server counts them in several ways, the count furthest from the ledger's is taken.
+    """
+    yields = [tokens for record in records for _, tokens in record.chunks[1:]]
+    by_server = tuple(_steps_by_server(counted, single=yields.count(1)))
+    if by_server and all(record.shows_steps for record in records):
+        steps = len(yields)
+        yield Figure("steps", steps, max(by_server, key=lambda count: abs(count - steps)))
+
+
+def _steps_by_server(counted: Sequence[Counters], single: int) -> Iterator[int]:
+    """``single``: how many steps yielded one token, by the ledger."""
+    gaps = _gaps(counted)
+    if gaps is not None:
+        yield gaps
+    generated = sum(c.generation_tokens for c in counted)
+    # Fewer than there were tokens, so V0 counted: one prefill for each answer, and the steps.
+    if generated < sum(c.tokens for c in counted):
+        yield generated - sum(c.finished for c in counted)
+    drafts = sum(c.drafts for c in counted)
+    without_drafts = 0 if gaps is None else gaps - drafts
+    if drafts and not 0 < without_drafts <= single:
+        yield drafts
+
+
+def _gaps(counted: Sequence[Counters]) -> int | None:
+    """None where a load has none, since they are not held against the others' steps."""
+    found = [c.gaps for c in counted if c.gaps is not None]
+    return sum(found) if len(found) == len(counted) else None
+
+
+def _accepted(records: Sequence[Record], counted: Sequence[Counters]) -> Figure:
+    # Not the mean of what was drafted: n-gram drafts as many tokens as it finds.
+    drafts = max(len(c.per_position) for c in counted)
+    # A step yields one token more than it accepts drafts.
+    cut = sum(max(0, drafts + 1 - r.chunks[-1][1]) for r in records if len(r.chunks) > 1)
+    arrived = sum(tokens - 1 for record in records for _, tokens in record.chunks[1:])
+    return Figure("accepted drafts", arrived, sum(c.accepted for c in counted), cut)
+
+
+def _positions(
+    records: Sequence[Record], by_server: Sequence[int], counted: int
+) -> Iterator[tuple[float, float]]:
+    steps = [tokens for record in records for _, tokens in record.chunks[1:]]
+    for position, count in enumerate(by_server, start=1):
+        yield sum(tokens > position for tokens in steps) / max(1, len(steps)), count / counted
+
+
+def _token_seconds(
+    records: Sequence[Record], counts: Sequence[Count]
+) -> tuple[float, float] | None:
+    values = [value for r in records if (value := metrics.time_per_output_token(r)) is not None]
+    timed = sum(count.counters.timed for count in counts)
+    if not values or not timed:
+        return None
+    return sum(values) / len(values), sum(c.counters.token_seconds for c in counts) / timed

@@ -1,0 +1,171 @@
+"""A positive quantity and how far it can be trusted, from the rounds it was measured in.
+
+All on the logarithmic scale, where a ratio and its reciprocal are equally certain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeVar
+
+from scipy.special import nctdtrinc, stdtr, stdtrit
+
+from spectap.analysis.estimates.intervals import Interval
+from spectap.rounds import FEWEST_ROUNDS
+
+ALPHA: Final = 0.05
+"""The chance of an error that a report allows itself: 1 - 0.05 is its 95 %."""
+
+POWER: Final = 0.8
+"""How likely a difference must be to be found before "it would have been seen" is said."""
+
+_MOST_UNITS: Final = 100_000
+
+_Unit = TypeVar("_Unit")
+
+
+class Part(NamedTuple):
+    """A part of an error that is independent of the others."""
+
+    error: float
+    freedom: float
+    """Degrees of freedom."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The logarithm of a quantity, its standard error, and the number of units behind both."""
+
+    log: float
+    error: float
+    units: int
+    common: Part | None = None
+    """Of the error, what all units share: more of them do not make it smaller."""
+    freedom: float | None = None
+    """Degrees of freedom of the error; None: one less than there are units."""
+
+    def widened(self, common: Part) -> Estimate:
+        """The same with an error that all its units share."""
+        own = Part(self.error, self.degrees)
+        error, freedom = _sum(own, common)
+        return replace(self, error=error, common=common, freedom=freedom)
+
+    def against(self, other: Estimate) -> Estimate:
+        """The ratio to an independent estimate."""
+        error, freedom = _sum(*(Part(one.error, one.degrees) for one in (self, other)))
+        return Estimate(self.log - other.log, error, min(self.units, other.units), freedom=freedom)
+
+    def interval(self, alpha: float = ALPHA) -> Interval:
+        """The interval that holds the truth with probability 1 - ``alpha``: Student's t."""
+        reach = self._reach(alpha)
+        return Interval(math.exp(self.log), math.exp(self.log - reach), math.exp(self.log + reach))
+
+    def half_width(self, alpha: float) -> float:
+        """How far the interval reaches above the estimate, as a part of it: 0.05 is 5 %."""
+        return math.expm1(self._reach(alpha))
+
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the error."""
+        return self.units - 1 if self.freedom is None else self.freedom
+
+    @property
+    def p(self) -> float:
+        """The chance of an estimate at least this far off 1 if the truth is 1."""
+        if self.error == 0:
+            return float(self.log == 0)
+        return float(2 * stdtr(self.degrees, -abs(self.log) / self.error))
+
+    def p_below(self, bound: float) -> float:
+        """The chance of an estimate at least this low if the truth is ``bound``."""
+        above = self.log - math.log(bound)
+        if self.error == 0:
+            return float(above >= 0)
+        return float(stdtr(self.degrees, above / self.error))
+
+    def detectable(self, alpha: float) -> float:
+        """The smallest difference that a test at ``alpha`` finds with probability ``POWER``."""
+        return math.expm1(_standard_errors(self.degrees, alpha) * self.error)
+
+    def units_for(self, difference: float, alpha: float) -> int | None:
+        """How many units in all make ``difference`` detectable, if they scatter as these do.
+
+        None where no number does, because of what all units share.
+        """
+        common = self.common.error if self.common else 0.0
+        own = math.sqrt(max(0.0, self.error**2 - common**2) * self.units)
+        below, enough = FEWEST_ROUNDS - 1, FEWEST_ROUNDS
+
+        def found(units: int) -> bool:
+            several = Estimate(0.0, own / math.sqrt(units), units)
+            if self.common:
+                several = several.widened(self.common)
+            return several.detectable(alpha) <= difference
+
+        if self.common and not found(_MOST_UNITS):
+            return None
+        while not found(enough) and enough < _MOST_UNITS:
+            below, enough = enough, 2 * enough
+        while enough - below > 1:
+            middle = (below + enough) // 2
+            below, enough = (below, middle) if found(middle) else (middle, enough)
+        return enough
+
+    def _reach(self, alpha: float) -> float:
+        return float(stdtrit(self.degrees, 1 - alpha / 2)) * self.error
+
+
+def jackknife(
+    units: Sequence[_Unit], statistic: Callable[[Sequence[_Unit]], float]
+) -> Estimate | None:
+    """The logarithm of a positive ``statistic`` of independent units, with its standard error.
+
+    The error is that of the delete-one jackknife (Tukey, 1958; Miller, The jackknife - a review,
+    Biometrika 61, 1974), to be used with Student's t on one degree of freedom less than there are
+    units. Where the statistic is a geometric mean, both are those of the ordinary t interval of
+    the logarithms. Returns None for fewer than ``FEWEST_ROUNDS`` units, and where the statistic is
+    0 or infinite, with all units or without one of them.
+    """
+    count = len(units)
+    if count < FEWEST_ROUNDS:
+        return None
+    found = [
+        statistic(chosen)
+        for chosen in (units, *([*units[:one], *units[one + 1 :]] for one in range(count)))
+    ]
+    if not all(0 < value < math.inf for value in found):
+        return None
+    whole, *without = map(math.log, found)
+    mean = math.fsum(without) / count
+    variance = (count - 1) / count * math.fsum((log - mean) ** 2 for log in without)
+    return Estimate(whole, math.sqrt(variance), count)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of positive values."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def _sum(*parts: Part) -> Part:
+    """Independent errors together, with the degrees of freedom of Welch and Satterthwaite.
+
+    Biometrika 34, 1947, 28-35; Biometrics Bulletin 2, 1946, 110-114.
+    """
+    largest = max(part.error for part in parts)
+    if largest == 0:
+        return Part(0.0, min(part.freedom for part in parts))
+    # As parts of the largest: squares of tiny errors would vanish.
+    shares = [((part.error / largest) ** 2, part.freedom) for part in parts]
+    total = math.fsum(share for share, _ in shares)
+    lost = math.fsum(share**2 / freedom for share, freedom in shares)
+    return Part(largest * math.sqrt(total), total**2 / lost)
+
+
+def _standard_errors(freedom: float, alpha: float) -> float:
+    """How many standard errors off a difference must be, to be found with ``POWER``.
+
+    The noncentrality at which Student's t is beyond its quantile that often.
+    """
+    return float(nctdtrinc(freedom, 1 - POWER, stdtrit(freedom, 1 - alpha / 2)))

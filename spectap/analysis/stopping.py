@@ -1,0 +1,144 @@
+"""When a test case has been measured often enough at a load point.
+
+A run whose rounds are a range looks at its figures several times. Each look could err, so each may
+spend only its part of the 5 %: the parts add up to it, and so does the chance that any look errs,
+however the looks depend on each other (Boole's inequality). That spending is the simplest of
+those that Lan and DeMets describe (Discrete sequential boundaries for clinical trials, Biometrika
+70, 1983), and the intervals are repeated confidence intervals (Jennison and Turnbull, Interim
+analyses: the repeated confidence interval approach, J. R. Statist. Soc. B 51, 1989).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from spectap.analysis import keys
+from spectap.analysis.compared import claims
+from spectap.analysis.compared.claims import Contrast, Question
+from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.keys import CellKey, Cells, Place
+from spectap.analysis.summary import TOLERATED_FAILURES
+from spectap.config import Config
+from spectap.load_points import Load
+from spectap.record import Record
+from spectap.rounds import Rounds
+
+# From one look to the next. Closer looks spend more alpha; looks further apart measure longer than
+# they need to.
+_STRIDE: Final = 1.4
+
+
+def looks(rounds: Rounds) -> tuple[int, ...]:
+    """The rounds after which the figures are looked at; the last of them is ``at_most``."""
+    between = math.ceil(math.log(rounds.at_most / rounds.at_least) / math.log(_STRIDE))
+    ratio = (rounds.at_most / rounds.at_least) ** (1 / max(1, between))
+    found = (round(rounds.at_least * ratio**look) for look in range(between + 1))
+    return tuple(dict.fromkeys(found))
+
+
+def alpha(load: Load | None) -> float:
+    """What one look may spend: the level of every interval and test. Without a load: all of it."""
+    return ALPHA / len(looks(load.rounds)) if load else ALPHA
+
+
+def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place, int]:
+    """The last round of each test case at each load point, as far as these records decide it.
+
+    Keys are pairs of the names, in the order of the configuration. The last round is ``at_most``
+    for one that needs more. One that has enough ends for good, whatever later looks find in others.
+    """
+    rounds = config.load.rounds
+    last = {
+        (case.name, point.name): rounds.at_most
+        for case in config.test_cases
+        for point in config.load.points
+    }
+    if rounds.fixed:
+        return last
+    cells = keys.by_cell(keys.at_load_points(config.load, records))
+    for look in looks(rounds)[:-1]:
+        until = {place: min(look, last[place]) for place in last}
+        seen = {
+            key: [record for record in own if 0 < record.round <= until[key.place]]
+            for key, own in cells.items()
+            if key.place in until
+        }
+        for place in _enough(config, seen, until):
+            last[place] = until[place]
+    return last
+
+
+def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place, int]:
+    """The rounds that a summary rests on: those of ``last_rounds``, and any whole ones beyond.
+
+    There are some beyond where a turn was measured again after the run had looked at it.
+    """
+    cells = keys.by_cell(keys.at_load_points(config.load, records))
+    last = dict(last_rounds(config, records))
+    for place in last:
+        requests = config.load.point(place[1]).requests
+        sides = [cells.get(CellKey(*place, one.name), ()) for one in config.variants]
+        while last[place] < config.load.rounds.at_most and not any(
+            missing(side, requests, last[place] + 1) for side in sides
+        ):
+            last[place] += 1
+    return last
+
+
+def begun_rounds(needed: Mapping[Place, int], records: Iterable[Record]) -> dict[Place, int]:
+    """``needed`` without the rounds after the last that any variant has a request of.
+
+    A run that ended early, by Ctrl-C for one, measured all variants alike until then. A place
+    without any request keeps its rounds: it was not measured at all.
+    """
+    last: dict[Place, int] = {}
+    for record in records:
+        place = record.case, record.load
+        last[place] = max(record.round, last.get(place, 0))
+    return {place: min(rounds, last.get(place, rounds)) for place, rounds in needed.items()}
+
+
+def missing(records: Sequence[Record], requests: int, rounds: int) -> int:
+    """How many of ``requests`` in each of ``rounds`` were not recorded."""
+    counts = [0] * (rounds + 1)
+    for record in records:
+        if 0 < record.round <= rounds:
+            counts[record.round] += 1
+    return sum(max(0, requests - count) for count in counts[1:])
+
+
+def _enough(config: Config, cells: Cells, rounds: Mapping[Place, int]) -> list[Place]:
+    """Where each question is decided, or precise enough."""
+    level, precise = alpha(config.load), config.load.rounds.half_width or 0
+    compared = {one.name: one.baseline for one in config.variants if one.baseline is not None}
+    found: dict[CellKey, Contrast] = {}
+    for place, until in rounds.items():
+        point = config.load.point(place[1])
+        for variant, baseline in compared.items():
+            key = CellKey(*place, variant)
+            sides = cells.get(key, ()), cells.get(key.of(baseline), ())
+            if all(_sound(side, point.requests, until) for side in sides):
+                found[key] = claims.contrast(*sides, point=point)
+    possible = sum(len(claims.questions(config.load.point(place[1]))) for place in rounds)
+    family = claims.decide(found, level, possible * len(compared))
+
+    def enough(key: CellKey) -> bool:
+        answers = found[key].answers if key in found else {}
+        return Question.SPEED in answers and all(
+            (key, question) in family.decided or answer.half_width(level) <= precise
+            for question, answer in answers.items()
+        )
+
+    return [
+        place
+        for place in rounds
+        if compared and all(enough(CellKey(*place, variant)) for variant in compared)
+    ]
+
+
+def _sound(records: Sequence[Record], requests: int, rounds: int) -> bool:
+    """Whether the summary would compare them: nothing is missing, and not too many failed."""
+    failed = sum(not record.succeeded for record in records)
+    return not missing(records, requests, rounds) and failed <= TOLERATED_FAILURES * len(records)

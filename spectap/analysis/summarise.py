@@ -1,0 +1,216 @@
+"""What a ledger says: cells, comparisons, verdicts and what to know before believing them.
+
+It only gathers: ``cells`` has a cell's own figures, ``claims`` compares two, ``verdict`` says it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from spectap.analysis import caveats, matched
+from spectap.analysis.compared import claims
+from spectap.analysis.compared.cautions import cautions, decoding
+from spectap.analysis.compared.claims import Contrast, Question
+from spectap.analysis.compared.comparison import comparison
+from spectap.analysis.compared.correctness import correctness
+from spectap.analysis.compared.crossover import Rung
+from spectap.analysis.compared.drift import drifts
+from spectap.analysis.compared.ladder import ladder
+from spectap.analysis.compared.overall import overall
+from spectap.analysis.compared.sameness import sameness
+from spectap.analysis.compared.spread import spread
+from spectap.analysis.evidence import Evidence, of_ledgers, of_run
+from spectap.analysis.keys import CellKey
+from spectap.analysis.plan import Plan
+from spectap.analysis.summary import (
+    Case,
+    Cell,
+    Ladder,
+    Overall,
+    Spread,
+    Summary,
+    Verdict,
+)
+from spectap.answer import CheckedAnswer, Score
+from spectap.config import Config
+from spectap.load_points import LoadPoint
+from spectap.prompt import UsedSet
+from spectap.record import Record
+
+
+def summarise(
+    config: Config,
+    records: Iterable[Record],
+    *,
+    sets: Sequence[UsedSet] = (),
+    answers: Sequence[CheckedAnswer] = (),
+    scores: Sequence[Score] = (),
+) -> Summary:
+    """Everything the table, the figures and the report say, from the ledger alone.
+
+    Warm-up requests are left out, and so are requests of cases and load points the configuration
+    does not name, and those of turns that were measured again.
+    Intervals describe the conditions of this run: another day, or another node, may differ by more.
+    ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``scores`` those of
+    an evaluation.
+    """
+    evidence = of_run(config, records)
+    summary = _summary(evidence)
+    return dataclasses.replace(
+        summary,
+        experiment=config.experiment,
+        model=config.model,
+        correctness=correctness(config, answers, scores),
+        sameness=sameness(config, answers),
+        sets=tuple(sets),
+        notes=(
+            *caveats.of_run(config, summary, evidence),
+            *matched.notes(config, evidence),
+            *caveats.of_repetitions(evidence.plan.repeated),
+        ),
+    )
+
+
+def summarise_ledgers(records: Iterable[Record]) -> Summary:
+    """What ledgers say that no configuration belongs to.
+
+    Variants, test cases and load points are those that the records name, in the order of their
+    first request. The first variant is the baseline of all others. Costs are None: the price is not
+    known.
+    """
+    evidence = of_ledgers(records)
+    notes = tuple(caveats.of_repetitions(evidence.plan.repeated))
+    return dataclasses.replace(_summary(evidence), notes=notes)
+
+
+def _summary(evidence: Evidence) -> Summary:
+    plan, records = evidence.plan, evidence.records
+    family = claims.decide(evidence.contrasts, plan.alpha, plan.claims)
+    found: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
+    cells = {
+        key: dataclasses.replace(
+            one,
+            comparison=comparison(plan, key, evidence.cells, found[key], family)
+            if key in found
+            else None,
+        )
+        for key, one in evidence.cells.items()
+    }
+    return Summary(
+        run=records[0].run if records else None,
+        experiment=None,
+        model=None,
+        loads=tuple(point for point in plan.points.values() if point),
+        objectives=plan.objectives,
+        started=min((record.sent for record in records), default=None),
+        ended=max((record.sent + record.end for record in records), default=None),
+        cost_denominator=plan.cost.denominator if plan.cost else None,
+        variants=tuple(plan.baselines),
+        cases=tuple(_case(evidence, case, cells) for case in plan.cases),
+        overall=tuple(_overall(evidence)),
+        drifts=drifts(evidence.by_cell, plan.baselines, apart=plan.apart),
+        correctness=(),
+        sameness=(),
+        sets=(),
+        rehearsal=plan.rehearsal,
+        notes=(),
+        not_run=plan.not_run,
+    )
+
+
+def _case(evidence: Evidence, name: str, cells: Mapping[CellKey, Cell]) -> Case:
+    plan = evidence.plan
+    own = tuple(one for key, one in cells.items() if key.case == name)
+    kind = plan.cases[name]
+    return Case(
+        name=name,
+        structure=kind.structure,
+        headline=kind.headline,
+        cells=own,
+        notes=tuple(caveats.of_case(own, known=plan.known)),
+        ladders=tuple(_ladders(plan, name, cells, evidence.contrasts)),
+        spreads=tuple(_spreads(evidence, name)) if kind.named else (),
+    )
+
+
+def _spreads(evidence: Evidence, case: str) -> Iterable[Spread]:
+    plan, records = evidence.plan, evidence.by_cell
+    for key, baseline in plan.pairs:
+        if key.case == case and key in evidence.contrasts:
+            found = spread(
+                records[key],
+                records[baseline],
+                load=plan.points[key.load],
+                alpha=plan.alpha,
+                planned=plan.known,
+                widened=partial(evidence.widened, key.variant, baseline.variant),
+            )
+            if found is not None:
+                yield found
+
+
+def _ladders(
+    plan: Plan, case: str, cells: Mapping[CellKey, Cell], contrasts: Mapping[CellKey, Contrast]
+) -> Iterable[Ladder]:
+    for variant, baseline in plan.compared.items():
+        for points in plan.ladders:
+            keys = [CellKey(case, point.name, variant) for point in points]
+            rungs = {
+                question: [
+                    _rung(point, question, cells.get(key), contrasts.get(key))
+                    for point, key in zip(points, keys, strict=True)
+                ]
+                for question in claims.questions(points[0])
+            }
+            sides = [cells[one] for key in keys for one in (key, key.of(baseline)) if one in cells]
+            clauses = *decoding(sides, at=True), *cautions(sides, at=True)
+            # The crossovers of a report are a family: they all hold with the chance of one.
+            alpha = plan.alpha / plan.crossovers
+            failed = any(cell.errors for cell in sides)
+            yield ladder(variant, baseline, points, rungs, alpha, clauses, failed=failed)
+
+
+def _rung(
+    point: LoadPoint, question: Question, own: Cell | None, contrast: Contrast | None
+) -> Rung:
+    found = own.comparison if own else None
+    claim = found and (found.speed if question is Question.SPEED else found.cost)
+    estimate = contrast.answers.get(question) if contrast and claim else None
+    return Rung(point.amount, estimate, claim.answer if claim else None)
+
+
+def _overall(evidence: Evidence) -> Iterable[Overall]:
+    plan, records, contrasts = evidence.plan, evidence.by_cell, evidence.contrasts
+    # Sets of prompts have classes of their own.
+    kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
+    for structure in dict.fromkeys(kinds.values()):
+        for load, point in plan.points.items():
+            for variant, baseline in plan.compared.items():
+                found = [
+                    CellKey(case, load, variant)
+                    for case, of_case in kinds.items()
+                    if of_case == structure and (case, load, variant) in contrasts
+                ]
+                if len(found) < 2:
+                    continue
+                answers = overall(
+                    {key.case: (records[key], records[key.of(baseline)]) for key in found},
+                    point=point,
+                )
+                speed, cost = (
+                    evidence.widened(variant, baseline, answer).interval(plan.alpha)
+                    if (answer := answers.get(question))
+                    else None
+                    for question in Question
+                )
+                yield Overall(
+                    structure=structure,
+                    load=point,
+                    variant=variant,
+                    baseline=baseline,
+                    cases=len(found),
+                    speed=speed,
+                    cost=cost,
+                )

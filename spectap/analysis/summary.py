@@ -1,0 +1,445 @@
+"""The summary of a run: what ``summarise`` computes and ``summary.json`` holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from spectap.analysis.estimates.intervals import Interval
+from spectap.config import Objectives
+from spectap.load_points import LoadPoint
+from spectap.metrics import Metric
+from spectap.prompt import UsedSet
+
+# Beyond half, the median over all requests is itself a failed one.
+TOLERATED_FAILURES: Final = 0.5
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Linear-interpolated percentiles of a sample, in the sample's unit."""
+
+    count: int
+    p50: float
+    p90: float
+    p99: float
+    typical: Interval | None
+    """The median of a typical round; None where there are too few, and for chunks."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Tokens in each decoding step after the first chunk."""
+
+    mean: float
+    """Over all requests: the sum of (n - c_0) by the sum of (m - 1)."""
+    interval: Interval | None
+    histogram: tuple[tuple[int, int], ...]
+    """Pairs of (tokens, number of steps)."""
+
+
+class Answer(Enum):
+    """What can be said to one question. ``summary.json`` has the value."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NEGLIGIBLE = "negligible"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The answer to one question about a cell and its baseline. Above 1 the cell is better."""
+
+    interval: Interval
+    answer: Answer
+    slight: bool
+    """Whether it is less than ``verdict.MARGIN`` off 1, as sure as the report is as a whole."""
+    detectable: float
+    """The smallest difference that would probably have been found: 0.06 is 6 %."""
+    settles: float
+    """The difference that more rounds would find: the one seen, but at least ``verdict.MARGIN``."""
+    more_rounds: int | None
+    """How many that takes; None where it takes no more, where no number is enough, and where there
+    are no rounds."""
+
+
+class Finding(Enum):
+    """What can be said of a variant's speed, or why nothing can."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    NEGLIGIBLE = "negligible"
+    UNDECIDED = "undecided"
+    UNFINISHED = "unfinished"
+    TOO_FEW = "too few rounds"
+    FAILED = "failed"
+    NOT_MEASURED = "not measured"
+    UNCONTROLLED = "no controls"
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is a verdict at all."""
+        return self in (Finding.FASTER, Finding.SLOWER, Finding.NEGLIGIBLE, Finding.UNDECIDED)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A finding and the sentence that says it, with what it means for the cost."""
+
+    finding: Finding
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A cell against that of its baseline. Each ratio is above 1 where the cell is better."""
+
+    baseline: str
+    by_time_per_output_token: Interval | None
+    """Decoding speed: without the queue and the first token. It explains, and is no claim."""
+    by_end_to_end: Interval | None
+    by_throughput: Interval | None
+    """Request speed: output tokens of one request by its end-to-end latency."""
+    speed: Claim | None
+    """By request speed. None, like ``cost``, where there is no verdict."""
+    cost: Claim | None
+    """By the tokens a second of all requests together."""
+    verdict: Verdict
+
+    @property
+    def speedup(self) -> Interval | None:
+        """What the verdict on speed rests on."""
+        return self.speed.interval if self.speed else None
+
+    @property
+    def only_decodes_faster(self) -> bool:
+        """Whether decoding is faster by its own interval, and the whole request is not."""
+        decoding, speed = self.by_time_per_output_token, self.speed
+        return bool(decoding and speed and decoding.low > 1 and speed.answer is not Answer.BETTER)
+
+
+@dataclass(frozen=True)
+class Goodput:
+    """How many requests met all objectives at once. A failed request meets none."""
+
+    share: float
+    """0 to 1, of all requests of the cell."""
+    interval: tuple[float, float] | None
+    """95 %, with the round as the unit; None where there are too few."""
+    met: bool
+    """Whether nine tenths of the requests keep each limit: a failed one keeps none."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How an open loop kept its times. All in seconds after the intended time."""
+
+    p50: float
+    p99: float
+    worst: float
+    lagging: bool
+    """Whether the load was another than it says: the cell's figures are then of that other load."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One variant under one test case at one load point. None stands for what is not known."""
+
+    variant: str
+    test_case: str
+    load: LoadPoint | None
+    requests: int
+    errors: int
+    most_frequent_error: str | None
+    repeated_errors: int
+    """Failures in turns that were measured again: in no figure, but not to be forgotten."""
+    expected: int | None
+    """Requests that were asked for."""
+    missing: int
+    """Of these, the ones that were not recorded."""
+    measures: Mapping[str, Percentiles]
+    """Of each metric of the catalogue that has values, by its name and in its unit."""
+    tokens_per_second: float | None
+    """Of all requests together, while as many are in flight as the load has."""
+    tokens_per_second_interval: Interval | None
+    """None where there are too few rounds."""
+    usd_per_million_output_tokens: float | None
+    """None, too, where the cell is not complete."""
+    usd_per_million_output_tokens_interval: Interval | None
+    steps: Steps | None
+    """None unless the server counted the tokens of each chunk, and each chunk is a step."""
+    tools: bool = False
+    """Whether requests offer tools: their chunks are no steps, and in no figure of steps."""
+    in_flight: float | None = None
+    """Requests in flight, on average over the time in which there was any."""
+    goodput: Goodput | None = None
+    """None without objectives."""
+    schedule: Schedule | None = None
+    """None in a closed loop."""
+    queued: bool = False
+    """Whether requests wait for others before they are served: the load is more than the batch
+    takes, or the ledger shows it."""
+    comparison: Comparison | None = None
+    """None for a baseline."""
+
+    @property
+    def succeeded(self) -> int:
+        """Requests that count."""
+        return self.requests - self.errors
+
+    @property
+    def unreliable(self) -> bool:
+        """Whether too many requests failed for the rest to stand for them."""
+        return self.errors > TOLERATED_FAILURES * self.requests
+
+    @property
+    def lagging(self) -> bool:
+        """Whether the load was another than it says."""
+        return self.schedule is not None and self.schedule.lagging
+
+    @property
+    def complete(self) -> bool:
+        """Whether every request that was asked for is in the ledger."""
+        return self.missing == 0
+
+    def measure(self, metric: Metric) -> Percentiles | None:
+        """The percentiles of ``metric``; None where it has no values."""
+        return self.measures.get(metric.name)
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """The load at which a ratio to the baseline falls below 1, in requests at once or a second."""
+
+    point: float | None
+    """Interpolated between two load points; None where the ratio does not cross 1 among them."""
+    better_up_to: float | None
+    """The highest load at which it is better, and at all below; None where that is none."""
+    worse_from: float | None
+    """The lowest load at which it is worse, and at all above; None where that is none."""
+
+    @property
+    def found(self) -> bool:
+        """Whether it is better at low loads and worse at high ones. The load at which it turns is
+        then between ``better_up_to`` and ``worse_from``, a 95 % interval."""
+        return self.better_up_to is not None and self.worse_from is not None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """A variant against its baseline, over the loads of one kind at which a test case ran."""
+
+    variant: str
+    baseline: str
+    open: bool
+    """Whether its loads are requests a second; otherwise they are requests at once."""
+    loads: tuple[LoadPoint, ...]
+    """Lowest first. Those without a verdict are in it, too."""
+    speed: Crossover
+    cost: Crossover
+    sentence: str
+    whole: bool = True
+    """Whether there is a verdict at each of its loads."""
+    failed: bool = False
+    """Whether requests failed at one of them."""
+
+
+@dataclass(frozen=True)
+class OfClass:
+    """The speed-up over the prompts of one class."""
+
+    name: str
+    prompts: int
+    speed: Interval | None
+    """None where there are too few prompts."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A variant against its baseline, prompt by prompt, at one load point."""
+
+    variant: str
+    baseline: str
+    load: LoadPoint | None
+    prompts: tuple[tuple[str, str, float], ...]
+    """Name, class and speed-up of each prompt that both sides answered, slowest first."""
+    classes: tuple[OfClass, ...]
+    sentence: str
+    """How many prompts gain or lose how much, and how much of that is chance."""
+
+
+@dataclass(frozen=True)
+class Correctness:
+    """How often the answers of a variant and of its baseline pass one check."""
+
+    test_case: str
+    """Empty for an evaluation, which has none."""
+    variant: str
+    baseline: str
+    check: str
+    """In words that stand after "of the": tool calls, JSON answers, programs, GSM8K answers."""
+    prompts: int
+    """That both sides answered, and whose answers could be checked."""
+    rate: float
+    rate_interval: tuple[float, float]
+    baseline_rate: float
+    baseline_interval: tuple[float, float]
+    difference: float
+    """Of the rates, the variant's less the baseline's, prompt by prompt: below 0 it is worse."""
+    difference_interval: tuple[float, float]
+    worse: bool
+    """Whether it is worse by more than chance, among all checks of the report."""
+    only_baseline: tuple[str, ...]
+    """Names of prompts that only the baseline answered rightly, or more often: some of them."""
+    sentence: str
+    evaluation: str = ""
+    """Which one it is and when it ended; empty for a test case, and where nobody noted it."""
+
+
+@dataclass(frozen=True)
+class Sameness:
+    """How often a variant gives its baseline's answer, and where the others part from it."""
+
+    test_case: str
+    variant: str
+    baseline: str
+    answers: int
+    same: int
+    parts_at: float | None
+    """The median number of the first word that differs; None where none does."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case: a cell for each load point and variant, in their orders."""
+
+    name: str
+    structure: str
+    """Empty where it is not known, and for a set of prompts, which has classes of its own."""
+    headline: bool
+    cells: tuple[Cell, ...]
+    notes: tuple[str, ...]
+    ladders: tuple[Ladder, ...] = ()
+    """One for each compared variant and kind of load that has several load points."""
+    spreads: tuple[Spread, ...] = ()
+    """One for each compared variant and load point, where prompts have names."""
+
+    @property
+    def compared(self) -> tuple[tuple[Cell, Comparison], ...]:
+        """The cells that are compared with another, each with its comparison."""
+        return tuple((cell, cell.comparison) for cell in self.cells if cell.comparison)
+
+    @property
+    def loads(self) -> tuple[LoadPoint | None, ...]:
+        """The load points, in their order; a single None where nobody knows them."""
+        return tuple(dict.fromkeys(cell.load for cell in self.cells))
+
+    def at(self, load: LoadPoint | None) -> tuple[Cell, ...]:
+        """The cells of one load point, in the order of the variants."""
+        return tuple(cell for cell in self.cells if cell.load == load)
+
+    def cell(self, variant: str, load: LoadPoint | None = None) -> Cell:
+        """The cell of one variant, at the first load point unless one is named. Raises KeyError."""
+        cells = self.cells if load is None else self.at(load)
+        return {cell.variant: cell for cell in reversed(cells)}[variant]
+
+
+@dataclass(frozen=True)
+class Overall:
+    """A variant against its baseline over the test cases of a class."""
+
+    structure: str
+    load: LoadPoint | None
+    variant: str
+    baseline: str
+    cases: int
+    """Those with a verdict: no other counts."""
+    speed: Interval | None
+    cost: Interval | None
+    """Above 1 where all requests together get more tokens a second, so where a token costs less."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How a variant's time per output token changed over the run, or its speed-up."""
+
+    variant: str
+    baseline: str | None
+    """None for the time of the variant itself, otherwise its speed-up over the baseline."""
+    rounds: tuple[tuple[int, float], ...]
+    """Each round's number, and its mean over all test cases by that of the run."""
+    change: Interval
+    """The last round by the first, on a straight line."""
+    found: bool
+    """Whether it is more than chance, among all drifts of the run."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run, or ledgers alone. ``started`` and ``ended`` are Unix seconds; None: not known."""
+
+    run: str | None
+    experiment: str | None
+    model: str | None
+    loads: tuple[LoadPoint, ...]
+    """In their order; empty where nobody knows them."""
+    objectives: Objectives | None
+    started: float | None
+    ended: float | None
+    cost_denominator: str | None
+    variants: tuple[str, ...]
+    cases: tuple[Case, ...]
+    overall: tuple[Overall, ...]
+    drifts: tuple[Drift, ...]
+    correctness: tuple[Correctness, ...]
+    sameness: tuple[Sameness, ...]
+    sets: tuple[UsedSet, ...]
+    """Where the prompts of test cases come from, and which of them were not sent."""
+    rehearsal: bool
+    """Whether something stood in for the services."""
+    notes: tuple[str, ...]
+    not_run: int = 0
+    """Turns after the end of a run that ended early: what was measured before stands for itself."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every request that was asked for is in the ledger."""
+        measured = all(cell.complete for case in self.cases for cell in case.cells)
+        return measured and not self.not_run
+
+    @property
+    def compares(self) -> bool:
+        """Whether any variant is compared with another."""
+        return any(case.compared for case in self.cases)
+
+    @property
+    def subject(self) -> str:
+        """What is compared: ``k3, k7 against Base``; a variant alone by its name."""
+        pairs = {cell.variant: one.baseline for case in self.cases for cell, one in case.compared}
+        if not pairs:
+            return ", ".join(self.variants)
+        return "; ".join(
+            f"{', '.join(name for name in pairs if pairs[name] == baseline)} against {baseline}"
+            for baseline in dict.fromkeys(pairs.values())
+        )
+
+    def to_json(self) -> str:
+        """What ``summary.json`` holds: the fields by their names, findings by their values."""
+        content = dataclasses.asdict(self)
+        return json.dumps(content, indent=2, default=_plain, allow_nan=False) + "\n"
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    raise TypeError(f"{type(value).__name__} cannot be serialised")

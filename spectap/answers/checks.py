@@ -1,0 +1,250 @@
+"""Whether an answer has the form that its prompt asks for. Nothing that it says is ever run.
+
+Nor is it quoted: a problem says where an answer breaks which rule, in words of the prompt alone,
+because a run keeps the texts of answers only where it is asked to.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import json
+import textwrap
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+from jsonschema import Draft202012Validator, SchemaError
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from spectap.answer import Answer, ToolCall
+from spectap.prompt import Form, Prompt
+
+CUT_OFF: Final = "cut off"
+"""The problem of an answer that ended at its longest, and so could not be checked."""
+
+_LONGEST_PROGRAM: Final = 200_000
+"""Characters. A deeper tree than so many can make was never seen to exhaust the C stack."""
+_LONGEST_PROBLEM: Final = 200
+_FENCE: Final = "```"
+_PYTHON: Final = ("python", "python3", "py")
+
+# A regular expression may take longer than the run, and nothing can interrupt it: none is matched.
+_WITHOUT_PATTERNS: Final = extend(Draft202012Validator, {"pattern": lambda *_: ()})
+_TURNING: Final = frozenset(("not", "oneOf", "if", "maxContains"))
+"""Keywords that may refuse an answer because a part of the schema accepts it."""
+
+
+class _Problem(Exception):
+    """Why an answer is not valid."""
+
+
+class _CannotTell(Exception):
+    """Why an answer cannot be checked."""
+
+
+def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
+    """Whether ``answer`` has the form of ``prompt``, and why not.
+
+    None, with the reason, where it cannot be checked; None alone where the prompt has no form. The
+    reason has nothing of the answer's text. Whatever the prompt and the answer are, none is raised.
+    """
+    if prompt.form is None:
+        return None, ""
+    if answer.finish == "length":
+        return None, CUT_OFF
+    try:
+        if prompt.form is Form.TOOL_CALL:
+            _check_calls(prompt, answer.tool_calls)
+        elif prompt.form is Form.JSON:
+            _check_json(without_thoughts(answer.content))
+        else:
+            _check_program(without_thoughts(answer.content))
+    except _Problem as problem:
+        return False, _line(problem)
+    except _CannotTell as reason:
+        return None, _line(reason)
+    except Exception as error:
+        # Of the libraries, for a schema or a text that they did not expect. A run goes on.
+        return None, f"could not be checked: {type(error).__name__}"
+    return True, ""
+
+
+def without_thoughts(content: str) -> str:
+    """What follows the thoughts; nothing where they do not end.
+
+    Some templates open them in the prompt, so that the answer has only their end.
+    """
+    before, end, after = content.partition("</think>")
+    if end:
+        return after
+    return "" if before.lstrip().startswith("<think>") else before
+
+
+def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
+    if not calls:
+        raise _Problem("calls no tool")
+    given = {function["name"]: function for function in _functions(prompt)}
+    for call in calls:
+        if call.name not in given:
+            raise _Problem("calls a tool that it was not given")
+        try:
+            arguments = orjson.loads(call.arguments)
+        except orjson.JSONDecodeError as error:
+            raise _Problem(f"{call.name}: its arguments are no JSON: {_at(error)}") from None
+        if not isinstance(arguments, dict):
+            raise _Problem(f"{call.name}: its arguments are no JSON object")
+        if broken := _broken(given[call.name].get("parameters"), arguments):
+            raise _Problem(f"{call.name}: {broken}")
+
+
+def _functions(prompt: Prompt) -> Iterator[Mapping[str, Any]]:
+    for tool in prompt.tools:
+        function = tool.get("function")
+        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+            yield function
+
+
+def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
+    """Where ``arguments`` break which keyword of ``schema``: `` `days`: breaks type``.
+
+    Empty where they break none, and where the schema cannot be read.
+    """
+    readable = _readable(json.dumps({} if schema is None else schema))
+    if readable is None:
+        return ""
+    try:
+        error = next(readable.validator.iter_errors(arguments), None)
+    except (Unresolvable, RecursionError, ArithmeticError):
+        return ""  # what a schema does to the library is no fault of the answer
+    if error is None:
+        return ""
+    place = _place(error.absolute_path, readable.properties)
+    return f"{place}breaks {error.validator or 'false'}"
+
+
+def _place(path: Iterable[str | int], properties: frozenset[str]) -> str:
+    """Empty for the whole. A name that the schema has not is the answer's, and is not said."""
+    names = (str(part) if isinstance(part, int) or part in properties else "*" for part in path)
+    place = ".".join(names)
+    return f"`{place}`: " if place else ""
+
+
+class _Schema(NamedTuple):
+    validator: Validator
+    properties: frozenset[str]
+    """All names that it gives to properties, at any depth."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _readable(schema: str) -> _Schema | None:
+    """None where this is no schema that can be read, or none that says much without patterns."""
+    keywords, properties = set[str](), set[str]()
+
+    def part(content: dict[str, Any]) -> dict[str, Any]:
+        keywords.update(key for key in content if key != "pattern")
+        if isinstance(content.get("pattern"), str):  # otherwise it is a property of that name
+            keywords.add("pattern")
+        if isinstance(content.get("properties"), dict):
+            properties.update(content["properties"])
+        # The library would go on in the dialect that is named here, with all its keywords.
+        return {
+            key: value
+            for key, value in content.items()
+            if key != "$schema" or not isinstance(value, str)
+        }
+
+    content = json.loads(schema, object_hook=part)
+    try:
+        Draft202012Validator.check_schema(content)
+    except SchemaError:
+        return None
+    if "patternProperties" in keywords or ("pattern" in keywords and keywords & _TURNING):
+        return None
+    # An empty registry: a reference elsewhere is not followed, which would be a download.
+    return _Schema(_WITHOUT_PATTERNS(content, registry=Registry()), frozenset(properties))
+
+
+def _check_json(text: str) -> None:
+    try:
+        orjson.loads(text)
+        return
+    except orjson.JSONDecodeError as error:
+        blocks = list(_blocks(text))
+        if not blocks:
+            raise _Problem(f"is no JSON: {_at(error)}") from None
+    if len(blocks) > 1:
+        raise _Problem(f"has {len(blocks)} fenced blocks")
+    try:
+        orjson.loads(blocks[0].text)
+    except orjson.JSONDecodeError as error:
+        raise _Problem(f"its fenced block is no JSON: {_at(error)}") from None
+
+
+def _at(error: orjson.JSONDecodeError) -> str:
+    line = f"line {error.lineno}, " if error.lineno > 1 else ""
+    return f"{line}column {error.colno}"
+
+
+def _check_program(text: str) -> None:
+    """The first fenced block in Python, or the first, or the whole text."""
+    blocks = list(_blocks(text))
+    in_python = [block for block in blocks if block.language in _PYTHON]
+    program = (in_python or blocks or [_Block("", text)])[0].text
+    if not program.strip():
+        raise _Problem("is empty")
+    if len(program) > _LONGEST_PROGRAM:
+        raise _CannotTell("is too long to be parsed")
+    try:
+        _parse(program)
+    except (SyntaxError, ValueError) as error:
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        raise _Problem(f"is no Python: line {line}" if line else "is no Python") from None
+    except (RecursionError, MemoryError):
+        raise _CannotTell("is nested too deeply to be parsed") from None
+
+
+def _parse(program: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd escapes and comparisons: they are valid
+        # A completion may be the body alone, indented as in the function.
+        program = program.replace("\r\n", "\n")  # which textwrap takes for text
+        first = next(line for line in program.split("\n") if line.strip())
+        ast.parse(textwrap.dedent(program) if first[0] in " \t" else program)
+
+
+class _Block(NamedTuple):
+    language: str
+    text: str
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """The fenced blocks of a text in Markdown. The last one may lack its end."""
+    language, lines = "", list[str]()
+    inside = False
+    for line in text.split("\n"):
+        fence = line.strip().startswith(_FENCE)
+        if fence and inside:
+            yield _Block(language, "\n".join(lines))
+            inside = False
+        elif fence:
+            language, lines, inside = _language(line), [], True
+        elif inside:
+            lines.append(line)
+    if inside:
+        yield _Block(language, "\n".join(lines))
+
+
+def _language(opening: str) -> str:
+    label = opening.strip().lstrip("`").split()
+    return label[0].lower() if label else ""
+
+
+def _line(problem: Exception) -> str:
+    """In one line of printable characters, whatever the prompt's schema has in it."""
+    text = " ".join(str(problem).split()).encode("ascii", "backslashreplace").decode()
+    return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]}..."

@@ -1,0 +1,1 @@
+"""What ``python -m spectap`` can be told to do, one module a command."""

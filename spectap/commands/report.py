@@ -1,0 +1,56 @@
+"""``report [RUN_DIR]``: draws the table and the report of a run again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from spectap.commands.arguments import recorded, results_folder
+from spectap.errors import RunError
+from spectap.names import CONFIG, RUN_ID
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument(
+        "run_dir",
+        type=recorded,
+        nargs="?",
+        metavar="RUN_DIR",
+        help="a folder, or its name in results/ (default: the newest there)",
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Draws; returns the exit status. Raises RunError, and what reading the folder raises."""
+    draw(arguments.run_dir or _newest(results_folder()))
+    return 0
+
+
+def _newest(results: Path) -> Path:
+    """The run that was begun or brought home last. Raises RunError."""
+    runs = {path.parent for path in results.glob(f"*/{CONFIG}")}
+    refused = sorted(path.name for path in runs if not RUN_ID.fullmatch(path.name))
+    for name in refused:
+        print(f"spectap: {results}/: {name!a} is no name of a run: left out", file=sys.stderr)
+    named = [path for path in runs if path.name not in refused]
+    if not named:
+        raise RunError(f"{results}/: there is no run")
+    return max(named, key=lambda path: path.stat().st_mtime)
+
+
+def draw(folder: Path) -> None:
+    """Prints the table of the run in ``folder`` and writes its report."""
+    # Without these two, a mistyped name would come out as an empty run.
+    if not folder.is_dir():
+        raise RunError(f"{folder}: there is no such folder")
+    if not (folder / CONFIG).exists():
+        raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
+    # Imported here because they bring matplotlib, which no error needs.
+    from spectap.report import results, terminal
+    from spectap.report.page import write_results
+
+    run = results.read(folder)
+    print(terminal.render_results(run, terminal.terminal_width()))
+    print(f"report: {write_results(run)}")

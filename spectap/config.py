@@ -1,0 +1,395 @@
+"""What the benchmark is told to do: one model, which the charts fill and the benchmark reads."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from spectap.errors import ConfigError
+from spectap.load_points import Load, LoadPoint
+from spectap.printing import printable
+
+NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+"""Names of variants and test cases.
+
+They become folders, parts of object keys and CloudWatch dimensions.
+"""
+
+Text = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(pattern=NAME.pattern)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Structure(str, Enum):
+    """Whether a prompt's continuation is predictable."""
+
+    STRUCTURED = "structured"
+    OPEN_ENDED = "open-ended"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Variant(_Model):
+    """One way of decoding under test, served at one endpoint or run as a job.
+
+    A field is None where it is not known, as with a server that someone else set up.
+    """
+
+    name: Name
+    endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#@]+(/[^?#]*)?$")] | None = Field(
+        None,
+        description="Base URL, /v1 included, without a user or a password, which would be in "
+        "every result; None for a job, which serves nothing.",
+    )
+    baseline: str | None = Field(
+        None, description="The variant it is compared with; None for a baseline."
+    )
+    model: Text | None = Field(
+        None,
+        description="Name it serves the target under; None for the name that the others have.",
+        exclude_if=lambda model: model is None,
+    )
+    runtime: Text | None = Field(None, description="Name of the image generation.")
+    mode: Text | None = Field(None, description="Speculation mode; None for a baseline.")
+    draft: Text | None = Field(None, description="Draft model and revision.")
+    window: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="num_speculative_tokens; None for a baseline."
+    )
+    drafts_per_step: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Drafts that a step verifies; it yields at most one token more. With NxDI one "
+        "less than the window.",
+    )
+    batch: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Sequences decoded together."
+    )
+    artifact: Text | None = Field(None, description="Key of the compiled artifact.")
+    without: Text | None = Field(
+        None,
+        description="What it is served without, though its runtime has it: async scheduling, "
+        "where a variant speculates. A baseline without it explains, and decides nothing.",
+        exclude_if=lambda without: without is None,
+    )
+    served: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None = Field(
+        None,
+        description="Where it is measured apart: digest of its artifact and of how it is served.",
+        exclude_if=lambda served: served is None,
+    )
+
+    @property
+    def url(self) -> str:
+        """The endpoint of a variant that has one. Raises ValueError for a job."""
+        if self.endpoint is None:
+            raise ValueError(f"{self.name} runs as a job and serves nothing")
+        return self.endpoint
+
+    @property
+    def folder(self) -> str:
+        """Its folder where it is measured apart: one that is served otherwise has another."""
+        return f"{self.name}-{self.served}" if self.served else self.name
+
+
+class PromptSource(_Model):
+    """Where the prompts of a test case come from: a known set, or a file. Exactly one of them."""
+
+    known: Text | None = Field(
+        None, description="A set that spectap.load.sets knows, such as humaneval."
+    )
+    file: Text | None = Field(
+        None,
+        description="The user's own, beside the configuration or in prompts_bucket; see "
+        "spectap.prompt_file.",
+    )
+    digest: Text | None = Field(None, description="SHA-256 of the file, in hexadecimal digits.")
+    classes: tuple[Text, ...] = Field((), description="Only prompts of these classes; empty: all.")
+    limit: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="At most so many, drawn by a fixed seed; None: all."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> PromptSource:
+        if (self.known is None) == (self.file is None):
+            raise ValueError("needs either known or file")
+        return self
+
+    def __str__(self) -> str:
+        some = f" ({', '.join(self.classes)})" if self.classes else ""
+        most = f", {self.limit} of them" if self.limit else ""
+        return f"{self.known or self.file}{some}{most}"
+
+
+class TestCase(_Model):
+    """Prompts of one kind to compare the variants on."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+
+    name: Name
+    line: Text | None = Field(
+        None,
+        description="The line that the prompt repeats; None for llmperf's text, and with prompts.",
+    )
+    structure: Structure | None = Field(
+        None, description="None with prompts: these have classes of their own."
+    )
+    headline: bool = Field(False, description="Drawn in the report's latency figures.")
+    prompts: PromptSource | None = Field(
+        None,
+        description="Prompts that are sent as they are, in turn over the rounds.",
+        exclude_if=lambda prompts: prompts is None,
+    )
+
+    @field_validator("prompts", mode="before")
+    @classmethod
+    def _from_earlier(cls, prompts: Any) -> Any:
+        """Earlier configurations have the prompts of a file themselves, or an empty list."""
+        if not isinstance(prompts, (list, tuple)):
+            return prompts
+        return {"file": f"{len(prompts)} of a file"} if prompts else None
+
+    @property
+    def source(self) -> str:
+        """What its prompts are made of, in words."""
+        if self.prompts:
+            return str(self.prompts)
+        return "llmperf's own text (Shakespeare's sonnets)" if self.line is None else self.line
+
+
+class Objectives(_Model):
+    """What a service promises its users: service-level objectives, in milliseconds."""
+
+    ttft_p90_ms: Annotated[float, Field(gt=0)] | None = None
+    tpot_p90_ms: Annotated[float, Field(gt=0)] | None = None
+    e2e_p90_ms: Annotated[float, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Objectives:
+        if (self.e2e_p90_ms or math.inf) <= (self.ttft_p90_ms or 0):
+            raise ValueError(
+                f"e2e_p90_ms must be more than ttft_p90_ms, {self.ttft_p90_ms:g}: no answer ends "
+                "before its first token"
+            )
+        return self
+
+
+class Cost(_Model):
+    """What the hardware costs."""
+
+    usd_per_hour: Annotated[float, Field(gt=0, description="One node.")]
+    price_of: str = Field(
+        "",
+        description="Which purchase option in which region the price is of; empty in "
+        "configurations from before it was recorded.",
+    )
+    as_of: Text = Field(description="When the price was read.")
+    share: Annotated[float, Field(gt=0, le=1, description="The part of a node one variant has.")]
+    denominator: Text = Field(description="That part in words.")
+
+    @property
+    def price(self) -> str:
+        """The date and the purchase option of the price, in words."""
+        return f"as of {self.as_of}" + (f", {self.price_of}" if self.price_of else "")
+
+    @property
+    def usd_per_million_seconds(self) -> float:
+        """One variant's part of a node for a million seconds.
+
+        Divided by tokens a second, it is USD per million tokens.
+        """
+        return self.usd_per_hour * self.share / 3600 * 1_000_000
+
+
+class Config(_Model):
+    """One run's input."""
+
+    experiment: Text
+    model: Text = Field(description="Name the endpoints serve the target under.")
+    variants: tuple[Variant, ...] = Field(
+        description="In the order they are shown in; the first is a baseline."
+    )
+    region: Text | None = Field(None, description="AWS region; None keeps everything here.")
+    bucket: Text | None = Field(None, description="Takes the results; None keeps them here.")
+    prompts_bucket: Text | None = Field(
+        None,
+        description="Has the test cases' files, each under its digest; None if they lie beside "
+        "the configuration.",
+        exclude_if=lambda bucket: bucket is None,
+    )
+    load: Load
+    test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1)]
+    objectives: Objectives | None = Field(None, description="None where there are none.")
+    keep_answers: bool = Field(
+        False, description="Whether the texts of answers are kept, and not only their digests."
+    )
+    apart: bool = Field(
+        False,
+        description="Whether each variant is measured by itself, at a time and on devices of its "
+        "own, as in a sweep.",
+        exclude_if=lambda apart: not apart,
+    )
+    alternate: bool = Field(
+        False,
+        description="Whether the variants of a turn are loaded one after another, as on one GPU, "
+        "and not beside each other.",
+        exclude_if=lambda alternate: not alternate,
+    )
+    api_key_secret: Text | None = Field(
+        None,
+        description="Name of the secret with the endpoints' key; None where they ask for none, or "
+        "for that of OPENAI_API_KEY.",
+        exclude_if=lambda name: name is None,
+    )
+    stopper: Text | None = Field(
+        None,
+        description="ARN of the state machine that ends the nodes once a run's results are in the "
+        "bucket; None where nothing is to end them.",
+        exclude_if=lambda stopper: stopper is None,
+    )
+    cost: Cost | None = Field(None, description="None where no price is known.")
+    settings: Mapping[str, str] = Field(
+        default_factory=dict, description="What else the report prints about the experiment."
+    )
+    stand_in: Text | None = Field(
+        None, description="What serves in place of Trainium, if anything does."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_earlier(cls, data: Any) -> Any:
+        """Configurations from before variants had fields name two endpoints, Base and SD."""
+        if not isinstance(data, Mapping) or not isinstance(data.get("endpoints"), Mapping):
+            return data
+        endpoints = data["endpoints"]
+        variants = [
+            {"name": name, "endpoint": url, "baseline": None if name == "Base" else "Base"}
+            for name, url in sorted(endpoints.items())
+        ]
+        return {key: data[key] for key in data if key != "endpoints"} | {"variants": variants}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Config:
+        for field in ("variants", "test_cases"):
+            counts = Counter(item.name for item in getattr(self, field))
+            if repeated := [name for name, count in counts.items() if count > 1]:
+                raise ValueError(f"{field}: {', '.join(repeated)} is duplicated")
+        baselines = {variant.name for variant in self.variants if variant.baseline is None}
+        for variant in self.variants:
+            if variant.baseline is not None and variant.baseline not in baselines:
+                raise ValueError(f"variants: {variant.name}: {variant.baseline} is no baseline")
+        if not self.variants or self.variants[0].baseline is not None:
+            raise ValueError("variants: the first must be a baseline")
+        if len(self.endpoints) not in (0, len(self.variants)):
+            raise ValueError("variants: all or none must have an endpoint")
+        if (self.bucket is None) != (self.region is None):
+            raise ValueError("bucket and region: both or neither")
+        sources = [case.prompts for case in self.test_cases if case.prompts is not None]
+        if self.prompts_bucket and any(source.file and not source.digest for source in sources):
+            raise ValueError("prompts_bucket: each file in it needs its digest")
+        return self
+
+    @property
+    def wave(self) -> LoadPoint:
+        """As many requests as are in flight at once, at most: what warms up, and what controls.
+
+        Where there is no closed loop, a full batch.
+        """
+        widest = max(
+            (point.concurrency for point in self.load.points if point.concurrency),
+            default=max(variant.batch or 1 for variant in self.variants),
+        )
+        return LoadPoint(concurrency=widest, requests=widest)
+
+    def overloads(self, point: LoadPoint) -> bool:
+        """Whether a variant may fall behind at this load: failed requests are then its result."""
+        batches = (variant.batch for variant in self.variants if variant.batch)
+        return point.concurrency is None or any(point.concurrency > batch for batch in batches)
+
+    def needed(self, point: LoadPoint) -> int:
+        """How many requests of a turn must succeed; with fewer, the turn is measured again.
+
+        Where a variant may fall behind, half of them are enough: to repeat the turn until nothing
+        fails would hide what the load does.
+        """
+        return math.ceil(point.requests / 2) if self.overloads(point) else point.requests
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the variants, in their order."""
+        return tuple(variant.name for variant in self.variants)
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Names the variants serve the target under, by the names of the variants."""
+        return {variant.name: variant.model or self.model for variant in self.variants}
+
+    @property
+    def offline(self) -> bool:
+        """Whether the variants run as jobs, so that there is nothing to ask."""
+        return not self.endpoints
+
+    @property
+    def endpoints(self) -> dict[str, str]:
+        """Base URLs by the name of the variant, in the order of the variants; of jobs, none."""
+        return {v.name: v.endpoint for v in self.variants if v.endpoint is not None}
+
+
+def read(path: Path) -> Config:
+    """Reads a configuration. Raises ConfigError, whose text is a line for each error."""
+    try:
+        return Config.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        absent = [one["loc"][0] for one in error.errors() if one["type"] == "missing"]
+        if {"experiment", "model", "load", "test_cases"} <= {*absent}:
+            raise ConfigError(f"{path}: is not the configuration of a run") from None
+        raise ConfigError("\n".join(f"{path}: {line}" for line in lines(error))) from None
+
+
+_AFTER: Final = {"stopper", "api_key_secret"}
+"""Fields that say what becomes of the nodes after a run, and who knows the endpoints' key."""
+_BESIDE: Final = {"cost", "settings", "objectives"}
+"""Fields that decide nothing of what is measured."""
+
+
+def differences(one: Config, other: Config) -> list[str]:
+    """The fields that differ and decide what is measured.
+
+    Where variants are measured apart, a price may change before the last of them is.
+    """
+    ignored = _AFTER | (_BESIDE if one.apart else set())
+    fields = [name for name in Config.model_fields if name not in ignored]
+    return [name for name in fields if getattr(one, name) != getattr(other, name)]
+
+
+def dump(config: Config) -> str:
+    """The configuration as JSON; ``read`` reads it back.
+
+    In ASCII: a manifest has it, and CloudFormation tells of other characters as ``?``.
+    """
+    return config.model_dump_json(indent=2, ensure_ascii=True) + "\n"
+
+
+def lines(error: ValidationError) -> Iterator[str]:
+    """One line for each thing that is wrong: the field and what is allowed."""
+    for problem in error.errors(include_url=False):
+        field = ".".join(map(str, problem["loc"]))
+        message = problem["msg"].removeprefix("Value error, ")
+        yield printable(f"{field}: {message}".removeprefix(": "))

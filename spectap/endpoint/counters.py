@@ -1,0 +1,226 @@
+"""What a server counts itself: vLLM's ``/metrics``, read before and after each load.
+
+vLLM has two engines, V0 and V1, and ``vllm:generation_tokens_total`` means something else on each.
+The benchmark does not ask which of them serves. It reads tokens and steps where both count them
+alike, and ``crosscheck`` finds out from the figures what that one counter counts.
+
+Source: vLLM 0.9.1, commit b6553be1b, which has both engines (``vllm/engine/llm_engine.py``,
+``vllm/engine/metrics.py``; ``vllm/v1/metrics/stats.py``, ``vllm/v1/metrics/loggers.py``,
+``vllm/v1/spec_decode/metrics.py``), and the same files of V1 in later versions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import TypeAdapter
+
+from spectap import journal
+from spectap.endpoint.session import content
+
+COUNTERS: Final = "counters.jsonl"
+
+_ONE_TRY: Final = aiohttp.ClientTimeout(total=10)
+
+POLL_SECONDS: Final = 0.1
+"""Between two looks at the counters: a server may count a step just after it has sent it."""
+_POLLS: Final = 20
+
+_GENERATED: Final = "vllm:generation_tokens_total"
+_FINISHED: Final = "vllm:request_generation_tokens"
+# One thing under two names: the second came with V1's 0.11 and replaced the first in 0.12.
+_GAPS: Final = ("vllm:time_per_output_token_seconds", "vllm:inter_token_latency_seconds")
+_DRAFTS: Final = "vllm:spec_decode_num_"
+_POSITION: Final = f"{_DRAFTS}accepted_tokens_per_pos_total"
+_TOKEN_TIME: Final = "vllm:request_time_per_output_token_seconds"
+_IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What a server counted since its start, or between two moments.
+
+    On Neuron, V0 counts no drafts and no times.
+    """
+
+    generation_tokens: int
+    """Tokens on V1. On V0 one for each sequence and step, prefills included, which are tokens
+    without speculation and steps with it (``LLMEngine._get_stats``). With prefix caching, which V0
+    has off by default, cached prefills are missing."""
+    drafts: int
+    """Steps that had drafts to verify."""
+    draft_tokens: int
+    """All drafts in those steps."""
+    accepted: int
+    """Drafts that the target agreed with, before the answer was cut at its length."""
+    per_position: tuple[int, ...]
+    """For the n-th draft of a step: in how many steps it was accepted."""
+    token_seconds: float
+    """Sum of the mean times per output token of ``timed`` requests, in seconds."""
+    timed: int
+    """Requests in ``token_seconds``."""
+    finished_tokens: int | None = None
+    """Tokens of the ``finished`` answers, counted when an answer ends, together with everything
+    else of its last step. None where the server does not count it, and in older files."""
+    finished: int = 0
+    """Answers that have ended."""
+    gaps: int | None = None
+    """Times between two outputs of an answer: one for each step after the prefill. None where the
+    server does not count it, and in older files."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the answers; ``generation_tokens`` where the server counts nothing better."""
+        return self.generation_tokens if self.finished_tokens is None else self.finished_tokens
+
+    def since(self, before: Counters) -> Counters:
+        """What was counted after ``before``."""
+        missing = len(self.per_position) - len(before.per_position)
+        earlier = (*before.per_position, *(0,) * missing)
+        return Counters(
+            generation_tokens=self.generation_tokens - before.generation_tokens,
+            drafts=self.drafts - before.drafts,
+            draft_tokens=self.draft_tokens - before.draft_tokens,
+            accepted=self.accepted - before.accepted,
+            per_position=tuple(
+                now - then for now, then in zip(self.per_position, earlier, strict=False)
+            ),
+            token_seconds=self.token_seconds - before.token_seconds,
+            timed=self.timed - before.timed,
+            finished_tokens=_since(self.finished_tokens, before.finished_tokens),
+            finished=self.finished - before.finished,
+            gaps=_since(self.gaps, before.gaps),
+        )
+
+
+def _since(now: int | None, before: int | None) -> int | None:
+    # V0 shows a histogram from its first value on.
+    return None if now is None else now - (before or 0)
+
+
+@dataclass(frozen=True)
+class Count:
+    """What one server counted while the ``requests`` of the ledger were its only ones."""
+
+    case: str
+    round: int
+    variant: str
+    requests: tuple[str, ...]
+    counters: Counters
+    load: str = ""
+    """The name of the load point, as in the ledger."""
+
+
+_COUNT: Final = TypeAdapter(Count)
+
+
+def parse(text: str) -> Counters | None:
+    """The counters on a page of ``/metrics``; None where it is not vLLM's."""
+    page = _parse(text)
+    return None if page is None else page.counters
+
+
+class _Page(NamedTuple):
+    counters: Counters
+    in_flight: float
+
+
+def _parse(text: str) -> _Page | None:
+    totals: dict[str, float] = {}
+    positions: dict[int, float] = {}
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
+                if sample.name == _POSITION:
+                    position = int(sample.labels["position"])
+                    positions[position] = positions.get(position, 0.0) + sample.value
+    except (ValueError, KeyError):
+        return None
+    if _GENERATED not in totals:
+        return None
+    in_flight = sum(totals.get(name, 0.0) for name in _IN_FLIGHT)
+    return _Page(_counters(totals, positions), in_flight)
+
+
+def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> Counters:
+    finished = totals.get(f"{_FINISHED}_sum")
+    # Not added up: 0.11 exports the same under both names.
+    gaps = [totals[f"{name}_count"] for name in _GAPS if f"{name}_count" in totals]
+    return Counters(
+        generation_tokens=int(totals[_GENERATED]),
+        drafts=int(totals.get(f"{_DRAFTS}drafts_total", 0)),
+        draft_tokens=int(totals.get(f"{_DRAFTS}draft_tokens_total", 0)),
+        accepted=int(totals.get(f"{_DRAFTS}accepted_tokens_total", 0)),
+        per_position=tuple(int(positions[position]) for position in sorted(positions)),
+        token_seconds=totals.get(f"{_TOKEN_TIME}_sum", 0.0),
+        timed=int(totals.get(f"{_TOKEN_TIME}_count", 0)),
+        finished_tokens=None if finished is None else int(finished),
+        finished=int(totals.get(f"{_FINISHED}_count", 0)),
+        gaps=int(max(gaps)) if gaps else None,
+    )
+
+
+async def scrape_all(
+    endpoints: Mapping[str, str],
+    poll_seconds: float = POLL_SECONDS,
+    rested: Mapping[str, Counters] = MappingProxyType({}),
+) -> dict[str, Counters]:
+    """The counters of each server that has them. ``endpoints``: name -> base URL.
+
+    ``rested``: the result of the last call, if there was one.
+    """
+    found = await asyncio.gather(
+        *(scrape(url, poll_seconds, rested.get(name)) for name, url in endpoints.items())
+    )
+    return {name: c for name, c in zip(endpoints, found, strict=True) if c is not None}
+
+
+async def scrape(
+    endpoint: str, poll_seconds: float = POLL_SECONDS, rested: Counters | None = None
+) -> Counters | None:
+    """The counters of the server at ``endpoint``, once they rest; None where it has none.
+
+    They rest when no request runs or waits, and the page is the same after ``poll_seconds``. Either
+    condition alone is not enough: a step may take longer than that, and a page may be written while
+    the last step of an answer is being counted. After 20 polls the counters are taken as they are,
+    because V1 shows aborted requests as running until it gets another request
+    (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1`` included. ``rested`` is
+    what they were when they last rested: if they still are, there is nothing to wait for.
+    """
+    parts = urlsplit(endpoint)
+    url = f"{parts.scheme}://{parts.netloc}/metrics"
+    found = None if rested is None else _Page(rested, in_flight=0)
+    async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
+        for _ in range(_POLLS):
+            before, found = found, await _page(session, url)
+            if found is None:
+                return None
+            if not found.in_flight and found == before:
+                break
+            await asyncio.sleep(poll_seconds)
+    return None if found is None else found.counters
+
+
+async def _page(session: aiohttp.ClientSession, url: str) -> _Page | None:
+    try:
+        async with session.get(url) as response:
+            return _parse((await content(response)).decode()) if response.status == 200 else None
+    except (aiohttp.ClientError, asyncio.TimeoutError, UnicodeDecodeError):
+        return None
+
+
+def read(path: Path) -> tuple[Count, ...]:
+    """All counts in the file; none if there is no file. A torn last line counts as not written.
+
+    Raises OSError, and JournalError for a line that is no count.
+    """
+    return tuple(journal.read(path, _COUNT))

@@ -1,0 +1,153 @@
+"""Where a variant's greedy answers begin to differ from its baseline's, if they do.
+
+A difference is reported and never a failure. Equal text is not promised: sums in another order
+round differently, and that decides where two tokens are about equally likely
+(vllm-project/vllm #7627).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+import orjson
+
+from spectap.config import Config, TestCase
+from spectap.endpoint.session import content, open_session
+from spectap.errors import JournalError
+from spectap.load import llmperf, texts
+
+DIVERGENCE: Final = "divergence.json"
+
+_TIMEOUT_SECONDS: Final = 600.0
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+# Earlier versions compared the two variants of the article and did not name them.
+_EARLIER_VARIANT: Final = "SD"
+
+
+class _Answer(NamedTuple):
+    tokens: list[Any]
+    """Empty where the server does not tell its tokens."""
+    words: list[str]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """One prompt, answered by a variant and by its baseline."""
+
+    variant: str
+    case: str
+    unit: str
+    """A token where the server tells its tokens, otherwise a word."""
+    compared: int
+    """Units of the longer answer."""
+    first: int | None
+    """Number of the first unit that differs, from 1; None if none does."""
+
+
+async def compare(config: Config) -> list[Divergence]:
+    """Asks every variant each test case's prompt once. What is not answered is left out.
+
+    Prompts with names are not asked again: their answers are compared as they are measured.
+    """
+    found: list[Divergence] = []
+    if not any(variant.baseline for variant in config.variants):
+        return found
+    async with open_session(_TIMEOUT_SECONDS) as session:
+        for case in (case for case in config.test_cases if case.prompts is None):
+            body = _body(config, case)
+            asking = (
+                _ask(session, url, body | {"model": config.models[name]})
+                for name, url in config.endpoints.items()
+            )
+            if config.alternate:
+                answers = [await answer for answer in asking]
+            else:
+                answers = await asyncio.gather(*asking)
+            found += _divergences(config, case.name, dict(zip(config.names, answers, strict=True)))
+    return found
+
+
+def _divergences(
+    config: Config, case: str, answers: Mapping[str, _Answer | None]
+) -> Iterator[Divergence]:
+    for variant in config.variants:
+        if variant.baseline is None:
+            continue
+        baseline, own = answers[variant.baseline], answers[variant.name]
+        if baseline is not None and own is not None:
+            yield _compared(variant.name, case, (baseline, own))
+
+
+def write(folder: Path, found: Sequence[Divergence]) -> None:
+    """Writes ``divergence.json`` into a run's folder, whole or not at all. Raises OSError."""
+    content = json.dumps([asdict(divergence) for divergence in found], indent=2)
+    draft = folder / f"{DIVERGENCE}.draft"
+    draft.write_text(content + "\n", encoding="utf-8")
+    draft.replace(folder / DIVERGENCE)
+
+
+def read(folder: Path) -> tuple[Divergence, ...]:
+    """What ``write`` has written; nothing if there is no such file. Raises JournalError."""
+    path = folder / DIVERGENCE
+    if not path.exists():
+        return ()
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        return tuple(Divergence(**({"variant": _EARLIER_VARIANT} | entry)) for entry in entries)
+    except (TypeError, ValueError) as error:
+        raise JournalError(f"{path}: cannot be read: {error}; delete it to go without") from None
+
+
+def _body(config: Config, case: TestCase) -> dict[str, Any]:
+    length = config.load.mean_output_tokens
+    return dict(config.load.sampling) | {
+        "messages": [{"role": "user", "content": _prompt(config, case)}],
+        "max_tokens": length,
+        "temperature": 0.0,
+        "return_token_ids": True,  # vLLM 0.10.2 and later; others ignore it
+    }
+
+
+def _prompt(config: Config, case: TestCase) -> str:
+    lines = texts.lines(None if case.line is None else llmperf.repeated(case.line))
+    characters = config.load.mean_input_tokens * _CHARACTERS_PER_TOKEN
+    return texts.prompt(random.Random(case.name), lines, characters, config.load.mean_output_tokens)
+
+
+async def _ask(
+    session: aiohttp.ClientSession, endpoint: str, body: Mapping[str, Any]
+) -> _Answer | None:
+    """None where there is no answer, or none of the shape that OpenAI describes."""
+    try:
+        async with session.post(f"{endpoint}/chat/completions", json=body) as response:
+            if response.status != 200:
+                return None
+            choice = orjson.loads(await content(response))["choices"][0]
+        words = (choice["message"].get("content") or "").split()
+        return _Answer(choice.get("token_ids") or [], words)
+    except (aiohttp.ClientError, asyncio.TimeoutError):
+        return None
+    except (AttributeError, LookupError, TypeError, ValueError):  # of another shape
+        return None
+
+
+def _compared(variant: str, case: str, answers: Sequence[_Answer]) -> Divergence:
+    by_token = all(answer.tokens for answer in answers)
+    pieces = [answer.tokens if by_token else answer.words for answer in answers]
+    pairs = list(zip_longest(*pieces))
+    unit = "token" if by_token else "word"
+    return Divergence(variant, case, unit, len(pairs), next(_different(pairs), None))
+
+
+def _different(pairs: Sequence[tuple[Any, ...]]) -> Iterator[int]:
+    return (number for number, (one, other) in enumerate(pairs, start=1) if one != other)

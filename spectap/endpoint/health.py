@@ -1,0 +1,119 @@
+"""Waits until endpoints serve, and asks what they serve."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from spectap import wording
+from spectap.endpoint.session import content, open_session
+from spectap.errors import EndpointError
+from spectap.printing import printable
+
+POLL_SECONDS: Final = 2.0
+
+# A wait of hours is normal before the first request: the endpoints may still be compiling.
+_SAY_EVERY_SECONDS: Final = 60.0
+_ONE_TRY_SECONDS: Final = 10
+_LATE: Final = f"no answer within {_ONE_TRY_SECONDS} s"
+_NO_HEALTH: Final = (401, 403, 404, 405)
+_REFUSED: Final = (401, 403, 404)
+"""Of the path that every such server has: nothing that waiting changes."""
+
+
+async def wait(
+    endpoints: Mapping[str, str],
+    *,
+    patience_seconds: float,
+    say: Callable[[str], None],
+    poll_seconds: float = POLL_SECONDS,
+) -> list[str]:
+    """Returns once every endpoint serves or one refuses, or after ``patience_seconds``.
+
+    An endpoint serves when its ``/health`` answers 200. ``/health`` is vLLM's; a server without it
+    is asked for its models instead. ``endpoints``: name -> base URL. Returns a line for each
+    endpoint that refuses, or else that does not serve: none is success.
+    """
+    start, limit = time.monotonic(), wording.duration(patience_seconds)
+    said: dict[str, tuple[str, float]] = {}
+    async with open_session(_ONE_TRY_SECONDS) as session:
+        while True:
+            try:
+                states = await asyncio.gather(
+                    *(_state(session, *each) for each in endpoints.items())
+                )
+            except EndpointError as refusal:
+                return [str(refusal)]
+            waiting = {name: s for name, s in zip(endpoints, states, strict=True) if s}
+            elapsed = time.monotonic() - start
+            if not waiting or elapsed >= patience_seconds:
+                return [
+                    f"not serving after {limit}: {name} ({endpoints[name]}), at the last try: "
+                    f"{state}"
+                    for name, state in waiting.items()
+                ]
+            for name, state in waiting.items():
+                before, at = said.get(name, ("", 0.0))
+                if state != before or elapsed - at >= _SAY_EVERY_SECONDS:
+                    said[name] = state, elapsed
+                    say(
+                        f"waiting for {name} ({endpoints[name]}): {state}, "
+                        f"for {wording.duration(elapsed)} of at most {limit}"
+                    )
+            await asyncio.sleep(poll_seconds)
+
+
+async def models(endpoint: str) -> list[str]:
+    """The names of the models that an endpoint serves. Raises EndpointError."""
+    url = f"{endpoint}/models"
+    try:
+        async with open_session(_ONE_TRY_SECONDS) as session, session.get(url) as response:
+            if response.status != 200:
+                raise EndpointError(f"{url}: HTTP {response.status}")
+            answer = orjson.loads(await content(response))
+        return [printable(str(model["id"])) for model in answer["data"]]
+    except asyncio.TimeoutError:
+        raise EndpointError(f"{url}: {_LATE}") from None
+    except aiohttp.ClientError as error:
+        raise EndpointError(f"{url}: {_reason(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise EndpointError(f"{url}: the answer is no list of models") from None
+
+
+async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> str:
+    """What keeps it from serving; "" when it serves. Raises EndpointError if it refuses."""
+    parts, url = urlsplit(endpoint), f"{endpoint}/models"
+    try:
+        status = await _status(session, f"{parts.scheme}://{parts.netloc}/health")
+        if status in _NO_HEALTH:
+            status = await _status(session, url)
+            if status in _REFUSED:
+                key = "is set" if os.environ.get("OPENAI_API_KEY") else "is not set"
+                raise EndpointError(
+                    f"{name}: {url}: HTTP {status}: check the URL and OPENAI_API_KEY, which {key}"
+                )
+    except asyncio.TimeoutError:
+        return _LATE
+    except aiohttp.ClientError as error:
+        return _reason(error)
+    return "" if status == 200 else f"HTTP {status}"
+
+
+async def _status(session: aiohttp.ClientSession, url: str) -> int:
+    async with session.get(url) as response:
+        return response.status
+
+
+def _reason(error: aiohttp.ClientError) -> str:
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name is not known yet"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return str(error)
+    return "not reachable" if isinstance(error, OSError) else type(error).__name__

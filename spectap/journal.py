@@ -1,0 +1,134 @@
+"""A file that only grows, one JSON object a line: safe against a kill at any moment."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import Self
+
+from spectap.errors import JournalError
+from spectap.printing import printable
+
+T = TypeVar("T")
+
+
+def read(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
+    """The lines of a journal, each validated as ``kind``; none if there is no file.
+
+    A torn last line, which a kill in mid-write leaves, counts as not written. Raises OSError, and
+    JournalError for a line of another kind.
+    """
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    for number, line in enumerate(lines, start=1):
+        yield _parse(f"{path}:{number}", line, kind)
+
+
+def _parse(place: str, line: bytes, kind: TypeAdapter[T]) -> T:
+    try:
+        return kind.validate_json(line)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        field = ".".join(map(str, problem["loc"]))
+        parts = filter(None, (place, field, problem["msg"]))
+        raise JournalError(printable(": ".join(parts))) from None
+
+
+class Journal:
+    """A journal, open for writing.
+
+    ``append`` hands the line to the operating system at once, so that nothing is lost when this
+    process is killed. A thread flushes it to the disk, because that takes milliseconds, in which no
+    stream could be served. ``flush`` waits for the thread.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Opens or creates the file and cuts off a torn last line. Raises OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        _cut_torn_line(self._file)
+        self._written = self._synced = 0
+        self._changed = threading.Condition()
+        self._closed = False
+        self._failure: OSError | None = None
+        self._thread = threading.Thread(target=self._sync, name=f"sync {path.name}", daemon=True)
+        self._thread.start()
+
+    def append(self, line: object) -> None:
+        """Writes one object. Raises OSError, for instance when the disk is full."""
+        # orjson is fast: no stream is served while a line of a thousand chunks is written.
+        data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        written = os.write(self._file, data)
+        if written != len(data):
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+            raise OSError(f"the disk took {written} of {len(data)} bytes of a line")
+        with self._changed:
+            self._written += 1
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Returns when everything appended so far is on the disk. Raises OSError."""
+        with self._changed:
+            target = self._written
+            self._changed.wait_for(lambda: self._synced >= target)
+            if self._failure is not None:
+                raise self._failure
+
+    def close(self) -> None:
+        """Flushes and closes the file; a second call does nothing."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join()
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _sync(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._written > self._synced)
+                target = self._written
+                if target == self._synced:
+                    return
+            failure: OSError | None = None
+            try:
+                os.fsync(self._file)
+            except OSError as error:
+                failure = error
+            with self._changed:
+                self._synced = target
+                self._failure = self._failure or failure
+                self._changed.notify_all()
+
+
+def _cut_torn_line(file: int) -> None:
+    # Otherwise the next line would be appended to it, and both would be lost.
+    size = os.fstat(file).st_size
+    position, block = size, 65536
+    while position > 0:
+        start = max(0, position - block)
+        found = os.pread(file, position - start, start).rfind(b"\n")
+        if found >= 0:
+            position = start + found + 1
+            break
+        position = start
+    if position < size:
+        os.ftruncate(file, position)

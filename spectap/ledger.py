@@ -1,0 +1,105 @@
+"""A ledger, one JSON line per request: how it is read, and which of its requests count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from spectap import journal
+from spectap.config import Config
+from spectap.names import CONTROL, PROGRESS, WARM_UP
+from spectap.record import Record
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One measurement of a turn that came to its end: a line of ``progress.jsonl``.
+
+    ``failure`` is None where it succeeded, ``attempt`` its number in the ledger.
+    """
+
+    round: int
+    case: str
+    failure: str | None
+    load: str = ""
+    attempt: int = 1
+
+
+_RECORD: Final = TypeAdapter(Record)
+_ATTEMPT: Final = TypeAdapter(Attempt)
+
+
+def read_ledger(path: Path) -> list[Record]:
+    """All records of a ledger, in the order they were written; none if there is no file.
+
+    Raises OSError, and JournalError for a line that is no record, unless it is a torn last one.
+    """
+    return list(journal.read(path, _RECORD))
+
+
+def last_attempts(records: Iterable[Record], *, apart: bool = False) -> list[Record]:
+    """The records of the last attempt at each turn of each run.
+
+    A turn is a test case at a load point in a round. An attempt measures all variants at once. So a
+    repeated attempt takes the place of what the one before it measured of any variant. Where
+    variants are measured ``apart``, each has attempts of its own. Of controls each attempt counts.
+    """
+    records = list(records)
+    last: dict[tuple[str, int, str, str, str], int] = {}
+    for record in records:
+        key = _turn(record, apart)
+        last[key] = max(record.attempt, last.get(key, 0))
+    return [
+        record
+        for record in records
+        if record.round == CONTROL or record.attempt == last[_turn(record, apart)]
+    ]
+
+
+def read_attempts(folder: Path) -> list[Attempt]:
+    """The attempts of the run in ``folder``; none if there is no file.
+
+    Raises OSError, and JournalError for a line that is no attempt.
+    """
+    return list(journal.read(folder / PROGRESS, _ATTEMPT))
+
+
+def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:
+    """The records without those of attempts that were interrupted: a part of a turn is no turn.
+
+    ``folder`` is the run's. Without a ``progress.jsonl`` nobody knows what was interrupted. Raises
+    OSError and JournalError.
+    """
+    if not (folder / PROGRESS).exists():
+        return list(records)
+    ended: dict[tuple[int, str, str], int] = {}
+    for attempt in read_attempts(folder):
+        turn = attempt.round, attempt.case, attempt.load
+        ended[turn] = max(attempt.attempt, ended.get(turn, 0))
+    return [
+        record
+        for record in records
+        if record.round <= WARM_UP
+        or record.attempt <= ended.get((record.round, record.case, record.load), 0)
+    ]
+
+
+def whole_controls(records: Iterable[Record], config: Config) -> set[int]:
+    """The attempts at a control of the one variant of ``config`` that came to their end.
+
+    Another was a lighter load, so that its steps say nothing of the devices.
+    """
+    wave = config.wave
+    controls = [record for record in records if record.round == CONTROL]
+    sent = Counter(record.attempt for record in controls)
+    good = Counter(record.attempt for record in controls if record.succeeded)
+    return {one for one in sent if sent[one] >= wave.requests and good[one] >= config.needed(wave)}
+
+
+def _turn(record: Record, apart: bool) -> tuple[str, int, str, str, str]:
+    return record.run, record.round, record.case, record.load, record.variant if apart else ""

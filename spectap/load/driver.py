@@ -1,0 +1,153 @@
+"""Runs one turn of one variant in a process of its own: llmperf, or the built-in driver."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import spectap
+from spectap.config import TestCase
+from spectap.errors import LoadError
+from spectap.load import builtin, llmperf
+from spectap.load.llmperf import Installation
+from spectap.load_points import Load, LoadPoint
+from spectap.prompt import Prompt
+
+LOG: Final = "driver.log"
+
+# Beyond the load's own timeout, which a driver checks only between two requests. It covers a last
+# request to a silent server (180 s), and the time that Ray takes to start and end.
+GRACE_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True)
+class Driver:
+    """What makes the load: llmperf, or where ``installation`` is None the built-in driver.
+
+    Prompts that are sent as they are need the built-in driver, and so do rates: llmperf makes its
+    own prompts, in a closed loop.
+    """
+
+    installation: Installation | None
+    scratch: Path
+
+    @classmethod
+    def choose(cls, environment: Mapping[str, str], scratch: Path) -> Driver:
+        """llmperf, where it is installed. ``scratch`` is a folder for its private copies."""
+        return cls(llmperf.find(environment), scratch)
+
+    async def run(
+        self,
+        *,
+        model: str,
+        case: TestCase,
+        prompts: Sequence[Prompt],
+        shape: Load,
+        point: LoadPoint,
+        seed: str,
+        endpoint: str,
+        results: Path,
+        answers: Path | None = None,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
+        """Drives one endpoint with one case at one load point; ``results`` takes the files.
+
+        ``prompts`` are sent in turn; without any, the case's line is. ``seed`` gives the times of
+        an open loop. ``answers`` is a file for the whole answers to ``prompts``: each of its lines
+        is an ``Answer``.
+
+        Cancelling it ends the load's processes. Raises LoadError.
+        """
+        # One folder for all rounds: a copy of llmperf for each of them would add up.
+        scratch = self.scratch / "-".join(results.parts[-4:-1])
+        try:
+            results.mkdir(parents=True, exist_ok=True)
+            if answers is not None:
+                answers.unlink(missing_ok=True)  # an earlier turn's are not this one's
+            if self.installation is None or prompts or point.concurrency is None:
+                name = builtin.OPEN if point.open else builtin.CLOSED
+                command = _builtin(scratch, case, prompts, answers)
+                if point.open:
+                    command += ["--rate", str(point.rate), "--seed", seed]
+                extra = {"PYTHONPATH": str(Path(spectap.__file__).parents[1])}
+            else:
+                name = llmperf.NAME
+                command = self.installation.private_copy(scratch, case.line)
+                extra = self.installation.environment(scratch, point.concurrency)
+            command += llmperf.arguments(shape, point, model=model, results=results, driver=name)
+        except OSError as error:
+            raise LoadError(str(error)) from None
+        environment = {
+            **os.environ,
+            **extra,
+            "OPENAI_API_BASE": endpoint,
+            "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY") or "none",
+        }
+        status = await _execute(
+            command, environment, results / LOG, shape.timeout_seconds + grace_seconds
+        )
+        if status is None:
+            raise LoadError(f"{name} did not end and was stopped")
+        if status != 0:
+            raise LoadError(f"{name} ended with status {status}: {_last(results / LOG)}")
+
+
+def _builtin(
+    scratch: Path, case: TestCase, prompts: Sequence[Prompt], answers: Path | None
+) -> list[str]:
+    """The built-in driver's command. ``scratch`` takes what it reads."""
+    command = [sys.executable, "-m", builtin.__name__]
+    scratch.mkdir(parents=True, exist_ok=True)
+    if prompts:
+        path = scratch / "prompts.jsonl"
+        lines = (prompt.model_dump_json() + "\n" for prompt in prompts)
+        path.write_text("".join(lines), encoding="utf-8")
+        command += ["--prompts", str(path)]
+        if answers is not None:
+            command += ["--answers", str(answers)]
+    elif case.line is not None:
+        text = scratch / "text.txt"
+        text.write_text(llmperf.repeated(case.line), encoding="utf-8")
+        command += ["--text", str(text)]
+    return command
+
+
+async def _execute(
+    command: list[str], environment: Mapping[str, str], log: Path, timeout: float
+) -> int | None:
+    """The exit status, or None if it had to be stopped."""
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,  # so that it can be ended with all it started
+        )
+        try:
+            return await asyncio.wait_for(process.wait(), timeout)
+        except asyncio.TimeoutError:
+            return None
+        finally:
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    # The group, even after the leader has ended: Ray's processes outlive it for a while.
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+    await asyncio.shield(process.wait())
+
+
+def _last(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else "it said nothing"

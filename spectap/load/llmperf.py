@@ -1,0 +1,155 @@
+"""llmperf, unchanged: its command line, its text for a test case, its result files.
+
+Everything here follows ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py`` and
+``src/llmperf/utils.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from spectap.errors import LoadError
+
+if TYPE_CHECKING:  # the built-in driver starts for each turn, and pydantic takes a while
+    from spectap.load_points import Load, LoadPoint
+
+NAME: Final = "llmperf"
+SCRIPT: Final = "token_benchmark_ray.py"
+
+# As in the published sample: more lines than any prompt takes.
+_COPIES: Final = 500
+
+
+@dataclass(frozen=True)
+class Response:
+    """One request as llmperf saw it. Times are in seconds."""
+
+    ttft: float
+    inter_token_latency: float
+    """The whole time, divided by the number of events."""
+    end_to_end: float
+    output_tokens: int
+    """Counted by llmperf with a Llama tokenizer."""
+    error: int | None
+    """The HTTP status or the code of an error event, otherwise -1; None where it succeeded."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """llmperf, as it is installed."""
+
+    python: str
+    """The Python that has its dependencies."""
+    home: Path
+    """A checkout of llmperf."""
+
+    def private_copy(self, folder: Path, line: str | None) -> list[str]:
+        """Copies llmperf into ``folder``, fills its text with ``line``; returns the command.
+
+        llmperf reads its text from a file beside its own modules. Each case therefore needs a copy
+        of the modules. With None the copy keeps llmperf's sonnets.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.home / "src" / "llmperf", folder / "llmperf")
+        shutil.copy(self.home / SCRIPT, folder)
+        if line is not None:
+            text = folder / "llmperf" / "sonnet.txt"
+            text.write_text(repeated(line), encoding="utf-8")
+        return [self.python, str(folder / SCRIPT)]
+
+    def environment(self, folder: Path, concurrency: int) -> dict[str, str]:
+        """What llmperf's processes, including Ray's, need besides the endpoint."""
+        return {
+            "PYTHONPATH": str(folder),
+            "HF_HUB_OFFLINE": "1",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            # Ray starts a worker for each CPU it sees. A pod sees all CPUs of its node: on a large
+            # node the workers would need more memory than the pod has.
+            "RAY_OVERRIDE_RESOURCES": json.dumps({"CPU": max(2, concurrency)}),
+            # Ray listens on the pod's address and asks callers for a token. By default it keeps the
+            # token in the home folder, where two that start at once may overwrite each other's.
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(),
+        }
+
+
+def find(environment: Mapping[str, str]) -> Installation | None:
+    """The installation that ``LLMPERF_HOME`` and ``LLMPERF_PYTHON`` name; None if there is none."""
+    home, python = environment.get("LLMPERF_HOME"), environment.get("LLMPERF_PYTHON")
+    if not home or not python or not (Path(home) / SCRIPT).is_file():
+        return None
+    return Installation(python, Path(home))
+
+
+def repeated(line: str) -> str:
+    """The text that a test case's prompts are filled from."""
+    return (line.rstrip("\n") + "\n") * _COPIES
+
+
+def arguments(load: Load, point: LoadPoint, *, model: str, results: Path, driver: str) -> list[str]:
+    """The arguments of one round. A rate is not among them: llmperf knows closed loops only."""
+    values: dict[str, object | None] = {
+        "model": model,
+        "mean-input-tokens": load.mean_input_tokens,
+        "stddev-input-tokens": load.stddev_input_tokens,
+        "mean-output-tokens": load.mean_output_tokens,
+        "stddev-output-tokens": load.stddev_output_tokens,
+        "num-concurrent-requests": point.concurrency,
+        "max-num-completed-requests": point.requests,
+        "timeout": load.timeout_seconds,
+        "additional-sampling-params": json.dumps(dict(load.sampling)),
+        "results-dir": results,
+        "llm-api": "openai",
+        "metadata": f"driver={driver}",
+    }
+    given = ((name, value) for name, value in values.items() if value is not None)
+    return [part for name, value in given for part in (f"--{name}", str(value))]
+
+
+def file_stem(model: str, mean_input_tokens: int, mean_output_tokens: int) -> str:
+    """What the names of its result files begin with."""
+    name = f"{model}_{mean_input_tokens}_{mean_output_tokens}"
+    return re.sub(r"-{2,}", "-", re.sub(r"[^\w\d-]+", "-", name))
+
+
+def responses(folder: Path) -> list[Response]:
+    """The requests of one round. Raises LoadError where there is no readable result."""
+    values = _read(folder, "individual_responses")
+    try:
+        return [
+            Response(
+                ttft=float(value["ttft_s"]),
+                inter_token_latency=float(value["inter_token_latency_s"]),
+                end_to_end=float(value["end_to_end_latency_s"]),
+                output_tokens=int(value["number_output_tokens"]),
+                error=value["error_code"],
+            )
+            for value in values
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise LoadError(f"{folder}: not llmperf's results: {error!r}") from None
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """Its summary of one round; ``driver`` in it says what made the load. Raises LoadError."""
+    value = _read(folder, "summary")
+    if not isinstance(value, dict):
+        raise LoadError(f"{folder}: the summary is not an object")
+    return value
+
+
+def _read(folder: Path, kind: str) -> Any:
+    paths = sorted(folder.glob(f"*_{kind}.json"))
+    if not paths:
+        raise LoadError(f"{folder}: no *_{kind}.json was written")
+    try:
+        return json.loads(paths[-1].read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise LoadError(f"{paths[-1]}: {error}") from None

@@ -1,0 +1,321 @@
+"""The metric catalogue: every figure of a request, from its name to its values.
+
+A metric is one entry of ``METRICS``. Everything that publishes, sums up, prints or draws reads the
+catalogue. ``TOTALS`` is what requests come to together: throughput and cost are made of these.
+
+Formulas use these letters: a request is sent at t_s, its chunks i = 0..m-1 arrive at times t_i with
+c_i tokens each, and n is the sum of the c_i. Functions return seconds, counted from t_s, and None
+where the formula is not defined. The names TTFT, InterTokenLatency, EndToEndLatency,
+RequestOutputThroughput, InputTokens and OutputTokens are the published sample's
+(aws-neuron-eks-samples, ``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from spectap.record import Record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A figure that goes to CloudWatch."""
+
+    name: str
+    """In CloudWatch; a metric's in ``summary.json``, too."""
+    unit: str
+    """A CloudWatch ``StandardUnit``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(Published):
+    """One figure of a request."""
+
+    axis: str
+    """The unit in words, for the axes of dashboards."""
+    title: str
+    short: str
+    """The title in a table's head."""
+    definition: str
+    """What it is, in words, for the report: t, c, m and n are those of this module."""
+    values: Callable[[Record], Iterable[float]]
+    """What one request shows: no value where the metric is not defined for it."""
+    printed: str = ""
+    """The unit that it is printed in; empty for a count."""
+    scale: float = 1
+    """What a value is multiplied with to be printed in that unit."""
+    percentiles: tuple[str, ...] = ("p50",)
+    """Of ``p50``, ``p90`` and ``p99``, those that the terminal's table shows."""
+
+    @property
+    def heading(self) -> str:
+        """The short title with the printed unit, if it has one: ``TPOT, ms``."""
+        return f"{self.short}, {self.printed}" if self.printed else self.short
+
+
+@dataclass(frozen=True, kw_only=True)
+class Total(Published):
+    """One figure of the requests of a variant together. Those of several turns can be added up."""
+
+    value: Callable[[Iterable[Record]], float]
+    """What the requests come to, failed ones included."""
+
+
+def ttft(record: Record) -> float | None:
+    """Time to first token: t_0 - t_s."""
+    return record.chunks[0][0] if record.chunks else None
+
+
+def time_per_output_token(record: Record) -> float | None:
+    """(t_{m-1} - t_0) / (n - c_0): the first chunk's tokens were made before that time began.
+
+    Without counts per chunk c_0 counts as 1, which is what a prefill yields.
+    """
+    tokens = _tokens_after_first(record)
+    if tokens is None or tokens <= 0 or len(record.chunks) < 2:
+        return None
+    return (record.chunks[-1][0] - record.chunks[0][0]) / tokens
+
+
+def inter_chunk_latencies(record: Record) -> tuple[float, ...]:
+    """t_i - t_{i-1} for i = 1..m-1; empty where there are fewer than two chunks."""
+    times = [time for time, _ in record.chunks]
+    return tuple(later - earlier for earlier, later in pairwise(times))
+
+
+def tokens_per_step(record: Record) -> float | None:
+    """(n - c_0) / (m - 1), in tokens. Only where each chunk is a step whose tokens are known."""
+    if not record.shows_steps or len(record.chunks) < 2:
+        return None
+    return sum(tokens for _, tokens in record.chunks[1:]) / (len(record.chunks) - 1)
+
+
+def end_to_end(record: Record) -> float | None:
+    """The time from sending the request to the end of its answer, if the answer came whole."""
+    return record.end if record.succeeded else None
+
+
+def output_throughput(record: Record) -> float | None:
+    """n / end-to-end time, in tokens per second."""
+    if not record.succeeded or record.output_tokens is None or record.end <= 0:
+        return None
+    return record.output_tokens / record.end
+
+
+def llmperf_inter_token_latency(record: Record) -> float | None:
+    """llmperf's "inter-token latency", as published: t_{m-1} / (m + 1).
+
+    llmperf adds up all time until the last content, the time to first token included, and divides
+    it by the number of events, which it takes for tokens. The event that carries only the role
+    counts too (llmperf @f1d6bed, ``openai_chat_completions_client.py``). The figure is wrong as
+    soon as a chunk carries several tokens; it is kept for comparison.
+    """
+    if not record.chunks:
+        return None
+    return record.chunks[-1][0] / (len(record.chunks) + 1)
+
+
+def request_time(records: Iterable[Record]) -> float:
+    """The time, in seconds, that requests were in flight, of all of them added up.
+
+    Failed requests count: their time is paid for.
+    """
+    return math.fsum(record.end for record in records)
+
+
+def served_tokens(records: Iterable[Record]) -> int:
+    """The output tokens of the requests that succeeded."""
+    return sum(record.output_tokens or 0 for record in records if record.succeeded)
+
+
+def tokens_per_second(records: Sequence[Record], concurrency: int | None) -> float | None:
+    """Of all requests together: served tokens / (request time / concurrency).
+
+    That is Little's law (Operations Research 9, 1961): what a load gets while ``concurrency``
+    requests are in flight, as they always are under a lasting load. At the end of a turn slots
+    stand empty, only because no further request is sent; that time does not count. USD per second,
+    divided by this, is USD per token. ``concurrency`` None stands for the mean number of requests
+    in flight, in the time in which there was any.
+    """
+    tokens = served_tokens(records)
+    time = request_time(records) / concurrency if concurrency else occupied_time(records)
+    return tokens / time if time > 0 and tokens > 0 else None
+
+
+def open_loop_time(records: Sequence[Record], rate: float) -> float:
+    """The time, in seconds, that ``records`` of an open loop take at ``rate`` requests a second.
+
+    That is n / ``rate``, in which n requests come on average, and what passes from the last
+    sending to the end of the last answer. From the first sending on there are only n - 1 gaps: a
+    time too short, which would show more tokens a second than were asked for.
+    """
+    if not records:
+        return 0.0
+    tail = max(record.sent + record.end for record in records) - max(
+        record.sent for record in records
+    )
+    return len(records) / rate + tail
+
+
+def occupied_time(records: Iterable[Record]) -> float:
+    """The time, in seconds, in which at least one request was in flight."""
+    time, until = 0.0, float("-inf")
+    for start, end in sorted((record.sent, record.sent + record.end) for record in records):
+        time += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return time
+
+
+def _tokens_after_first(record: Record) -> int | None:
+    if record.per_chunk:
+        return sum(tokens for _, tokens in record.chunks[1:])
+    return None if record.output_tokens is None else record.output_tokens - 1
+
+
+def _single(measure: Callable[[Record], float | None]) -> Callable[[Record], Iterable[float]]:
+    def values(record: Record) -> Iterable[float]:
+        value = measure(record)
+        return () if value is None else (value,)
+
+    return values
+
+
+TIME_PER_OUTPUT_TOKEN: Final = Metric(
+    name="TimePerOutputToken",
+    unit="Seconds",
+    axis="seconds",
+    title="Time per output token",
+    short="TPOT",
+    definition="The time from the first chunk to the last, divided by the tokens after the first "
+    "chunk: (tₘ₋₁ - t₀) / (n - c₀). Where the server does not count the tokens of each chunk, c₀ "
+    "counts as 1.",
+    values=_single(time_per_output_token),
+    printed="ms",
+    scale=1000,
+    percentiles=("p50", "p90", "p99"),
+)
+TTFT: Final = Metric(
+    name="TTFT",
+    unit="Seconds",
+    axis="seconds",
+    title="Time to first token",
+    short="TTFT",
+    definition="The time from the sending of a request to its first chunk with tokens: t₀ - tₛ.",
+    values=_single(ttft),
+    printed="ms",
+    scale=1000,
+)
+INTER_CHUNK_LATENCY: Final = Metric(
+    name="InterChunkLatency",
+    unit="Seconds",
+    axis="seconds",
+    title="Inter-chunk latency",
+    short="Inter-chunk",
+    definition="The time between two chunks: tᵢ - tᵢ₋₁. It is the time of one decoding step and "
+    "the pace that a reader sees. With speculation one chunk can carry several tokens. Where a "
+    "request offers tools, the server holds chunks back, and one can be several steps.",
+    values=inter_chunk_latencies,
+    printed="ms",
+    scale=1000,
+    percentiles=(),
+)
+END_TO_END_LATENCY: Final = Metric(
+    name="EndToEndLatency",
+    unit="Seconds",
+    axis="seconds",
+    title="End-to-end latency",
+    short="E2E",
+    definition="The time from the sending of a request to the end of its answer.",
+    values=_single(end_to_end),
+    printed="s",
+)
+INTER_TOKEN_LATENCY: Final = Metric(
+    name="InterTokenLatency",
+    unit="Seconds",
+    axis="seconds",
+    title="Inter-token latency as llmperf publishes it",
+    short="llmperf ITL",
+    definition="llmperf's own field: the whole time, TTFT included, divided by the number of "
+    "events. It is close to TPOT only where every chunk carries one token.",
+    values=_single(llmperf_inter_token_latency),
+    printed="ms",
+    scale=1000,
+    percentiles=(),
+)
+REQUEST_OUTPUT_THROUGHPUT: Final = Metric(
+    name="RequestOutputThroughput",
+    unit="Count/Second",
+    axis="tokens per second",
+    title="Output tokens per second of a request",
+    short="Tokens/s of a request",
+    definition="Output tokens divided by the end-to-end latency.",
+    values=_single(output_throughput),
+    percentiles=(),
+)
+TOKENS_PER_STEP: Final = Metric(
+    name="TokensPerStep",
+    unit="Count",
+    axis="tokens",
+    title="Tokens per decoding step",
+    short="Tokens per step",
+    definition="Tokens after the first chunk, divided by the chunks after the first: "
+    "(n - c₀) / (m - 1). One less is the number of drafts accepted in a step. It is defined only "
+    "where the server counts the tokens of each chunk and the request offers no tools: there, a "
+    "chunk is no step.",
+    values=_single(tokens_per_step),
+    percentiles=(),
+)
+INPUT_TOKENS: Final = Metric(
+    name="InputTokens",
+    unit="Count",
+    axis="tokens",
+    title="Input tokens",
+    short="Input tokens",
+    definition="Tokens of the prompt, as the server counts them.",
+    values=_single(lambda record: record.prompt_tokens),
+    percentiles=(),
+)
+OUTPUT_TOKENS: Final = Metric(
+    name="OutputTokens",
+    unit="Count",
+    axis="tokens",
+    title="Output tokens",
+    short="Output tokens",
+    definition="Tokens of the answer, as the server counts them.",
+    values=_single(lambda record: record.output_tokens),
+    percentiles=(),
+)
+
+METRICS: tuple[Metric, ...] = (
+    TIME_PER_OUTPUT_TOKEN,
+    TTFT,
+    INTER_CHUNK_LATENCY,
+    END_TO_END_LATENCY,
+    INTER_TOKEN_LATENCY,
+    REQUEST_OUTPUT_THROUGHPUT,
+    TOKENS_PER_STEP,
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+)
+"""In the order in which they are shown.
+
+Read it as ``metrics.METRICS`` at the time of use, so that a test can add an entry for a moment.
+"""
+
+STEP_TITLE: Final = "Time of a generation step"
+"""Of INTER_CHUNK_LATENCY where jobs generated: no server streams chunks there."""
+
+
+def measured(*, offline: bool) -> tuple[Metric, ...]:
+    """The catalogue; without llmperf's figure where jobs generated (``offline``)."""
+    return tuple(m for m in METRICS if not (offline and m is INTER_TOKEN_LATENCY))
+
+
+REQUEST_TIME: Final = Total(name="RequestTime", unit="Seconds", value=request_time)
+SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)
+
+TOTALS: Final = (REQUEST_TIME, SERVED_TOKENS)

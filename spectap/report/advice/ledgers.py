@@ -1,0 +1,124 @@
+"""Advice from ledgers that no configuration belongs to: what they show is taken for what was asked.
+
+Modes, drafts and prices are not known, and a window is what its steps yield at most. Nor is it
+known whether two variants have the same draft. So nothing is predicted and nothing recommended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from spectap import wording
+from spectap.analysis import keys
+from spectap.analysis.advice import advise as analysis
+from spectap.analysis.advice.advice import Advice
+from spectap.config import Config, TestCase, Variant
+from spectap.load_points import Load, LoadPoint
+from spectap.names import WARM_UP
+from spectap.record import Record
+from spectap.rounds import Rounds
+
+_NOWHERE: Final = "http://unknown/v1"
+_UNKNOWN: Final = "unknown"
+_UNTOLD: Final = (
+    "No configuration: windows are what the steps show, every other variant is compared with the "
+    "first one, and what a token costs is not known. Nor is it known which variants have the same "
+    "draft, so no other window is predicted, and none is recommended."
+)
+
+
+def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice | None:
+    """What the ledgers show; None where no variant shows that it speculates.
+
+    Raises ConfigError where the mix cannot be.
+    """
+    counted = [record for record in records if record.round > WARM_UP]
+    variants = list(dict.fromkeys(record.variant for record in counted))
+    if len(variants) < 2:
+        return None
+    points = _points(counted)
+    named = [
+        dataclasses.replace(record, load=points[record.load].name)
+        for record in records
+        if record.load in points
+    ]
+    found = analysis.advise(_config(variants, counted, points), named, mix=mix)
+    if not found.prospects:
+        return None
+    guessed = tuple(f"Of {line.name} one window was measured" for line in found.lines)
+    return dataclasses.replace(
+        found,
+        prospects=tuple(one for one in found.prospects if one.measured),
+        recommendations=(),
+        notes=(_UNTOLD, *(note for note in found.notes if not note.startswith(guessed))),
+    )
+
+
+def heading(records: Sequence[Record]) -> str:
+    """``Advice on k3 and k7 against Base: 240 requests, 2026-05-21 09:40 to 10:02 UTC``."""
+    counted = [record for record in records if record.round > WARM_UP]
+    first, *others = dict.fromkeys(record.variant for record in counted)
+    started = min(record.sent for record in counted)
+    ended = max(record.sent + record.end for record in counted)
+    requests = wording.count(len(counted), "request")
+    return (
+        f"Advice on {wording.listed(others)} against {first}: {requests}, "
+        f"{wording.period(started, ended)}"
+    )
+
+
+def _config(
+    variants: Sequence[str], records: Sequence[Record], points: Mapping[str, LoadPoint]
+) -> Config:
+    """As if it had been asked for what was recorded."""
+    first, *others = variants
+    rounds = max(record.round for record in records)
+    return Config(
+        experiment=_UNKNOWN,
+        model=_UNKNOWN,
+        variants=(
+            Variant(name=first, endpoint=_NOWHERE),
+            *(Variant(name=name, endpoint=_NOWHERE, baseline=first) for name in others),
+        ),
+        load=Load(
+            mean_input_tokens=1000,
+            mean_output_tokens=1000,
+            points=tuple({point.name: point for point in points.values()}.values()),
+            rounds=Rounds(at_least=rounds, at_most=rounds),
+            timeout_seconds=1,
+        ),
+        test_cases=tuple(
+            TestCase(name=name) for name in dict.fromkeys(record.case for record in records)
+        ),
+    )
+
+
+def _points(records: Sequence[Record]) -> dict[str, LoadPoint]:
+    """The load point that each name stands for; where it says none, as many as were in flight."""
+    by_name = defaultdict(list)
+    for record in records:
+        by_name[record.load].append(record)
+    return {
+        name: point or LoadPoint(concurrency=_in_flight(by_name[name]), requests=1)
+        for name, point in keys.recorded_points(records).items()
+    }
+
+
+def _in_flight(records: Sequence[Record]) -> int:
+    """The most requests of one variant that were in flight at once."""
+    changes = sorted(
+        change
+        for record in records
+        for change in (
+            (record.variant, record.sent, 1),
+            (record.variant, record.sent + record.end, -1),
+        )
+    )
+    most, now = 1, 0
+    for _, _, change in changes:
+        now += change
+        most = max(most, now)
+    return most

@@ -1,0 +1,293 @@
+"""Reads a run's folder: everything that table, figures and report are made of."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from spectap import config as configuration
+from spectap import metrics
+from spectap.analysis import crosscheck, keys
+from spectap.analysis.advice.advice import Advice
+from spectap.analysis.crosscheck import Check
+from spectap.analysis.summarise import summarise
+from spectap.analysis.summary import Cell, Summary
+from spectap.answers.checked import read_checked
+from spectap.answers.lm_eval import read_scores
+from spectap.config import Config
+from spectap.endpoint import counters, greedy
+from spectap.endpoint.counters import COUNTERS
+from spectap.endpoint.greedy import Divergence
+from spectap.errors import JournalError
+from spectap.ledger import last_attempts, read_ledger, uninterrupted
+from spectap.load_points import LoadPoint
+from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
+from spectap.prompt import UsedSet
+from spectap.record import Record
+from spectap.report import inference_demo, offline
+from spectap.sweep import merged
+
+_RESPONSES: Final = "**/*_individual_responses.json"
+_SETS: Final = TypeAdapter(tuple[UsedSet, ...])
+
+
+_Key = tuple[str, str, str]
+"""Names of a test case, a load point and a variant."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """llmperf's inter-token latency: medians over requests, in seconds."""
+
+    own: Mapping[_Key, float]
+    """From llmperf's own files."""
+    computed: Mapping[_Key, float]
+    """By llmperf's formula from the ledger."""
+
+    @property
+    def original(self) -> bool:
+        """Whether the figures are llmperf's own."""
+        return bool(self.own)
+
+    @property
+    def origin(self) -> str:
+        """Where the figures come from, for a caption."""
+        return "as published" if self.original else "by its formula on the same streams"
+
+    def median(self, cell: Cell) -> float | None:
+        """The figure of one cell."""
+        load = cell.load.name if cell.load else ""
+        return (self.own or self.computed).get((cell.test_case, load, cell.variant))
+
+    def at(self, load: str) -> Published:
+        """The figures of one load point."""
+        own, computed = (
+            {key: median for key, median in medians.items() if key[1] == load}
+            for medians in (self.own, self.computed)
+        )
+        return Published(own, computed)
+
+
+@dataclass(frozen=True)
+class Results:
+    """One run, or what it found at one load point."""
+
+    folder: Path
+    config: Config
+    records: tuple[Record, ...]
+    """Of the last attempt at each cell in each round; each has the name of its load point."""
+    summary: Summary
+    published: Published
+    checks: tuple[Check, ...]
+    divergences: tuple[Divergence, ...]
+    ledger: tuple[Record, ...]
+    """Every request of turns that came to their end: control loads and repeated attempts, too."""
+    demos: inference_demo.Reports
+    """inference_demo's own reports; empty where there are none."""
+
+    @cached_property
+    def advice(self) -> Advice | None:
+        """What to serve, for the mix of the run; None where no variant shows that it speculates.
+
+        None, too, of jobs: no server knows their modes.
+        """
+        return None if self.config.offline else self.advise(None)
+
+    @cached_property
+    def acceptance(self) -> Advice | None:
+        """Of jobs, how often the draft at each position is accepted; None of services."""
+        if not self.config.offline:
+            return None
+        from spectap.analysis.advice.advise import accepted
+
+        return accepted(self.config, self.ledger)
+
+    def advise(self, mix: Mapping[str, float] | None) -> Advice | None:
+        """The same for another mix of classes. Raises ConfigError where the mix cannot be."""
+        if all(variant.baseline is None for variant in self.config.variants):
+            return None
+        # Imported here: only a run with something to advise on waits for it.
+        from spectap.analysis.advice.advise import advise
+
+        cells = [cell for case in self.summary.cases for cell in case.cells]
+        found = advise(self.config, self.ledger, cells=cells, mix=mix)
+        return found if found.prospects else None
+
+    @property
+    def driver(self) -> str:
+        """The program that made the load, as far as its files tell."""
+        if self.config.offline:
+            return offline.DRIVER
+        if not self.records:
+            return "no driver yet"
+        if not self.published.original:
+            return "the built-in driver, not llmperf"
+        # Only these tell what llmperf did not make: a file of its own may be missing.
+        if any(record.prompt or record.due is not None for record in self.records):
+            return (
+                "llmperf, and the built-in driver where prompts have names or requests have times"
+            )
+        return "llmperf"
+
+    def at(self, point: LoadPoint) -> Results:
+        """What was found at one load point."""
+        cases = (
+            replace(
+                case,
+                cells=case.at(point),
+                ladders=(),
+                spreads=tuple(one for one in case.spreads if one.load == point),
+            )
+            for case in self.summary.cases
+        )
+        summary = replace(
+            self.summary,
+            loads=(point,),
+            cases=tuple(cases),
+            overall=tuple(one for one in self.summary.overall if one.load == point),
+        )
+        return replace(
+            self,
+            records=tuple(record for record in self.records if record.load == point.name),
+            summary=summary,
+            published=self.published.at(point.name),
+            checks=tuple(one for one in self.checks if one.load == point.name),
+        )
+
+
+def read(folder: Path) -> Results:
+    """Reads a run from ``config.json``, ``ledger.jsonl`` and, where they are, the other files.
+
+    What the files say of test cases and variants that the configuration does not name is left out,
+    and so is a turn that was interrupted.
+    A missing ledger counts as empty and a torn last line as not written; the summary notes both.
+    Raises ConfigError and JournalError.
+    """
+    config = configuration.read(folder / CONFIG)
+    path = folder / LEDGER
+    ledger = keys.at_load_points(config.load, uninterrupted(read_ledger(path), folder))
+    records = tuple(last_attempts(ledger, apart=config.apart))
+    summary = summarise(
+        config,
+        ledger,
+        sets=_sets(folder),
+        answers=read_checked(folder / ANSWERS),
+        scores=read_scores(folder),
+    )
+    cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
+    first = config.load.points[0].name
+    counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))
+    checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
+    disagreements = (failure for check in checks for failure in check.failures)
+    notes = (
+        *_notes_on_parts(folder, config),
+        *offline.notes(config),
+        *summary.notes,
+        *_file_notes(path),
+        *disagreements,
+    )
+    return Results(
+        folder=folder,
+        config=config,
+        records=records,
+        summary=replace(summary, notes=notes),
+        published=_published(folder, config, records),
+        checks=checks,
+        divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
+        ledger=tuple(ledger),
+        demos=inference_demo.read(folder, config.names),
+    )
+
+
+def _sets(folder: Path) -> tuple[UsedSet, ...]:
+    path = folder / PROMPTS
+    if not path.exists():
+        return ()
+    try:
+        return _SETS.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise JournalError(f"{path}: {next(configuration.lines(error))}") from None
+
+
+def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:
+    """What is missing in a run whose variants were measured apart."""
+    found = merged.read(folder)
+    if found is not None:
+        yield from found.sentences
+    unnamed = any(case.prompts is None for case in config.test_cases)
+    if config.apart and unnamed and not config.offline:
+        yield (
+            "Greedy answers were not compared, because the variants did not serve at the same time."
+        )
+
+
+def _file_notes(path: Path) -> Iterator[str]:
+    if not path.exists():
+        yield f"There is no {LEDGER} in this folder."
+    elif path.read_bytes()[-1:] not in (b"", b"\n"):
+        yield f"The last line of {LEDGER} is torn: the benchmark was stopped while writing it."
+
+
+def _published(folder: Path, config: Config, records: Sequence[Record]) -> Published:
+    attempts = {
+        (record.case, record.load, record.round, record.variant if config.apart else ""): (
+            record.attempt
+        )
+        for record in records
+    }
+    rounds = range(1, config.load.rounds.at_most + 1)
+    by_formula = defaultdict(list)
+    for record in records:
+        latency = metrics.llmperf_inter_token_latency(record)
+        if record.succeeded and record.round > WARM_UP and latency is not None:
+            by_formula[record.case, record.load, record.variant].append(latency)
+    own = {}
+    for case, point, variant in product(config.test_cases, config.load.points, config.names):
+        folders = (
+            folder / load_results(case.name, variant, number, attempt, load)
+            for number in rounds
+            for of in (variant if config.apart else "",)
+            for attempt in (attempts.get((case.name, point.name, number, of), 1),)
+            # Earlier runs had one load point, whose name is in no path.
+            for load in (("", point.name) if point is config.load.points[0] else (point.name,))
+        )
+        if values := [value for one in folders for value in _inter_token_latencies(one)]:
+            own[case.name, point.name, variant] = float(np.median(values))
+    computed = {key: float(np.median(values)) for key, values in by_formula.items()}
+    return Published(own, computed)
+
+
+def _made_by_llmperf(responses: Path) -> bool:
+    """Whether llmperf wrote these responses, or the built-in driver, whose files look the same.
+
+    The summary beside them says so, in the metadata that llmperf passes through.
+    """
+    name = responses.name.replace("_individual_responses.json", "_summary.json")
+    try:
+        summary = json.loads(responses.with_name(name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True  # killed before the summary was written, or llmperf's own files without one
+    return bool(summary.get("driver", LLMPERF) == LLMPERF)
+
+
+def _inter_token_latencies(folder: Path) -> Iterator[float]:
+    for path in sorted(folder.glob(_RESPONSES)):
+        if not _made_by_llmperf(path):
+            continue
+        try:
+            responses = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # a run that was killed left half a file; the ledger has its requests
+        for response in responses:
+            latency = response.get("inter_token_latency_s")
+            if latency and not response.get("error_code"):
+                yield float(latency)

@@ -1,0 +1,156 @@
+"""How far a run is: what a restarted run need not do again."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from spectap.config import Config
+from spectap.journal import Journal
+from spectap.ledger import Attempt, last_attempts, read_attempts, whole_controls
+from spectap.names import CONTROL, PROGRESS
+from spectap.record import Record
+from spectap.run.order import orders
+
+MAXIMUM_ATTEMPTS: Final = 3
+"""Kubernetes restarts a pod without limit; a test case that never succeeds must not be measured
+without limit. Where variants are measured apart, there is no maximum: their Job counts pods."""
+
+_CONTROLS: Final = 2
+"""At least one before and one after what is measured."""
+
+
+class Turn(NamedTuple):
+    """One test case at one load point in one round, on all variants.
+
+    It is what is measured, or repeated, as a whole.
+    """
+
+    round: int
+    case: str
+    load: str
+    """The name of the load point."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What is measured in each round: the test case and the load point."""
+        return self.case, self.load
+
+
+class Attempts:
+    """The attempts of a run, one line each in ``progress.jsonl``.
+
+    A line is written when the attempt's requests are in the ledger and on the disk. A turn is
+    complete when an attempt succeeded and the ledger has its requests. An attempt that was killed
+    has no line, but may have requests in the ledger: attempts are numbered by the ledger. Controls
+    have lines, too.
+    """
+
+    def __init__(self, folder: Path, config: Config, records: Iterable[Record]) -> None:
+        """Reads the attempts so far. Raises OSError and JournalError."""
+        records = list(records)
+        points = {point.name: point for point in config.load.points}
+        first = config.load.points[0].name  # of attempts from before there were several
+        cells = [(case.name, point) for case in config.test_cases for point in points]
+        self._turns = [
+            Turn(number, *cell)
+            for number, order in enumerate(orders(cells, config.load.rounds.at_most), start=1)
+            for cell in order
+        ]
+        self._last = dict.fromkeys(cells, config.load.rounds.at_most)
+        self._count: Counter[Turn] = Counter()
+        self._failures: dict[Turn, str] = {}
+        self._complete: set[Turn] = set()
+        self._maximum = math.inf if config.apart else MAXIMUM_ATTEMPTS
+        self._controls = 0
+        self._ends_with_control = False
+        self._number: Counter[Turn] = Counter()
+        in_ledger: Counter[tuple[Turn, str]] = Counter()
+        for record in last_attempts(records):
+            turn = Turn(record.round, record.case, record.load)
+            self._number[turn] = record.attempt
+            in_ledger[turn, record.variant] += record.succeeded
+        for attempt in read_attempts(folder):
+            turn = Turn(attempt.round, attempt.case, attempt.load or first)
+            if turn.round == CONTROL:
+                self._note(turn, attempt.failure)
+                continue
+            fewest = min(in_ledger[turn, variant.name] for variant in config.variants)
+            failure = attempt.failure
+            if failure is None and fewest < config.needed(points[turn.load]):
+                failure = "the ledger does not have its requests"
+            self._note(turn, failure)
+        if config.apart:
+            self._controls = min(self._controls, len(whole_controls(records, config)))
+        self._journal = Journal(folder / PROGRESS)
+
+    def end(self, last_rounds: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """Leaves out turns after the last round of their test case and load point.
+
+        It takes back those up to it: a turn that is measured again may change what is enough.
+        Returns the last rounds of those that end earlier by this than they did before.
+        """
+        last = {turn.place: turn.round for turn in self.turns}
+        self._last = dict(last_rounds)
+        return {cell: number for cell, number in last_rounds.items() if number < last[cell]}
+
+    def begin(self, turn: Turn) -> int:
+        """The number of the turn's next attempt, from 1."""
+        self._number[turn] += 1
+        return self._number[turn]
+
+    def note(self, turn: Turn, failure: str | None) -> None:
+        """Adds an attempt, which is on the disk on return. ``failure`` is None for success."""
+        number = self._number[turn]
+        self._journal.append(Attempt(turn.round, turn.case, failure, turn.load, number))
+        self._journal.flush()
+        self._note(turn, failure)
+
+    @property
+    def turns(self) -> list[Turn]:
+        """All turns, in the order in which they are measured."""
+        return [turn for turn in self._turns if turn.round <= self._last[turn.place]]
+
+    @property
+    def pending(self) -> list[Turn]:
+        """The turns that are still to be measured."""
+        return [
+            turn
+            for turn in self.turns
+            if turn not in self._complete and self._count[turn] < self._maximum
+        ]
+
+    @property
+    def settled(self) -> list[Turn]:
+        """The turns that will not be measured again: complete, or given up."""
+        pending = set(self.pending)
+        return [turn for turn in self.turns if turn not in pending]
+
+    @property
+    def failures(self) -> dict[Turn, str]:
+        """Why the last attempt failed, for each turn that was tried and is not complete."""
+        return {turn: self._failures[turn] for turn in self.turns if turn in self._failures}
+
+    @property
+    def controlled(self) -> bool:
+        """Whether controls show what changed: two succeeded, one of them after all turns."""
+        return self._controls >= _CONTROLS and self._ends_with_control
+
+    def close(self) -> None:
+        """Closes the journal."""
+        self._journal.close()
+
+    def _note(self, turn: Turn, failure: str | None) -> None:
+        self._ends_with_control = turn.round == CONTROL and failure is None
+        if turn.round == CONTROL:
+            self._controls += failure is None
+            return
+        self._count[turn] += 1
+        if failure is None:
+            self._complete.add(turn)
+            self._failures.pop(turn, None)
+        else:
+            self._failures[turn] = failure

@@ -1,0 +1,171 @@
+"""Which prompts a run sends: its sets, less what the services cannot take. Noted in its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from spectap.config import Config
+from spectap.endpoint import context
+from spectap.endpoint.context import Counted, Refused
+from spectap.errors import ConfigError, JournalError, RunError
+from spectap.load import sets
+from spectap.load.sets import LoadedSet
+from spectap.names import PROMPTS
+from spectap.prompt import LeftOut, Prompt, UsedSet
+
+_NOTED: Final = TypeAdapter(tuple[UsedSet, ...])
+
+
+def loaded(config: Config, files: Path) -> dict[str, LoadedSet]:
+    """The sets of the test cases that have any, by the test case's name.
+
+    ``files`` is the folder of the user's own. It needs no service: what it refuses is better
+    refused before one is waited for. Raises RunError, whose text is a line for each thing that is
+    wrong.
+    """
+    found = {}
+    for case in config.test_cases:
+        if case.prompts is not None:
+            try:
+                found[case.name] = sets.load(case.prompts, files)
+            except ConfigError as error:
+                raise RunError(str(error)) from None
+    return found
+
+
+async def prepare(
+    config: Config, files: Path, folder: Path, window: int = 0
+) -> dict[str, tuple[Prompt, ...]]:
+    """The prompts of each test case that has a set, which every service can take.
+
+    A service can take a prompt that leaves room for the longest answer. What one cannot take, none
+    is sent. ``window`` is the widest of variants that are compared with these and measured
+    elsewhere: they must get the same prompts. The services are asked once: a resumed run goes by
+    what is in its folder. Of a job nothing can be asked, so nothing is left out. Raises RunError.
+    """
+    try:
+        noted = {used.case: used for used in read(folder)}
+    except JournalError as error:
+        raise RunError(str(error)) from None
+    chosen: dict[str, tuple[Prompt, ...]] = {}
+    for case, one in loaded(config, files).items():
+        if case not in noted:
+            noted[case] = await _used(config, case, one, window)
+            _write(folder, tuple(noted.values()))
+        elif noted[case].digest != _digest(one.prompts):
+            raise RunError(
+                f"{folder / PROMPTS}: {case}: this run was begun with other prompts than those "
+                f"of {one.source} now: set a new RUN_ID"
+            )
+        left_out = {prompt.name for prompt in noted[case].left_out}
+        chosen[case] = tuple(prompt for prompt in one.prompts if prompt.name not in left_out)
+    return chosen
+
+
+def read(folder: Path) -> tuple[UsedSet, ...]:
+    """What ``prepare`` noted in a run's folder; nothing if there is no such file.
+
+    Raises JournalError.
+    """
+    path = folder / PROMPTS
+    try:
+        return _NOTED.validate_json(path.read_bytes()) if path.exists() else ()
+    except (OSError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise JournalError(f"{path}: cannot be read: {reason}") from None
+
+
+def _write(folder: Path, noted: Sequence[UsedSet]) -> None:
+    """Writes the file whole or not at all."""
+    path = folder / PROMPTS
+    try:
+        draft = path.with_suffix(".draft")
+        content = json.dumps([asdict(used) for used in noted], indent=2, ensure_ascii=False)
+        draft.write_text(content + "\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+async def _used(config: Config, case: str, one: LoadedSet, window: int) -> UsedSet:
+    """Asks all services for the length of every prompt. Raises RunError where nothing fits."""
+    counts = await asyncio.gather(
+        *(
+            context.count(url, config.models[name], one.prompts, config.load.sampling)
+            for name, url in config.endpoints.items()
+        )
+    )
+    left_out = tuple(_left_out(config, one.prompts, counts, window))
+    if len(left_out) == len(one.prompts):
+        raise RunError(f"{case}: {_none_fits(left_out)}")
+    names = {prompt.name for prompt in left_out}
+    used = [prompt for prompt in one.prompts if prompt.name not in names]
+    return UsedSet(
+        case=case,
+        source=one.source,
+        licence=one.licence,
+        digest=_digest(one.prompts),
+        classes=tuple(Counter(prompt.prompt_class for prompt in used).items()),
+        used=len(used),
+        left_out=left_out,
+        counted=bool(counts) and all(counted is not None for count in counts for counted in count),
+    )
+
+
+def _none_fits(left_out: Sequence[LeftOut]) -> str:
+    """By the example of the prompt that comes closest."""
+    too_long = [prompt for prompt in left_out if not prompt.reason]
+    if not too_long:
+        first = left_out[0]
+        return (
+            f"the services refuse all of its {len(left_out)} prompts: {first.name}: {first.reason}"
+        )
+    least = min(too_long, key=lambda prompt: prompt.tokens - prompt.most)
+    return (
+        f"none of its {len(left_out)} prompts fits: {least.name} has {least.tokens:,} "
+        f"tokens with its longest answer, and the services take {least.most:,}"
+    )
+
+
+def _left_out(
+    config: Config,
+    prompts: Sequence[Prompt],
+    counts: Sequence[Sequence[Counted | Refused | None]],
+    window: int,
+) -> Iterator[LeftOut]:
+    """The prompts that a service refuses, or that are too long for one.
+
+    With the reason of the first that refuses, or the figures of the one that lacks most room.
+    ``counts`` has each service's own, in the order of the prompts. A window of room is left: vLLM's
+    V0 reserves slots for one beyond the last token, and ends where they exceed its length
+    (docs/assumptions.md, "A window below the compiled length is room enough").
+    """
+    window = max(window, *(variant.window or 0 for variant in config.variants))
+    for prompt, *counted in zip(prompts, *counts, strict=True):
+        refused = next((count for count in counted if isinstance(count, Refused)), None)
+        if refused is not None:
+            yield LeftOut(prompt.name, 0, 0, refused.reason)
+            continue
+        longest = prompt.max_tokens or config.load.mean_output_tokens
+        known = [
+            (count.tokens + longest, count.most - window)
+            for count in counted
+            if isinstance(count, Counted)
+        ]
+        tokens, most = max(known, key=lambda pair: pair[0] - pair[1], default=(0, 0))
+        if tokens > most:
+            yield LeftOut(prompt.name, tokens, most)
+
+
+def _digest(prompts: Sequence[Prompt]) -> str:
+    content = "".join(f"{prompt.model_dump_json()}\n" for prompt in prompts)
+    return hashlib.sha256(content.encode()).hexdigest()

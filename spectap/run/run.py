@@ -1,0 +1,324 @@
+"""One run: each round, each test case, all variants at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from spectap import wording
+from spectap.analysis import crosscheck
+from spectap.analysis.keys import at_load_points
+from spectap.config import Config
+from spectap.endpoint import greedy, health
+from spectap.errors import JournalError, RunError
+from spectap.journal import Journal
+from spectap.ledger import last_attempts, read_ledger
+from spectap.load.cases import of_round
+from spectap.load.driver import Driver
+from spectap.load_points import LoadPoint
+from spectap.names import LEDGER, WARM_UP
+from spectap.prompt import Prompt
+from spectap.record import Record
+from spectap.run import outlook
+from spectap.run import prompts as prompt_sets
+from spectap.run.attempts import Attempts, Turn
+from spectap.run.console import Progress
+from spectap.run.folder import prepare, writing
+from spectap.run.observations import Observations
+from spectap.run.patience import Patience
+from spectap.run.shipper import Shipper
+from spectap.run.taps import Taps
+from spectap.run.waves import Waves
+from spectap.tap.tap import STALL_SECONDS
+
+_USUAL: Final = Patience()
+_CONTROL_TRIES: Final = 2
+"""Without a control at its begin, a variant would be measured for nothing: it never is complete."""
+
+
+class Run:
+    """A run in its folder. If it was begun before, what is complete is not measured again."""
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        *,
+        driver: Driver,
+        files: Path = Path(),
+        shipper: Shipper | None = None,
+        patience: Patience = _USUAL,
+        window: int = 0,
+    ) -> None:
+        """``files`` is the folder of the user's prompts. Without a ``shipper``, results stay here.
+
+        ``window`` is the widest of the variants that are measured apart and compared with these.
+        Raises RunError where the folder holds something that cannot be continued.
+        """
+        self._config, self._folder, self._driver = config, folder, driver
+        self._files, self._window = files, window
+        self._prompts: Mapping[str, Sequence[Prompt]] = {}
+        self._shipper, self._patience = shipper, patience
+        self._not_serving: str | None = None
+        self._not_shipped: str | None = None
+        self._control_failed: str | None = None
+        prepare(folder, config)
+        try:
+            self._records = [*at_load_points(config.load, read_ledger(folder / LEDGER))]
+            self._attempts = Attempts(folder, config, self._records)
+            self._observations = Observations(config, folder, patience.counters)
+            self._ledger = Journal(folder / LEDGER)
+        except JournalError as error:
+            raise RunError(str(error)) from None
+        except OSError as error:
+            raise RunError(f"{folder}: {error}") from None
+        self._end_cases()
+        self._progress = Progress(
+            total=self._requests(self._attempts.turns), done=self._requests(self._attempts.settled)
+        )
+
+    async def execute(self) -> list[str]:
+        """Measures what is left to measure, and ships after each turn and at the end.
+
+        Returns a line for each thing that failed: none is success. Raises RunError.
+        """
+        try:
+            if self._attempts.pending or self._control_is_due:
+                await self._measure()
+            else:
+                if not self._attempts.failures:
+                    self._say("every case is complete")
+                if not (self._folder / greedy.DIVERGENCE).exists():  # ended just before
+                    await self._compare_answers()
+            await self._ship()
+        finally:
+            self._progress.close()
+            self._attempts.close()
+            self._observations.close()
+            self._ledger.close()
+        return list(self._what_failed())
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was to be measured is, and in the folder."""
+        return not (self._attempts.pending or self._attempts.failures or self._control_is_due)
+
+    @property
+    def shipped(self) -> bool:
+        """Whether all that was to leave this machine has left it."""
+        return self._not_shipped is None
+
+    @property
+    def never_served(self) -> bool:
+        """Whether a variant did not serve, and nothing was ever measured."""
+        return self._not_serving is not None and not self._records
+
+    @property
+    def _control_is_due(self) -> bool:
+        """A variant that is measured alone ends with a control."""
+        return self._config.apart and not self._attempts.controlled
+
+    def _what_failed(self) -> Iterator[str]:
+        failures = self._attempts.failures
+        for turn, failure in failures.items():
+            yield f"{self._named(turn)}, round {turn.round}: {failure}"
+        not_run = sum(turn not in failures for turn in self._attempts.pending)
+        turns = self._at_most(len(self._attempts.turns))
+        missing = f"; {not_run} of {turns} turns were not run"
+        if self._control_failed is not None and self._control_is_due:
+            yield f"control load: {self._control_failed}{missing if not_run else ''}"
+        if self._not_serving is not None:
+            yield f"{self._not_serving}{missing}"
+        for check in crosscheck.check(last_attempts(self._records), self._observations.counts):
+            yield from check.failures
+        if self._not_shipped is not None:
+            yield self._not_shipped
+
+    async def _measure(self) -> None:
+        prompt_sets.loaded(self._config, self._files)  # nobody should wait to learn of a bad one
+        if not await self._serving(self._patience.start):
+            return
+        self._prompts = await prompt_sets.prepare(
+            self._config, self._files, self._folder, self._window
+        )
+        async with self._taps() as taps:
+            waves = Waves(
+                self._config, self._folder, self._attempts, self._prompts, taps, self._say
+            )
+            self._say_amounts()
+            start = time.monotonic()
+            warm = await waves.warm_up()
+            self._say_duration(warm, time.monotonic() - start)
+            silent = taps.silent
+            if self._attempts.pending and not await self._begins_with_control(waves):
+                return
+            # Each turn once: what fails now probably fails again at once, but not after a restart.
+            for number in range(1, self._config.load.rounds.at_most + 1):
+                turns = [turn for turn in self._attempts.pending if turn.round == number]
+                for turn in turns:
+                    if not await self._serving(self._patience.recovery):
+                        return
+                    await self._attempt(turn, taps)
+                    if again := taps.silent & silent:
+                        names = wording.listed(sorted(again))
+                        self._not_serving = f"{names} answered nothing in two turns on end"
+                        return
+                    silent = taps.silent
+                    # After a failure only once more, at the end: while the run waits for a bucket,
+                    # the node costs as much as while it measures.
+                    if self._not_shipped is None:
+                        await self._ship()
+                if turns:
+                    self._say_ended(self._end_cases())
+            for _ in range(_CONTROL_TRIES):
+                if self._control_is_due:
+                    self._control_failed = await waves.control()
+        if not silent:
+            await self._compare_answers()
+
+    async def _begins_with_control(self, waves: Waves) -> bool:
+        """Whether nothing keeps it from being measured between two controls."""
+        if not self._config.apart:
+            return True
+        for _ in range(_CONTROL_TRIES):
+            self._control_failed = await waves.control()
+            if self._control_failed is None:
+                return True
+        return False
+
+    def _end_cases(self) -> Mapping[tuple[str, str], int]:
+        """Ends the test cases, load point by load point, that have been measured often enough.
+
+        Returns the last round of each that this ended.
+        """
+        if self._config.load.rounds.fixed or not self._records:
+            return {}
+        # Imported here: the statistics take a while, and other runs need them only at their end.
+        from spectap.analysis import stopping
+
+        counted = last_attempts(self._records)
+        return self._attempts.end(stopping.last_rounds(self._config, counted))
+
+    def _say_ended(self, ended: Mapping[tuple[str, str], int]) -> None:
+        for (case, load), rounds in ended.items():
+            named = self._named(Turn(rounds, case, load))
+            self._say(f"{named}: has enough after {wording.count(rounds, 'round')}")
+        self._progress.expect(self._requests(self._attempts.turns))
+
+    def _at_most(self, number: int) -> str:
+        """``number``, which is an upper bound where test cases may end early."""
+        return f"{'' if self._config.load.rounds.fixed else 'at most '}{number:,}"
+
+    def _say_amounts(self) -> None:
+        pending = self._attempts.pending
+        requests, tokens_in, tokens_out = outlook.amounts(self._config, pending, self._prompts)
+        self._say(
+            f"to send: {self._at_most(requests)} requests in {self._at_most(len(pending))} turns, "
+            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
+        )
+
+    def _say_duration(self, warm: Sequence[Record], seconds: float) -> None:
+        expected = outlook.seconds(self._config, self._attempts.pending, warm, seconds)
+        if expected is not None:
+            bound = "" if self._config.load.rounds.fixed else "at most "
+            self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
+
+    def _requests(self, turns: Sequence[Turn]) -> int:
+        of_turns = sum(self._point(turn).requests for turn in turns)
+        return of_turns * len(self._config.variants)
+
+    def _point(self, turn: Turn) -> LoadPoint:
+        return self._config.load.point(turn.load)
+
+    def _named(self, turn: Turn) -> str:
+        """The test case, with the load point where there are several."""
+        several = len(self._config.load.points) > 1
+        return f"{turn.case} at {self._point(turn)}" if several else turn.case
+
+    async def _compare_answers(self) -> None:
+        """Asks the variants directly, when nothing is measured any more, and all of them serve."""
+        if self._config.apart:
+            return
+        self._say("comparing the answers")
+        found = await greedy.compare(self._config)
+        with writing(self._folder):
+            greedy.write(self._folder, found)
+
+    def _taps(self) -> Taps:
+        return Taps(
+            self._config,
+            self._folder,
+            driver=self._driver,
+            ledger=self._ledger,
+            on_record=self._on_record,
+            stall_seconds=self._stall_seconds(),
+            grace_seconds=self._patience.grace,
+        )
+
+    def _stall_seconds(self) -> float:
+        """Beyond a server's batch, a request may wait in the queue as long as the load lasts."""
+        if self._patience.stall is not None:
+            return self._patience.stall
+        load = self._config.load
+        queues = any(map(self._config.overloads, load.points))
+        return max(STALL_SECONDS, load.timeout_seconds) if queues else STALL_SECONDS
+
+    async def _serving(self, patience_seconds: float) -> bool:
+        """Waits until all variants serve. Returns whether they do; if not, remembers which."""
+        problems = await health.wait(
+            self._config.endpoints,
+            patience_seconds=patience_seconds,
+            say=self._say,
+            poll_seconds=self._patience.poll,
+        )
+        if problems:
+            self._not_serving = "; ".join(problems)
+        return not problems
+
+    async def _attempt(self, turn: Turn, taps: Taps) -> None:
+        rounds = self._at_most(self._config.load.rounds.at_most)
+        self._say(f"round {turn.round} of {rounds}: {self._named(turn)}")
+        point = self._point(turn)
+        prompts = self._sent(turn, point)
+        before = await self._observations.scrape()
+        attempt = self._attempts.begin(turn)
+        records, failure = await taps.load(turn, attempt, point, prompts)
+        after = await self._observations.scrape()
+        with writing(self._folder):
+            await taps.flush()
+            self._observations.count(turn, records, before, after)
+            self._attempts.note(turn, failure)
+            if prompts:
+                self._check(turn, attempt, prompts, taps)
+        if failure is not None:
+            self._say(f"failed: {self._named(turn)}, round {turn.round}: {failure}")
+
+    def _check(self, turn: Turn, attempt: int, prompts: Sequence[Prompt], taps: Taps) -> None:
+        """Checks a turn's answers, if what the driver wrote can be read: a run goes on without."""
+        try:
+            answers = taps.answers()
+        except (JournalError, OSError) as error:
+            self._say(f"answers not checked: {self._named(turn)}, round {turn.round}: {error}")
+            return
+        self._observations.check(turn, attempt, prompts, answers)
+
+    def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
+        """The prompts of a turn; none where the driver makes them of a line."""
+        return of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
+
+    async def _ship(self) -> None:
+        if self._shipper is None:
+            return
+        self._not_shipped = await self._shipper.ship(self._attempts.settled, self._records)
+        if self._not_shipped is not None:
+            self._say(self._not_shipped)
+
+    def _on_record(self, record: Record) -> None:
+        self._records.append(record)
+        if record.round > WARM_UP:
+            self._progress.advance()
+
+    def _say(self, text: str) -> None:
+        self._progress.say(text)

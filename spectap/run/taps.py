@@ -1,0 +1,178 @@
+"""One turn on all variants at once, each through its tap."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from typing_extensions import Self
+
+from spectap.answer import Answer
+from spectap.answers.turn import read_answers
+from spectap.config import Config, Variant
+from spectap.errors import LoadError
+from spectap.journal import Journal
+from spectap.load.driver import Driver
+from spectap.load_points import LoadPoint
+from spectap.names import load_results
+from spectap.prompt import Prompt
+from spectap.record import Record
+from spectap.run.attempts import Turn
+from spectap.run.order import rotated
+from spectap.tap.tap import Tap, settle
+
+
+class Taps:
+    """A tap before each variant. ``async with`` serves them.
+
+    ``on_record`` receives each record. ``stall_seconds`` is how long a server may be silent before
+    the turn on it ends, ``grace_seconds`` how long the load generator may go on after the load's
+    own timeout.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        *,
+        driver: Driver,
+        ledger: Journal,
+        on_record: Callable[[Record], None],
+        stall_seconds: float,
+        grace_seconds: float,
+    ) -> None:
+        self._config, self._folder, self._driver = config, folder, driver
+        self._ledger, self._on_record = ledger, on_record
+        self._stall_seconds, self._grace_seconds = stall_seconds, grace_seconds
+        self._cases = {case.name: case for case in config.test_cases}
+        self._taps: dict[str, Tap] = {}
+        self._records: list[Record] = []
+        self._drives: dict[str, asyncio.Future[None]] = {}
+        self.silent: set[str] = set()
+        """The variants whose servers sent nothing for so long that the last turn on them ended."""
+
+    async def __aenter__(self) -> Self:
+        """Raises OSError."""
+        async with contextlib.AsyncExitStack() as stack:
+            for variant in self._config.variants:
+                tap = await stack.enter_async_context(self._tap(variant))
+                self._taps[variant.name] = tap
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def load(
+        self, turn: Turn, attempt: int, point: LoadPoint, prompts: Sequence[Prompt]
+    ) -> tuple[list[Record], str | None]:
+        """Drives all variants at this load point and with these prompts, if there are any.
+
+        At once, or where they alternate one after another, each beginning as the last has ended.
+
+        Returns the records of the turn and what went wrong, None if nothing did.
+        """
+        records = self._records = []
+        self.silent = set()
+        for tap in self._taps.values():
+            tap.label(turn.case, turn.round, attempt, turn.load)
+        settle()
+        in_order = rotated(tuple(self._taps), turn.round)
+        drives = (self._drive(turn, attempt, variant, point, prompts) for variant in in_order)
+        if self._config.alternate:
+            ended = [await drive for drive in drives]
+        else:
+            ended = await asyncio.gather(*drives)
+        problems = dict(zip(in_order, ended, strict=True))
+        failures = []
+        for variant in self._taps:
+            own = [r for r in records if r.variant == variant and r.round == turn.round]
+            needed = self._config.needed(point)
+            problem = problems[variant] or _shortfall(own, point.requests, needed)
+            if problem is not None:
+                failures.append(f"{variant}: {problem}")
+        return records, "; ".join(failures) or None
+
+    def answers(self) -> dict[str, list[Answer]]:
+        """The answers of the last turn by variant, where its prompts have names.
+
+        Raises OSError and JournalError.
+        """
+        return {variant: read_answers(self._answers(variant)) for variant in self._taps}
+
+    async def flush(self) -> None:
+        """Returns when all records are on the disk. Raises OSError if one could not be written."""
+        await asyncio.to_thread(self._ledger.flush)
+        for tap in self._taps.values():
+            if tap.failure is not None:
+                raise tap.failure
+
+    async def _drive(
+        self, turn: Turn, attempt: int, variant: str, point: LoadPoint, prompts: Sequence[Prompt]
+    ) -> str | None:
+        results = load_results(turn.case, variant, turn.round, attempt, turn.load)
+        drive = self._drives[variant] = asyncio.ensure_future(
+            self._driver.run(
+                model=self._config.models[variant],
+                case=self._cases[turn.case],
+                prompts=prompts,
+                shape=self._config.load,
+                point=point,
+                # All variants get the same schedule, so that what differs is not the load.
+                seed=f"{turn.case}/{turn.load}/{turn.round}",
+                endpoint=self._taps[variant].url,
+                results=self._folder / results,
+                answers=self._answers(variant) if prompts else None,
+                grace_seconds=self._grace_seconds,
+            )
+        )
+        try:
+            await drive
+        except LoadError as error:
+            return str(error)
+        except asyncio.CancelledError:
+            if variant not in self.silent:
+                raise
+        return None
+
+    def _answers(self, variant: str) -> Path:
+        """Outside the run's folder: whether texts are kept there is the experiment's to say."""
+        return self._driver.scratch / f"answers-{variant}.jsonl"
+
+    def _tap(self, variant: Variant) -> Tap:
+        return Tap(
+            variant.url,
+            run=self._folder.name,
+            variant=variant.name,
+            ledger=self._ledger,
+            stall_seconds=self._stall_seconds,
+            on_record=self._note,
+        )
+
+    def _note(self, record: Record) -> None:
+        self._records.append(record)
+        self._on_record(record)
+        tap = self._taps[record.variant]
+        if record.stalled and tap.silent and record.variant not in self.silent:
+            # Its further requests would each wait as long. What is in flight has waited, too.
+            self.silent.add(record.variant)
+            tap.give_up(record.error or "")
+            self._drives[record.variant].cancel()
+
+
+def _shortfall(records: Sequence[Record], requests: int, needed: int) -> str | None:
+    """Why the requests of one variant are too few; None if they are enough.
+
+    All ``requests`` must have been sent, and ``needed`` of them have succeeded.
+    """
+    good = sum(record.succeeded for record in records)
+    if len(records) >= requests and good >= needed:
+        return None
+    errors = Counter(record.error for record in records if record.error is not None)
+    if not errors:
+        return f"{good} of {requests} requests in the time there was"
+    error, _ = errors.most_common(1)[0]
+    return f"{good} of {requests} requests succeeded: {error}"

@@ -1,0 +1,223 @@
+"""A completion on its way through the tap: what the tap asks for, and what it records."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import orjson
+from typing_extensions import override
+
+from spectap import limits
+from spectap.names import BEYOND_HEADER, CLASS_HEADER, DUE_HEADER, PROMPT_HEADER, WARM_UP
+from spectap.record import Record
+from spectap.tap.proxy import http1
+from spectap.tap.proxy.exchange import Exchange
+from spectap.tap.proxy.http1 import Headers, Request
+from spectap.tap.token_meter import Meter, clean, message
+
+_PROMPT, _CLASS, _DUE, _BEYOND = _TOLD = tuple(
+    name.lower().encode() for name in (PROMPT_HEADER, CLASS_HEADER, DUE_HEADER, BEYOND_HEADER)
+)
+"""The headers that are meant for the tap and not for the server."""
+
+
+class Label(NamedTuple):
+    """What a request belongs to."""
+
+    run: str
+    variant: str
+    case: str
+    round: int
+    attempt: int = 1
+    load: str = ""
+
+
+class Completion(Exchange):
+    """A request to ``/chat/completions`` or ``/completions``.
+
+    ``on_record`` receives its record once: when everything is known, and before the client can know
+    that the answer is complete.
+    """
+
+    def __init__(self, request: Request, label: Label, on_record: Callable[[Record], None]) -> None:
+        prepared = _prepare(request)
+        self._asked_stream, self._tools = prepared.stream, prepared.tools
+        self._meter = prepared.meter
+        super().__init__(request)
+        request.body = prepared.body
+        beyond = http1.value(request.headers, _BEYOND) is not None
+        self._label = label._replace(round=WARM_UP, attempt=1) if beyond else label
+        self._on_record = on_record
+        self.id = uuid.uuid4().hex
+        self._sent, self._start = time.time(), time.monotonic()
+        self._came = self._sent
+        self._status: int | None = None
+        self._streamed = self._recorded = False
+        self._answer = bytearray()
+        self._passed = 0
+        self._prompt, self._class = (_text(request.headers, name) for name in (_PROMPT, _CLASS))
+        self._due = _time(request.headers)
+        request.headers = http1.without(request.headers, b"accept-encoding", *_TOLD)
+        request.headers.append((b"Accept-Encoding", b"identity"))
+        if http1.value(request.headers, b"x-request-id") is None:
+            # With it, the request can be found in the server's log.
+            request.headers.append((b"X-Request-Id", self.id.encode()))
+
+    @override
+    def sent(self, at: float) -> None:
+        self._sent, self._start = time.time(), at
+
+    @override
+    def answered(self, status: int, headers: Headers) -> bool:
+        self._status = status
+        kind = (http1.value(headers, b"content-type") or b"").partition(b";")[0]
+        self._streamed = kind.strip().lower() == b"text/event-stream"
+        return self._streamed
+
+    @override
+    def passes(self, body: bytes, at: float) -> bytes:
+        self._passed += len(body)
+        if not self._streamed:
+            limits.check("the answer", self._passed, limits.ANSWER)
+            self._answer += body
+            return body
+        limits.check("the stream", self._passed, limits.STREAM)
+        out = self._meter.feed(body, at - self._start)
+        if self._meter.done:
+            self._record(None, at)
+        return out
+
+    @override
+    def ended(self, at: float) -> bytes:
+        if self._streamed:
+            rest = self._meter.close(at - self._start)
+            self._record(None, at)
+            return rest
+        self._record(self._read_answer(), at)
+        return b""
+
+    @override
+    def broke(self, reason: str, at: float) -> None:
+        self._record(clean(reason), at)
+
+    def _read_answer(self) -> str | None:
+        """Counts the usage of an answer that was not streamed. Returns what is wrong with it."""
+        body = bytes(self._answer)
+        answer = _json(body)
+        if self._status != 200:
+            said = message(answer) if answer is not None else body[:1000].decode("utf-8", "replace")
+            return clean(f"HTTP {self._status}: {said}").removesuffix(": ")
+        if not isinstance(answer, dict):
+            return clean(f"malformed answer: {body[:1000]!r}")
+        usage = answer.get("usage")
+        if isinstance(usage, dict):
+            self._meter.count_whole(usage)
+        return "the answer is not a stream" if self._asked_stream else None
+
+    def _record(self, error: str | None, at: float) -> None:
+        if self._recorded:
+            return
+        self._recorded = True
+        meter = self._meter
+        self._on_record(
+            Record(
+                run=self._label.run,
+                variant=self._label.variant,
+                case=self._label.case,
+                round=self._label.round,
+                request=self.id,
+                sent=self._sent,
+                status=self._status,
+                # A client that reads a malformed event hangs up. The event is the cause.
+                error=meter.error or error,
+                prompt_tokens=meter.prompt_tokens,
+                output_tokens=meter.output_tokens,
+                stream=self._asked_stream,
+                per_chunk=meter.per_chunk,
+                chunks=tuple((round(offset, 6), tokens) for offset, tokens in meter.chunks),
+                end=round(at - self._start, 6),
+                attempt=self._label.attempt,
+                load=self._label.load,
+                prompt=self._prompt,
+                prompt_class=self._class,
+                due=self._due,
+                came=None if self._due is None else self._came,
+                tools=self._tools,
+            )
+        )
+
+
+class _Prepared(NamedTuple):
+    body: bytes
+    """What is sent on."""
+    stream: bool
+    """Whether it asks for a stream."""
+    tools: bool
+    """Whether it offers tools."""
+    meter: Meter
+    """For the answer."""
+
+
+def _prepare(request: Request) -> _Prepared:
+    null_usage = not request.target.partition(b"?")[0].endswith(b"/chat/completions")
+    body = request.body
+    asked = _json(body)
+    stream = isinstance(asked, dict) and bool(asked.get("stream"))
+    tools = isinstance(asked, dict) and bool(asked.get("tools"))
+    meter = Meter(strip=False, usage_only=True, null_usage=null_usage)
+    as_it_is = _Prepared(body, stream, tools, meter)
+    if not stream:
+        return as_it_is
+    own = asked.get("stream_options")
+    if own is None:
+        own = {}
+    elif not isinstance(own, dict):
+        return as_it_is
+    # The client's own settings win, whatever they are.
+    options = {"include_usage": True, "continuous_usage_stats": True} | own
+    try:
+        changed = _with_options(body, asked, options)
+    except RecursionError:  # nested too deeply for Python's own parser
+        return as_it_is
+    meter = Meter(
+        strip="continuous_usage_stats" not in own or "include_usage" not in own,
+        usage_only=bool(own.get("include_usage")),
+        null_usage=null_usage,
+    )
+    return _Prepared(changed, stream, tools, meter)
+
+
+def _with_options(body: bytes, asked: dict[str, Any], options: dict[str, Any]) -> bytes:
+    """The body with other ``stream_options``. Its other bytes stay as they are where possible.
+
+    Parsing and writing a number of many digits would change it.
+    """
+    if "stream_options" in asked:
+        return json.dumps(json.loads(body) | {"stream_options": options}).encode()
+    return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"
+
+
+def _text(headers: Headers, name: bytes) -> str:
+    return unquote((http1.value(headers, name) or b"").decode("ascii", "replace"))
+
+
+def _time(headers: Headers) -> float | None:
+    """When the request was due, in Unix seconds; None where the client does not say it."""
+    try:
+        due = float(http1.value(headers, _DUE) or "")
+    except ValueError:
+        return None
+    return due if math.isfinite(due) else None
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None

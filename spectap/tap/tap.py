@@ -1,0 +1,143 @@
+"""The tap: a transparent reverse proxy on loopback that records when each token passed.
+
+Any OpenAI-compatible client works through it as it does without it. The tap writes one ledger line
+for each complete request to ``/chat/completions`` and ``/completions``, whatever becomes of it. All
+other requests pass unrecorded.
+
+A request through the tap differs from a direct one in three ways, besides what
+``spectap.tap.proxy`` says. A streamed request asks the server for usage in every event
+(``stream_options``, where the client did not set them itself), and the tap removes that usage from
+the answer. All answers are requested uncompressed. And the headers by which a client tells the
+ledger about a request (``spectap.names``) end here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import resource
+import time
+from collections.abc import Callable
+from typing import Final
+
+from typing_extensions import Self
+
+from spectap.journal import Journal
+from spectap.record import Record
+from spectap.tap.completion import Completion, Label
+from spectap.tap.proxy.clients import Proxy
+from spectap.tap.proxy.exchange import Exchange
+from spectap.tap.proxy.http1 import Request
+from spectap.tap.proxy.upstream import Upstream
+
+# llmperf gives up on a silent server after 180 s. The tap does so before, and records the cause.
+STALL_SECONDS: Final = 175.0
+
+_OPEN_FILES: Final = 65536
+"""A request through a tap takes two. In an open loop beyond what a server can do there may be
+thousands, and many systems allow a process 1,024 unless it asks for more."""
+
+_MEASURED: Final = (b"/chat/completions", b"/completions")
+
+
+def settle() -> None:
+    """Collects garbage now, between two loads, when no stream is under way.
+
+    A full collection takes 20 ms and more, and no stream is served meanwhile. Freezing what is left
+    keeps later collections short.
+    """
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
+def _allow_open_files() -> None:
+    """Lets this process, and what it starts from now on, have enough files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # macOS may allow less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class Tap:
+    """Stands before one endpoint. ``async with`` serves it; ``url`` is what clients are given.
+
+    ``endpoint`` is the server's base URL, ``/v1`` included. ``port`` is where the tap listens on
+    loopback; 0 takes a free one. ``stall_seconds`` is how long the server may send nothing.
+    ``on_record`` receives each line of the ledger. When the ledger cannot be written, for instance
+    because the disk is full, the tap goes on serving and keeps the OSError in ``failure``.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        run: str,
+        variant: str,
+        ledger: Journal,
+        port: int = 0,
+        stall_seconds: float = STALL_SECONDS,
+        on_record: Callable[[Record], None] = lambda record: None,
+    ) -> None:
+        self._label = Label(run, variant, case="", round=0)
+        self._ledger = ledger
+        self._on_record = on_record
+        self._port = port
+        self._upstream = Upstream(endpoint, stall_seconds)
+        self._proxy = Proxy(self._upstream, self._exchange)
+        self.failure: OSError | None = None
+        self._completions: dict[str, Completion] = {}
+
+    def label(self, case: str, round: int, attempt: int = 1, load: str = "") -> None:
+        """Sets what the requests that come from now on belong to; ``load`` names a load point."""
+        self._label = self._label._replace(case=case, round=round, attempt=attempt, load=load)
+
+    @property
+    def in_flight(self) -> int:
+        """Completions that have come and have no line in the ledger yet."""
+        return len(self._completions)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the server has sent nothing to anybody for about as long as it may.
+
+        A little less counts: the requests of one wave are sent one after another.
+        """
+        return time.monotonic() - self._upstream.heard >= 0.9 * self._upstream.stall_seconds
+
+    def give_up(self, reason: str) -> None:
+        """Records what is in flight as failed for this reason, whatever still becomes of it."""
+        for completion in [*self._completions.values()]:
+            completion.broke(reason, time.monotonic())
+
+    @property
+    def url(self) -> str:
+        """Base URL of the endpoint through the tap."""
+        return self._proxy.url
+
+    async def __aenter__(self) -> Self:
+        """Begins to serve. Raises OSError, for instance where the port is in use."""
+        _allow_open_files()
+        await self._proxy.start(self._port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Ends all connections; requests under way are recorded as cancelled."""
+        await self._proxy.stop()
+
+    def _exchange(self, request: Request) -> Exchange:
+        path = request.target.partition(b"?")[0]
+        if request.method == b"POST" and path.endswith(_MEASURED):
+            completion = Completion(request, self._label, self._record)
+            self._completions[completion.id] = completion
+            return completion
+        return Exchange(request)
+
+    def _record(self, record: Record) -> None:
+        del self._completions[record.request]
+        try:
+            self._ledger.append(record)
+        except OSError as error:
+            self.failure = error
+        self._on_record(record)

@@ -1,0 +1,135 @@
+"""Estimates: Student's t from scipy's own tests, and what the jackknife must keep."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from spectap.analysis.estimates.estimate import (
+    ALPHA,
+    POWER,
+    Estimate,
+    Part,
+    geometric_mean,
+    jackknife,
+)
+
+VALUES = st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=30)
+LEVELS = st.floats(1e-4, 0.5)
+
+
+def mean(values: list[float]) -> Estimate:
+    found = jackknife(values, geometric_mean)
+    assert found is not None
+    return found
+
+
+@given(VALUES.filter(lambda values: max(values) > 1.001 * min(values)), LEVELS)
+def test_of_a_mean_it_is_the_ordinary_t_interval(values: list[float], alpha: float) -> None:
+    logs = np.log(values)
+    expected = stats.ttest_1samp(logs, 0).confidence_interval(1 - alpha)
+    found = mean(values).interval(alpha)
+    assert math.log(found.low) == pytest.approx(expected.low, rel=1e-6, abs=1e-9)
+    assert math.log(found.high) == pytest.approx(expected.high, rel=1e-6, abs=1e-9)
+    assert mean(values).p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-6, abs=1e-12)
+
+
+@given(VALUES, st.floats(1e-3, 1e3))
+def test_the_unit_does_not_matter(values: list[float], unit: float) -> None:
+    plain, scaled = mean(values), mean([unit * value for value in values])
+    assert scaled.error == pytest.approx(plain.error, abs=1e-9)
+    assert scaled.log == pytest.approx(plain.log + math.log(unit), abs=1e-9)
+
+
+@given(VALUES)
+def test_a_reciprocal_is_as_certain(values: list[float]) -> None:
+    plain, turned = mean(values).interval(), mean([1 / value for value in values]).interval()
+    assert turned.low == pytest.approx(plain.inverse.low)
+    assert turned.high == pytest.approx(plain.inverse.high)
+
+
+@given(st.floats(-3, 3), st.floats(1e-6, 1), st.integers(3, 40), LEVELS)
+def test_a_p_value_is_the_level_at_which_the_interval_ends_at_one(
+    log: float, error: float, units: int, alpha: float
+) -> None:
+    estimate = Estimate(log, error, units)
+    assert (estimate.p < alpha) == (not estimate.interval(alpha).covers_one)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_too_few_units_give_nothing(count: int) -> None:
+    assert jackknife([1.0] * count, geometric_mean) is None
+
+
+def test_equal_units_are_certain() -> None:
+    assert mean([1.0] * 4).p == 1
+    assert mean([2.0] * 4).p == 0
+    assert mean([2.0] * 4).interval().low == pytest.approx(2)
+
+
+def test_the_smallest_detectable_difference_is_found_about_as_often_as_it_says() -> None:
+    chance, units, scatter = np.random.default_rng(1), 6, 0.05
+    errors = scatter / np.sqrt(units)
+    difference = math.log1p(Estimate(0, float(errors), units).detectable(ALPHA))
+    logs = chance.normal(difference, scatter, (4000, units))
+    found = stats.ttest_1samp(logs, 0, axis=1).pvalue < ALPHA
+    assert found.mean() == pytest.approx(POWER, abs=0.02)
+
+
+@given(st.floats(0.001, 1), st.integers(3, 30), st.floats(0.01, 0.5), LEVELS)
+def test_so_many_units_are_enough_and_one_less_is_not(
+    error: float, units: int, difference: float, alpha: float
+) -> None:
+    scatter = error * math.sqrt(units)
+
+    def detectable(count: int) -> float:
+        return Estimate(0, scatter / math.sqrt(count), count).detectable(alpha)
+
+    needed = Estimate(0, error, units).units_for(difference, alpha)
+    assert needed is not None
+    if needed < 100_000:
+        assert detectable(needed) <= difference * (1 + 1e-9)
+        assert needed == 3 or detectable(needed - 1) > difference
+
+
+ERRORS = st.floats(1e-4, 0.5)
+
+
+@given(st.integers(3, 30), st.integers(3, 30), st.floats(0.01, 0.3), st.floats(0.01, 0.3))
+def test_against_another_it_is_welchs_test(
+    count: int, other_count: int, scatter: float, other_scatter: float
+) -> None:
+    chance = np.random.default_rng(count)
+    own = np.exp(chance.normal(0.1, scatter, count))
+    other = np.exp(chance.normal(0, other_scatter, other_count))
+    expected = stats.ttest_ind(np.log(own), np.log(other), equal_var=False)
+    found = mean([*own]).against(mean([*other]))
+    assert found.degrees == pytest.approx(expected.df)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
+    below = stats.ttest_ind(np.log(own), np.log(other), equal_var=False, alternative="less")
+    assert found.p_below(1) == pytest.approx(below.pvalue, rel=1e-6)
+
+
+@given(ERRORS, ERRORS, st.integers(3, 30), st.integers(1, 30), LEVELS)
+def test_a_widened_estimate_is_never_surer(
+    error: float, common: float, units: int, freedom: int, alpha: float
+) -> None:
+    plain = Estimate(0.1, error, units)
+    wide = plain.widened(Part(common, freedom))
+    assert wide.error == pytest.approx(math.hypot(error, common))
+    assert min(units - 1, freedom) <= wide.degrees * (1 + 1e-9)
+    assert wide.degrees <= (units - 1 + freedom) * (1 + 1e-9)
+    assert wide.log == plain.log
+
+
+def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:
+    wide = Estimate(0.0, 0.02, 6).widened(Part(0.03, 4))
+    assert wide.units_for(0.05, ALPHA) is None
+    needed = wide.units_for(0.2, ALPHA)
+    assert needed is not None
+    assert needed >= 3

@@ -1,0 +1,230 @@
+"""Variants that were measured apart: what their controls show, and what that makes of a report."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectap.analysis import controls
+from spectap.analysis.summarise import summarise
+from spectap.analysis.summary import Finding, Summary
+from spectap.ledger import last_attempts
+from spectap.names import CONTROL
+from spectap.record import Record
+from tests.bench.apart import Apart
+from tests.bench.trials import likely
+from tests.bench.wandering import CALM, coverage, said, wrong
+from tests.bench.worlds import World
+from tests.spectap import samples
+
+STEADY = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
+WALK = Apart("walk", dataclasses.replace(CALM, requests=4, speedups=(1.0,)), walk=0.03)
+REPORTS = 60
+SELDOM = 0.0001
+
+
+def control(variant: str, attempt: int, sent: float, step: float, steps: int = 10) -> Record:
+    """A request whose steps yield 1 to 4 tokens, in turn."""
+    chunks = tuple((0.2 + step * number, 1 + number % 4) for number in range(steps + 1))
+    return samples.record(
+        variant=variant, round=CONTROL, attempt=attempt, sent=sent, chunks=chunks, end=chunks[-1][0]
+    )
+
+
+def measured(variant: str, sent: float) -> Record:
+    return samples.record(variant=variant, sent=sent)
+
+
+def summary(records: Iterable[Record], world: Apart = STEADY) -> Summary:
+    return summarise(world.configuration(), records)
+
+
+def without_controls(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record.round != CONTROL]
+
+
+def test_the_change_is_that_of_a_step_however_many_drafts_are_accepted() -> None:
+    found = controls.unsteadiness(
+        [
+            *(control("Base", 1, 0, 0.05), control("Base", 2, 100, 0.05, steps=25)),
+            *(control("SD", 1, 200, 0.06), control("SD", 2, 500, 0.06 * 1.1)),
+            *(measured("Base", 50), measured("SD", 350)),
+        ]
+    )
+    assert found is not None
+    assert found.change == pytest.approx(math.log(1.1) / math.sqrt(2))
+    assert (found.variants, found.seconds) == (2, 200)
+    assert found.between("SD", "Base") == pytest.approx(found.change * math.sqrt(300 / 200))
+
+
+def test_the_slowest_of_a_wave_is_no_measure_of_it() -> None:
+    waves = [control("Base", attempt, 100.0 * attempt, 0.05) for attempt in (1, 2)] * 2
+    found = controls.unsteadiness([*waves, control("Base", 2, 200, 0.5), measured("Base", 150)])
+    assert found is not None
+    assert found.change == pytest.approx(0, abs=1e-9)
+
+
+def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
+    steps = (0.05, 0.055, 0.052, 0.051)
+    attempts = [control("SD", one, 100.0 * one, step) for one, step in enumerate(steps, start=1)]
+    found = controls.unsteadiness([*attempts, measured("SD", 250)])
+    assert found is not None
+    assert found.change == pytest.approx(math.log(1.1))
+    assert found.seconds == 300
+    assert last_attempts(attempts, apart=True) == attempts
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [measured("Base", 50)],
+        [control("Base", 1, 0, 0.05), measured("Base", 50)],
+        [control("Base", 1, 0, 0.05), control("Base", 2, 100, 0.05, steps=0)],
+        [control("Base", 1, 0, 0.05), dataclasses.replace(control("Base", 2, 9, 1), error="lost")],
+    ],
+)
+def test_what_has_no_two_controls_shows_nothing(records: list[Record]) -> None:
+    assert controls.unsteadiness(records) is None
+
+
+@given(st.floats(0.5, 2), st.floats(0, 1e6), st.floats(0, 1e6))
+def test_the_further_apart_the_less_sure(change: float, middle: float, other: float) -> None:
+    found = controls.Unsteadiness(change, 2, 600, {"a": 0, "b": middle, "c": other})
+    near, far = sorted(("b", "c"), key=found.middles.__getitem__)
+    assert change <= found.between(near, "a") <= found.between(far, "a")
+    assert found.between(far, "a") == found.between("a", far)
+
+
+def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> None:
+    records = STEADY.records(0)
+    apart = summary(records)
+    together = summarise(
+        STEADY.configuration().model_copy(update={"apart": False}), without_controls(records)
+    )
+    for case, other in zip(apart.cases, together.cases, strict=True):
+        for own, plain in zip(case.cells, other.cells, strict=True):
+            assert dataclasses.replace(own, comparison=None) == dataclasses.replace(
+                plain, comparison=None
+            )
+        for (_, wide), (_, narrow) in zip(case.compared, other.compared, strict=True):
+            for field in ("by_time_per_output_token", "by_end_to_end", "by_throughput"):
+                one, two = getattr(wide, field), getattr(narrow, field)
+                assert one.point == two.point
+                assert one.low < two.low < two.high < one.high
+            assert wide.cost
+            assert narrow.cost
+            assert wide.cost.interval.low < narrow.cost.interval.low
+    for wider, narrower in zip(apart.overall, together.overall, strict=True):
+        for mean, plain_mean in ((wider.speed, narrower.speed), (wider.cost, narrower.cost)):
+            assert mean
+            assert plain_mean
+            assert mean.low < plain_mean.low < plain_mean.high < mean.high
+
+
+def test_classes_of_prompts_are_widened_too() -> None:
+    world = dataclasses.replace(
+        STEADY, world=World("sets", prompts=12, requests=12, speedups=(1.3,))
+    )
+    records = world.records(0)
+    told = world.configuration()
+    (apart,), (together,) = (
+        summarise(told.model_copy(update={"apart": one}), records).cases for one in (True, False)
+    )
+    for wide, narrow in zip(apart.spreads, together.spreads, strict=True):
+        (own,), (plain,) = wide.classes, narrow.classes
+        assert own.speed
+        assert plain.speed
+        assert own.speed.low < plain.speed.low < plain.speed.high < own.speed.high
+
+
+def test_ladders_are_widened_too() -> None:
+    world = dataclasses.replace(
+        STEADY,
+        world=World("ladder", request=0.001, ladder=(1, 2, 4, 8), speedups=(1.5, 1.04, 0.97, 0.7)),
+        walk=0.2,
+    )
+    told = world.configuration()
+    (apart,), (together,) = (
+        summarise(told.model_copy(update={"apart": one}), world.records(1)).cases
+        for one in (True, False)
+    )
+    for wide, narrow in zip(apart.ladders, together.ladders, strict=True):
+        assert narrow.speed.better_up_to is not None
+        assert (wide.speed.better_up_to or 0) <= narrow.speed.better_up_to
+    assert not all(ladder.speed.found for ladder in apart.ladders)
+
+
+def test_it_is_said_how_much_the_controls_drifted() -> None:
+    (note,) = (one for one in summary(STEADY.records(0)).notes if "one after another" in one)
+    assert "intervals include what the controls drifted, " in note
+    assert " % from begin to end of a variant" in note
+    alone = dataclasses.replace(STEADY, variants=2)
+    told = alone.configuration()
+    base = told.model_copy(update={"variants": told.variants[:1]})
+    own = [record for record in alone.records(0) if record.variant == "Base"]
+    assert not any("one after another" in one for one in summarise(base, own).notes)
+
+
+def test_without_controls_there_is_no_verdict() -> None:
+    found = summary(without_controls(STEADY.records(0)))
+    for case in found.cases:
+        for cell, comparison in case.compared:
+            assert comparison.verdict.finding is Finding.UNCONTROLLED
+            assert comparison.speedup is None
+            assert cell.tokens_per_second_interval is not None
+    assert found.overall == ()
+    assert any("no control loads show what changed" in note for note in found.notes)
+
+
+def test_controls_are_in_no_figure() -> None:
+    records = STEADY.records(0)
+    slow = [
+        dataclasses.replace(record, end=1e6, error="lost")
+        if record.round == CONTROL and record.attempt > 1
+        else record
+        for record in [*records, *(control("SD", attempt, 0, 1) for attempt in (3, 4))]
+    ]
+    for own, plain in zip(summary(slow).cases, summary(records).cases, strict=True):
+        for one, other in zip(own.cells, plain.cells, strict=True):
+            assert (one.requests, one.errors) == (other.requests, other.errors)
+            assert one.tokens_per_second == other.tokens_per_second
+
+
+def test_a_speed_up_of_times_apart_has_no_drift() -> None:
+    found = summary(STEADY.records(0))
+    assert {drift.variant for drift in found.drifts} == {"Base", "other-2", "SD"}
+    assert all(drift.baseline is None for drift in found.drifts)
+
+
+def test_a_turn_that_one_variant_repeated_is_its_own() -> None:
+    records = STEADY.records(0)
+    again = [
+        dataclasses.replace(record, attempt=2)
+        for record in records
+        if (record.variant, record.round) == ("SD", 1)
+    ]
+    found = summary([*records, *again])
+    assert found.complete
+    counts = {cell.variant: cell.requests for case in found.cases for cell in case.cells}
+    assert len({*counts.values()}) == 1
+
+
+def test_intervals_hold_while_the_environment_wanders() -> None:
+    """``python -m tests.bench.wandering`` in short: without the widening they do not."""
+    found = [said(WALK, number) for number in range(REPORTS)]
+    widened, plain = [one.widened for one in found], [one.plain for one in found]
+    least = likely(SELDOM, REPORTS, 0.95) / REPORTS
+    assert share(coverage(widened)) >= least
+    assert share(coverage(plain)) < least
+    assert wrong(widened) <= likely(1 - SELDOM, REPORTS, 0.05)
+    assert wrong(plain) > likely(1 - SELDOM, REPORTS, 0.05)
+
+
+def share(held: Sequence[bool]) -> float:
+    return fmean(held)

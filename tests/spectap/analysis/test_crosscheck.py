@@ -1,0 +1,188 @@
+"""Two counts of one thing: where they agree, where they must not, and where they cannot."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from spectap.analysis.crosscheck import Figure, check
+from spectap.endpoint.counters import Count, Counters
+from spectap.record import Record
+from tests.spectap import samples
+
+
+def record(**changes: Any) -> Record:
+    """Answers of 1 + 8 + 8 + 4 tokens: two full steps of 7 drafts, and one that was cut."""
+    chunks = ((0.2, 1), (0.3, 8), (0.4, 8), (0.5, 4))
+    values = {"chunks": chunks, "output_tokens": 21, "request": "a"}
+    return samples.record(**(values | changes))
+
+
+def count(**changes: Any) -> Count:
+    """What vLLM counts of ``record``: in the last step it accepted 6, of which 3 were wanted."""
+    counters: dict[str, Any] = {
+        **{"generation_tokens": 21, "drafts": 3, "draft_tokens": 21, "accepted": 20},
+        **{"per_position": (3, 3, 3, 3, 3, 3, 2), "token_seconds": 0.015, "timed": 1},
+        **{"finished_tokens": 21, "finished": 1, "gaps": 3},
+    }
+    return Count("counting", 1, "SD", ("a",), Counters(**(counters | changes)))
+
+
+# What V0 counts of ``record``: a prefill and 3 steps.
+ON_V0: dict[str, Any] = {
+    **{"generation_tokens": 4, "drafts": 0, "draft_tokens": 0, "accepted": 0},
+    **{"per_position": (), "token_seconds": 0.0, "timed": 0},
+}
+# What was kept of a server before more was read of it.
+EARLIER: dict[str, Any] = {"finished_tokens": None, "finished": 0, "gaps": None}
+
+
+def test_a_count_that_agrees() -> None:
+    (found,) = check([record()], [count()])
+    assert [(f.name, f.ledger, f.server, f.cut) for f in found.figures] == [
+        ("tokens", 21, 21, 0),
+        ("steps", 3, 3, 0),
+        ("accepted drafts", 17, 20, 4),
+    ]
+    assert found.failures == ()
+    assert found.token_seconds is not None
+    assert found.token_seconds[0] == pytest.approx(0.015)
+    assert found.token_seconds[1] == 0.015
+    assert found.positions == ((1, 1),) * 3 + ((2 / 3, 1),) * 3 + ((2 / 3, 2 / 3),)
+
+
+# Steps of 1, 5, 1 and 3 tokens. One of the single tokens was a step without drafts, and the last
+# step was cut: of 4 drafts that it found, it accepted all.
+SEARCHED = ((0.2, 1), (0.3, 1), (0.4, 5), (0.5, 1), (0.6, 3))
+
+
+def searched(**changes: Any) -> Count:
+    """What vLLM counts of these where n-gram drafts as many tokens as it finds, at most 7."""
+    counters = {
+        **{"generation_tokens": 11, "drafts": 3, "draft_tokens": 9, "accepted": 8},
+        **{"per_position": (2, 2, 2, 2, 0, 0, 0), "finished_tokens": 11, "gaps": 4},
+    }
+    return count(**(counters | changes))
+
+
+def test_steps_for_which_no_drafts_were_found_are_not_missed() -> None:
+    shown = record(chunks=SEARCHED, output_tokens=11)
+    (found,) = check([shown], [searched()])
+    assert [(f.name, f.ledger, f.server, f.cut) for f in found.figures] == [
+        ("tokens", 11, 11, 0),
+        ("steps", 4, 4, 0),
+        ("accepted drafts", 6, 8, 5),
+    ]
+    assert found.failures == ()
+    # Parts of all steps, on both sides.
+    assert found.positions[:3] == ((0.5, 0.5), (0.5, 0.5), (0.25, 0.5))
+
+
+@pytest.mark.parametrize(
+    "drafts",
+    [
+        1,  # two steps yielded more than one token: each had drafts
+        5,  # there were not so many steps
+    ],
+)
+def test_steps_with_drafts_that_cannot_be_so_many(drafts: int) -> None:
+    shown = record(chunks=SEARCHED, output_tokens=11)
+    (found,) = check([shown], [searched(drafts=drafts)])
+    assert [line.split(": ")[1] for line in found.failures] == ["steps"]
+
+
+def test_a_count_that_one_of_two_loads_lacks_is_not_held_against_both() -> None:
+    """A run that a newer benchmark went on with: its first loads have no times between outputs."""
+    second = dataclasses.replace(count(), requests=("b",))
+    (found,) = check([record(), record(request="b")], [count(gaps=None), second])
+    assert [(f.name, f.ledger, f.server) for f in found.figures][1] == ("steps", 6, 6)
+    assert found.failures == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "figure"),
+    [
+        ({"generation_tokens": 22, "finished_tokens": 22}, "tokens"),
+        ({"finished_tokens": 0}, "tokens"),
+        (EARLIER | {"generation_tokens": 22}, "tokens"),
+        (ON_V0 | {"finished_tokens": 22}, "tokens"),
+        # Each count of the steps has to agree, and not only one of them.
+        ({"drafts": 4, "draft_tokens": 28}, "steps"),
+        ({"gaps": 4}, "steps"),
+        (EARLIER | {"drafts": 4, "draft_tokens": 28}, "steps"),
+        (ON_V0 | {"gaps": 4}, "steps"),
+        (ON_V0 | {"generation_tokens": 5}, "steps"),
+        (ON_V0 | {"generation_tokens": 5, "gaps": None}, "steps"),
+        ({"accepted": 16}, "accepted drafts"),  # fewer than arrived
+        ({"accepted": 22}, "accepted drafts"),  # more than a cut can hide
+    ],
+)
+def test_a_count_that_does_not_agree(changes: dict[str, int], figure: str) -> None:
+    (found,) = check([record()], [count(**changes)])
+    assert [line.split(": ")[1] for line in found.failures] == [figure]
+
+
+def test_the_tolerance_is_one_per_cent() -> None:
+    assert Figure("tokens", 99, 100).agrees
+    assert not Figure("tokens", 98.9, 100).agrees
+
+
+def test_a_failure_says_both_figures() -> None:
+    (found,) = check([record()], [count(finished_tokens=42, generation_tokens=42)])
+    assert found.failures == (
+        "counting, SD: tokens: 21 in the ledger, 42 by the server's own count, 50.0% apart",
+    )
+
+
+@pytest.mark.parametrize("generated", [4, 21], ids=["V0", "V1"])
+def test_a_server_without_drafts_has_no_acceptance(generated: int) -> None:
+    (found,) = check([record()], [count(**ON_V0 | {"generation_tokens": generated})])
+    assert [(f.name, f.ledger, f.server) for f in found.figures] == [
+        ("tokens", 21, 21),
+        ("steps", 3, 3),
+    ]
+    assert found.failures == ()
+    assert found.positions == ()
+
+
+def test_a_run_of_an_earlier_version_is_compared_by_what_it_kept() -> None:
+    (found,) = check([record()], [count(**EARLIER)])
+    assert [(f.name, f.server) for f in found.figures] == [
+        ("tokens", 21),
+        ("steps", 3),
+        ("accepted drafts", 20),
+    ]
+    without_drafts = EARLIER | ON_V0 | {"generation_tokens": 21}
+    (found,) = check([record()], [count(**without_drafts)])
+    assert [(f.name, f.server) for f in found.figures] == [("tokens", 21)]
+    assert found.failures == ()
+
+
+def test_where_tools_are_offered_chunks_are_no_steps() -> None:
+    """The server's parser held two steps back: the tokens are all there, and the steps are not."""
+    held_back = record(tools=True, chunks=((0.3, 9), (0.4, 8), (0.5, 4)))
+    (found,) = check([held_back], [count()])
+    assert [(f.name, f.ledger, f.server) for f in found.figures] == [("tokens", 21, 21)]
+    assert found.positions == ()
+    (unmarked,) = check([dataclasses.replace(held_back, tools=False)], [count()])
+    assert unmarked.failures
+
+
+def test_rounds_are_added_up() -> None:
+    second = Count("counting", 2, "SD", ("b",), count().counters)
+    (found,) = check([record(), record(request="b", round=2)], [count(), second])
+    assert [(f.ledger, f.server) for f in found.figures] == [(42, 42), (6, 6), (34, 40)]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],  # the ledger lost it
+        [record(error="reset", status=None)],  # the server may have counted what never came
+        [record(per_chunk=False)],
+    ],
+)
+def test_what_cannot_be_compared_is_not(records: list[Record]) -> None:
+    assert check(records, [count()]) == ()

@@ -1,0 +1,97 @@
+"""Goodput: what counts as good, and how sure the share is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.goodput import goodput, share_interval
+from spectap.config import Objectives
+from spectap.record import Record
+from tests.spectap import samples
+
+# The sample has its first token after 200 ms, a token each 200/7 ms, and ends after 500 ms.
+GENEROUS = Objectives(ttft_p90_ms=300, tpot_p90_ms=30, e2e_p90_ms=600)
+
+
+def share(records: list[Record], objectives: Objectives) -> tuple[float, bool]:
+    found = goodput(records, objectives, ALPHA)
+    assert found is not None
+    return found.share, found.met
+
+
+@pytest.mark.parametrize(
+    ("limits", "good"),
+    [
+        ({}, True),
+        ({"ttft_p90_ms": 200}, True),
+        ({"ttft_p90_ms": 199}, False),
+        ({"tpot_p90_ms": 28}, False),
+        ({"e2e_p90_ms": 499}, False),
+    ],
+)
+def test_every_limit_must_hold(limits: dict[str, float], good: bool) -> None:
+    objectives = GENEROUS.model_copy(update=limits)
+    assert share([samples.record()], objectives) == (float(good), good)
+
+
+def test_a_failed_request_is_not_good() -> None:
+    failed = samples.record(error="reset")
+    assert share([samples.record()] * 9 + [failed], GENEROUS) == (0.9, True)
+    assert share([samples.record()] * 8 + [failed] * 2, GENEROUS) == (0.8, False)
+
+
+def test_an_answer_of_one_token_has_no_time_per_token_to_miss() -> None:
+    single = samples.record(chunks=((0.2, 1),), output_tokens=1)
+    assert share([single], Objectives(tpot_p90_ms=1)) == (1.0, True)
+
+
+def test_each_limit_may_hold_and_the_goodput_be_less() -> None:
+    late = samples.record(chunks=((0.4, 1), (0.5, 4), (0.6, 3)))
+    slow = samples.record(chunks=((0.2, 1), (0.5, 4), (0.8, 3)))
+    found = share(
+        [samples.record()] * 8 + [late, slow], Objectives(ttft_p90_ms=300, tpot_p90_ms=30)
+    )
+    assert found == (0.8, True)
+
+
+def test_nothing_was_sent() -> None:
+    assert goodput([], GENEROUS, ALPHA) is None
+
+
+class TestInterval:
+    def test_few_rounds_have_none(self) -> None:
+        two = [samples.record(round=number) for number in (1, 2)]
+        found = goodput(two, GENEROUS, ALPHA)
+        assert found is not None
+        assert found.interval is None
+
+    def test_it_stays_between_none_and_all(self) -> None:
+        low, high = share_interval([[True] * 4] * 6, 4, ALPHA) or (0, 0)
+        assert (0.5 < low < 0.6, high) == (True, 1)
+        low, high = share_interval([[False] * 4] * 6, 4, ALPHA) or (0, 0)
+        assert (low, 0.4 < high < 0.5) == (0, True)
+
+    def test_rounds_that_differ_as_a_whole_make_it_wider(self) -> None:
+        alike = [[True] * 9 + [False]] * 10
+        uneven = [[True] * 10] * 9 + [[False] * 10]
+        narrow, wide = (share_interval(rounds, 1, ALPHA) or (0, 0) for rounds in (alike, uneven))
+        assert wide[0] < narrow[0] < 0.9 < narrow[1] < wide[1]
+
+    def test_requests_in_flight_together_count_less(self) -> None:
+        chance = np.random.default_rng(1)
+        rounds = [[bool(one) for one in chance.random(40) < 0.8] for _ in range(6)]
+        alone, together = (share_interval(rounds, number, ALPHA) or (0, 0) for number in (1, 8))
+        assert together[0] < alone[0] < alone[1] < together[1]
+
+    def test_rounds_are_those_of_the_ledger(self) -> None:
+        good = [
+            dataclasses.replace(samples.record(round=number), sent=60.0 * number)
+            for number in range(1, 7)
+        ]
+        found = goodput(good, GENEROUS, ALPHA)
+        assert found is not None
+        assert found.interval == share_interval([[True]] * 6, 1, ALPHA)

@@ -1,0 +1,125 @@
+"""``compare``: what a person reads, and what a pipeline gets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spectap.sweep.merge import merge
+from tests.spectap import generated_runs
+from tests.spectap.commands.processes import Benchmark
+from tests.spectap.sweep import parts
+
+LOWER = {structure: share - 0.1 for structure, share in generated_runs.ACCEPTANCE.items()}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of the same thing, and one whose drafts are accepted less often."""
+    folder = tmp_path_factory.mktemp("runs")
+    told = generated_runs.config(cases=generated_runs.CASES[:1])
+    for seed, name in enumerate(("old", "same", "less"), start=1):
+        acceptance = LOWER if name == "less" else generated_runs.ACCEPTANCE
+        lines = generated_runs.ledger(told, seed, acceptance)
+        generated_runs.write(folder / name, told, lines)
+    return folder
+
+
+def test_the_same_thing_passes_the_gate(benchmark: Benchmark, results: Path) -> None:
+    ended = benchmark("compare", "old", "same", "--fail-below", "0.95", RESULTS_DIR=str(results))
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith("same (new) against old (old)\n")
+    assert "No difference is proven" in ended.out
+    assert "Nothing is surely below 0.95 of what it was." in ended.out
+    assert "repetition, SD: request speed-up under 0." in ended.out
+
+
+def test_lost_acceptance_fails_the_gate(benchmark: Benchmark, results: Path) -> None:
+    old, less = str(results / "old"), str(results / "less")
+    ended = benchmark("compare", old, less, "--fail-below", "0.95")
+    assert ended.status == 3
+    assert "repetition, SD: a step yields " in ended.out
+    assert "% fewer tokens (95 % interval " in ended.out
+    assert "BELOW 0.95: repetition, SD: the new tokens per step is 0." in ended.out
+    assert max(map(len, ended.out.splitlines())) <= 120
+    without = benchmark("compare", old, less)
+    assert without.status == 0
+    assert "BELOW" not in without.out
+
+
+def test_a_better_run_passes_the_gate(benchmark: Benchmark, results: Path) -> None:
+    ended = benchmark("compare", "less", "old", "--fail-below", "1", RESULTS_DIR=str(results))
+    assert ended.status == 0
+    assert "% more tokens" in ended.out
+
+
+def test_two_sweeps_are_compared_by_their_names(benchmark: Benchmark, tmp_path: Path) -> None:
+    for name, complete in (("sweep-1", parts.NAMES), ("sweep-2", parts.NAMES[:2])):
+        merge(parts.write(tmp_path / name, complete))
+    ended = benchmark("compare", "sweep-1", "sweep-2", RESULTS_DIR=str(tmp_path))
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.startswith("sweep-2 (new) against sweep-1 (old)\n")
+    assert "* Only in sweep-1: Base-b8 under repetition at concurrency-4, k7-b8 " in ended.out
+    assert "k7 under" not in ended.out
+
+
+def test_a_gate_does_not_pass_what_it_cannot_see(
+    benchmark: Benchmark, results: Path, tmp_path: Path
+) -> None:
+    told = generated_runs.config(cases=generated_runs.CASES[:1])
+    lines = (line for line in generated_runs.ledger(told, 2) if line["variant"] == "Base")
+    gone = generated_runs.write(tmp_path / "gone", told, lines)
+    ended = benchmark("compare", str(results / "old"), str(gone), "--fail-below", "0.95")
+    assert (ended.status, ended.err) == (3, "")
+    said = [line for line in ended.out.splitlines() if line.startswith("NOT JUDGED: ")]
+    assert said == [
+        "NOT JUDGED: SD under repetition at concurrency-4: gone has no tokens per step and no "
+        "speed-up.",
+        "NOT JUDGED: gone is not complete: requests are missing in it.",
+    ]
+    assert "Nothing is surely below" not in ended.out
+    assert benchmark("compare", str(results / "old"), str(gone)).status == 0
+
+
+def test_a_gate_on_runs_that_do_not_compare_ends_with_2(
+    benchmark: Benchmark, results: Path, tmp_path: Path
+) -> None:
+    told = generated_runs.config(cases=generated_runs.CASES[:1], output_tokens=200)
+    longer = generated_runs.write(tmp_path / "longer", told, generated_runs.ledger(told))
+    ended = benchmark("compare", str(results / "old"), str(longer), "--fail-below", "0.95")
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err == (
+        "spectap: old, longer: they are not comparable: mean_output_tokens: 100 before, 200 now\n"
+    )
+    without = benchmark("compare", str(results / "old"), str(longer))
+    assert without.status == 0
+    assert without.out.splitlines()[1:3] == [
+        "NOT COMPARABLE: they measured different things, so nothing below is judged.",
+        "  mean_output_tokens: 100 before, 200 now",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["old", "none"], "'none': there is no such file or folder, nor one in "),
+        (["old", "."], "spectap: .: is not the folder of a run: it has no config.json"),
+        (["old", "old"], ": is compared with itself"),
+        (["old", "same", "--fail-below", "1.5"], "must be a number of more than 0 and at most 1"),
+        (["old", "same", "--fail-below", "half"], "must be a number of more than 0 and at most 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(
+    benchmark: Benchmark,
+    results: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = benchmark("compare", *arguments, RESULTS_DIR=str(results))
+    assert (ended.status, ended.out) == (2, "")
+    (line,) = ended.err.splitlines()
+    assert message in line

@@ -1,0 +1,87 @@
+"""What ``run`` and ``measure`` have in common, and what is only a pod's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectap.commands.execution import Ended, Pause
+from tests.spectap import samples
+from tests.spectap.commands.processes import Benchmark, started
+
+
+def write(folder: Path, **changes: Any) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(samples.settings(**changes)), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["report", "no-such-run"],
+            "spectap report: argument RUN_DIR: 'no-such-run': there is no such file or folder, "
+            "nor one in results/",
+        ),
+        (["run"], "spectap: none.json: cannot be read: No such file or directory"),
+        (["tap"], "spectap tap: the following arguments are required: --upstream, --ledger"),
+        ([], "spectap: the following arguments are required: command"),
+    ],
+)
+def test_what_is_expected_to_fail_fails_in_one_line(
+    benchmark: Benchmark, arguments: list[str], message: str
+) -> None:
+    ended = benchmark(*arguments, BENCHMARK_CONFIG="none.json")
+    assert ended.status == 2
+    assert ended.err.removesuffix(" (--help lists the options)\n").rstrip() == message
+
+
+def test_each_error_of_a_configuration_has_its_line(tmp_path: Path, benchmark: Benchmark) -> None:
+    path = write(tmp_path, model="", bucket="")
+    ended = benchmark("run", BENCHMARK_CONFIG=path)
+    assert ended.status == 2
+    assert ended.err.splitlines() == [
+        f"spectap: {path}: {field}: String should have at least 1 character"
+        for field in ("model", "bucket")
+    ]
+
+
+def test_a_folder_that_is_no_run_s(tmp_path: Path, benchmark: Benchmark) -> None:
+    ended = benchmark("report", str(tmp_path))
+    assert ended.status == 2
+    assert ended.err == f"spectap: {tmp_path}: is not the folder of a run: it has no config.json\n"
+
+
+def test_sigterm_ends_a_run_and_keeps_what_there_is(tmp_path: Path) -> None:
+    """A pod that is deleted: its endpoints never served, it waits, and is told to end."""
+    environment = {
+        "BENCHMARK_CONFIG": write(tmp_path, bucket=None, region=None),
+        "RESULTS_DIR": str(tmp_path / "r"),
+        "RUN_ID": "run-1",
+    }
+    with started("run", environment=os.environ | environment) as process:
+        assert process.stderr is not None
+        assert "waiting for Base (http://127.0.0.1:1/v1): " in process.stderr.readline()
+        process.terminate()
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM
+    folder = tmp_path / "r" / "run-1"
+    assert out == f"spectap: ended by SIGTERM; what was measured is kept in {folder}\n"
+    assert (folder / "config.json").exists()
+    # A rehearsal shows standard error on the terminal, and says itself that it is ended.
+    assert "ended by" not in err
+
+
+def test_a_signal_ends_a_thread_s_pause(capsys: pytest.CaptureFixture[str]) -> None:
+    pause = Pause()
+    threading.Timer(0.2, pause.ended.set).start()
+    with pytest.raises(Ended):
+        pause(300)
+    assert capsys.readouterr().err == "AWS does not answer; trying again in 300 s\n"

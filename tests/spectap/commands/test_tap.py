@@ -1,0 +1,193 @@
+"""``tap``: any client before it, any server behind it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from spectap.ledger import read_ledger
+from tests.spectap.commands.processes import (
+    MODEL,
+    Benchmark,
+    eventually,
+    golden,
+    serving,
+    started,
+)
+
+
+def ask(base_url: str, **fields: object) -> bytes:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 30}
+    request = urllib.request.Request(
+        f"{base_url}/chat/completions",
+        json.dumps(body | {"stream": True} | fields).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as response:
+        answer: bytes = response.read()
+    return answer
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_a_client_s_requests_are_recorded_until_a_signal(
+    tmp_path: Path, by: signal.Signals
+) -> None:
+    ledger = tmp_path / "new" / "ledger.jsonl"
+    options = ("--ledger", str(ledger), "--port", "0", "--variant", "k7", "--case", "greeting")
+    with (
+        serving(golden(window=7)) as (server,),
+        started("tap", "--upstream", server.url, *options) as tap,
+    ):
+        assert tap.stdout is not None
+        url = tap.stdout.readline().strip()
+        assert ask(url).endswith(b"data: [DONE]\n\n")
+        with pytest.raises(urllib.error.HTTPError):
+            ask(url, model="another")
+        tap.send_signal(by)
+        out, err = tap.communicate(timeout=20)
+    assert tap.returncode == 0
+    records = read_ledger(ledger)
+    assert [(r.variant, r.case, r.status) for r in records] == [
+        ("k7", "greeting", 200),
+        ("k7", "greeting", 404),
+    ]
+    assert sum(tokens for _, tokens in records[0].chunks) == 30
+    # A log gets a line when something has changed; the last one has it all.
+    assert err.splitlines()[-1].startswith("2 requests, 0 in flight, 1 error; TTFT ")
+    assert "greeting" in out
+    assert "k7" in out
+    assert out.splitlines()[-1] == f"ledger: {ledger}"
+
+
+def test_an_upstream_without_a_path_is_given_one_and_clients_may_add_it(tmp_path: Path) -> None:
+    with (
+        serving(golden()) as (server,),
+        started(
+            *("tap", "--upstream", server.url.removesuffix("/v1")),
+            *("--ledger", str(tmp_path / "l"), "--port", "0"),
+        ) as tap,
+    ):
+        assert tap.stdout is not None
+        url = tap.stdout.readline().strip()
+        assert url.endswith("/v1")
+        ask(url)
+        ask(url.removesuffix("/v1") + "/v1")
+        tap.terminate()
+        tap.communicate(timeout=20)
+    assert [record.succeeded for record in read_ledger(tmp_path / "l")] == [True, True]
+
+
+def test_an_unused_tap_leaves_no_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    arguments = ("tap", "--upstream", "http://127.0.0.1:9", "--ledger", str(path), "--port", "0")
+    with started(*arguments) as tap:
+        assert tap.stdout is not None
+        tap.stdout.readline()
+        tap.terminate()
+        out, _ = tap.communicate(timeout=20)
+    assert out == "no completion was recorded\n"
+    assert not path.exists()
+
+
+def test_an_existing_ledger_is_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    with serving(golden()) as (server,):
+        for _ in range(2):
+            with started(
+                "tap", "--upstream", server.url, "--ledger", str(path), "--port", "0"
+            ) as tap:
+                assert tap.stdout is not None
+                ask(tap.stdout.readline().strip())
+                tap.terminate()
+                out, _ = tap.communicate(timeout=20)
+    assert len(read_ledger(path)) == 2
+    assert ": 1 request" in out  # the table is of what passed this time
+
+
+def test_a_request_that_is_under_way_is_seen(tmp_path: Path) -> None:
+    with (
+        serving(golden(speed=0.1)) as (server,),
+        started(
+            "tap", "--upstream", server.url, "--ledger", str(tmp_path / "l"), "--port", "0"
+        ) as tap,
+    ):
+        assert tap.stdout is not None
+        address = tap.stdout.readline().strip().removeprefix("http://").partition("/")[0]
+        host, _, port = address.partition(":")
+        body = json.dumps({"model": MODEL, "messages": [], "stream": True, "max_tokens": 99})
+        head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+        head += f"Content-Length: {len(body)}\r\n"
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(f"{head}\r\n{body}".encode())
+            eventually(lambda: server.sent)
+            tap.send_signal(signal.SIGINT)
+            tap.communicate(timeout=20)
+    (record,) = read_ledger(tmp_path / "l")
+    assert record.error == "cancelled by the client"
+    assert tap.returncode == 0
+
+
+def test_a_full_disk_does_not_stop_the_client_but_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "l"
+    arguments = ("tap", "--ledger", str(path), "--port", "0", "--upstream")
+    full = ("prlimit", "--fsize=0", "--")  # no file may grow
+    with serving(golden()) as (server,), started(*arguments, server.url, under=full) as tap:
+        assert tap.stdout is not None
+        assert ask(tap.stdout.readline().strip()).endswith(b"data: [DONE]\n\n")
+        tap.terminate()
+        out, err = tap.communicate(timeout=20)
+    assert tap.returncode == 1
+    assert out == "no completion was recorded\n"
+    assert err.splitlines()[-2].startswith("ledger: File too large; 1 request, ")
+    assert err.splitlines()[-1] == f"spectap: failed: {path}: cannot be written: File too large"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--upstream": "localhost:8000"}, "--upstream: 'localhost:8000': must be a base URL"),
+        ({"--upstream": "http://h:x"}, "--upstream: 'http://h:x': must be a base URL"),
+        ({"--upstream": "http://h/v1?key=1"}, "--upstream: 'http://h/v1?key=1': must be a base"),
+        ({"--port": "65536"}, "--port: '65536': must be a whole number from 0 to 65535"),
+        ({"--variant": "a b"}, "--variant: 'a b': a name must match"),
+        ({"--ledger": "/"}, "/: is no file"),
+        ({"--ledger": "/dev/zero"}, "/dev/zero: is no file"),
+        ({"--ledger": "/proc/ledger.jsonl"}, "/proc/ledger.jsonl: cannot be written: No such file"),
+        ({"--ledger": "README.md"}, "README.md:1: "),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(
+    benchmark: Benchmark, changes: dict[str, str], message: str
+) -> None:
+    options = {"--upstream": "http://127.0.0.1:9", "--ledger": "/nowhere/l", "--port": "0"}
+    ended = benchmark("tap", *(part for pair in (options | changes).items() for part in pair))
+    assert ended.status == 2
+    assert ended.out == ""
+    (line,) = ended.err.splitlines()
+    assert message in line
+
+
+def test_a_file_that_is_no_ledger_is_left_as_it_is(tmp_path: Path, benchmark: Benchmark) -> None:
+    path = tmp_path / "note.txt"
+    path.write_text("one line without an end", encoding="utf-8")
+    ended = benchmark("tap", "--upstream", "http://127.0.0.1:9", "--ledger", str(path))
+    assert ended.status == 2
+    assert ended.err == f"spectap: {path}: is not a ledger: it has no complete line\n"
+    assert path.read_text(encoding="utf-8") == "one line without an end"
+
+
+def test_a_port_in_use_is_named(tmp_path: Path, benchmark: Benchmark) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ended = benchmark(
+            *("tap", "--upstream", "http://127.0.0.1:9"),
+            *("--ledger", str(tmp_path / "l"), "--port", str(port)),
+        )
+    assert ended.status == 2
+    assert ended.err == (f"spectap: --port {port}: cannot listen there: Address already in use\n")

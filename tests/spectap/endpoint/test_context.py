@@ -1,0 +1,176 @@
+"""Counting prompts at a server. What the server says is what vLLM's ``/tokenize`` says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from spectap.endpoint import context
+from spectap.endpoint.context import Counted, Refused
+from spectap.prompt import Prompt
+from tests.spectap.tapped import Handler, server
+
+
+def prompt(text: str, **fields: Any) -> Prompt:
+    return Prompt(name=text, messages=({"role": "user", "content": text},), **fields)
+
+
+def vllm(bodies: list[dict[str, Any]], most: int = 100) -> Handler:
+    """Counts a token a word, three for the template, and notes what it is asked."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path != "/tokenize":
+            return web.json_response({"detail": "Not Found"}, status=404)
+        body = await request.json()
+        bodies.append(body)
+        text = " ".join(message["content"] for message in body["messages"])
+        if "refused" in text:
+            error = {"message": "roles must alternate", "type": "BadRequestError", "code": 400}
+            return web.json_response({"error": error}, status=400)
+        tokens = [*range(len(text.split()) + 3 * body["add_generation_prompt"])]
+        return web.json_response(
+            {"count": len(tokens), "max_model_len": most, "tokens": tokens, "token_strs": None}
+        )
+
+    return answer
+
+
+def count(
+    handler: Handler, prompts: Sequence[Prompt], sampling: dict[str, Any] | None = None
+) -> list[Counted | Refused | None]:
+    async def scenario() -> list[Counted | Refused | None]:
+        async with server(handler) as url:
+            return await context.count(url, "target", prompts, sampling or {})
+
+    return asyncio.run(scenario())
+
+
+def test_prompts_are_counted_as_they_will_be_sent() -> None:
+    bodies: list[dict[str, Any]] = []
+    tools = ({"type": "function", "function": {"name": "add", "parameters": {}}},)
+    kwargs = {"enable_thinking": False}
+    prompts = [prompt("one"), prompt("one two three", tools=tools)]
+    sampling = {"temperature": 0, "chat_template_kwargs": kwargs}
+    assert count(vllm(bodies), prompts, sampling) == [Counted(4, 100), Counted(6, 100)]
+    assert bodies == [
+        {
+            "model": "target",
+            "messages": [{"role": "user", "content": text}],
+            "add_generation_prompt": True,
+            "chat_template_kwargs": kwargs,
+        }
+        | more
+        for text, more in (("one", {}), ("one two three", {"tools": [*tools]}))
+    ]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_prompt_that_the_template_refuses_is_told_from_the_others(place: int) -> None:
+    prompts = [prompt("one"), prompt("one two")]
+    expected: list[Counted | Refused] = [Counted(4, 100), Counted(5, 100)]
+    prompts.insert(place, prompt("refused"))
+    expected.insert(place, Refused("roles must alternate"))
+    assert count(vllm([]), prompts) == expected
+
+
+def test_a_server_that_refuses_every_prompt_does_not_understand_the_question() -> None:
+    assert count(vllm([]), [prompt("refused a"), prompt("refused b")]) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            '{"object": "error", "message": "roles\\n must\\u001b alternate"}',
+            "roles must\ufffd alternate",
+        ),
+        ("<h1>No</h1>", "<h1>No</h1>"),
+        ("[]", "[]"),
+        ("", "no reason given"),
+        ("no " * 100, f"{('no ' * 40).strip()}…"),
+    ],
+)
+def test_the_reason_is_one_short_line_whatever_its_shape(text: str, reason: str) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "refused" in await request.text():
+            return web.Response(status=400, text=text)
+        return web.json_response({"count": 4, "max_model_len": 100})
+
+    found = count(answer, [prompt("refused"), prompt("one")])
+    assert found == [Refused(reason), Counted(4, 100)]
+
+
+def test_one_prompt_without_an_answer_is_not_all_of_them() -> None:
+    """Neither one at which the server fails, nor, later, one that a proxy does not pass on."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        text = (await request.json())["messages"][0]["content"]
+        if text != "one":
+            return web.Response(status=int(text))
+        return web.json_response({"count": 4, "max_model_len": 100})
+
+    found = count(answer, [prompt("500"), prompt("one"), prompt("404"), prompt("one")])
+    assert found == [None, Counted(4, 100), None, Counted(4, 100)]
+
+
+def test_a_server_that_fails_is_asked_for_two_prompts() -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        return web.Response(status=500)
+
+    assert count(answer, [prompt("a"), prompt("b"), prompt("c")]) == [None] * 3
+    assert len(asked) == 2
+
+
+def test_a_timeout_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "_ONE_TRY_SECONDS", 0.2)
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        text = (await request.json())["messages"][0]["content"]
+        asked.append(text)
+        if text == "never" or asked.count(text) == 1:
+            await asyncio.sleep(1)
+        return web.json_response({"count": 4, "max_model_len": 100})
+
+    assert count(answer, [prompt("late"), prompt("never")]) == [Counted(4, 100), None]
+    assert asked == ["late", "late", "never", "never"]
+
+
+def test_the_order_is_that_of_the_prompts() -> None:
+    prompts = [prompt("word " * number) for number in range(1, 60)]
+    counted = count(vllm([]), prompts)
+    assert [one.tokens for one in counted if isinstance(one, Counted)] == [
+        number + 3 for number in range(1, 60)
+    ]
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_that_does_not_count_is_asked_once(status: int) -> None:
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        return web.Response(status=status)
+
+    assert count(answer, [prompt("a"), prompt("b"), prompt("c")]) == [None] * 3
+    assert asked == ["/tokenize"]
+
+
+@pytest.mark.parametrize("text", ["<html>", "[1]", '{"count": 4}', '{"count": null}'])
+def test_another_answer_is_no_count(text: str) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.Response(text=text)
+
+    assert count(answer, [prompt("a")]) == [None]
+
+
+def test_no_server_and_no_prompts() -> None:
+    assert asyncio.run(context.count("http://127.0.0.1:9/v1", "m", [prompt("a")], {})) == [None]
+    assert asyncio.run(context.count("http://127.0.0.1:9/v1", "m", [], {})) == []

@@ -1,0 +1,132 @@
+"""llmperf's side: command line, private copies, result files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spectap.errors import LoadError
+from spectap.load import llmperf
+from spectap.load_points import Load, LoadPoint
+from tests.spectap import samples
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A checkout as far as the code looks at it."""
+    package = tmp_path / "llmperf" / "src" / "llmperf"
+    package.mkdir(parents=True)
+    (package / "sonnet.txt").write_text("Shall I compare thee\n", encoding="utf-8")
+    (package / "utils.py").write_text("", encoding="utf-8")
+    (tmp_path / "llmperf" / llmperf.SCRIPT).write_text("", encoding="utf-8")
+    return tmp_path / "llmperf"
+
+
+def test_is_found_where_the_environment_says(home: Path) -> None:
+    found = llmperf.find({"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3.10"})
+    assert found == llmperf.Installation("python3.10", home)
+
+
+@pytest.mark.parametrize("missing", ["LLMPERF_HOME", "LLMPERF_PYTHON", llmperf.SCRIPT])
+def test_is_not_found_in_part(home: Path, missing: str) -> None:
+    environment = {"LLMPERF_HOME": str(home), "LLMPERF_PYTHON": "python3.10"}
+    environment.pop(missing, None)
+    (home / missing).unlink(missing_ok=True)
+    assert llmperf.find(environment) is None
+
+
+def test_each_case_has_its_own_text_and_the_installed_one_stays(home: Path, tmp_path: Path) -> None:
+    installation = llmperf.Installation("python3.10", home)
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    command = installation.private_copy(one, "counting ")
+    installation.private_copy(two, None)
+    installation.private_copy(three, "hello\n")
+    installation.private_copy(three, "hello\n")
+    assert command == ["python3.10", str(one / llmperf.SCRIPT)]
+    assert (one / llmperf.SCRIPT).is_file()
+    assert (one / "llmperf" / "utils.py").is_file()
+    assert (one / "llmperf" / "sonnet.txt").read_text(encoding="utf-8") == "counting \n" * 500
+    assert (three / "llmperf" / "sonnet.txt").read_text(encoding="utf-8") == "hello\n" * 500
+    for untouched in (home / "src", two):
+        text = (untouched / "llmperf" / "sonnet.txt").read_text(encoding="utf-8")
+        assert text == "Shall I compare thee\n"
+    environment = installation.environment(one, concurrency=4)
+    assert environment["PYTHONPATH"] == str(one)
+    assert environment["RAY_OVERRIDE_RESOURCES"] == '{"CPU": 4}'
+
+
+def test_two_at_once_do_not_share_a_token(home: Path, tmp_path: Path) -> None:
+    installation = llmperf.Installation("python3.10", home)
+    one, two = (installation.environment(tmp_path, concurrency=4) for _ in range(2))
+    assert one["RAY_AUTH_MODE"] == two["RAY_AUTH_MODE"] == "token"
+    assert one["RAY_AUTH_TOKEN"] != two["RAY_AUTH_TOKEN"]
+
+
+def test_the_command_line() -> None:
+    load = Load.model_validate(samples.load())
+    arguments = llmperf.arguments(
+        load,
+        load.points[0],
+        model="Qwen/Qwen3-32B",
+        results=Path("/r"),
+        driver="llmperf",
+    )
+    pairs = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    assert pairs == {
+        "--model": "Qwen/Qwen3-32B",
+        "--mean-input-tokens": "64",
+        "--stddev-input-tokens": "0",
+        "--mean-output-tokens": "20",
+        "--stddev-output-tokens": "0",
+        "--num-concurrent-requests": "2",
+        "--max-num-completed-requests": "2",
+        "--timeout": "20",
+        "--additional-sampling-params": '{"temperature": 0.0}',
+        "--results-dir": "/r",
+        "--llm-api": "openai",
+        "--metadata": "driver=llmperf",
+    }
+
+
+def test_a_rate_is_not_among_its_arguments() -> None:
+    load = Load.model_validate(samples.load())
+    point = LoadPoint(rate=0.5, requests=8)
+    arguments = llmperf.arguments(load, point, model="m", results=Path("/r"), driver="open-loop")
+    assert "--num-concurrent-requests" not in arguments
+    assert not {"0.5", "None"} & {*arguments}
+
+
+def test_names_of_result_files() -> None:
+    assert llmperf.file_stem("Qwen/Qwen3-32B", 64, 600) == "Qwen-Qwen3-32B_64_600"
+
+
+def test_reads_its_results(tmp_path: Path) -> None:
+    response = {
+        "error_code": None,
+        "error_msg": "",
+        "inter_token_latency_s": 0.0286,
+        "ttft_s": 0.07,
+        "end_to_end_latency_s": 1.8,
+        "request_output_throughput_token_per_s": 71.0,
+        "number_total_tokens": 192,
+        "number_output_tokens": 128,
+        "number_input_tokens": 64,
+    }
+    path = tmp_path / "m_64_128_individual_responses.json"
+    path.write_text(json.dumps([response, response | {"error_code": 429}]), encoding="utf-8")
+    good, bad = llmperf.responses(tmp_path)
+    assert good == llmperf.Response(0.07, 0.0286, 1.8, 128, None)
+    assert bad.error == 429
+    (tmp_path / "m_64_128_summary.json").write_text('{"driver": "llmperf"}', encoding="utf-8")
+    assert llmperf.summary(tmp_path) == {"driver": "llmperf"}
+
+
+@pytest.mark.parametrize("content", [None, "[{", "[1]", '[{"ttft_s": 1}]', '{"a": 1}'])
+def test_results_that_are_not_there_or_not_whole(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "m_individual_responses.json").write_text(content, encoding="utf-8")
+    with pytest.raises(LoadError) as refusal:
+        llmperf.responses(tmp_path)
+    assert "\n" not in str(refusal.value)

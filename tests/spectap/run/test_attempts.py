@@ -1,0 +1,158 @@
+"""What a restarted run need not do again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spectap.config import Config
+from spectap.names import PROGRESS
+from spectap.record import Record
+from spectap.run.attempts import MAXIMUM_ATTEMPTS, Attempts, Turn
+from tests.spectap import samples
+
+CONFIG = samples.config()
+(POINT,) = CONFIG.load.points
+LADDER = samples.config(
+    load=samples.loads({"concurrency": 1, "requests": 2}, {"rate": 0.5, "requests": 3}, rounds=1)
+)
+
+
+def of(turn: Turn, config: Config = CONFIG) -> list[Record]:
+    """The ledger lines of a complete turn."""
+    return [
+        samples.record(case=turn.case, load=turn.load, round=turn.round, variant=variant)
+        for variant in ("Base", "SD")
+        for _ in range(config.load.point(turn.load).requests)
+    ]
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Attempts:
+    return Attempts(tmp_path, CONFIG, [])
+
+
+def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attempts) -> None:
+    assert attempts.turns == attempts.pending
+    assert attempts.turns == [
+        Turn(1, "counting", POINT.name),
+        Turn(1, "sonnets", POINT.name),
+        Turn(2, "sonnets", POINT.name),
+        Turn(2, "counting", POINT.name),
+    ]
+
+
+def test_a_round_takes_each_case_at_each_load_point(tmp_path: Path) -> None:
+    turns = Attempts(tmp_path, LADDER, []).turns
+    assert {turn.place for turn in turns} == {
+        (case.name, point.name) for case in LADDER.test_cases for point in LADDER.load.points
+    }
+
+
+def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Path) -> None:
+    first = Attempts(tmp_path, LADDER, [])
+    rate, loop = Turn(1, "counting", "rate-0.5"), Turn(1, "counting", "concurrency-1")
+    first.note(rate, None)
+    first.note(loop, None)
+    whole = [*of(rate, LADDER), *of(loop, LADDER)]
+    assert not {rate, loop} & {*Attempts(tmp_path, LADDER, whole).pending}
+    # Of a rate half is enough: a service that falls behind fails some.
+    for less, pending in ((1, {loop}), (2, {rate, loop})):
+        left = [*of(rate, LADDER)[less:], *of(loop, LADDER)[less:]]
+        assert {rate, loop} & {*Attempts(tmp_path, LADDER, left).pending} == pending
+
+
+def test_an_attempt_from_before_there_were_load_points_is_at_the_first(tmp_path: Path) -> None:
+    line = '{"round": 1, "case": "counting", "failure": null}\n'
+    (tmp_path / PROGRESS).write_text(line, encoding="utf-8")
+    done = Turn(1, "counting", POINT.name)
+    assert Attempts(tmp_path, CONFIG, of(done)).settled == [done]
+
+
+def test_a_complete_turn_stays_complete(tmp_path: Path, attempts: Attempts) -> None:
+    done, *others = attempts.turns
+    attempts.note(done, None)
+    again = Attempts(tmp_path, CONFIG, of(done))
+    for each in (attempts, again):
+        assert each.pending == others
+        assert each.settled == [done]
+        assert each.failures == {}
+
+
+def test_a_turn_whose_requests_are_not_in_the_ledger_is_not_complete(
+    tmp_path: Path, attempts: Attempts
+) -> None:
+    done = attempts.turns[0]
+    attempts.note(done, None)
+    again = Attempts(tmp_path, CONFIG, of(done)[1:])
+    assert done in again.pending
+    assert "ledger" in again.failures[done]
+
+
+def test_a_failed_turn_is_tried_again_but_not_for_ever(tmp_path: Path, attempts: Attempts) -> None:
+    turn = attempts.turns[0]
+    for attempt in range(MAXIMUM_ATTEMPTS):
+        assert turn in Attempts(tmp_path, CONFIG, []).pending
+        attempts.note(turn, f"failure {attempt}")
+    again = Attempts(tmp_path, CONFIG, [])
+    assert turn not in again.pending
+    assert again.settled == [turn]
+    assert again.failures == {turn: "failure 2"}
+
+
+def test_where_the_job_counts_pods_a_failed_turn_is_never_given_up(tmp_path: Path) -> None:
+    alone = CONFIG.model_copy(update={"apart": True, "variants": CONFIG.variants[:1]})
+    for attempt in range(MAXIMUM_ATTEMPTS + 1):
+        attempts = Attempts(tmp_path, alone, [])
+        turn = attempts.turns[0]
+        attempts.note(turn, f"failure {attempt}")
+        assert turn in attempts.pending
+        assert turn not in attempts.settled
+
+
+def test_success_after_failure_is_success(attempts: Attempts) -> None:
+    turn = attempts.turns[0]
+    attempts.note(turn, "failed")
+    attempts.note(turn, None)
+    assert attempts.failures == {}
+    assert turn not in attempts.pending
+
+
+def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Attempts) -> None:
+    for turn in attempts.turns:
+        attempts.note(turn, "failed")
+    counting, sonnets = ("counting", POINT.name), ("sonnets", POINT.name)
+    assert attempts.end({counting: 1, sonnets: 2}) == {counting: 1}
+    left = [
+        Turn(1, "counting", POINT.name),
+        Turn(1, "sonnets", POINT.name),
+        Turn(2, "sonnets", POINT.name),
+    ]
+    assert attempts.turns == attempts.pending == [*attempts.failures] == left
+    assert attempts.end({counting: 1, sonnets: 2}) == {}
+
+
+def test_attempts_are_numbered_on_from_the_ledger(tmp_path: Path, attempts: Attempts) -> None:
+    first, second, *_ = attempts.turns
+    assert [attempts.begin(turn) for turn in (first, first, second)] == [1, 2, 1]
+    # Attempt 2 was killed: it has a request in the ledger and no line among the attempts.
+    killed = samples.record(case=first.case, load=first.load, round=first.round, attempt=2)
+    again = Attempts(tmp_path, CONFIG, [*of(first), killed])
+    assert [again.begin(turn) for turn in (first, second)] == [3, 1]
+
+
+def test_a_turn_is_complete_by_its_last_attempt_only(tmp_path: Path, attempts: Attempts) -> None:
+    turn = attempts.turns[0]
+    attempts.note(turn, None)
+    again = Attempts(tmp_path, CONFIG, [*of(turn), replace(of(turn)[0], attempt=2)])
+    assert turn in again.pending
+
+
+def test_a_torn_line_counts_as_no_attempt(tmp_path: Path, attempts: Attempts) -> None:
+    attempts.note(attempts.turns[0], None)
+    attempts.close()
+    path = tmp_path / PROGRESS
+    path.write_bytes(path.read_bytes() + b'{"round":1,"ca')
+    assert Attempts(tmp_path, CONFIG, of(attempts.turns[0])).settled == [attempts.turns[0]]

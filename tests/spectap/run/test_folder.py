@@ -1,0 +1,57 @@
+"""A run's folder belongs to one configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectap import config as configuration
+from spectap.errors import RunError
+from spectap.names import COMPLETE, CONFIG
+from spectap.run.folder import prepare
+from tests.spectap import samples
+
+
+def test_a_run_is_not_mixed_with_another_configuration(tmp_path: Path) -> None:
+    prepare(tmp_path / "run", samples.config())
+    prepare(tmp_path / "run", samples.config())
+    with pytest.raises(RunError, match=r"another configuration \(model\): set a new RUN_ID"):
+        prepare(tmp_path / "run", samples.config(model="another"))
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be written"):
+        prepare(tmp_path / "file", samples.config())
+
+
+BEGUN: Any = {"settings": {"Target": "t", "Price": "35.76 USD"}, "apart": True}
+LATER: Any = {
+    "settings": {"Target": "t", "Price": "40.25 USD"},
+    "objectives": {"ttft_p90_ms": 900},
+    "apart": True,
+}
+
+
+def test_a_variant_goes_on_at_another_price(tmp_path: Path) -> None:
+    """Its settings tell of both; a further pod changes nothing."""
+    prepare(tmp_path, samples.config(**BEGUN))
+    for _ in range(2):
+        prepare(tmp_path, samples.config(**LATER))
+        found = configuration.read(tmp_path / CONFIG)
+        assert found.settings == {"Target": "t", "Price": "35.76 USD, then 40.25 USD"}
+        assert found.objectives == samples.config(**LATER).objectives
+    with pytest.raises(RunError, match=r"another configuration \(keep_answers\)"):
+        prepare(tmp_path, samples.config(**LATER, keep_answers=True))
+
+
+def test_a_complete_variant_stays_as_it_was_measured(tmp_path: Path) -> None:
+    prepare(tmp_path, samples.config(**BEGUN))
+    (tmp_path / COMPLETE).touch()
+    prepare(tmp_path, samples.config(**LATER))
+    assert configuration.read(tmp_path / CONFIG) == samples.config(**BEGUN)
+
+
+def test_variants_that_stand_together_go_on_only_as_they_began(tmp_path: Path) -> None:
+    prepare(tmp_path, samples.config(settings={"Image": "1"}))
+    with pytest.raises(RunError, match=r"another configuration \(settings\)"):
+        prepare(tmp_path, samples.config(settings={"Image": "2"}))

@@ -1,0 +1,205 @@
+"""Which prompts a run sends, and what it notes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from spectap.config import Config
+from spectap.errors import JournalError, RunError
+from spectap.names import PROMPTS
+from spectap.prompt import LeftOut, Prompt
+from spectap.run import prompts
+from tests.spectap import samples
+from tests.spectap.endpoint.test_context import vllm
+from tests.spectap.tapped import Handler, server
+
+LINES = (
+    '{"prompt": "one", "class": "short", "name": "first"}\n'
+    '{"prompt": "one two three four five", "class": "long", "name": "second"}\n'
+    '{"prompt": "one", "class": "short", "max_tokens": 80, "name": "third"}\n'
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "mine.jsonl").write_text(LINES, encoding="utf-8")
+    return tmp_path
+
+
+def prepare(
+    files: Path, *handlers: Handler, source: dict[str, Any] | None = None
+) -> dict[str, tuple[Prompt, ...]]:
+    """With a service for each handler; answers have 20 tokens unless a prompt says otherwise."""
+
+    async def scenario() -> dict[str, tuple[Prompt, ...]]:
+        async with AsyncExitStack() as stack:
+            urls = [await stack.enter_async_context(server(handler)) for handler in handlers]
+            return await prompts.prepare(config(urls, source), files, files)
+
+    return asyncio.run(scenario())
+
+
+def config(urls: list[str], source: dict[str, Any] | None = None) -> Config:
+    endpoints = {f"V{number}": url for number, url in enumerate(urls)} or {"V0": "http://none/v1"}
+    cases = [
+        {"name": "mine", "prompts": source or {"file": "mine.jsonl"}},
+        {"name": "line", "line": "a", "structure": "structured"},
+    ]
+    return samples.config(variants=samples.variants(**endpoints), test_cases=cases)
+
+
+def test_what_one_service_cannot_take_none_is_sent(files: Path) -> None:
+    # With answer and template they have 24, 28 and 84 tokens.
+    chosen = prepare(files, vllm([]), vllm([], most=27), vllm([], most=25))
+    assert {case: [one.name for one in found] for case, found in chosen.items()} == {
+        "mine": ["first"]
+    }
+    (used,) = prompts.read(files)
+    # Each by the service that lacks most.
+    assert used.left_out == (LeftOut("second", 28, 25), LeftOut("third", 84, 25))
+    assert (used.case, used.source, used.licence) == ("mine", "mine.jsonl", "")
+    assert (used.used, used.classes, used.counted) == (1, (("short", 1),), True)
+
+
+def test_a_prompt_that_just_fits_is_sent(files: Path) -> None:
+    assert len(prepare(files, vllm([], most=84))["mine"]) == 3
+
+
+def test_a_window_of_room_is_left_beyond_the_longest_answer(files: Path) -> None:
+    """As vLLM's V0 needs it, which ends where it looks ahead beyond its length."""
+
+    async def scenario(window: int) -> list[str]:
+        async with server(vllm([], most=84)) as url:
+            of_one = config([url, url])
+            base, sd = of_one.variants
+            variants = (base, sd.model_copy(update={"window": window}))
+            windowed = of_one.model_copy(update={"variants": variants})
+            folder = files / f"window-{window}"
+            folder.mkdir()
+            return [one.name for one in (await prompts.prepare(windowed, files, folder))["mine"]]
+
+    assert "third" in asyncio.run(scenario(0))  # it has 84 tokens
+    assert "third" not in asyncio.run(scenario(1))
+
+
+def test_variants_that_are_measured_apart_are_sent_the_same_prompts(files: Path) -> None:
+    """What the widest window leaves no room for, the others are not sent either."""
+
+    async def scenario(window: int) -> list[str]:
+        async with server(vllm([], most=84)) as url:
+            folder = files / f"window-{window}"
+            folder.mkdir()
+            found = await prompts.prepare(config([url]), files, folder, window)
+            return [one.name for one in found["mine"]]
+
+    assert "third" in asyncio.run(scenario(0))  # it has 84 tokens
+    assert "third" not in asyncio.run(scenario(1))
+
+
+def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:
+    async def silent(_: Any) -> Any:
+        raise ConnectionError
+
+    chosen = prepare(files, vllm([], most=30), silent)
+    assert [one.name for one in chosen["mine"]] == ["first", "second"]
+    (used,) = prompts.read(files)
+    assert not used.counted
+
+
+def test_a_prompt_that_one_service_refuses_none_is_sent(files: Path) -> None:
+    text = LINES.replace("one two three", "refused")
+    (files / "mine.jsonl").write_text(text, encoding="utf-8")
+    chosen = prepare(files, vllm([]), vllm([], most=30))
+    assert [one.name for one in chosen["mine"]] == ["first"]
+    (used,) = prompts.read(files)
+    assert used.left_out == (
+        LeftOut("second", 0, 0, "roles must alternate"),
+        LeftOut("third", 84, 30),
+    )
+    assert (used.used, used.counted) == (1, True)
+
+
+def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
+    """Two services, each of which counts what the other refuses; then one, with little room."""
+    text = '{"prompt": "refused", "name": "first"}\n{"prompt": "one", "name": "second"}\n'
+    (files / "mine.jsonl").write_text(text, encoding="utf-8")
+
+    async def other(request: Any) -> Any:
+        if "refused" in await request.text():
+            return web.json_response({"count": 4, "max_model_len": 100})
+        return web.json_response({"message": "too plain"}, status=400)
+
+    with pytest.raises(RunError) as refused:
+        prepare(files, vllm([]), other)
+    assert str(refused.value) == (
+        "mine: the services refuse all of its 2 prompts: first: roles must alternate"
+    )
+    with pytest.raises(RunError, match=r"none of its 2 prompts fits: second has 24 tokens"):
+        prepare(files, vllm([], most=10))
+
+
+def test_a_note_without_reasons_is_read(files: Path) -> None:
+    prepare(files, vllm([], most=25))
+    path = files / PROMPTS
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for one in content[0]["left_out"]:
+        del one["reason"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    (used,) = prompts.read(files)
+    assert used.left_out == (LeftOut("second", 28, 25), LeftOut("third", 84, 25))
+
+
+def test_a_resumed_run_does_not_ask_again(files: Path) -> None:
+    first = prepare(files, vllm([], most=25))
+    asked: list[dict[str, Any]] = []
+    assert prepare(files, vllm(asked)) == first
+    assert asked == []
+
+
+def test_a_resumed_run_refuses_other_prompts(files: Path) -> None:
+    prepare(files, vllm([]))
+    (files / "mine.jsonl").write_text(LINES.replace("five", "six"), encoding="utf-8")
+    with pytest.raises(RunError) as refused:
+        prepare(files, vllm([]))
+    assert str(refused.value) == (
+        f"{files / PROMPTS}: mine: this run was begun with other prompts than those of "
+        "mine.jsonl now: set a new RUN_ID"
+    )
+
+
+def test_a_set_of_which_nothing_fits(files: Path) -> None:
+    with pytest.raises(RunError) as refused:
+        prepare(files, vllm([], most=23))
+    assert str(refused.value) == (
+        "mine: none of its 3 prompts fits: first has 24 tokens with its longest answer, and the "
+        "services take 23"
+    )
+    assert prompts.read(files) == ()
+
+
+def test_what_no_service_is_needed_to_refuse(files: Path) -> None:
+    (files / "mine.jsonl").write_text("{}\n", encoding="utf-8")
+    with pytest.raises(RunError, match=r"mine\.jsonl:1: needs either prompt or messages$"):
+        prompts.loaded(config([]), files)
+    with pytest.raises(RunError, match=r"^gsm8k: is no known set of prompts"):
+        prompts.loaded(config([], {"known": "gsm8k"}), files)
+
+
+def test_without_a_set_nothing_is_asked_or_noted(tmp_path: Path) -> None:
+    assert asyncio.run(prompts.prepare(samples.config(), tmp_path, tmp_path)) == {}
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_note_that_is_none(files: Path) -> None:
+    (files / PROMPTS).write_text('[{"case": 1}]', encoding="utf-8")
+    with pytest.raises(JournalError, match=f"{PROMPTS}: cannot be read: "):
+        prompts.read(files)
+    with pytest.raises(RunError, match=f"{PROMPTS}: cannot be read: "):
+        prepare(files, vllm([]))

@@ -1,0 +1,146 @@
+"""Stand-ins for what a run is given, and a run in a process of its own that a test can kill.
+
+``python -m tests.spectap.standins CONFIG FOLDER`` runs with all of them: a driver in the same
+process, a bucket that copies the folder, a publisher that notes what it published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from spectap import config
+from spectap.config import TestCase
+from spectap.errors import BucketError, LoadError, PublishError
+from spectap.load.driver import Driver
+from spectap.load_points import Load, LoadPoint
+from spectap.prompt import Prompt
+from spectap.record import Record
+from spectap.run.patience import Patience
+from spectap.run.run import Run
+from spectap.run.shipper import Shipper
+
+# A golden endpoint has counted a token when it sends it: there is nothing to wait for.
+QUICK = Patience(start=10, recovery=0.3, stall=2, grace=20, poll=0.02, counters=0.01)
+
+
+class Bucket:
+    """Copies the folder. Fails while ``failing``; ``events`` is shared with the publisher."""
+
+    def __init__(self, target: Path, events: list[str]) -> None:
+        self.target, self.events = target, events
+        self.failing = False
+
+    def upload(self, run_dir: Path, run_id: str) -> None:
+        if self.failing:
+            self.events.append("upload failed")
+            raise BucketError("the bucket cannot be reached")
+        shutil.copytree(run_dir, self.target, dirs_exist_ok=True)
+        self.events.append("upload")
+
+
+class Publisher:
+    """Notes each turn's good requests in a file, each request once, as the real one does."""
+
+    def __init__(self, path: Path, events: list[str]) -> None:
+        self.path, self.events = path, events
+        self.failing = False
+
+    def publish(
+        self, records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
+    ) -> None:
+        if self.failing:
+            raise PublishError("throttled for too long")
+        known = {request for entry in self.published() for request in entry[2]}
+        good = [record for record in records if record.succeeded]
+        new = [record for record in good if record.request not in known]
+        if not new:
+            return
+        case, round = new[0].case, new[0].round
+        latencies = {record.request: llmperf_latencies.get(record.request) for record in new}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([case, round, latencies]) + "\n")
+        self.events.append(f"publish {case} {round}")
+
+    def published(self) -> list[tuple[str, int, dict[str, list[float]]]]:
+        """Test case, round, and llmperf's latencies by request, of each turn."""
+        if not self.path.exists():
+            return []
+        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines()]
+
+
+@dataclass(frozen=True)
+class InProcess(Driver):
+    """Sends the requests from the test's own process: starting Python takes longer than they do.
+
+    ``fail`` has the (case, variant) that it reports as failed.
+    """
+
+    fail: set[tuple[str, str]] = field(default_factory=set)
+    ran: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def run(
+        self,
+        *,
+        model: str,
+        case: TestCase,
+        prompts: Sequence[Prompt],
+        shape: Load,
+        point: LoadPoint,
+        seed: str,
+        endpoint: str,
+        results: Path,
+        answers: Path | None = None,
+        grace_seconds: float = 0,
+    ) -> None:
+        name, _, variant, round_ = results.parts[-4:]
+        self.ran.append((name, variant, round_))
+        if (name, variant) in self.fail:
+            raise LoadError("llmperf ended with status 1: out of memory")
+        body = {
+            "model": model,
+            "messages": [{"role": "user", "content": case.line or "sonnet"}],
+            "stream": True,
+            "max_tokens": shape.mean_output_tokens,
+        }
+        async with aiohttp.ClientSession() as session:
+            await asyncio.gather(
+                *(self._one(session, endpoint, body) for _ in range(point.requests))
+            )
+        results.mkdir(parents=True, exist_ok=True)
+        fields = {"ttft_s": 0.1, "inter_token_latency_s": 0.05, "end_to_end_latency_s": 1.0}
+        response = fields | {"number_output_tokens": 20, "error_code": None}
+        path = results / "m_individual_responses.json"
+        path.write_text(json.dumps([response] * point.requests), encoding="utf-8")
+
+    async def _one(
+        self, session: aiohttp.ClientSession, endpoint: str, body: dict[str, object]
+    ) -> None:
+        with contextlib.suppress(aiohttp.ClientError):
+            async with session.post(f"{endpoint}/chat/completions", json=body) as response:
+                await response.read()
+
+
+async def _main(path: Path, folder: Path) -> list[str]:
+    events: list[str] = []
+    bucket = Bucket(folder.parent / "bucket", events)
+    publisher = Publisher(folder.parent / "published.jsonl", events)
+    return await Run(
+        config.read(path),
+        folder,
+        driver=InProcess(None, folder),
+        shipper=Shipper(folder, bucket, publisher),
+        patience=QUICK,
+    ).execute()
+
+
+if __name__ == "__main__":
+    sys.exit("\n".join(asyncio.run(_main(Path(sys.argv[1]), Path(sys.argv[2])))) or 0)

@@ -1,0 +1,297 @@
+"""Variants that were measured apart become one run; what does not fit together is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+import pytest
+
+from spectap.analysis.compared.correctness import correctness
+from spectap.analysis.compared.sameness import sameness
+from spectap.answer import Answer, CheckedAnswer
+from spectap.answers.checked import read_checked
+from spectap.answers.comparison import digest
+from spectap.config import Config
+from spectap.errors import MergeError
+from spectap.ledger import last_attempts, read_ledger
+from spectap.names import CONTROL
+from spectap.prompt import Form, LeftOut, UsedSet
+from spectap.report import results
+from spectap.sweep.merge import merge
+from spectap.sweep.merged import read
+from tests.spectap.generated_runs import Line
+from tests.spectap.sweep import parts
+from tests.spectap.sweep.parts import NAMES
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return parts.write(tmp_path / "sweep-1")
+
+
+def test_complete_variants_become_a_run(folder: Path) -> None:
+    merged = merge(folder)
+    assert (merged.complete, merged.missing) == (NAMES, {})
+    run = results.read(folder)
+    assert {v.name: v.baseline for v in run.config.variants} == {
+        "Base": None,
+        "k7": "Base",
+        "Base-b8": None,
+        "k7-b8": "Base-b8",
+    }
+    records = read_ledger(folder / "ledger.jsonl")
+    assert {record.run for record in records} == {"sweep-1"}
+    assert list(dict.fromkeys(record.variant for record in records)) == [*NAMES]
+    assert len({record.request for record in records}) == len(records)
+    for case in run.summary.cases:
+        assert {cell.variant: cell.missing for cell in case.cells} == dict.fromkeys(NAMES, 0)
+        assert [cell.comparison is not None for cell in case.cells] == [False, True] * 2
+    assert run.published.original
+    assert len(run.published.own) == 3 * len(NAMES)
+
+
+def test_a_second_merge_changes_no_byte(folder: Path) -> None:
+    merge(folder)
+    once = parts.files(folder)
+    merge(folder)
+    assert parts.files(folder) == once
+
+
+def test_what_becomes_complete_later_joins(tmp_path: Path, folder: Path) -> None:
+    merge(folder)
+    late = parts.write(tmp_path / "later" / "sweep-1", complete=["Base"])
+    merge(late)
+    for name in NAMES:
+        (late / "variants" / name / "_COMPLETE").touch()
+    merge(late)
+    assert parts.files(late) == parts.files(folder)
+
+
+def test_a_variant_without_its_baseline_is_left_out(tmp_path: Path) -> None:
+    folder = parts.write(tmp_path / "sweep-1", complete=["Base", "k7-b8"])
+    merged = merge(folder)
+    assert merged == read(folder)
+    assert merged.complete == ("Base",)
+    assert [*merged.sentences] == [
+        "k7 is not in this run, because its results are not complete.",
+        "Base-b8 is not in this run, because its results are not complete.",
+        "k7-b8 is not in this run, because the results of Base-b8, which it is compared with, are "
+        "not complete.",
+    ]
+    run = results.read(folder)
+    assert {record.variant for record in run.records} == {"Base"}
+    assert {*merged.sentences} <= {*run.summary.notes}
+
+
+def test_where_nothing_can_be_compared_there_is_no_run(tmp_path: Path) -> None:
+    folder = parts.write(tmp_path / "sweep-1", complete=["k7"])
+    assert merge(folder).complete == ()
+    assert [*parts.files(folder)] == ["merged.json", "sweep.json"]
+
+
+def test_a_turn_that_one_variant_repeated_counts_of_the_others(folder: Path) -> None:
+    """Each has attempts of its own: a second one of k7 does not take the place of Base's first."""
+    path = folder / "variants" / "k7" / "ledger.jsonl"
+    turn = [line for line in map(json.loads, path.read_text().splitlines()) if line["round"] == 1]
+    own = [line for line in turn if line["case"] == "counting"]
+    parts.append(path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in own])
+    merge(folder)
+    counted = last_attempts(results.read(folder).records, apart=True)
+    of_turn = [r for r in counted if (r.round, r.case) == (1, "counting")]
+    assert Counter(record.variant for record in of_turn) == dict.fromkeys(NAMES, 4)
+    assert {r.attempt for r in of_turn if r.variant == "k7"} == {2}
+
+
+def test_an_unfinished_control_is_none(folder: Path) -> None:
+    """It was a lighter load than the others, so that its steps say nothing of the node."""
+    path = folder / "variants" / "k7" / "ledger.jsonl"
+    warm_up = [json.loads(line) for line in path.read_text().splitlines()]
+    parts.append(path, parts.controls(warm_up, 3, requests=2))
+    cut = [{**line, "error": "cancelled by the client"} for line in parts.controls(warm_up, 4)]
+    parts.append(path, cut)
+    parts.append(path, parts.controls(warm_up, 5))
+    merge(folder)
+    controls = Counter(
+        record.attempt
+        for record in read_ledger(folder / "ledger.jsonl")
+        if (record.round, record.variant) == (CONTROL, "k7")
+    )
+    assert controls == {1: 4, 2: 4, 5: 4}
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("load", lambda config: config["load"] | {"requests": 8}),
+        ("test_cases", lambda config: config["test_cases"][1:]),
+        ("variants", lambda config: [config["variants"][0] | {"window": 5}]),
+    ],
+)
+def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
+    folder: Path, field: str, change: Callable[[Line], object]
+) -> None:
+    path = folder / "variants" / "k7" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {field: change(config)}))
+    with pytest.raises(MergeError) as refused:
+        merge(folder)
+    assert str(refused.value) == (
+        f"{path}: {field}: differs from {folder / 'sweep.json'}, so that it cannot be compared "
+        "with the others"
+    )
+
+
+def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
+    """The second of two Capacity Blocks had another price, and the benchmark was built again."""
+    settings, cost = {"Benchmark": "a2", "Price": "40.25 USD"}, parts.whole()["cost"]
+    path = folder / "sweep.json"
+    now = json.loads(path.read_text())
+    now["cost"] = {**cost, "usd_per_hour": 40.25}
+    path.write_text(json.dumps(now | {"settings": settings, "objectives": {"ttft_p90_ms": 900}}))
+    for name, benchmark in zip(NAMES, ("a1", "a1", "a1, then a2", "a2"), strict=True):
+        own = folder / "variants" / name / "config.json"
+        told = {"Benchmark": benchmark, "Price": "40.25 USD"}
+        own.write_text(json.dumps(json.loads(own.read_text()) | {"settings": told}))
+    assert merge(folder).notes == (
+        "Base and k7 had another Benchmark than this run says: a1.",
+        "Base-b8 had another Benchmark than this run says: a1, then a2.",
+    )
+    run = results.read(folder)
+    assert run.config.cost is not None
+    assert run.config.cost.usd_per_hour == 40.25
+    assert run.config.settings == settings
+    assert {*merge(folder).notes} <= {*run.summary.notes}
+
+
+def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
+    """What lies beside it was served otherwise, and is in no report."""
+    path = folder / "sweep.json"
+    now = json.loads(path.read_text())
+    for variant in now["variants"]:
+        variant["served"] = "0a1b2c3d"
+        (own,) = folder.glob(f"variants/{variant['name']}")
+        told = json.loads((own / "config.json").read_text())
+        told["variants"][0]["served"] = "0a1b2c3d"
+        (own / "config.json").write_text(json.dumps(told))
+        if variant["name"] != "k7":
+            own.rename(own.with_name(f"{own.name}-0a1b2c3d"))
+    path.write_text(json.dumps(now))
+    merged = merge(folder)
+    assert merged.complete == ("Base", "Base-b8", "k7-b8")
+    assert [*merged.missing] == ["k7"]
+
+
+def test_a_folder_of_another_kind_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(MergeError, match=r"a sweep or of jobs: it has no sweep.json$"):
+        merge(tmp_path)
+
+
+def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] = ()) -> None:
+    """Notes which prompts a variant was sent."""
+    one = UsedSet(
+        case="counting",
+        source="mine.jsonl",
+        licence="",
+        digest=digest,
+        classes=(("short", 3 - len(left_out)),),
+        used=3 - len(left_out),
+        left_out=tuple(LeftOut(name, 90, 80) for name in left_out),
+        counted=True,
+    )
+    path = folder / "variants" / name / "prompts.json"
+    path.write_text(json.dumps([asdict(one)]))
+
+
+def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
+    for name in NAMES:
+        used(folder, name)
+    assert merge(folder).notes == ()
+    (found,) = results.read(folder).summary.sets
+    assert (found.case, found.used) == ("counting", 3)
+    used(folder, "k7-b8", left_out=("p2",))
+    (note,) = merge(folder).notes
+    assert note == (
+        "k7-b8 was sent 2 prompts of counting, Base 3: the services took different ones."
+    )
+    assert note in results.read(folder).summary.notes
+
+
+def test_another_set_of_prompts_is_refused(folder: Path) -> None:
+    for name in NAMES:
+        used(folder, name)
+    used(folder, "k7", digest="another")
+    with pytest.raises(MergeError) as refused:
+        merge(folder)
+    assert str(refused.value) == (
+        f"{folder / 'variants' / 'k7' / 'prompts.json'}: other prompts than Base was sent, so that "
+        "it cannot be compared with the others"
+    )
+
+
+def answered(folder: Path, name: str, texts: list[str], *, kept: bool, attempt: int = 1) -> None:
+    """Notes what a variant answered to the same prompt, sent several times in a round."""
+    with (folder / "variants" / name / "answers.jsonl").open("ab") as file:
+        for text in texts:
+            answer = Answer("p", text, (), "stop")
+            line = CheckedAnswer(
+                variant=name,
+                case="counting",
+                load="concurrency-4",
+                round=1,
+                attempt=attempt,
+                prompt="p",
+                digest=digest(answer),
+                finish="stop",
+                form=Form.JSON,
+                valid=True,
+                problem="",
+                same=None,
+                parts_at=None,
+                words=len(text.split()),
+                answer=answer if kept else None,
+            )
+            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_answers_are_compared_with_those_of_the_baseline(folder: Path, kept: bool) -> None:
+    """Of the last attempt of either, however many there were; where they part, by their texts."""
+    answered(folder, "Base", ["one two", "one two three"], kept=kept)
+    answered(folder, "k7", ["none", "at all"], kept=kept)
+    answered(folder, "k7", ["one two", "one two four"], kept=kept, attempt=2)
+    merge(folder)
+    found = read_checked(folder / "answers.jsonl")
+    assert [(one.variant, one.attempt, one.same, one.parts_at) for one in found] == [
+        ("Base", 1, None, None),
+        ("Base", 1, None, None),
+        ("k7", 1, None, None),
+        ("k7", 1, None, None),
+        ("k7", 2, True, None),
+        ("k7", 2, False, 3 if kept else None),
+    ]
+    config = Config.model_validate_json((folder / "config.json").read_text())
+    (same,) = sameness(config, found)
+    assert (same.answers, same.same, same.parts_at) == (2, 1, 3 if kept else None)
+    word = "; the other parts from it at word 3" if kept else ""
+    assert same.sentence == (
+        f"k7 gives Base's answer 1 times in 2{word}. Equal text is not promised "
+        "(vllm-project/vllm #7627)."
+    )
+    (correct,) = correctness(config, found, ())
+    assert (correct.variant, correct.prompts, correct.worse) == ("k7", 1, False)
+
+
+def test_answers_that_are_drawn_are_not_compared(folder: Path) -> None:
+    for path in [folder / "sweep.json", *folder.glob("variants/*/config.json")]:
+        config = json.loads(path.read_text())
+        config["load"]["sampling"]["temperature"] = 0.7
+        path.write_text(json.dumps(config))
+    for name in ("Base", "k7"):
+        answered(folder, name, ["one two"], kept=True)
+    merge(folder)
+    assert [one.same for one in read_checked(folder / "answers.jsonl")] == [None, None]

@@ -1,0 +1,437 @@
+"""The proxy between bare sockets: every shape of message that HTTP/1.1 knows passes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
+
+from spectap.tap.proxy.clients import Proxy
+from spectap.tap.proxy.exchange import Exchange
+from spectap.tap.proxy.http1 import Request
+from spectap.tap.proxy.upstream import Upstream
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+GET = b"GET /v1/x HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HI = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+
+
+class Watched(Exchange):
+    """Notes how it went."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self.outcome: str | None = None
+
+    def ended(self, at: float) -> bytes:
+        self.outcome = "ended"
+        return b""
+
+    def broke(self, reason: str, at: float) -> None:
+        self.outcome = reason
+
+
+class Between:
+    """A proxy before a scripted server, and a connection to it."""
+
+    def __init__(self, proxy: Proxy, exchanges: list[Watched], requests: list[bytes]) -> None:
+        self.proxy, self.exchanges, self.requests = proxy, exchanges, requests
+
+    @property
+    def port(self) -> int:
+        return int(self.proxy.url.rpartition(":")[2].partition("/")[0])
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            async with asyncio.timeout(10):
+                yield reader, writer
+        finally:
+            await close(writer)
+
+    async def ask(self, data: bytes, *, until: bytes | None = None) -> bytes:
+        """What comes back for these bytes: until the connection closes, or until these."""
+        async with self.connection() as (reader, writer):
+            writer.write(data)
+            return await (reader.read() if until is None else reader.readuntil(until))
+
+    @property
+    def outcomes(self) -> list[str | None]:
+        return [exchange.outcome for exchange in self.exchanges]
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+@asynccontextmanager
+async def between(script: Script | bytes, stall_seconds: float = 5) -> AsyncIterator[Between]:
+    """``script``: what the server does once it has read a request's head, or what it answers."""
+    exchanges: list[Watched] = []
+    requests: list[bytes] = []
+
+    serving: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(cast("asyncio.Task[None]", asyncio.current_task()))
+        try:
+            try:
+                requests.append(await reader.readuntil(b"\r\n\r\n"))
+            except (asyncio.IncompleteReadError, ConnectionResetError):
+                return
+            if isinstance(script, bytes):
+                writer.write(script)
+            else:
+                await script(reader, writer)
+        finally:
+            await close(writer)
+
+    def exchange(request: Request) -> Exchange:
+        exchanges.append(Watched(request))
+        return exchanges[-1]
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        proxy = Proxy(Upstream(f"http://127.0.0.1:{port}/v1", stall_seconds), exchange)
+        await proxy.start()
+        try:
+            yield Between(proxy, exchanges, requests)
+        finally:
+            await proxy.stop()
+            await asyncio.gather(*serving)
+
+
+def run(
+    script: Script | bytes, scenario: Callable[[Between], Awaitable[None]], stall: float = 5
+) -> None:
+    async def main() -> None:
+        async with between(script, stall) as b:
+            await scenario(b)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"),
+    [
+        (HI, HI),
+        (
+            b"HTTP/1.1 299 My Own\r\nx-a: 1\r\nX-A: 2\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 299 My Own\r\nx-a: 1\r\nX-A: 2\r\nContent-Length: 0\r\n\r\n",
+        ),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 204 No Content\r\n\r\n"),
+        (
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + HI,
+            HI,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"1\r\nh\r\n1\r\ni\r\n0\r\nX-Trailer: 1\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        ),
+        (
+            b"HTTP/1.0 200 OK\r\nKeep-Alive: 5\r\n\r\nhi",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        ),
+    ],
+)
+def test_an_answer_of_any_shape(answer: bytes, passed: bytes) -> None:
+    async def scenario(b: Between) -> None:
+        async with b.connection() as (reader, writer):
+            writer.write(GET)
+            assert await reader.readexactly(len(passed)) == passed
+        assert b.outcomes == ["ended"]
+
+    run(answer, scenario)
+
+
+def test_a_client_of_http_1_0_reads_until_the_end() -> None:
+    async def scenario(b: Between) -> None:
+        answer = await b.ask(b"GET /v1/x HTTP/1.0\r\n\r\n")
+        assert answer == b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhi"
+
+    run(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", scenario)
+
+
+def test_a_head_has_no_body_whatever_it_says() -> None:
+    async def scenario(b: Between) -> None:
+        twice = GET.replace(b"GET", b"HEAD") + GET
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+        assert await b.ask(twice, until=b"\r\n\r\nhi") == head + head + b"hi"
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HI)
+
+    run(script, scenario)
+
+
+def test_requests_of_one_connection_are_answered_in_their_order() -> None:
+    numbers = itertools.count(1)
+
+    async def later_is_faster(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = next(numbers)
+        await asyncio.sleep(0.05 / number)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % number)
+
+    async def scenario(b: Between) -> None:
+        last = GET.replace(b"Host: localhost", b"Connection: close")
+        answers = (await b.ask(GET + GET + last)).split(b"HTTP/1.1")[1:]
+        assert [answer[-1:] for answer in answers] == [b"1", b"2", b"3"]
+        assert [b"Connection: close" in answer for answer in answers] == [False, False, True]
+        assert b.outcomes == ["ended"] * 3
+
+    run(later_is_faster, scenario)
+
+
+def test_a_request_in_chunks_goes_on_whole() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        body = await reader.readexactly(4)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body)
+
+    async def scenario(b: Between) -> None:
+        request = (
+            b"POST /v1/x?q=%20 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+            b"X-Own: 1\r\n\r\n2\r\nbo\r\n2\r\ndy\r\n0\r\nX-Trailer: 1\r\n\r\n"
+        )
+        assert (await b.ask(request, until=b"body")).endswith(b"\r\n\r\nbody")
+        head = b.requests[0]
+        assert head.startswith(b"POST /v1/x?q=%20 HTTP/1.1\r\nHost: 127.0.0.1:")
+        assert b"X-Own: 1\r\n" in head
+        assert b"Content-Length: 4\r\n" in head
+        assert b"Trailer" not in head
+        assert b"Transfer-Encoding" not in head
+
+    run(echo, scenario)
+
+
+def test_a_client_that_waits_for_a_hundred_is_told_to_go_on() -> None:
+    async def scenario(b: Between) -> None:
+        head = b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+        async with b.connection() as (reader, writer):
+            writer.write(head + b"Expect: 100-continue\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(b"body")
+            assert await reader.readexactly(len(HI)) == HI
+        assert b"Expect" not in b.requests[0]
+
+    run(HI, scenario)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n",
+        GET[:-2] + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n",
+        b"POST /v1/x HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+        b"Content-Length: %d\r\n" % 2**22,
+    ],
+)
+def test_connect_and_upgrade_are_refused_in_words(head: bytes) -> None:
+    async def scenario(b: Between) -> None:
+        async with b.connection() as (reader, writer):
+            writer.write(head + b"\r\n")
+            await asyncio.sleep(0.02)
+            # A body that is still on its way does not cost the client its answer.
+            writer.write(b"x" * 2**22)
+            await writer.drain()
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"] == (
+            "tap: CONNECT and Upgrade are not supported: set the client to plain HTTP/1.1"
+        )
+        assert b.exchanges == []
+
+    run(HI, scenario)
+
+
+def test_a_server_that_says_more_than_it_was_asked() -> None:
+    async def scenario(b: Between) -> None:
+        assert await b.ask(GET[:-2] + b"Connection: close\r\n\r\n") == HI.replace(
+            b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"
+        )
+        assert b.outcomes == ["ended"]
+
+    run(HI + b"HTTP/1.1 408 Timeout\r\nContent-Length: 3\r\n\r\nbye", scenario)
+
+
+def test_a_name_that_no_host_can_have_is_refused() -> None:
+    async def scenario() -> bytes:
+        proxy = Proxy(Upstream("http://a..b/v1", 5), Exchange)
+        await proxy.start()
+        try:
+            b = Between(proxy, [], [])
+            return await b.ask(GET, until=b"}}")
+        finally:
+            await proxy.stop()
+
+    answer = asyncio.run(scenario())
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"tap: refused: " in answer
+
+
+@pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n"])
+def test_a_malformed_request_is_refused(data: bytes) -> None:
+    async def scenario(b: Between) -> None:
+        head, _, body = (await b.ask(data)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert json.loads(body)["error"]["message"].startswith("tap: malformed request: ")
+        assert b.exchanges == []
+
+    run(HI, scenario)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"", "reset: closed before an answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-", "reset: closed before an answer"),
+        (b"SSH-2.0-OpenSSH\r\n", "malformed answer: "),
+        (
+            b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+            "malformed answer: ",
+        ),
+    ],
+)
+def test_no_answer_becomes_a_502_and_the_connection_stays(answer: bytes, reason: str) -> None:
+    async def scenario(b: Between) -> None:
+        async with b.connection() as (reader, writer):
+            for _ in range(2):
+                writer.write(GET)
+                got = await reader.readuntil(b"}}")
+                assert got.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+                assert f"tap: {reason}".encode() in got
+        assert all((outcome or "").startswith(reason) for outcome in b.outcomes)
+
+    run(answer, scenario)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed", "reason"),
+    [
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi",
+            "reset: closed in the middle of the answer",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\nno number\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n",
+            "malformed answer: ",
+        ),
+    ],
+)
+def test_a_broken_answer_looks_broken_to_the_client(
+    answer: bytes, passed: bytes, reason: str
+) -> None:
+    async def scenario(b: Between) -> None:
+        assert await b.ask(GET) == passed
+        (outcome,) = b.outcomes
+        assert (outcome or "").startswith(reason)
+
+    run(answer, scenario)
+
+
+def test_silence_is_counted_from_the_last_byte() -> None:
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(4):
+            await asyncio.sleep(0.2)
+            writer.write(b"1\r\nx\r\n")
+        await reader.read()
+
+    async def scenario(b: Between) -> None:
+        assert (await b.ask(GET)).count(b"1\r\nx\r\n") == 4
+        assert b.outcomes == ["stalled: nothing came for 0.5 s"]
+
+    run(slow, scenario, 0.5)
+
+
+def test_a_slow_client_slows_the_server_and_misses_nothing() -> None:
+    size = 64 * 2**20
+    written = 0
+
+    async def fast(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal written
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        while written < size:
+            writer.write(b"x" * 2**16)
+            await writer.drain()
+            written += 2**16
+
+    async def scenario(b: Between) -> None:
+        async with b.connection() as (reader, writer):
+            writer.write(GET)
+            assert b"Content-Length" in await reader.readuntil(b"\r\n\r\n")
+            # Longer than the server may be silent: it is not the one that stalls.
+            await asyncio.sleep(0.5)
+            assert written < size / 2
+            assert await reader.readexactly(size) == b"x" * size
+
+    run(fast, scenario, 0.3)
+
+
+def test_a_client_that_leaves_is_left_by_the_server_s_side_too(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gone = asyncio.Event()
+
+    async def waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        gone.set()
+
+    async def scenario(b: Between) -> None:
+        async with b.connection() as (_, writer):
+            writer.write(GET)
+            while not b.requests:
+                await asyncio.sleep(0.01)
+        async with asyncio.timeout(5):
+            await gone.wait()
+        assert b.outcomes == ["cancelled by the client"]
+
+    with caplog.at_level(logging.WARNING):
+        run(waits, scenario)
+    assert caplog.records == []
+
+
+def test_a_client_may_leave_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(b: Between) -> None:
+        for turns in range(40):
+            async with b.connection() as (_, writer):
+                writer.write(GET)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                writer.transport.abort()
+        assert (await b.ask(GET, until=b"hi")).endswith(b"hi")
+        assert b.outcomes[-1] == "ended"
+        assert set(b.outcomes) == {"cancelled by the client", "ended"}
+
+    with caplog.at_level(logging.WARNING):
+        run(HI, scenario)
+    assert caplog.records == []
+
+
+def test_what_is_under_way_when_it_stops_is_cancelled() -> None:
+    async def waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def scenario(b: Between) -> None:
+        async with b.connection() as (reader, writer):
+            writer.write(GET)
+            while not b.requests:
+                await asyncio.sleep(0.01)
+            await b.proxy.stop()
+            assert b.outcomes == ["cancelled by the client"]
+            assert await reader.read() == b""
+
+    run(waits, scenario)

@@ -1,0 +1,249 @@
+"""Servers and clients that never end what they send: a limit ends it, and all others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import tracemalloc
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from spectap import limits
+from spectap.limits import KIB, MIB
+from tests.spectap.tapped import Bench, bench, chat, golden, server
+
+pytestmark = pytest.mark.anyio
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+JSON = HEAD + b"Content-Type: application/json\r\n\r\n"
+STREAM = HEAD + b"Content-Type: text/event-stream\r\n\r\n"
+CHUNKED = HEAD + b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+LETTERS = b"x" * 60 * KIB
+LINES = b"X: y\r\n" * 1000
+EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
+# Each has an index of its own, which the tap has to remember.
+CHOICES = b"".join(
+    b'data: {"usage":{"completion_tokens":1},"choices":[{"index":%d}]}\n\n' % index
+    for index in range(1000)
+)
+
+SLACK = 12 * MIB
+"""For what the client and both ends' sockets hold, and what the tap holds of a few reads."""
+
+
+@asynccontextmanager
+async def endless(start: bytes, part: bytes) -> AsyncIterator[str]:
+    """A server that answers with ``start`` and then with ``part``, again and again."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(start)
+            while not writer.is_closing():
+                writer.write(part)
+                await writer.drain()
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+
+
+def port(b: Bench) -> int:
+    return int(b.tap.url.rpartition(":")[2].partition("/")[0])
+
+
+async def send(b: Bench, start: bytes, parts: Iterable[bytes] = ()) -> bytes:
+    """The tap's answer to these bytes. A client that has one, or is hung up on, stops to send."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port(b))
+    try:
+        writer.write(start)
+        answer = asyncio.ensure_future(reader.read())
+        for part in parts:
+            if answer.done():
+                break
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+        return await asyncio.wait_for(answer, 60)
+    finally:
+        writer.close()
+
+
+async def discard(b: Bench) -> None:
+    """A streamed chat, of which nothing is kept."""
+    with contextlib.suppress(Exception):  # the answer breaks off, which is what is asked for
+        async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
+            async for _ in response.content.iter_chunked(64 * KIB):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("start", "part", "cause", "most"),
+    [
+        (HEAD + b"X: ", LETTERS, "the answer's head has more than 64 KiB", 0),
+        (HEAD, LINES, "the answer's head has more than 64 KiB", 0),
+        (b"HTTP/1.1 200 ", LETTERS, "the answer's head has more than 64 KiB", 0),
+        (
+            b"",
+            b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99,
+            "the answer's head has more than 64 KiB",
+            0,
+        ),
+        (CHUNKED + b"1;x=", LETTERS, "the answer's framing has more than 64 KiB", 0),
+        (CHUNKED + b"0\r\nX: ", LETTERS, "the answer's framing has more than 64 KiB", 0),
+        (STREAM + b"data: ", LETTERS, "an event has more than 4 MiB", limits.EVENT),
+        (STREAM + b"data: \r", LETTERS, "an event has more than 4 MiB", limits.EVENT),
+        (STREAM, EVENT * 1000, "the stream has more than 20,000 events", 5 * MIB),
+        (STREAM, CHOICES, "the stream has more than 20,000 events", 5 * MIB),
+        (STREAM, b": " + LETTERS + b"\n\n", "the stream has more than 256 MiB", 0),
+        (JSON, LETTERS, "the answer has more than 16 MiB", limits.ANSWER),
+    ],
+)
+async def test_an_answer_without_end(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    start: bytes,
+    part: bytes,
+    cause: str,
+    most: int,
+) -> None:
+    monkeypatch.setattr(limits, "EVENTS", 20_000)  # not 2**18, which take seconds to send
+    async with endless(start, part) as url, bench(url, tmp_path, 60) as b:
+        tracemalloc.start()
+        try:
+            await discard(b)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert b.only().error == f"too long: {cause}"
+        # A buffer that grows is copied into a larger one.
+        assert peak < 2.25 * most + SLACK
+
+
+async def test_a_client_learns_of_a_head_without_end(tmp_path: Path) -> None:
+    async with endless(HEAD, LINES) as url, bench(url, tmp_path) as b:
+        status, body = await b.post(chat())
+    message = "tap: too long: the answer's head has more than 64 KiB"
+    assert (status, json.loads(body)["error"]["message"]) == (502, message)
+
+
+async def test_other_requests_go_on_beside_answers_without_end(tmp_path: Path) -> None:
+    """All of them on one tap: its server answers the good ones, and the others without end."""
+    async with golden(1, 4, 8, 2) as good, contextlib.AsyncExitStack() as stack:
+        bad = [
+            await stack.enter_async_context(endless(*script))
+            for script in ((HEAD, LINES), (STREAM, b"data: " + LETTERS), (JSON, LETTERS))
+        ]
+        ports = itertools.cycle([int(url.rpartition(":")[2][:-3]) for url in (good.url, *bad)])
+
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there, back = await asyncio.open_connection("127.0.0.1", next(ports))
+
+            async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+                with contextlib.suppress(OSError):
+                    while data := await source.read(64 * KIB):
+                        target.write(data)
+                        await target.drain()
+                target.close()
+
+            await asyncio.gather(copy(reader, back), copy(there, writer))
+
+        between = await asyncio.start_server(forward, "127.0.0.1", 0)
+        await stack.enter_async_context(between)
+        url = f"http://127.0.0.1:{between.sockets[0].getsockname()[1]}/v1"
+        b = await stack.enter_async_context(bench(url, tmp_path, 60))
+        await asyncio.gather(*(discard(b) for _ in range(4)))
+        errors = sorted(record.error or "" for record in b.records())
+    assert [error.partition(" has ")[0] for error in errors] == [
+        "",
+        "too long: an event",
+        "too long: the answer",
+        "too long: the answer's head",
+    ]
+
+
+POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "part", "status", "cause"),
+    [
+        (POST + b"X: ", LETTERS, 431, "the request's head has more than 64 KiB"),
+        (b"GET /", LETTERS, 431, "the request's head has more than 64 KiB"),
+        (
+            POST + b"Transfer-Encoding: chunked\r\n\r\n1;x=",
+            LETTERS,
+            431,
+            "the request's head has more than 64 KiB",
+        ),
+        (
+            POST + b"Content-Length: 9999999999\r\n\r\n",
+            LETTERS,
+            413,
+            "the request's body has more than 64 MiB",
+        ),
+    ],
+)
+async def test_a_request_without_end(
+    tmp_path: Path, start: bytes, part: bytes, status: int, cause: str
+) -> None:
+    async with golden(1) as endpoint, bench(endpoint.url, tmp_path) as b:
+        answer = await send(b, start, itertools.repeat(part))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d " % status)
+        assert json.loads(body)["error"]["message"] == f"tap: too long: {cause}"
+        assert (await b.post(chat()))[0] == 200
+        assert len(endpoint.sent) == 1
+
+
+async def test_a_client_that_asks_faster_than_it_is_answered_has_to_wait(tmp_path: Path) -> None:
+    taken = 0
+
+    async def silent(request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def ask(writer: asyncio.StreamWriter) -> None:
+        nonlocal taken
+        for _ in range(10_000):
+            writer.write(POST + b"Content-Length: 9999\r\n\r\n" + b"x" * 9999)
+            await writer.drain()
+            taken += 1
+
+    async with server(silent) as url, bench(url, tmp_path, 60) as b:
+        _, writer = await asyncio.open_connection("127.0.0.1", port(b))
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(ask(writer), 1)
+        writer.close()
+    assert 0 < taken < 5_000  # as many as fit into the sockets
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "status"),
+    [
+        ("/v1/models", "localhost:8001", 200),
+        ("/v1/models", "127.0.0.1", 200),
+        ("/v1/models", "[::1]:8001", 200),
+        ("/v1/models", "rebound.example:8001", 421),
+        ("/v1/models", "127.0.0.1.rebound.example", 421),
+        ("/v1/models", "localhost@rebound.example", 421),
+        ("/v1/models", "localhost\r\nHost: rebound.example", 421),
+        ("/v1/models", "", 421),
+        ("http://127.0.0.1/v1/models", "127.0.0.1", 400),
+        ("http://rebound.example/v1/models", "localhost", 400),
+        ("*", "localhost", 400),
+    ],
+)
+async def test_only_requests_for_loopback_pass(
+    tmp_path: Path, target: str, host: str, status: int
+) -> None:
+    async with golden(1) as endpoint, bench(endpoint.url, tmp_path) as b:
+        request = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        answer = await send(b, request.encode())
+    assert answer.startswith(b"HTTP/1.1 %d " % status)

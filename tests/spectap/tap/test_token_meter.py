@@ -1,0 +1,172 @@
+"""The meter: every token counted, and what the client did not ask for taken out."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehearsal.golden import wire
+from spectap.tap.token_meter import Meter, clean, without_usage
+
+
+def meter(strip: bool = True, usage_only: bool = False, null_usage: bool = False) -> Meter:
+    return Meter(strip=strip, usage_only=usage_only, null_usage=null_usage)
+
+
+def stream(answer: wire.Answer, counts: list[int], usage: bool) -> list[bytes]:
+    """An answer's events; without ``usage`` those a client gets who does not ask for it."""
+    events = [answer.role(usage)] if answer.chat else []
+    total = 0
+    for index, count in enumerate(counts):
+        text = wire.words(total, count)
+        total += count
+        events.append(answer.chunk(text, index == len(counts) - 1, total, usage))
+    if usage:
+        events.append(answer.usage_only(total))
+    return [*events, wire.DONE]
+
+
+def event(**fields: Any) -> bytes:
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+@given(
+    st.lists(st.integers(1, 8), min_size=1, max_size=12),
+    st.booleans(),
+    st.lists(st.integers(0, 4000), max_size=12),
+)
+def test_passes_on_what_the_client_would_have_got(
+    counts: list[int], chat: bool, cuts: list[int]
+) -> None:
+    """Byte for byte, wherever the stream is cut; and no token is lost."""
+    answer = wire.Answer("id", "m", 1, chat, prompt_tokens=9)
+    raw = b"".join(stream(answer, counts, usage=True))
+    subject = meter(null_usage=not chat)
+    bounds = [0, *sorted(min(cut, len(raw)) for cut in cuts), len(raw)]
+    passed = b""
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        passed += subject.feed(raw[start:end], float(number))
+    passed += subject.close(99.0)
+    assert passed == b"".join(stream(answer, counts, usage=False))
+    assert [tokens for _, tokens in subject.chunks] == counts
+    assert (subject.prompt_tokens, subject.output_tokens) == (9, sum(counts))
+    assert subject.per_chunk
+    assert subject.done
+    assert subject.error is None
+
+
+def test_with_nothing_to_strip_reads_pass_as_they_come() -> None:
+    subject = meter(strip=False, usage_only=True)
+    raw = b"".join(stream(wire.Answer("id", "m", 1, True, 9), [1, 4], usage=True))
+    reads = [raw[i : i + 50] for i in range(0, len(raw), 50)]
+    assert [subject.feed(read, 1.0) for read in reads] == reads
+    assert subject.close(1.0) == b""
+    assert subject.output_tokens == 5
+
+
+def test_a_client_that_asked_for_usage_gets_its_event_but_not_the_others() -> None:
+    subject = meter(usage_only=True)
+    answer = wire.Answer("id", "m", 1, True, 9)
+    passed = subject.feed(b"".join(stream(answer, [1, 4], usage=True)), 1.0)
+    events = stream(answer, [1, 4], usage=False)
+    assert passed == b"".join([*events[:-1], answer.usage_only(5), wire.DONE])
+
+
+def test_events_of_one_read_share_its_time() -> None:
+    subject = meter()
+    subject.feed(b"".join(stream(wire.Answer("id", "m", 1, True, 9), [1, 8, 8], usage=True)), 0.5)
+    assert subject.chunks == [(0.5, 1), (0.5, 8), (0.5, 8)]
+
+
+def test_a_server_that_counts_per_request_only_is_noticed() -> None:
+    subject = meter()
+    answer = wire.Answer("id", "m", 1, True, 9)
+    subject.feed(b"".join([*stream(answer, [1, 4], usage=False)[:-1], answer.usage_only(5)]), 0.5)
+    assert subject.chunks == [(0.5, 0), (0.5, 0)]
+    assert not subject.per_chunk
+    assert subject.output_tokens == 5
+
+
+def test_counts_that_do_not_add_up_are_not_taken_for_counts() -> None:
+    subject = meter()
+    answer = wire.Answer("id", "m", 1, True, 9)
+    subject.feed(answer.chunk("a", False, 3, usage=True) + answer.usage_only(5), 0.5)
+    assert not subject.per_chunk
+    assert subject.output_tokens == 5
+
+
+def test_several_choices_are_counted_one_by_one() -> None:
+    subject = meter()
+    for index, total in [(0, 1), (1, 1), (0, 5), (1, 3)]:
+        choices = [{"index": index, "delta": {"content": "x"}}]
+        usage = {"prompt_tokens": 4, "completion_tokens": total}
+        subject.feed(event(choices=choices, usage=usage), 0.5)
+    subject.feed(event(choices=[], usage={"prompt_tokens": 4, "completion_tokens": 8}), 0.6)
+    assert [tokens for _, tokens in subject.chunks] == [1, 1, 4, 2]
+    assert subject.per_chunk
+
+
+@pytest.mark.parametrize(
+    "delta", [{"content": "x"}, {"reasoning_content": "x"}, {"tool_calls": [{"index": 0}]}]
+)
+def test_any_kind_of_content_is_content(delta: dict[str, Any]) -> None:
+    subject = meter()
+    subject.feed(event(choices=[{"index": 0, "delta": {"role": "assistant", "content": ""}}]), 0.1)
+    subject.feed(event(choices=[{"index": 0, "delta": delta}]), 0.2)
+    assert subject.chunks == [(0.2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b'data: {"choices\n\n' + wire.DONE, "malformed event: b'{\"choices'"),
+        (b"data: [1]\n\n" + wire.DONE, "malformed event: b'[1]'"),
+        (b'data: {"error": {"message": "no  memory"}}\n\n', "error in the stream: no memory"),
+        (b'data: {"error": "odd"}\n\n', "error in the stream: odd"),
+        (b'data: {"choices": []}\n\n', "truncated: the stream ended without [DONE]"),
+        (b"", "truncated: the stream ended without [DONE]"),
+    ],
+)
+def test_what_is_wrong_is_said_and_passed_on(raw: bytes, reason: str) -> None:
+    subject = meter()
+    assert subject.feed(raw, 0.1) + subject.close(0.2) == raw
+    assert subject.error == reason
+
+
+@pytest.mark.parametrize("choices", ['{"index":0}', '[{"index":[]}]', '["x"]', "7", "null"])
+def test_choices_of_another_shape_disturb_nothing(choices: str) -> None:
+    raw = f'data: {{"choices":{choices},"usage":{{"completion_tokens":3}}}}\n\n'.encode()
+    m = meter(strip=False)
+    assert m.feed(raw, 1.0) == raw
+    assert m.output_tokens == 3
+    assert m.error is None
+
+
+def test_text_that_looks_like_usage_stays() -> None:
+    text = '"usage":{"completion_tokens":3}}'
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "details": {"cached": {"n": 1}}}
+    raw = event(choices=[{"index": 0, "delta": {"content": text}}], usage=usage)
+    stripped = json.loads(without_usage(raw, null=False).removeprefix(b"data: "))
+    assert stripped == {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'data: {"usage":{"completion_tokens":1},"choices":[{}]}\n\n',
+        b'data: {"choices":[{}],"usage":{"completion_tokens":1}}\ndata: \n\n',
+        b"data: x\n\n",
+    ],
+)
+def test_an_event_of_another_shape_is_left_alone(raw: bytes) -> None:
+    assert without_usage(raw, null=False) == raw
+
+
+def test_clean_makes_one_short_line_that_can_be_written() -> None:
+    assert clean("a\n b\ud800") == "a b\ufffd"
+    assert len(clean("x" * 999)) == 200

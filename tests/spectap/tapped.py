@@ -1,0 +1,98 @@
+"""A tap between a client and a server, for one test."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from rehearsal.golden.schedule import Step
+from rehearsal.golden.server import Golden
+from spectap.journal import Journal
+from spectap.ledger import read_ledger
+from spectap.record import Record
+from spectap.tap.tap import Tap
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Bench:
+    """A tap before ``endpoint`` and a client at both, for one test."""
+
+    def __init__(self, tap: Tap, endpoint: str, path: Path, client: aiohttp.ClientSession) -> None:
+        self.tap, self.endpoint, self.path, self.client = tap, endpoint, path, client
+
+    async def post(
+        self, body: dict[str, Any] | bytes, path: str = "chat/completions", **options: Any
+    ) -> tuple[int, bytes]:
+        """Status and body of a request through the tap."""
+        return await self._post(self.tap.url, body, path, options)
+
+    async def direct(
+        self, body: dict[str, Any], path: str = "chat/completions", **options: Any
+    ) -> tuple[int, bytes]:
+        """The same without the tap."""
+        return await self._post(self.endpoint, body, path, options)
+
+    async def _post(
+        self, base: str, body: dict[str, Any] | bytes, path: str, options: dict[str, Any]
+    ) -> tuple[int, bytes]:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with self.client.post(f"{base}/{path}", data=data, **options) as response:
+            return response.status, await response.read()
+
+    def records(self) -> list[Record]:
+        return read_ledger(self.path)
+
+    def only(self) -> Record:
+        (record,) = self.records()
+        return record
+
+
+@asynccontextmanager
+async def bench(endpoint: str, path: Path, stall_seconds: float = 5) -> AsyncIterator[Bench]:
+    file = path / "ledger.jsonl"
+    with Journal(file) as open_ledger:
+        tap = Tap(endpoint, run="r", variant="SD", ledger=open_ledger, stall_seconds=stall_seconds)
+        async with tap, aiohttp.ClientSession() as client:
+            tap.label("counting", 1)
+            yield Bench(tap, endpoint, file, client)
+
+
+def golden(*tokens: int, gap: float = 0.005) -> Golden:
+    steps = [Step(gap * (index + 1), count) for index, count in enumerate(tokens)]
+    return Golden(lambda prompt, number, length: steps)
+
+
+def chat(**fields: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": "say it"}]
+    return {"model": "Qwen/Qwen3-32B", "messages": messages, "stream": True} | fields
+
+
+def completion(**fields: Any) -> dict[str, Any]:
+    return {"model": "Qwen/Qwen3-32B", "prompt": "say it", "stream": True} | fields
+
+
+@asynccontextmanager
+async def server(handler: Handler) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.01)

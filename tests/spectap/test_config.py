@@ -1,0 +1,181 @@
+"""The configuration: what is accepted, and how it is said what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from spectap import config
+from spectap.errors import ConfigError
+from tests.spectap import samples
+
+CASE = {"name": "x", "line": None, "structure": "structured"}
+
+
+def write(folder: Path, contents: Any) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(contents), encoding="utf-8")
+    return path
+
+
+def test_reads_back_what_it_dumps(tmp_path: Path) -> None:
+    loaded = config.read(write(tmp_path, samples.settings()))
+    (tmp_path / "again.json").write_text(config.dump(loaded), encoding="utf-8")
+    assert config.read(tmp_path / "again.json") == loaded
+
+
+def test_dumps_ascii_which_a_template_keeps() -> None:
+    told = config.Config.model_validate(samples.settings(model="Größe 🎉"))
+    assert config.dump(told).isascii()
+    assert config.Config.model_validate_json(config.dump(told)) == told
+
+
+def test_prompts_are_written_only_where_there_are_any(tmp_path: Path) -> None:
+    mt_bench = {"known": "mt-bench", "classes": ["coding", "math"], "limit": 8}
+    contents = samples.settings(test_cases=[CASE, {"name": "y", "prompts": mt_bench}])
+    loaded = config.read(write(tmp_path, contents))
+    line, of_set = json.loads(config.dump(loaded))["test_cases"]
+    assert "prompts" not in line
+    assert of_set["prompts"].items() >= mt_bench.items()
+    assert [case.source for case in loaded.test_cases] == [
+        "llmperf's own text (Shakespeare's sonnets)",
+        "mt-bench (coding, math), 8 of them",
+    ]
+
+
+def test_prompts_of_an_earlier_configuration_are_counted(tmp_path: Path) -> None:
+    contents = samples.settings(test_cases=[CASE | {"prompts": ["Why?", "How so?"]}])
+    (case,) = config.read(write(tmp_path, contents)).test_cases
+    assert case.source == "2 of a file"
+
+
+def test_an_earlier_load_has_one_point(tmp_path: Path) -> None:
+    earlier = samples.load()
+    assert "points" not in earlier
+    (point,) = config.read(write(tmp_path, samples.settings(load=earlier))).load.points
+    assert (point.name, point.requests) == ("concurrency-2", 2)
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        ([], "load.points: Tuple should have at least 1 item"),
+        ([{"requests": 1}], "load.points.0: needs either concurrency or rate"),
+        (
+            [{"concurrency": 1, "rate": 1, "requests": 1}],
+            "load.points.0: needs either concurrency or rate",
+        ),
+        ([{"rate": 0, "requests": 1}], "load.points.0.rate: Input should be greater than 0"),
+        (
+            [{"rate": 2, "requests": 1}, {"rate": 2.0, "requests": 3}],
+            "load: points: rate-2 is duplicated",
+        ),
+    ],
+)
+def test_load_points_that_are_none(
+    tmp_path: Path, points: list[dict[str, Any]], message: str
+) -> None:
+    path = write(tmp_path, samples.settings(load=samples.loads(*points)))
+    with pytest.raises(ConfigError) as raised:
+        config.read(path)
+    assert message in str(raised.value)
+
+
+def test_objectives_that_contradict_each_other(tmp_path: Path) -> None:
+    objectives = {"ttft_p90_ms": 500, "e2e_p90_ms": 400}
+    with pytest.raises(ConfigError, match="e2e_p90_ms must be more than ttft_p90_ms, 500"):
+        config.read(write(tmp_path, samples.settings(objectives=objectives)))
+
+
+def test_is_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(samples.config(), "model", "another")  # noqa: B010 (mypy knows it is read-only)
+
+
+VARIANTS: list[dict[str, Any]] = [
+    {"name": "Base", "endpoint": "http://h:1/v1"},
+    {"name": "k7", "endpoint": "http://h:2/v1", "baseline": "Base", "window": 7},
+    {"name": "k3", "endpoint": "http://h:3/v1", "baseline": "Base", "window": 3},
+]
+
+
+def variants(*changes: dict[str, Any]) -> dict[str, Any]:
+    contents = samples.settings(
+        variants=[one | change for one, change in zip(VARIANTS, changes, strict=False)]
+    )
+    contents.pop("endpoints", None)
+    return contents
+
+
+def test_holds_any_number_of_variants() -> None:
+    read = config.Config.model_validate(variants({}, {}, {}))
+    assert list(read.endpoints) == ["Base", "k7", "k3"]
+    assert [variant.window for variant in read.variants] == [None, 7, 3]
+
+
+def test_reads_what_named_two_endpoints() -> None:
+    contents = samples.settings(endpoints={"SD": "http://h:2/v1", "Base": "http://h:1/v1"})
+    contents.pop("variants", None)
+    base, speculative = config.Config.model_validate(contents).variants
+    assert (base.name, base.endpoint, base.baseline) == ("Base", "http://h:1/v1", None)
+    assert (speculative.name, speculative.baseline) == ("SD", "Base")
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (samples.settings(variants=[]) | {"endpoints": {}}, "the first must be a baseline"),
+        (samples.settings(colour="red"), "colour: Extra inputs are not permitted"),
+        (samples.settings(bucket=""), "bucket: String should have at least 1 character"),
+        (samples.settings(bucket=None), "bucket and region: both or neither"),
+        (
+            samples.settings(load=samples.load(mean_input_tokens=40)),
+            "load.mean_input_tokens: .* 41",
+        ),
+        (samples.settings(test_cases=[CASE] * 2), "test_cases: x is duplicated"),
+        (
+            variants({"endpoint": "http://me:hidden@h:1/v1"}),
+            r"config.json: variants.0.endpoint: String should match pattern '[^']*'$",
+        ),
+        (variants({}, {"name": "Base"}), "variants: Base is duplicated"),
+        (variants({}, {"baseline": "k9"}), "variants: k7: k9 is no baseline"),
+        (variants({"baseline": "k7"}, {}), "variants: Base: k7 is no baseline"),
+        (
+            variants({"baseline": "k7"}, {"baseline": None}),
+            "variants: the first must be a baseline",
+        ),
+        (variants({"endpoint": "h"}), r"variants.0.endpoint: .* pattern"),
+        (samples.settings(load=samples.load(rounds=0)), "load.rounds: must be at least 1"),
+        (
+            samples.settings(load=samples.load(rounds={"at_least": 4, "at_most": 9})),
+            "load.rounds.half_width: is required, because at_most is more than at_least",
+        ),
+    ],
+)
+def test_refuses_in_one_line(tmp_path: Path, contents: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refusal:
+        config.read(write(tmp_path, contents))
+    assert "\n" not in str(refusal.value)
+    assert "config.json: " in str(refusal.value)
+
+
+def test_refuses_with_a_line_for_each_error(tmp_path: Path) -> None:
+    path = write(tmp_path, samples.settings(cost={}))
+    with pytest.raises(ConfigError) as refusal:
+        config.read(path)
+    assert str(refusal.value).splitlines() == [
+        f"{path}: cost.{field}: Field required"
+        for field in ("usd_per_hour", "as_of", "share", "denominator")
+    ]
+
+
+def test_names_a_file_that_is_not_there_or_not_json(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none.json: cannot be read: No such file"):
+        config.read(tmp_path / "none.json")
+    (tmp_path / "half.json").write_text('{"model":', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"half.json: Invalid JSON"):
+        config.read(tmp_path / "half.json")

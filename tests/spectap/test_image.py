@@ -1,0 +1,71 @@
+"""What the image holds, as far as it can be told without building it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import spectap
+from spectap.load import llmperf
+from spectap.load.sets import known_set
+
+FOLDER = Path(spectap.__file__).parent
+DOCKERFILE = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
+
+
+def pins() -> dict[str, str]:
+    lines = (FOLDER / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    return {normal(name): version for name, version in pairs}
+
+
+def imported() -> set[str]:
+    """The packages, other than Python's and its own, that the benchmark imports."""
+    modules = {name for path in FOLDER.rglob("*.py") for name in modules_of(path)}
+    packages = metadata.packages_distributions()
+    foreign = modules - sys.stdlib_module_names - {FOLDER.name}
+    return {normal(packages[module][0]) for module in foreign}
+
+
+def modules_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None, f"{path}: a relative import"
+            yield node.module.partition(".")[0]
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_what_is_imported_is_there_at_the_version_it_is_tested_with() -> None:
+    assert {"httptools", "aiohttp", "jinja2"} <= imported()
+    tested = {name: metadata.version(name) for name in imported()}
+    assert {name: pins().get(name) for name in tested} == tested
+
+
+def test_what_the_page_on_the_tap_installs_is_all_that_its_commands_need() -> None:
+    page = (FOLDER.parent / "docs" / "tap.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^pip install .*\\\n +(.+)$", page, re.MULTILINE)
+    # Jinja brings markupsafe. A run alone goes to AWS, and checks answers against schemas.
+    of_a_run = {"boto3", "botocore", "jsonschema", "referencing"}
+    assert set(listed.split()) == imported() - of_a_run - {"markupsafe"}
+
+
+def test_llmperf_is_the_commit_that_the_code_follows() -> None:
+    (commit,) = re.findall(r"llmperf\.git#([0-9a-f]{40}) ", DOCKERFILE, re.MULTILINE)
+    assert f"@{commit[:7]}" in (llmperf.__doc__ or "")
+
+
+def test_prompt_sets_are_where_they_are_looked_for() -> None:
+    makefile = (FOLDER.parent / "Makefile").read_text(encoding="utf-8")
+    assert Path(sys.prefix) / "prompt-sets" == known_set.FOLDER
+    # /usr/local is the prefix of the image's Python.
+    assert "--target /usr/local/prompt-sets" in DOCKERFILE
+    assert "SETS := .venv/prompt-sets/ready" in makefile

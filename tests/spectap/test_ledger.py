@@ -1,0 +1,159 @@
+"""The ledger: nothing written is lost, whenever the process dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spectap.errors import JournalError
+from spectap.journal import Journal
+from spectap.ledger import last_attempts, read_ledger
+from spectap.record import Record
+from tests.spectap import samples
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+records = st.builds(
+    Record,
+    run=st.text(),
+    variant=st.sampled_from(["Base", "SD"]),
+    case=st.text(),
+    round=st.integers(0, 100),
+    request=st.text(),
+    sent=finite,
+    status=st.none() | st.integers(100, 599),
+    error=st.none() | st.text(),
+    prompt_tokens=st.none() | st.integers(0, 2**53),
+    output_tokens=st.none() | st.integers(0, 2**53),
+    stream=st.booleans(),
+    per_chunk=st.booleans(),
+    chunks=st.lists(st.tuples(finite, st.integers(0, 99)), max_size=9).map(tuple),
+    end=finite,
+    attempt=st.integers(1, 9),
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(written=st.lists(records, max_size=5))
+def test_reads_what_was_written(tmp_path: Path, written: list[Record]) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.unlink(missing_ok=True)
+    with Journal(path) as open_ledger:
+        for record in written:
+            open_ledger.append(record)
+    assert read_ledger(path) == written
+
+
+def test_a_ledger_from_before_attempts_were_counted_is_of_first_attempts(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    line = asdict(samples.record())
+    del line["attempt"]
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    assert read_ledger(path) == [samples.record(attempt=1)]
+
+
+def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
+    kept = [
+        samples.record(variant="SD", attempt=2),
+        samples.record(variant="SD", round=2),
+        samples.record(variant="SD", case="sonnets"),
+        samples.record(variant="Base", run="another"),
+    ]
+    replaced = [samples.record(variant="SD"), samples.record(variant="Base")]
+    assert last_attempts([*replaced, *kept]) == kept
+    assert last_attempts([*kept, *replaced]) == kept
+
+
+@given(written=st.lists(records, max_size=20))
+def test_every_turn_that_was_tried_keeps_one_attempt(written: list[Record]) -> None:
+    attempts: dict[tuple[str, int, str], set[int]] = {}
+    for record in last_attempts(written):
+        attempts.setdefault((record.run, record.round, record.case), set()).add(record.attempt)
+    assert attempts.keys() == {(r.run, r.round, r.case) for r in written}
+    assert all(len(numbers) == 1 for numbers in attempts.values())
+
+
+def test_a_missing_file_is_an_empty_ledger(tmp_path: Path) -> None:
+    assert read_ledger(tmp_path / "none.jsonl") == []
+
+
+@pytest.mark.parametrize("kept", [0, 1, 200])
+def test_a_torn_last_line_counts_as_not_written(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "ledger.jsonl"
+    first, second = samples.record(request="first"), samples.record(request="second")
+    with Journal(path) as open_ledger:
+        open_ledger.append(first)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:kept])
+    assert read_ledger(path) == [first]
+    with Journal(path) as open_ledger:
+        open_ledger.append(second)
+    assert read_ledger(path) == [first, second]
+
+
+def test_a_first_line_that_is_torn_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(b"x" * 200_000)
+    with Journal(path) as open_ledger:
+        open_ledger.append(samples.record())
+    assert read_ledger(path) == [samples.record()]
+
+
+def test_another_bad_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_text('{"run": "r"}\n{}\n', encoding="utf-8")
+    with pytest.raises(JournalError, match=r"ledger.jsonl:1: variant: "):
+        read_ledger(path)
+
+
+def test_keys_of_later_versions_are_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    with Journal(path) as open_ledger:
+        open_ledger.append(samples.record())
+    path.write_bytes(path.read_bytes().replace(b"{", b'{"later":1,', 1))
+    assert read_ledger(path) == [samples.record()]
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.jsonl"
+    write = os.write
+    with Journal(path) as open_ledger:
+        open_ledger.append(samples.record())
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "write", lambda file, data: write(file, data[:10]))
+            with pytest.raises(OSError, match="10 of"):
+                open_ledger.append(samples.record())
+        open_ledger.append(samples.record(request="next"))
+    assert [record.request for record in read_ledger(path)] == ["q", "next"]
+
+
+def test_a_failing_flush_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with Journal(tmp_path / "ledger.jsonl") as open_ledger:
+        monkeypatch.setattr(os, "fsync", fails)
+        open_ledger.append(samples.record())
+        with pytest.raises(OSError, match="Input/output"):
+            open_ledger.flush()
+
+
+def test_kill_9_right_after_the_write_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    script = (
+        "import os, signal, sys; from pathlib import Path; from spectap.journal import Journal;"
+        "from tests.spectap import samples; ledger = Journal(Path(sys.argv[1]));"
+        "[ledger.append(samples.record(request=str(i))) for i in range(50)];"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [record.request for record in read_ledger(path)] == [str(i) for i in range(50)]

@@ -1,0 +1,63 @@
+"""What others sent reaches the terminal as text, and never as a command to it."""
+
+from __future__ import annotations
+
+import io
+import unicodedata
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deployment.console import Console
+from deployment.status.screen import Row, Section, rendered
+from spectap import printing
+from spectap.record import Record
+from spectap.report import terminal
+from spectap.run.console import Progress
+from spectap.tap.token_meter import clean
+
+HOSTILE: Final = "a\x1b[2Jb\x9b1mc\x7fd\u202ee\rf\ud800"
+HARMLESS: Final = "a\ufffd[2Jb\ufffd1mc\ufffdd\ufffde\ufffdf\ufffd"
+
+
+@given(st.text(st.characters(exclude_characters="\t")))
+def test_nothing_that_controls_a_terminal_is_printed(text: str) -> None:
+    shown = printing.printable(text)
+    assert len(shown) == len(text)
+    for before, after in zip(text, shown, strict=True):
+        assert after == before or (not before.isprintable() and after == "\ufffd")
+        assert unicodedata.category(after) not in ("Cc", "Cs", "Zl", "Zp")
+        assert not unicodedata.bidirectional(after).endswith(("E", "O", "I", "F"))
+    shown.encode()
+
+
+def test_a_line_stays_one_line_where_one_is_expected() -> None:
+    forged = f"{HOSTILE}\nbenchmark: all is well"
+    assert printing.printable(forged) == f"{HARMLESS}\ufffdbenchmark: all is well"
+    assert printing.printable_lines(forged) == f"{HARMLESS}\nbenchmark: all is well"
+    assert clean("\x1b]0;title\x07") == "\ufffd]0;title\ufffd"
+
+
+def test_a_run_and_a_stage_show_what_others_sent_as_text() -> None:
+    shown = io.StringIO()
+    Progress(1, stream=shown).say(f"{HOSTILE}\nx")
+    Console(1, shown).say(f"{HOSTILE}\nx")
+    assert shown.getvalue() == f"[0/1] {HARMLESS}\ufffdx\n      {HARMLESS}\ufffdx\n"
+    with Console(1, shown).stage("results") as stage:
+        stage.found = f"{HOSTILE}\nx"
+    assert f"{HARMLESS}\ufffdx, 0.0 s" in shown.getvalue()
+    row = Row(f"{HOSTILE}\nrun", f"{HOSTILE} x")
+    (line,) = rendered([Section("run", [row])], 80)
+    assert line == f"run       {HARMLESS}\ufffdrun  {HARMLESS.replace(chr(65533) + 'f', ' f')} x"
+
+
+def test_a_ledger_of_somebody_else_is_shown_as_text() -> None:
+    record = Record(
+        *("run", f"{HOSTILE}\nvariant", f"{HOSTILE}\ncase", 1, "id", 0.0, 200, None, 1, 2),
+        *(True, True, ((0.1, 1), (0.2, 1)), 0.3),
+    )
+    shown = terminal.render_ledgers([record])
+    assert HARMLESS[:5] in shown
+    assert printing.printable(shown.replace("\n", "")) == shown.replace("\n", "")
+    assert not any(line.startswith(("case", "variant")) for line in shown.split("\n"))

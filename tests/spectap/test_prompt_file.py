@@ -1,0 +1,210 @@
+"""Files of prompts: what they may hold, and what is said of what they may not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectap.errors import ConfigError
+from spectap.prompt import Form
+from spectap.prompt_file import MOST_SHOWN, parse, read_file
+
+SAY_IT = [{"role": "user", "content": "say it"}]
+
+
+def line(**fields: Any) -> str:
+    return json.dumps({"prompt": "say it"} | fields)
+
+
+def tool(**function: Any) -> dict[str, Any]:
+    fields = {"name": "add", "parameters": {"type": "object", "properties": {}}} | function
+    return {"type": "function", "function": fields}
+
+
+def refusal(*lines: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        parse("\n".join(lines).encode(), "f.jsonl")
+    return str(refused.value)
+
+
+def test_a_line_of_text_is_a_prompt() -> None:
+    prompts = parse(b"\xef\xbb\xbfWhy?\r\n\r\n  How so? \n", "f.txt")
+    assert [prompt.name for prompt in prompts] == ["line-1", "line-3"]
+    assert [prompt.messages for prompt in prompts] == [
+        ({"role": "user", "content": "Why?"},),
+        ({"role": "user", "content": "How so?"},),
+    ]
+    assert {prompt.form for prompt in prompts} == {None}
+
+
+def test_a_line_of_json_says_more() -> None:
+    system = {"role": "system", "content": "Be brief."}
+    parts = {"role": "user", "content": [{"type": "text", "text": "say it"}]}
+    first, second, third = parse(
+        "\n".join(
+            [
+                line(name="one", max_tokens=7, answer="json", **{"class": "short"}),
+                json.dumps({"messages": [system, parts], "tools": [tool()]}),
+                line(answer="code", max_tokens=None, tools=None),
+            ]
+        ).encode(),
+        "f",
+    )
+    assert (first.name, first.prompt_class, first.max_tokens) == ("one", "short", 7)
+    assert first.messages == tuple(SAY_IT)
+    assert (second.name, second.messages, second.tools) == ("line-2", (system, parts), (tool(),))
+    assert [one.form for one in (first, second, third)] == [Form.JSON, Form.TOOL_CALL, Form.CODE]
+    assert (second.prompt_class, second.max_tokens, third.tools) == ("", None, ())
+
+
+def test_a_conversation_with_calls_is_sent_as_it_is() -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    messages = [
+        *SAY_IT,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "1", "content": "3"},
+    ]
+    (prompt,) = parse(json.dumps({"messages": messages}).encode(), "f")
+    assert prompt.messages == tuple(messages)
+
+
+def test_a_file_may_be_compressed(tmp_path: Path) -> None:
+    (tmp_path / "f.jsonl.gz").write_bytes(gzip.compress(line().encode()))
+    (tmp_path / "f.jsonl").write_text(line(), encoding="utf-8")
+    assert read_file(tmp_path / "f.jsonl.gz") == read_file(tmp_path / "f.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("say it", "is no JSON: Expecting value at column 1"),
+        ('{"prompt": "a', "is no JSON: Unterminated string starting at at column 12"),
+        ('{"prompt": "a", "prompt": "b"}', "is no JSON: prompt is there twice"),
+        ('{"prompt": "\\ud800"}', "is no JSON: has half a character, a lone surrogate"),
+        ('{"prompt": NaN}', "is no JSON: Out of range float values are not JSON compliant"),
+        ("[" * 100_000, "is no JSON: is nested too deeply"),
+        ("[1]", "[1]: must be an object"),
+        ("{}", "needs either prompt or messages"),
+        (line(messages=SAY_IT), "needs either prompt or messages"),
+        (line(prompt=" "), 'prompt = " ": must not be empty'),
+        (line(prompt=1), "prompt = 1: must be text"),
+        (line(prompt=None, messages=[]), "messages = []: must not be empty"),
+        (line(prompt=None, messages="hi"), 'messages = "hi": must be a list'),
+        (line(prompt=None, messages=["hi"]), 'messages[0] = "hi": must be an object'),
+        (
+            line(prompt=None, messages=[{"content": "hi"}]),
+            "messages[0].role: is required",
+        ),
+        (
+            line(prompt=None, messages=[{"role": "bot", "content": "hi"}]),
+            'messages[0].role = "bot": must be "system", "developer", "user", "assistant" or '
+            '"tool"',
+        ),
+        (
+            line(prompt=None, messages=[*SAY_IT, {"role": "user"}]),
+            'messages[1]: content must be text that is not empty, or a list of parts with "text"',
+        ),
+        (
+            line(prompt=None, messages=[{"role": "user", "content": [{"type": "image_url"}]}]),
+            'messages[0]: content must be text that is not empty, or a list of parts with "text"',
+        ),
+        (line(max_tokens=0), "max_tokens = 0: must be at least 1"),
+        (line(max_tokens="9"), 'max_tokens = "9": must be an integer'),
+        (line(**{"class": 3}), "class = 3: must be text"),
+        (line(**{"class": "a\nb"}), 'class = "a\\nb": must be printable and not empty'),
+        (line(name=""), 'name = "": must be printable and not empty'),
+        (line(name="n" * 101), f'name = "{"n" * 76}...: must have at most 100 characters'),
+        (line(answer="yaml"), 'answer = "yaml": must be "json" or "code"'),
+        (
+            line(answer="json", tools=[tool()]),
+            "answer: not with tools, whose answer is a tool call",
+        ),
+        (line(tools=[]), "tools = []: must not be empty"),
+        (line(tools=[tool(), tool()]), "tools: add is there twice"),
+        (
+            line(tools=[tool(name="math.add")]),
+            'tools[0].function.name = "math.add": must be 1 to 64 of A-Z, a-z, 0-9, _ and -',
+        ),
+        (
+            line(tools=[{"type": "function", "function": {"name": "add"}}]),
+            "tools[0].function.parameters: is required",
+        ),
+        (
+            line(tools=[tool(parameters={"type": "dict"})]),
+            'tools[0].function.parameters: must be a JSON Schema with "type": "object" and '
+            '"properties"',
+        ),
+        (
+            line(
+                tools=[tool(parameters={"type": "object", "properties": {"a": {"type": "float"}}})]
+            ),
+            'tools[0].function.parameters: "float" is no type of JSON Schema: object, array, '
+            "string, number, integer, boolean, null",
+        ),
+        (
+            line(tools=[tool(paramters={})]),
+            "tools[0].function.paramters = {}: unknown key; did you mean parameters? allowed: "
+            "name, description, parameters, strict",
+        ),
+        (
+            line(maxtokens=9),
+            "maxtokens = 9: unknown key; did you mean max_tokens? allowed: prompt, messages, "
+            "name, class, max_tokens, tools, answer",
+        ),
+    ],
+)
+def test_a_bad_line_is_one_line_with_its_number(text: str, said: str) -> None:
+    assert refusal(line(), "", text) == f"f.jsonl:3: {said}"
+
+
+def test_all_bad_lines_are_named_in_order() -> None:
+    assert refusal("x", line(), line(max_tokens=0), line(name="line-2")).splitlines() == [
+        "f.jsonl:1: is no JSON: Expecting value at column 1",
+        "f.jsonl:3: max_tokens = 0: must be at least 1",
+        'f.jsonl:4: name = "line-2": is the name of line 2 too',
+    ]
+    many = refusal(*["x"] * 30).splitlines()
+    assert many[MOST_SHOWN:] == ["f.jsonl: and 10 more"]
+
+
+def test_one_line_of_json_makes_the_file_json() -> None:
+    with pytest.raises(ConfigError, match=r"^f\.txt:1: is no JSON: Expecting value at column 1$"):
+        parse(b'Why?\n{"prompt": "How so?"}', "f.txt")
+
+
+def test_a_file_without_a_prompt(tmp_path: Path) -> None:
+    for content in (b"", b"\n \n"):
+        with pytest.raises(ConfigError, match=r"^f: has no prompt: it is empty$"):
+            parse(content, "f")
+    with pytest.raises(ConfigError, match=r"^f:2: is not UTF-8: invalid start byte$"):
+        parse(b"a\nb\xff", "f")
+    with pytest.raises(ConfigError, match="none: cannot be read: No such file or directory"):
+        read_file(tmp_path / "none")
+    (tmp_path / "f.gz").write_bytes(b"plain")
+    with pytest.raises(ConfigError, match="is not gzip, as its name says"):
+        read_file(tmp_path / "f.gz")
+
+
+@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: (
+    st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["prompt", "messages", "tools", "class", "function", "role", "content"]),
+        inner,
+        max_size=4,
+    )
+), max_leaves=12))  # fmt: skip
+def test_whatever_a_line_holds_it_is_read_or_refused(value: Any) -> None:
+    refused = ""
+    try:
+        prompts = parse(json.dumps(value).encode(), "f.jsonl")
+    except ConfigError as error:
+        refused = str(error)
+    else:
+        assert all(prompt.model_dump_json() for prompt in prompts)
+    assert all(said.startswith("f.jsonl:1: ") for said in refused.splitlines())
