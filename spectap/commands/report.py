@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spectap.commands.arguments import recorded, results_folder
 from spectap.errors import RunError
 from spectap.names import CONFIG, RUN_ID
+
+if TYPE_CHECKING:
+    from spectap.report.results import Results
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +51,18 @@ def draw(folder: Path) -> None:
         raise RunError(f"{folder}: there is no such folder")
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
-    # Imported here because they bring matplotlib, which no error needs.
+    # Imported here because they bring numpy, which no error needs.
     from spectap.report import results, terminal
-    from spectap.report.page import write_results
 
     run = results.read(folder)
     print(terminal.render_results(run, terminal.terminal_width()))
-    print(f"report: {write_results(run)}")
+    print(_page(run))
+
+
+def _page(run: Results) -> str:
+    """Writes the page; returns where it is, or what it needs that is not installed."""
+    try:
+        from spectap.report.page import write_results
+    except ModuleNotFoundError as missing:
+        return f"no report: it needs {missing.name}: pip install 'spectap[report]'"
+    return f"report: {write_results(run)}"
