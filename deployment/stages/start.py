@@ -49,7 +49,13 @@ class Start:
         guarded = guard.start(place, Kind.TRAINIUM, self._wanted)
         shown.say(f"the guard scales them to 0 at {guarded.at:%Y-%m-%d %H:%M} UTC")
         with connected(place) as api:
-            shown.until(lambda: self._look(api, shown))
+            try:
+                shown.until(lambda: self._look(api, shown))
+            except StageFailed:
+                # Otherwise they would come once they can, when nobody waits for them any more.
+                if not _ready(api):
+                    guard.stop(place, Kind.TRAINIUM)
+                raise
             return self._found(self._counted(_ready(api)) or guarded)
 
     def _counted(self, ready: Mapping[str, datetime.datetime]) -> guard.Guard | None:
