@@ -26,6 +26,7 @@ STREAM = HEAD + b"Content-Type: text/event-stream\r\n\r\n"
 CHUNKED = HEAD + b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LETTERS = b"x" * 60 * KIB
 LINES = b"X: y\r\n" * 1000
+CHUNK = b"1;x=" + LETTERS + b"\r\nx\r\n"
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 # Each has an index of its own, which the tap has to remember.
 CHOICES = b"".join(
@@ -97,6 +98,7 @@ async def discard(b: Bench) -> None:
         ),
         (CHUNKED + b"1;x=", LETTERS, "the answer's framing has more than 64 KiB", 0),
         (CHUNKED + b"0\r\nX: ", LETTERS, "the answer's framing has more than 64 KiB", 0),
+        (CHUNKED, CHUNK, "the answer's framing has more than 8 MiB", 0),
         (STREAM + b"data: ", LETTERS, "an event has more than 4 MiB", limits.EVENT),
         (STREAM + b"data: \r", LETTERS, "an event has more than 4 MiB", limits.EVENT),
         (STREAM, EVENT * 1000, "the stream has more than 20,000 events", 5 * MIB),
@@ -181,6 +183,12 @@ POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
             LETTERS,
             431,
             "the request's head has more than 64 KiB",
+        ),
+        (
+            POST + b"Transfer-Encoding: chunked\r\n\r\n",
+            CHUNK,
+            413,
+            "the request's framing has more than 8 MiB",
         ),
         (
             POST + b"Content-Length: 9999999999\r\n\r\n",
