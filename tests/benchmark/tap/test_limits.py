@@ -255,3 +255,29 @@ async def test_only_requests_for_loopback_pass(
         request = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
         answer = await send(b, request.encode())
     assert answer.startswith(b"HTTP/1.1 %d " % status)
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://localhost:3000", 200),
+        ("https://127.0.0.1", 200),
+        ("http://[::1]:3000", 200),
+        ("https://page.example", 403),
+        ("http://localhost.page.example", 403),
+        ("http://localhost@page.example", 403),
+        ("http://localhost\r\nOrigin: https://page.example", 403),
+        ("null", 403),
+        ("", 403),
+    ],
+)
+async def test_a_web_page_from_elsewhere_makes_the_server_do_nothing(
+    tmp_path: Path, origin: str, status: int
+) -> None:
+    """A POST of this type is sent without asking first, though the page cannot read the answer."""
+    body = json.dumps(chat()).encode()
+    head = f"Origin: {origin}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+    async with golden(1) as endpoint, bench(endpoint.url, tmp_path) as b:
+        answer = await send(b, POST + head.encode() + b"Connection: close\r\n\r\n" + body)
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+        assert len(endpoint.sent) == (status == 200)
