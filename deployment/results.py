@@ -98,7 +98,8 @@ class Listing:
             return None
         shown = (quote(key)[:_SHOWN_CHARACTERS] for key in self.refused[:_SHOWN_KEYS])
         more = f", ... ({len(self.refused)} in all)" if len(self.refused) > _SHOWN_KEYS else ""
-        return f"refused, as no file of a run or above {LARGEST >> 20} MiB: {', '.join(shown)}{more}"
+        listed = f"{', '.join(shown)}{more}"
+        return f"refused, as no file of a run or above {LARGEST >> 20} MiB: {listed}"
 
 
 def bucket(place: Place) -> str:

@@ -14,7 +14,6 @@ from deployment.place import Place
 from experiment import Experiment
 from experiment.variants import variants
 
-
 LARGEST: Final = 16 << 20
 """Bytes of an object that is read into memory: pods may write any to the bucket."""
 
