@@ -11,6 +11,7 @@ from typing import Any, Final
 import botocore.session
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.loaders import Loader, create_loader
+from botocore.parsers import ResponseParserError
 
 from deployment.errors import Denied, DeploymentError
 
@@ -53,8 +54,8 @@ def in_words() -> Iterator[None]:
         if error.response["Error"]["Code"] in _DENIED:
             raise Denied(_action(error)) from None
         raise DeploymentError(f"AWS: {error}") from None
-    except BotoCoreError as error:
-        raise DeploymentError(f"AWS: {error}") from None
+    except (BotoCoreError, ResponseParserError) as error:  # the latter: a proxy's page, say
+        raise DeploymentError(f"AWS: {' '.join(str(error).split())}") from None
 
 
 def _action(error: ClientError) -> str:

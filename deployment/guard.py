@@ -4,8 +4,8 @@ EventBridge Scheduler calls EKS itself, under a role that may do this and nothin
 minutes for days, because EKS refuses while another change of the group goes on.
 
 A guard is made before nodes are asked for, and no command deletes one: another terminal may be
-starting nodes under it. A stop brings the guard forward before it asks EKS itself, so that whatever
-becomes of the stop, the guard asks on.
+starting nodes under it. A stop brings the guard forward before it asks EKS itself, so the guard
+keeps asking even if the stop is interrupted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _AFTER_STOP: Final = datetime.timedelta(hours=1)
 """The same once EKS has carried out a stop: for nodes that another terminal was about to start."""
 _DAYS: Final = datetime.timedelta(days=3)
 """From the first call to the last."""
-_NEVER_HAD_NODES: Final = frozenset({"CREATING", "CREATE_FAILED", "DELETING"})
+_NO_NODES: Final = frozenset({"CREATING", "CREATE_FAILED", "DELETING"})
 """Groups that EKS does not change, and that have or get no nodes: the stack makes them without."""
+_COUNTED: Final = ", counted from its first node"
+"""Ends the description of a guard that counts from there: later nodes do not move it."""
 
 
 @dataclass(frozen=True)
@@ -72,58 +74,62 @@ def count_from(place: Place, kind: Kind, ready: datetime.datetime) -> Guard | No
     While capacity is awaited, the guard keeps the date of the start. None if there is no guard any
     more. Raises DeploymentError.
     """
-    group, guard = nodes.find(place, kind), find(place, kind)
-    if group is None or guard is None:
+    schedule = _schedule(place, kind)
+    guard = _guard(kind, schedule)
+    if guard is None or (schedule or {}).get("Description", "").endswith(_COUNTED):
         return guard
+    group = nodes.find(place, kind)
+    if group is None:
+        return None
     at = min(ready, clock.now()) + _limit(place, kind)
-    return _write(place, group, at) if at > guard.at else guard
+    return _write(place, group, max(at, guard.at), is_counted=True)
 
 
 def stop(place: Place, kind: Kind) -> bool:
-    """Scales the group to 0, whatever size EKS reports; returns whether there is such a group.
+    """Scales the group to 0, whatever size EKS reports; returns whether there was one to scale.
 
     It returns once EKS has carried that out. Raises DeploymentError; then, or after Ctrl-C, the
     guard asks for 0 every ten minutes, and otherwise every hour.
     """
     group = nodes.find(place, kind)
-    if group is None or group.status in _NEVER_HAD_NODES:
-        return group is not None
-    forward = _write(place, group, clock.now()) if _schedule(place, kind) else None
+    if group is None or group.status in _NO_NODES:
+        return False
+    has_guard = group.size or _schedule(place, kind)
+    forward = _write(place, group, clock.now()) if has_guard else None
     nodes.resize(place, group, 0)
     schedule = _schedule(place, kind)
     if forward and schedule and _at(schedule) == forward.at:
-        _write(place, group, clock.now(), _AFTER_STOP)
+        _write(place, group, clock.now(), interval=_AFTER_STOP)
     return True
 
 
 def find(place: Place, kind: Kind) -> Guard | None:
     """The group's guard; None if there is none, or if its time is over. Raises DeploymentError."""
+    return _guard(kind, _schedule(place, kind))
+
+
+def is_acting(place: Place, kind: Kind) -> bool:
+    """Whether the group's guard is asking EKS for no nodes. Raises DeploymentError."""
     schedule = _schedule(place, kind)
-    if schedule is None or _at(schedule) <= clock.now():
-        return None
-    return Guard(kind, schedule["Name"], _at(schedule))
+    return schedule is not None and _at(schedule) <= clock.now()
 
 
 def _at_rest(place: Place, kind: Kind) -> Group:
     """The group, once EKS reports no nodes that a stop or the guard is ending."""
-    if _is_acting(place, kind):
+    run_has_ended = kind is Kind.TRAINIUM and stopper.has_just_ended(place)
+    if run_has_ended or is_acting(place, kind):
         nodes.await_report(place, kind, 0)
     group = nodes.find(place, kind)
     if group is None:
         raise DeploymentError(
             f"there are no {kind} nodes to start: {place.name}-{STACK} lacks them"
         )
-    if group.size and _is_acting(place, kind):
+    if group.size and is_acting(place, kind):
         raise DeploymentError(
-            f"the {kind} nodes are being ended, and EKS still reports {group.size}: start nodes "
-            "once they have gone"
+            f"the {kind} nodes are being ended, and EKS still reports {group.size}: try again when "
+            "EKS reports 0"
         )
     return group
-
-
-def _is_acting(place: Place, kind: Kind) -> bool:
-    schedule = _schedule(place, kind)
-    return schedule is not None and _at(schedule) <= clock.now()
 
 
 def _still_guarded(place: Place, kind: Kind) -> Guard:
@@ -137,7 +143,9 @@ def _write(
     place: Place,
     group: Group,
     at: datetime.datetime,
+    *,
     interval: datetime.timedelta = INTERVAL,
+    is_counted: bool = False,
 ) -> Guard:
     """EventBridge Scheduler takes no start that is more than five minutes ago."""
     name = _NAMES[group.kind]
@@ -147,16 +155,20 @@ def _write(
         "EndDate": at + _DAYS,
         "ActionAfterCompletion": "DELETE",
     }
-    # A call is not tried again when the next is due: it could end nodes of a later start.
-    retries = {"MaximumEventAgeInSeconds": INTERVAL.seconds, "MaximumRetryAttempts": 5}
     description = f"Scales the {group.kind} nodes of experiment {place.name} to 0"
-    schedules.write(place, group, name, description, times, retries)
+    schedules.write(place, group, name, description + (_COUNTED if is_counted else ""), times)
     return Guard(group.kind, name, at)
 
 
 def _limit(place: Place, kind: Kind) -> datetime.timedelta:
     hours = {Kind.TRAINIUM: guard_hours, Kind.COMPILE: compile_guard_hours}[kind]
     return datetime.timedelta(hours=hours(place.experiment))
+
+
+def _guard(kind: Kind, schedule: dict[str, Any] | None) -> Guard | None:
+    if schedule is None or _at(schedule) <= clock.now():
+        return None
+    return Guard(kind, schedule["Name"], _at(schedule))
 
 
 def _at(schedule: dict[str, Any]) -> datetime.datetime:

@@ -27,6 +27,8 @@ _UPDATE_TRIES: Final = 120
 """EKS answers before it has carried out a change."""
 _SOON_SECONDS: Final = 0.5
 """Before the first look."""
+_NOTHING_TO_DO: Final = frozenset({"InvalidParameterException", "InvalidRequestException"})
+"""What EKS may answer if the group has the size already (docs/assumptions.md)."""
 _REPORTED_TRIES: Final = 24
 """How often it is asked for a new size once it has: it may report the old one for a while."""
 
@@ -94,20 +96,29 @@ def groups(place: Place) -> list[Group]:
 
 def resize(
     place: Place, group: Group, size: int, before: Callable[[], object] = lambda: None
-) -> None:
+) -> bool:
     """Asks EKS for so many nodes, and returns once EKS has carried that out.
 
     It asks whatever size EKS reports, which may be an old one. ``before`` is called before each
-    attempt. Above 0 only ``guard.start`` may: no node stands unguarded. Raises DeploymentError.
+    attempt. Above 0 only ``guard.start`` may: no node stands unguarded. Returns False if EKS made
+    no update of it, because the group has that size. Raises DeploymentError.
     """
     with in_words():
-        update = _carried_out(place, group, _accepted(place, group, size, before))
+        try:
+            accepted = _accepted(place, group, size, before)
+        except ClientError as error:
+            refused = error.response["Error"]["Code"] in _NOTHING_TO_DO
+            if refused and _reports(place, group.kind, size):
+                return False
+            raise
+        update = _carried_out(place, group, accepted)
     if update["status"] != "Successful":
         reasons = [f": {error.get('errorMessage')}" for error in update.get("errors", [])]
         raise DeploymentError(
             f"EKS was asked for {size} {group.kind} nodes, and its update {update['id']} of node "
             f"group {group.name} is {update['status']}{''.join(reasons)}"
         )
+    return True
 
 
 def await_report(place: Place, kind: Kind, size: int) -> None:
@@ -117,6 +128,12 @@ def await_report(place: Place, kind: Kind, size: int) -> None:
         if group is None or group.size == size:
             return
         clock.sleep(_UPDATE_SECONDS)
+
+
+def _reports(place: Place, kind: Kind, size: int) -> bool:
+    await_report(place, kind, size)
+    group = find(place, kind)
+    return group is not None and group.size == size
 
 
 def _accepted(

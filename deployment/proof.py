@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from deployment import clock, schedules
+from deployment import clock, nodes, schedules
 from deployment.account import in_words
 from deployment.errors import DeploymentError
 from deployment.nodes import Group, Kind
@@ -18,8 +18,6 @@ from deployment.place import Place
 
 _NAMES: Final = {Kind.TRAINIUM: "trainium-proof", Kind.COMPILE: "compile-proof"}
 _SOON: Final = datetime.timedelta(minutes=1)
-_ONCE: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
-"""A call that is tried again could end nodes of a later start."""
 _SEEN: Final = "EKS carried out "
 _POLL_SECONDS: Final = 5
 _PATIENCE: Final = datetime.timedelta(minutes=10)
@@ -40,12 +38,15 @@ def is_proved(place: Place, group: Group) -> bool:
     )
 
 
-def prove(place: Place, groups: Iterable[Group], waits: Callable[[str], None]) -> None:
+def prove(place: Place, groups: Iterable[Group], waits: Callable[[str], None]) -> list[Group]:
     """Has a schedule act for each, and returns once EKS has carried all out. They have no nodes.
 
-    ``waits`` is told what is awaited. Raises NotProved, or another DeploymentError.
+    ``waits`` is told what is awaited. Returns those that were proved: nothing can be seen of one
+    for which EKS makes no update, because it has no nodes already. Raises NotProved, or another
+    DeploymentError.
     """
-    before = {group: _updates(place, group) for group in groups}
+    proved = [group for group in groups if nodes.resize(place, group, 0)]
+    before = {group: _updates(place, group) for group in proved}
     at = clock.now() + _SOON
     for group in before:
         _write(place, group, at, f"Proves that the guard of the {group.kind} nodes acts", "ENABLED")
@@ -59,6 +60,7 @@ def prove(place: Place, groups: Iterable[Group], waits: Callable[[str], None]) -
                 # Switched off, it never acts; but Scheduler may refuse a time that has passed.
                 _write(place, group, clock.now() + _SOON, f"{_SEEN}{update}", "DISABLED")
                 del before[group]
+    return proved
 
 
 def _write(place: Place, group: Group, at: datetime.datetime, description: str, state: str) -> None:
@@ -67,7 +69,7 @@ def _write(place: Place, group: Group, at: datetime.datetime, description: str, 
         "State": state,
         "ActionAfterCompletion": "NONE",
     }
-    schedules.write(place, group, _NAMES[group.kind], description, times, _ONCE)
+    schedules.write(place, group, _NAMES[group.kind], description, times)
 
 
 def _updates(place: Place, group: Group) -> set[str]:

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from deployment import guard, lifecycle, stack
+from deployment import guard, lifecycle, nodes, stack
 from deployment.errors import DeploymentError
 from deployment.kept import Kept, images, kept, remove
 from deployment.lifecycle import ASSEMBLY, Stack, say
-from deployment.nodes import Kind
 from deployment.place import Place
 
 
@@ -123,9 +122,10 @@ def _say_kept(place: Place, stays: Iterable[Kept], *, everything: bool) -> None:
 
 def _stop(place: Place) -> None:
     """Scales all groups to 0: a deletion that fails half-way must leave no node behind."""
-    for kind in Kind:
-        if guard.stop(place, kind):
-            say(f"  {kind} nodes: to 0")
+    for group in nodes.groups(place):
+        # EKS changes no size then, and the deletion takes the nodes.
+        if group.status != "DELETE_FAILED" and guard.stop(place, group.kind):
+            say(f"  {group.kind} nodes: to 0")
 
 
 def _nothing(place: Place) -> DeploymentError:

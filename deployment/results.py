@@ -22,6 +22,7 @@ from deployment.account import in_words
 from deployment.errors import DeploymentError
 from deployment.lifecycle import ROOT
 from deployment.place import Place
+from deployment.stages.store import LARGEST, Store
 from spectap.names import (
     ADVICE,
     COMPLETE,
@@ -39,6 +40,8 @@ from spectap.printing import printable, redraw
 HOME: Final = Path("results")
 REPORT: Final = "report.html"
 _DRAWN: Final = re.compile(rf"{re.escape(REPORT)}|{SUMMARY}|{ADVICE}|[^/]*\.png")
+_READ: Final = (CONFIG, SWEEP, MERGED)
+"""Files that are read from the bucket itself."""
 _AT_ONCE: Final = 8
 """The SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
 _NO_BUCKET: Final = ("NoSuchBucket", "404")
@@ -85,7 +88,8 @@ class Listing:
     runs: list[Run]
     """The newest last."""
     refused: list[str]
-    """Keys that are no file of a run: whoever may write to the bucket names its keys."""
+    """Keys that are no file of a run, or of one too large to read: whoever may write to the bucket
+    chooses both."""
 
     @property
     def refusal(self) -> str | None:
@@ -94,7 +98,8 @@ class Listing:
             return None
         shown = (quote(key)[:_SHOWN_CHARACTERS] for key in self.refused[:_SHOWN_KEYS])
         more = f", ... ({len(self.refused)} in all)" if len(self.refused) > _SHOWN_KEYS else ""
-        return f"refused, as no file of a run: {', '.join(shown)}{more}"
+        listed = f"{', '.join(shown)}{more}"
+        return f"refused, as no file of a run or above {LARGEST >> 20} MiB: {listed}"
 
 
 def bucket(place: Place) -> str:
@@ -110,7 +115,8 @@ def listing(place: Place) -> Listing:
         id, _, name = entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")
         if id == QUALITY or not name or name.endswith("/"):
             continue
-        if RUN_ID.fullmatch(id) and _is_path(name):
+        readable = name not in _READ or entry["Size"] <= LARGEST
+        if RUN_ID.fullmatch(id) and _is_path(name) and readable:
             entries = objects.setdefault(id, {})
             entries[name] = Object(name, entry["Size"], entry["LastModified"])
         else:
@@ -272,12 +278,9 @@ def _run(place: Place, id: str, objects: Mapping[str, Object]) -> Run:
 
 def _json(place: Place, id: str, name: str) -> dict[str, Any]:
     """A small file of a run; nothing if it is none."""
-    with in_words():
-        answer = place.client("s3").get_object(Bucket=bucket(place), Key=results_key(id, name))
-        content = answer["Body"].read()
     try:
-        found = json.loads(content)
-    except ValueError:
+        found = json.loads(Store(place).read(results_key(id, name)) or b"")
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -18,6 +18,8 @@ GROUP_OUTPUT: Final = "GuardGroup"
 
 _ACTION: Final = "arn:aws:scheduler:::aws-sdk:eks:updateNodegroupConfig"
 """A universal target: the service as the AWS SDK for Java calls it, and its operation."""
+_ONCE: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 0}
+"""A call that is tried again later could end nodes of a later start."""
 _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 
 
@@ -27,19 +29,18 @@ def write(
     name: str,
     description: str,
     times: Mapping[str, Any],
-    retries: Mapping[str, int],
 ) -> None:
     """Makes the schedule ``name``, or replaces it.
 
-    ``times``: when it acts, and what becomes of it then; ``retries``: its RetryPolicy; both as
-    CreateSchedule has them. Raises DeploymentError.
+    ``times``: when it acts, and what becomes of it then, as CreateSchedule has it. Raises
+    DeploymentError.
     """
     schedule = {
         "Name": name,
         "GroupName": outputs(place, STACK)[GROUP_OUTPUT],
         "Description": description,
         "FlexibleTimeWindow": {"Mode": "OFF"},
-        "Target": {**_call(place, group), "RetryPolicy": dict(retries)},
+        "Target": {**_call(place, group), "RetryPolicy": _ONCE},
         **times,
     }
     scheduler = place.client("scheduler")

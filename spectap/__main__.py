@@ -62,6 +62,7 @@ def main() -> int:
             help=description.partition(": ")[2].partition("\n")[0],
             description=description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         module.options(command)
         command.set_defaults(main=module.main)

@@ -25,8 +25,8 @@ from stacks.dashboards import comparison_dashboards, nodes_dashboard
 from stacks.guard import schedule_group_name
 
 IDLE_PERIOD_MINUTES: Final = 5
-GUARD_MINUTES: Final = 10
-"""From one call of a guard to the next (``deployment/guard.py``)."""
+GUARD_MINUTES: Final = 30
+"""A guard calls three times in it (``deployment/guard.py``)."""
 
 
 def alarm_topic_name(experiment: Experiment) -> str:
@@ -121,38 +121,31 @@ class ObservabilityStack(Stack):
         )
 
     def _alarm_on_failing_guard(self, experiment: Experiment) -> None:
-        """On two calls that failed one after the other: one may meet another change of the group.
+        """On two failed calls in half an hour: one may meet another change of the group.
 
-        EventBridge Scheduler User Guide, "Monitoring with Amazon CloudWatch".
+        EventBridge Scheduler User Guide, "Monitoring with Amazon CloudWatch". After a stop that EKS
+        has carried out there is one call an hour, and no alarm.
         """
-        counts = {
-            name: cloudwatch.Metric(
-                namespace="AWS/Scheduler",
-                metric_name=metric,
-                dimensions_map={"ScheduleGroup": schedule_group_name(experiment.name)},
-                statistic="Sum",
-                period=Duration.minutes(GUARD_MINUTES),
+        for name, metric in (("fails", "TargetErrorCount"), ("drops", "InvocationDroppedCount")):
+            self._alarm(
+                f"Guard{name.capitalize()}",
+                cloudwatch.Metric(
+                    namespace="AWS/Scheduler",
+                    metric_name=metric,
+                    dimensions_map={"ScheduleGroup": schedule_group_name(experiment.name)},
+                    statistic="Sum",
+                    period=Duration.minutes(GUARD_MINUTES),
+                ),
+                alarm_name=f"{experiment.name}-guard-{name}",
+                alarm_description="Two calls of the schedule that ends nodes of experiment "
+                f"{experiment.name} have failed, and the nodes may still run. End them: make stop "
+                "EXPERIMENT=its file, or the line of the stack's output Stop.",
+                threshold=2,
+                comparison_operator=(
+                    cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
+                ),
+                evaluation_periods=1,
             )
-            for name, metric in (
-                ("errors", "TargetErrorCount"),
-                ("dropped", "InvocationDroppedCount"),
-            )
-        }
-        self._alarm(
-            "GuardFails",
-            cloudwatch.MathExpression(
-                expression="FILL(errors, 0) + FILL(dropped, 0)",
-                using_metrics=counts,
-                period=Duration.minutes(GUARD_MINUTES),
-            ),
-            alarm_name=f"{experiment.name}-guard-fails",
-            alarm_description="The schedule that ends nodes of experiment "
-            f"{experiment.name} fails again and again, and the nodes may still run. End them: make "
-            "stop EXPERIMENT=its file, or the line of the stack's output Stop.",
-            threshold=0,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=2,
-        )
 
     def _alarm_on_memory_errors(self, experiment: Experiment) -> None:
         self._alarm(

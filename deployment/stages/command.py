@@ -34,13 +34,13 @@ _SHOW_THEMSELVES = frozenset({"deploy", "results"})
 def experiment(place: Place, *, yes: bool, again: bool) -> int:
     """From the file to the verdict; returns the exit status. Raises DeploymentError."""
     way = Way(place, again)
-    return _left_in_order(way, lambda: _go_or_end_nodes(way, yes=yes))
+    return _left_in_order(way, lambda: _go(way, yes=yes))
 
 
-def _go_or_end_nodes(way: Way, *, yes: bool) -> None:
+def _go_or_end_nodes(way: Way, go: Callable[[], None]) -> None:
     """After a stage that failed, nodes are of use only to somebody who looks at them."""
     try:
-        _go(way, yes=yes)
+        go()
     except StageFailed as error:
         keeps = way.place.experiment.capacity.after_failure is Then.KEEP
         if keeps and sys.stdin.isatty():
@@ -72,7 +72,7 @@ def stop(place: Place) -> int:
     print(place.headline, flush=True)
     for kind in Kind:
         if guard.stop(place, kind):
-            print(f"{kind} nodes: 0 (asked for, and carried out by EKS)", flush=True)
+            print(f"{kind} nodes: scaled to 0, confirmed by EKS", flush=True)
     found = spent(place)
     print(f"{found.amount} so far. What still costs, by the hour:")
     for part in found.parts:
@@ -84,12 +84,12 @@ def stop(place: Place) -> int:
 
 
 def _left_in_order(way: Way, go: Callable[[], None]) -> int:
-    """However it ends before its end, it says what stands; returns the exit status."""
+    """On early exit, says what still runs; returns the exit status."""
     for ends in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ends, signal.default_int_handler)
     print(way.place.headline, flush=True)
     try:
-        go()
+        _go_or_end_nodes(way, go)
     except KeyboardInterrupt:
         _print(["", "Ended. What was begun goes on without this terminal."])
         _print(screen(*_named(way)))

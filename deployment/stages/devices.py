@@ -26,18 +26,18 @@ def closed(api: ApiClient) -> Closed | None:
 
     Raises DeploymentError.
     """
-    waiting: V1Pod | None = None
-    for pod in objects.pods(api, ""):
-        if not any(each.name == DEVICES for each in pod.spec.init_containers or []):
-            continue
-        code = _exit_code(pod)
-        if code == NEVER:
-            return Closed(objects.last_words(api, pod), final=True)
-        # A pod is Pending until its init containers have ended.
-        if code == 0 or pod.status.phase == "Running":
-            return None
-        if pod.status.phase == "Pending":
-            waiting = pod
+    pods = [
+        (pod, _exit_code(pod))
+        for pod in objects.pods(api, "")
+        if any(each.name == DEVICES for each in pod.spec.init_containers or [])
+    ]
+    # Before all others: devices that one pod has opened are no help to another that may not.
+    if refused := next((pod for pod, code in pods if code == NEVER), None):
+        return Closed(objects.last_words(api, refused), final=True)
+    # A pod is Pending until its init containers have ended.
+    if any(code == 0 or pod.status.phase == "Running" for pod, code in pods):
+        return None
+    waiting = next((pod for pod, _ in pods if pod.status.phase == "Pending"), None)
     if waiting is None:
         return None
     with kubernetes_in_words():

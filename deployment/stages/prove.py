@@ -22,13 +22,17 @@ class Prove:
         """Asks for the proofs. Nodes that stand are not ended for one. Raises DeploymentError."""
         if self._unproved():
             return None
-        return "seen to scale nodes to 0"
+        if all(proof.is_proved(self.way.place, group) for group in nodes.groups(self.way.place)):
+            return "seen to scale nodes to 0"
+        return "not tried while nodes stand"
 
     def perform(self, shown: Shown) -> str:
         """Raises DeploymentError."""
         groups = self._unproved()
-        proof.prove(self.way.place, groups, shown.waits)
-        return f"seen to scale {' and '.join(group.kind for group in groups)} nodes to 0"
+        proved = proof.prove(self.way.place, groups, shown.waits)
+        if len(proved) < len(groups):
+            return "not tried: EKS makes no update of a size that a group has already"
+        return f"seen to scale {' and '.join(group.kind for group in proved)} nodes to 0"
 
     def _unproved(self) -> list[Group]:
         place = self.way.place

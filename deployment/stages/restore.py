@@ -35,7 +35,7 @@ class Restore:
                 its = objects.find(api, manifest)
                 if its is None or _is_ending(its):
                     return None
-        return f"{len(manifests)}, of which none is gone"
+        return f"all {len(manifests)} exist"
 
     def perform(self, shown: Shown) -> str:
         """Raises DeploymentError."""
@@ -43,7 +43,7 @@ class Restore:
         made: list[str] = []
         with connected(self.way.place) as api:
             shown.until(lambda: _look(api, manifests, made, shown))
-        return f"{', '.join(made) or 'nothing'} made again"
+        return f"{', '.join(made)} made again" if made else "nothing was missing"
 
 
 def _look(

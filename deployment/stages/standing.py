@@ -48,6 +48,8 @@ def _of_group(place: Place, group: Group) -> Iterator[str]:
     ends = (
         f"the guard scales them to 0 at {guarded.at:%Y-%m-%d %H:%M} UTC, in {guarded.hours:.1f} h"
         if guarded
+        else "the guard is ending them: it asks EKS every 10 minutes"
+        if guard.is_acting(place, group.kind)
         else "NO GUARD ends them"
     )
     yield f"{group.kind} nodes: {group.size}; {ends}"

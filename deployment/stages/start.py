@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Node
@@ -35,12 +36,12 @@ class Start:
         group, guarded = nodes.find(place, Kind.TRAINIUM), guard.find(place, Kind.TRAINIUM)
         if group is None or group.size < self._wanted or guarded is None:
             return None
-        if stopper.is_under_way(place):
+        if stopper.is_under_way(place) or stopper.has_just_ended(place):
             return None
         with connected(place) as api:
             if len(_with_devices(api)) < self._wanted or closed(api):
                 return None
-            return self._found(self._counted(api) or guarded)
+            return self._found(self._counted(_ready(api)) or guarded)
 
     def perform(self, shown: Shown) -> str:
         """The guard first, then the nodes. Raises DeploymentError."""
@@ -51,15 +52,15 @@ class Start:
             try:
                 shown.until(lambda: self._look(api, shown))
             except StageFailed:
-                # Otherwise they would come once they can, when nobody waits for them any more, or
-                # stand though nothing can be served on them.
-                guard.stop(place, Kind.TRAINIUM)
+                # Otherwise they would come once they can, when nobody waits for them any more.
+                if not _ready(api):
+                    guard.stop(place, Kind.TRAINIUM)
                 raise
-            return self._found(self._counted(api) or guarded)
+            return self._found(self._counted(_ready(api)) or guarded)
 
-    def _counted(self, api: ApiClient) -> guard.Guard | None:
+    def _counted(self, ready: Mapping[str, datetime.datetime]) -> guard.Guard | None:
         """The guard, which counts from when the first node joined."""
-        joined = min(_ready(api).values(), default=clock.now())
+        joined = min(ready.values(), default=clock.now())
         return guard.count_from(self.way.place, Kind.TRAINIUM, joined)
 
     def _look(self, api: ApiClient, shown: Shown) -> bool | None:
@@ -67,11 +68,13 @@ class Start:
         if group is None or not group.size:
             raise StageFailed("the Trainium nodes were scaled to 0 meanwhile, by hand or the guard")
         ready, usable = _ready(api), _with_devices(api)
+        if ready:
+            self._counted(ready)
         if len(usable) >= self._wanted:
             return self._opened(api, shown)
         words = [f"{len(ready)} of {self._wanted} nodes are ready"]
         if ready:
-            words.append(f"{len(usable)} have told of their devices")
+            words.append(f"{len(usable)} report their devices")
         words += why_no_nodes(self.way.place, group) if len(ready) < self._wanted else []
         shown.waits("; ".join(words))
         return None
@@ -81,7 +84,7 @@ class Start:
         if devices is None:
             return True
         if devices.final:
-            raise StageFailed(f"the devices are of no use to the pods\n{devices.reason}")
+            raise StageFailed(f"the pods cannot use the devices\n{devices.reason}")
         shown.waits(devices.reason)
         return None
 

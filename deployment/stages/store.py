@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
@@ -13,6 +13,9 @@ from deployment.place import Place
 from experiment import Experiment
 from experiment.variants import variants
 from spectap.names import COMPLETE
+
+LARGEST: Final = 16 << 20
+"""Bytes of an object that is read into memory: pods may write any to the bucket."""
 
 
 class Store:
@@ -38,15 +41,18 @@ class Store:
         return True
 
     def read(self, key: str) -> bytes | None:
-        """None if there is no such object. Raises DeploymentError."""
+        """None if there is no such object, or it is above ``LARGEST``. Raises DeploymentError."""
         with in_words():
             try:
-                found: bytes = self._client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+                answer = self._client.get_object(Bucket=self.bucket, Key=key)
             except ClientError as error:
                 if error.response["Error"]["Code"] in ("NoSuchKey", "NoSuchBucket"):
                     return None
                 raise
-        return found
+            if answer["ContentLength"] > LARGEST:
+                return None
+            content: bytes = answer["Body"].read()
+        return content
 
     def write(self, key: str, content: bytes) -> None:
         """Raises DeploymentError."""

@@ -57,6 +57,8 @@ def guards(place: Place) -> Iterator[Row]:
         if its := guard.find(place, kind):
             left = duration(its.at - datetime.datetime.now(datetime.UTC))
             yield Row(kind.value, f"to 0 at {moment(its.at)}, in {left}")
+        elif sizes.get(kind) and guard.is_acting(place, kind):
+            yield Row(kind.value, "is ending them: it asks EKS every 10 minutes")
         elif sizes.get(kind):
             yield Row(kind.value, "none: its nodes stand until `make stop EXPERIMENT=...`")
 

@@ -69,7 +69,11 @@ def synthesise(old: Side | None, new: Side, scratch: Path) -> None:
 
 def check_out(base: str, directory: Path) -> str:
     """Put the files of revision ``base`` into ``directory``; returns its short name."""
-    found = run("git", "rev-parse", "--verify", "--short", f"{base}^{{commit}}")
+    # A clone of another branch has no branch of this name, but knows that of where it comes from.
+    for name in (base, f"origin/{base}"):
+        found = run("git", "rev-parse", "--verify", "--short", f"{name}^{{commit}}")
+        if not found.returncode:
+            break
     revision = found.stdout.strip()
     if found.returncode or base.startswith("-"):
         raise DiffError(f"no such revision: {base}")

@@ -26,7 +26,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 # The SDK's own retries are off. They last seconds, an outage lasts minutes, and they repeat calls
-# that must not be repeated (see benchmark.aws.cloudwatch).
+# that must not be repeated (see spectap.aws.cloudwatch).
 ONE_ATTEMPT: Final = Config(
     connect_timeout=10, read_timeout=60, retries={"total_max_attempts": 1, "mode": "standard"}
 )

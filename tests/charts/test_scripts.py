@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,26 @@ def test_a_claim_that_brings_too_few_devices_ends_the_pod(
 ) -> None:
     said = _run(environment, "devices.sh", "2", str(tmp_path), status=NEVER).stdout
     assert "the claim is of 2 devices, and the pod has 0" in said
+
+
+def test_a_listing_that_hangs_does_not_hold_the_node(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "neuron0").touch()
+    programs = {
+        "neuron-ls": "exec sleep 9",
+        # The real one, with less patience than the script has.
+        "timeout": f'exec {shutil.which("timeout")} "0.$1" "${{@:2}}"',
+    }
+    for name, line in programs.items():
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/bash\n{line}\n")
+        path.chmod(0o755)
+    tools = environment | {"PATH": f"{tmp_path / 'bin'}:{environment['PATH']}"}
+    said = _run(tools, "devices.sh", "1", str(tmp_path)).stdout.splitlines()
+    assert said[0] == "neuron-ls ended with status 124"
+    assert said[-1] == f"user {os.getuid()} opened 1 devices"
 
 
 def test_a_command_that_is_served_from_a_cache_has_no_visible_cores_to_fail_on(

@@ -82,11 +82,13 @@ class Commands(RuleBasedStateMachine):
         report=st.sampled_from([0.0, 30.0, 110.0]),
         capacity=st.sampled_from([3 * MINUTE, 90 * MINUTE, 3 * HOUR, None]),
         fails=st.sampled_from([False, False, True]),
+        strict=st.booleans(),
     )
     def change_of_pace(
-        self, update: float, report: float, capacity: float | None, fails: bool
+        self, update: float, report: float, capacity: float | None, fails: bool, strict: bool
     ) -> None:
         pace = self.aws.pace
+        pace.refuses_no_change = strict
         pace.update, pace.report, pace.capacity, pace.fails = update, report, capacity, fails
 
     @rule(
@@ -193,8 +195,7 @@ def test_the_schedule_asks_eks_for_none_for_days(made: Office, kind: Kind) -> No
     )
     target = written["Target"]
     assert target["RoleArn"].endswith(f":role/{kind}")
-    # A call is over when the next is due.
-    assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] == 10 * MINUTE
+    assert target["RetryPolicy"]["MaximumRetryAttempts"] == 0
     assert json.loads(target["Input"]) == {
         "ClusterName": "article",
         "NodegroupName": f"{kind}-1",
@@ -246,6 +247,61 @@ def test_what_an_earlier_start_has_left_does_not_end_a_later_one(made: Office) -
     made.start(Kind.TRAINIUM, HOUR)
     made.aws.clock.advance(3 * HOUR)
     assert made.group(Kind.TRAINIUM).nodes
+
+
+@pytest.mark.parametrize("pause", [0, 30, 60, 90, 120, 300, 590])
+def test_a_stop_does_not_end_the_nodes_of_the_next_start(made: Office, pause: int) -> None:
+    """Its guard's calls meet its own update of EKS, and are not tried again later."""
+    made.aws.pace.update = 40
+    made.start(Kind.TRAINIUM, HOUR)
+    made.stop()
+    made.aws.clock.advance(pause)
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(2 * HOUR)
+    assert made.group(Kind.TRAINIUM).nodes
+
+
+def test_a_node_that_replaces_another_does_not_put_the_guard_off(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    guarded = guard.find(made.place, Kind.TRAINIUM)
+    made.aws.clock.advance(HOUR)
+    made.group(Kind.TRAINIUM).nodes[:] = [made.aws.clock.seconds]
+    made.start(Kind.TRAINIUM, HOUR)
+    assert guard.find(made.place, Kind.TRAINIUM) == guarded
+
+
+def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(made: Office) -> None:
+    made.aws.pace.refuses_no_change = True
+    made.prove()
+    made.stop()
+    made.start(Kind.TRAINIUM, HOUR)
+    made.start(Kind.TRAINIUM, HOUR)
+    made.stop()
+    assert made.group(Kind.TRAINIUM).desired == 0
+    made.destroy()
+    assert made.aws.cloudformation.stack is None
+
+
+def test_a_start_right_after_a_run_that_ended_its_nodes_has_its_whole_time(made: Office) -> None:
+    """EKS still reports them."""
+    made.aws.pace.report = 110
+    made.start(Kind.TRAINIUM, HOUR)
+    made.aws.clock.advance(3.5 * HOUR)
+    made.aws.machines.start("trainium-1")
+    made.aws.clock.advance(80)
+    assert made.group(Kind.TRAINIUM).reported == 1
+    made.start(Kind.TRAINIUM, HOUR)
+    later = guard.find(made.place, Kind.TRAINIUM)
+    assert later is not None
+    assert later.hours > 3.8
+
+
+def test_a_group_whose_deletion_failed_is_deleted_by_the_next_one(made: Office) -> None:
+    made.start(Kind.TRAINIUM, HOUR)
+    made.group(Kind.TRAINIUM).status = "DELETE_FAILED"
+    made.destroy()
+    made.aws.clock.advance(HOUR)
+    assert made.aws.eks.groups == {}
 
 
 def test_nodes_that_come_after_a_run_that_ended_them_have_their_whole_time(made: Office) -> None:
@@ -357,14 +413,15 @@ def test_an_experiment_without_stacks_has_no_nodes(made: Office) -> None:
 
 def test_the_guard_is_seen_to_act_once_before_there_are_nodes(made: Office) -> None:
     made.prove()
-    assert [update["status"] for update in made.group(Kind.TRAINIUM).updates] == ["Successful"]
+    asked = [update["status"] for update in made.group(Kind.TRAINIUM).updates]
+    assert asked == ["Successful"] * 2  # by the command itself, and by the schedule
     assert all(proof.is_proved(made.place, group) for group in nodes.groups(made.place))
     made.aws.clock.advance(24 * HOUR)
-    assert len(made.group(Kind.TRAINIUM).updates) == 1
+    assert len(made.group(Kind.TRAINIUM).updates) == 2
 
 
-def test_a_guard_that_eks_refuses_is_not_proved(made: Office) -> None:
-    made.aws.pace.fails = True
+def test_a_guard_that_may_not_act_is_not_proved(made: Office) -> None:
+    made.aws.scheduler.is_denied = True
     with pytest.raises(DeploymentError, match="the guard of the trainium nodes and compile nodes"):
         made.prove()
     assert not any(proof.is_proved(made.place, group) for group in nodes.groups(made.place))

@@ -12,6 +12,7 @@ import requests
 from deployment import results
 from deployment.errors import DeploymentError
 from deployment.place import Place
+from deployment.stages import store
 from deployment.status import account
 from deployment.status import command as status
 from rehearsal.aws.client import Aws
@@ -165,6 +166,7 @@ def test_the_report_is_drawn_at_home(
     assert not (tmp_path / "results/run-1/a.png").exists()
 
 
+REFUSED = "refused, as no file of a run or above 16 MiB:"
 HOSTILE = ("`touch ran`", "$(shell touch ran)", "a\n::error::forged\x1b[2J", "-rf", "..")
 
 
@@ -187,7 +189,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     assert results.show(place, None) == 0
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
-    assert line.startswith("refused, as no file of a run: results/%24%28shell%20touch%20ran%29/")
+    assert line.startswith(f"{REFUSED} results/%24%28shell%20touch%20ran%29/")
     assert line.endswith(" (27 in all)")
     (row,) = [row for row in account.runs(place) if not row.name]
     assert row.text == line
@@ -195,10 +197,34 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     status.show(place)
     screen = capsys.readouterr().out.splitlines()
     assert all(shown.isprintable() for shown in [*printed.out.splitlines(), *screen])
-    assert sum("refused, as no file of a run:" in shown for shown in screen) == 1
+    assert sum(REFUSED in shown for shown in screen) == 1
     # All that was measured has come, and nothing else.
     measured = {name: text for name, text in SERVICES.items() if name != "report.html"}
     assert brought(home) == {f"results/run-1/{name}": text for name, text in measured.items()}
     for wanted in HOSTILE[:4]:
         with pytest.raises(DeploymentError, match=r"^RUN = '[ -~]+': must match \[A-Za-z0-9\]"):
             results.show(place, wanted)
+
+
+def test_a_file_that_is_too_large_to_read_is_refused_in_one_line(
+    aws: Aws,
+    at: Make,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = at("large")
+    # It is well-formed, so that it would be read.
+    spaces = " " * (16 << 20)
+    put(aws, place, "run-1", SERVICES | {"config.json": CONFIG + spaces})
+    put(aws, place, "run-2", SERVICES | {"config.json": "[" * 10**6})
+    put(aws, place, "run-3", SERVICES)
+    assert results.show(place, None) == 0
+    printed = capsys.readouterr()
+    assert printed.err == f"{REFUSED} results/run-1/config.json\n"
+    variants = {run.id: run.variants for run in results.listing(place).runs}
+    assert variants == {"run-1": (), "run-2": (), "run-3": ("Base", "SD")}
+    read = store.Store(place).read
+    assert read("results/run-1/config.json") is None
+    assert read("results/run-3/config.json") == CONFIG.encode()

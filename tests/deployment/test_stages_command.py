@@ -62,7 +62,7 @@ def test_stopping_says_what_it_stopped_and_what_still_costs(aws: Aws, at: At) ->
     done = deployment(aws, place, "stop")
     assert done.returncode == 0, done.stderr
     for kind in ("trainium", "compile"):
-        assert f"{kind} nodes: 0 (asked for, and carried out by EKS)" in done.stdout
+        assert f"{kind} nodes: scaled to 0, confirmed by EKS" in done.stdout
     assert "What still costs, by the hour:" in done.stdout
     assert sizes(place) == {"trainium": 0, "compile": 0}
 

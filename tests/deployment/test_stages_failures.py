@@ -172,7 +172,7 @@ def nodes_with_devices(devices: dict[str, Any]) -> dict[str, list[dict[str, Any]
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_nodes_whose_devices_nobody_may_open_do_not_stay(
+def test_devices_that_nobody_may_open_fail_the_start(
     aws: Aws, at: At, api: Objects, *, restarted: bool
 ) -> None:
     place = place_with_nodes(aws, at, f"closed-{restarted}".lower())
@@ -189,7 +189,22 @@ def test_nodes_whose_devices_nobody_may_open_do_not_stay(
     failure, _ = performed(Start(Way(place)))
 
     assert str(failure).splitlines()[-1].strip() == "user 10001 cannot open 8 of 8 devices"
-    assert sizes(place) == {"trainium": 0, "compile": 0}
+
+
+def test_a_pod_that_opened_its_devices_does_not_hide_one_that_may_not(
+    aws: Aws, at: At, api: Objects
+) -> None:
+    place = place_with_nodes(aws, at, "beside")
+    api.lists = nodes_with_devices({"state": {"terminated": ended(NEVER)}})
+    (refused,) = api.lists["pods"]
+    (opened,) = nodes_with_devices({"state": {"terminated": ended(0)}})["pods"]
+    opened["metadata"]["name"] = "qwen-base-vllm-1"
+    api.lists["pods"] = [opened, refused]
+    api.logs[f"qwen-vllm-1/{DEVICES}"] = "user 10001 cannot open 8 of 8 devices\n"
+
+    failure, _ = performed(Start(Way(place)))
+
+    assert str(failure).splitlines()[-1].strip() == "user 10001 cannot open 8 of 8 devices"
 
 
 def test_nodes_are_started_once_a_pod_has_opened_its_devices(

@@ -87,4 +87,6 @@ def test_variants_are_drawn_over_the_time_range_and_no_server_is_spoken_of(
 def test_no_alarm_waits_for_variants_that_do_not_stand(jobs: Synthesised) -> None:
     alarms = [a["Properties"]["AlarmName"] for _, a in jobs.resources("AWS::CloudWatch::Alarm")]
     name = jobs.experiment.name
-    assert sorted(alarms) == [f"{name}-{of}" for of in ("ecc-errors", "guard-fails", "node-idle")]
+    assert sorted(alarms) == [
+        f"{name}-{of}" for of in ("ecc-errors", "guard-drops", "guard-fails", "node-idle")
+    ]

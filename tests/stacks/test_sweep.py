@@ -89,4 +89,6 @@ def test_variants_are_drawn_over_the_time_range(sweep: Synthesised) -> None:
 
 def test_no_alarm_waits_for_variants_that_do_not_stand(sweep: Synthesised) -> None:
     alarms = [a["Properties"]["AlarmName"] for _, a in sweep.resources("AWS::CloudWatch::Alarm")]
-    assert sorted(alarms) == ["a-sweep-ecc-errors", "a-sweep-guard-fails", "a-sweep-node-idle"]
+    assert sorted(alarms) == [
+        *("a-sweep-ecc-errors", "a-sweep-guard-drops", "a-sweep-guard-fails", "a-sweep-node-idle")
+    ]

@@ -29,6 +29,9 @@ from spectap.rounds import FEWEST_ROUNDS
 
 _BROKEN: Final = (Finding.FAILED, Finding.UNFINISHED, Finding.NOT_MEASURED)
 
+_MOST_FAILED: Final = 0.01
+"""Share of failed requests above which nothing is advised: clients would notice."""
+
 _Excluded = Mapping[tuple[str, str, str], str]
 """Class, load and variant that nothing is advised from, and the sentence that says why."""
 
@@ -42,8 +45,8 @@ def advise(
 ) -> Advice:
     """What to serve, from the ``records`` of a run.
 
-    ``cells`` are those of its summary: nothing is advised from one that has no verdict, nor from
-    the others of its class, because a class is compared over all of its test cases.
+    ``cells`` are those of its summary: nothing is advised from one that has no verdict or too many
+    failures, nor from the others of its class, which is compared over all of its test cases.
 
     ``mix`` has the share of the output tokens that each class has; they are scaled to add up to 1,
     and a class that is not named has none. Without one it is what the baseline answered in the run.
@@ -114,14 +117,21 @@ def _excluded(
     cells: Sequence[Cell], classes: Mapping[str, str], broken: Collection[Finding]
 ) -> _Excluded:
     """``classes`` has that of each test case."""
-    return {
-        (classes[cell.test_case], cell.load.name if cell.load else "", cell.variant): (
-            f"Nothing is advised from {cell.variant} on {classes[cell.test_case]} prompts"
-            f"{f' at {cell.load}' if cell.load else ''}. {cell.comparison.verdict.sentence}"
+    excluded: dict[tuple[str, str, str], str] = {}
+    for cell in cells:
+        if cell.comparison is None:
+            continue
+        why = cell.comparison.verdict.sentence
+        if cell.comparison.verdict.finding not in broken:
+            if cell.errors <= _MOST_FAILED * cell.requests:
+                continue
+            why = f"{cell.errors} of its {cell.requests} requests failed: look into them first."
+        kind, load = classes[cell.test_case], cell.load
+        excluded[kind, load.name if load else "", cell.variant] = (
+            f"Nothing is advised from {cell.variant} on {kind} prompts"
+            f"{f' at {load}' if load else ''}. {why}"
         )
-        for cell in cells
-        if cell.comparison and cell.comparison.verdict.finding in broken
-    }
+    return excluded
 
 
 def _limited(found: Recommendation, lines: Sequence[Line], cells: Sequence[Cell]) -> Recommendation:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
+from spectap import wording
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Cell, Finding
+from spectap.metrics import TTFT
+
+_NOTABLY_LATER: Final = 1.5
+"""Below this ratio of medians, the first token does not explain a slower request."""
 
 
 def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
@@ -19,17 +25,20 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
         by_variant.setdefault(cell.variant, []).append(cell)
     for name, own in by_variant.items():
         if queued := [cell for cell in own if cell.queued]:
-            yield f"{name} requests queue{_loads(queued, at)}"
+            yield f"{name} requests queue{_loads(queued, at, measured=own)}"
         if failed := [cell for cell in own if cell.errors]:
             errors = sum(cell.errors for cell in failed)
             requests = sum(cell.requests for cell in failed)
+            # From a load on would say that it is the load that fails them.
             yield f"{errors} of {requests} {name} requests failed{_loads(failed, at)}"
         if late := [cell for cell in own if cell.lagging]:
-            yield f"{name} requests were sent late, so the load was another{_loads(late, at)}"
+            where = _loads(late, at, measured=own)
+            yield f"{name} requests were sent late, so the load was another{where}"
 
 
 def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
     """For each variant that decodes faster where its requests are not, a clause that says both."""
+    cells = list(cells)
     misleading: dict[tuple[str, bool], list[tuple[Cell, Interval, Interval]]] = {}
     for cell in cells:
         compared = cell.comparison
@@ -40,13 +49,28 @@ def decoding(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
             slower = compared.verdict.finding is Finding.SLOWER
             misleading.setdefault((cell.variant, slower), []).append((cell, speed, alone))
     for (name, slower), rows in misleading.items():
-        where = _loads([cell for cell, *_ in rows], at)
+        measured = [cell for cell in cells if cell.variant == name]
+        where = _loads([cell for cell, *_ in rows], at, measured=measured)
         decodes = f"{name} decodes {_times([alone.point for *_, alone in rows])} as fast{where}"
+        if later := [ratio for cell, *_ in rows if (ratio := _first_token(cell, cells))]:
+            decodes += f": their first token comes {_times(later)} as late"
         if slower:
             longer = _times([1 / speed.point for _, speed, _ in rows])
             yield f"{name} requests take {longer} as long, though {decodes}"
         else:
-            yield f"{name} requests are not surely faster, though {decodes}"
+            yield f"{name} requests are not shown to be faster, although {decodes}"
+
+
+def _first_token(cell: Cell, cells: Iterable[Cell]) -> float | None:
+    """How many times as late as the baseline's it comes, by medians; None if it is no later."""
+    assert cell.comparison
+    of_baseline = (cell.comparison.baseline, cell.test_case, cell.load)
+    baselines = (c for c in cells if (c.variant, c.test_case, c.load) == of_baseline)
+    own, others = cell.measure(TTFT), [each.measure(TTFT) for each in baselines]
+    if own is None or not others or (other := others[0]) is None:
+        return None
+    ratio = own.p50 / other.p50
+    return ratio if ratio >= _NOTABLY_LATER else None
 
 
 def _times(ratios: Sequence[float]) -> str:
@@ -55,16 +79,24 @@ def _times(ratios: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _loads(cells: Sequence[Cell], named: bool) -> str:
-    """`` from 4 at once``: the lowest load of each kind; empty unless they are ``named``."""
-    points = [cell.load for cell in cells if cell.load]
-    lowest = (
-        min((point.amount for point in points if point.open == kind), default=None)
-        for kind in (False, True)
-    )
-    shown = [
-        f"{amount:g} {unit}"
-        for amount, unit in zip(lowest, ("at once", "a second"), strict=True)
-        if amount is not None
-    ]
-    return f" from {' and '.join(shown)}" if named and shown else ""
+def _loads(cells: Sequence[Cell], named: bool, *, measured: Sequence[Cell] = ()) -> str:
+    """`` at 4 and 16 at once``; empty unless loads are ``named``.
+
+    `` from 4 at once``, where ``cells`` are at every load of ``measured`` from 4 on.
+    """
+    clauses = []
+    for is_open, unit in ((False, "at once"), (True, "a second")):
+        amounts = _amounts(cells, is_open)
+        if not (named and amounts):
+            continue
+        lowest = amounts[0]
+        if amounts == [amount for amount in _amounts(measured, is_open) if amount >= lowest]:
+            clauses.append(f" from {lowest:g} {unit}")
+        else:
+            clauses.append(f" at {wording.listed([f'{amount:g}' for amount in amounts])} {unit}")
+    return " and".join(clauses)
+
+
+def _amounts(cells: Sequence[Cell], is_open: bool) -> list[float]:
+    """The loads of one kind, lowest first."""
+    return sorted({cell.load.amount for cell in cells if cell.load and cell.load.open == is_open})

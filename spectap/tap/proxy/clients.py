@@ -71,6 +71,8 @@ class _Client(asyncio.Protocol):
         self._refused = False
         self._beside = 0
         """Bytes read since the last part of a body."""
+        self._framing = 0
+        """Bytes read of a message that are no part of its body."""
         self.paused = False
 
     @override
@@ -96,6 +98,7 @@ class _Client(asyncio.Protocol):
         if self._refused:
             return
         self._beside += len(data)
+        self._framing += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -108,6 +111,9 @@ class _Client(asyncio.Protocol):
         if self._beside > limits.HEAD:
             long = LimitError("the request's head", limits.HEAD)
             self._refuse(str(long), HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        elif self._framing > limits.FRAMING:
+            long = LimitError("the request's framing", limits.FRAMING)
+            self._refuse(str(long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     @override
     def pause_writing(self) -> None:
@@ -125,7 +131,7 @@ class _Client(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._target, self._headers, self._body = b"", Headers(), bytearray()
-        self._in_head, self._beside = True, 0
+        self._in_head, self._beside, self._framing = True, 0, 0
 
     def on_url(self, part: bytes) -> None:
         self._target += part
@@ -142,13 +148,14 @@ class _Client(asyncio.Protocol):
 
     def on_body(self, part: bytes) -> None:
         self._beside = 0
+        self._framing -= len(part)
         self._body += part
         if len(self._body) > limits.REQUEST:
             long = LimitError("the request's body", limits.REQUEST)
             self._refuse(str(long), HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
     def on_message_complete(self) -> None:
-        self._beside = 0
+        self._beside = self._framing = 0
         if self._refused or self._parser.should_upgrade():
             return  # data_received refuses an upgrade
         if refusal := http1.refusal(self._target, self._headers):

@@ -28,7 +28,9 @@ _HOP_BY_HOP: Final = frozenset(
         b"upgrade",
     }
 )
-_LOOPBACK: Final = re.compile(rb"(?i)(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?")
+_LOOPBACK: Final = rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?"
+_HOST: Final = re.compile(b"(?i)" + _LOOPBACK)
+_ORIGIN: Final = re.compile(b"(?i)https?://" + _LOOPBACK)
 _WITH_BODY: Final = frozenset({b"POST", b"PUT", b"PATCH"})
 _BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
@@ -121,12 +123,16 @@ def refusal(target: bytes, headers: Headers) -> tuple[str, HTTPStatus] | None:
 
     A name that somebody else's DNS points at loopback would let their web page, in the user's own
     browser, ask the server and read its answers. A browser always sends the name that it was given.
+    Any other page could make the server work, though not read what comes. Its name is the origin,
+    which a browser sends with all but a bare GET.
     """
     if not target.startswith(b"/"):
         text = "the target must be a path: set the tap as the base URL, and not as a proxy"
         return text, HTTPStatus.BAD_REQUEST
-    if not all(_LOOPBACK.fullmatch(host) for key, host in headers if key.lower() == b"host"):
+    if not all(_HOST.fullmatch(host) for key, host in headers if key.lower() == b"host"):
         return "the host must be localhost or 127.0.0.1", HTTPStatus.MISDIRECTED_REQUEST
+    if not all(_ORIGIN.fullmatch(origin) for key, origin in headers if key.lower() == b"origin"):
+        return "a web page must be one of localhost or 127.0.0.1", HTTPStatus.FORBIDDEN
     return None
 
 

@@ -71,6 +71,8 @@ class _Answer:
         self._parts: list[bytes] = []
         self.beside = 0
         """Bytes read since the last part of the body."""
+        self.framing = 0
+        """Bytes read that are no part of the body."""
         self.status: int | None = None  # until the head is complete
         self.reason, self.headers = b"", Headers()
         self.complete = False
@@ -98,6 +100,7 @@ class _Answer:
 
     def on_body(self, part: bytes) -> None:
         self.beside = 0
+        self.framing -= len(part)
         if not self.complete:
             self._parts.append(part)
 
@@ -176,6 +179,7 @@ class UpstreamConnection(asyncio.Protocol):
         answer = self._answer
         wrong = ""
         answer.beside += len(data)
+        answer.framing += len(data)
         try:
             answer.feed(data)
         except httptools.HttpParserCallbackError:
@@ -187,6 +191,8 @@ class UpstreamConnection(asyncio.Protocol):
         if answer.beside > limits.HEAD:
             part = "head" if answer.status is None else "framing"
             wrong = str(LimitError(f"the answer's {part}", limits.HEAD))
+        elif answer.framing > limits.FRAMING:
+            wrong = str(LimitError("the answer's framing", limits.FRAMING))
         self._pass(at)
         if wrong:
             self._break(HTTPStatus.BAD_GATEWAY, wrong)

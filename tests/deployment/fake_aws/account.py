@@ -52,11 +52,12 @@ class FakeAws:
         self.clock.advance(seconds)
 
     def check(self) -> None:
-        """Raises AssertionError unless all nodes are guarded.
+        """Raises AssertionError unless all nodes are guarded, and none is ended before its time.
 
         A group that has nodes, or was asked for some, has a schedule that will end it within its
         limit, or is being asked for 0.
         """
+        assert not self.scheduler.strays
         for group in self.eks.groups.values():
             if group.has_or_awaits_nodes:
                 latest, ends = self._latest(group), self.scheduler.ends(group.name)

@@ -29,6 +29,8 @@ class Pace:
     call: float = 0.5
     fails: bool = False
     """Whether updates that are carried out now fail."""
+    refuses_no_change: bool = False
+    """Whether an update to the sizes that a group has is refused."""
 
 
 @dataclass
@@ -87,13 +89,15 @@ class Eks:
     def update_nodegroup_config(
         self, *, clusterName: str, nodegroupName: str, scalingConfig: dict[str, int]
     ) -> dict[str, Any]:
-        """Accepts an update, also to a size that it has."""
+        """Accepts an update, as a rule also to a size that it has."""
         group = self._group(nodegroupName)
         if group.is_busy or group.status != "ACTIVE":
             raise refused("ResourceInUseException", f"{group.name} is being updated")
         size, before = scalingConfig.get("desiredSize", group.desired), group.desired
         if not 0 <= size <= scalingConfig.get("maxSize", group.maximum):
             raise refused("InvalidParameterException", f"desired size {size} is out of bounds")
+        if self._pace.refuses_no_change and size == before and "maxSize" not in scalingConfig:
+            raise refused("InvalidParameterException", "No changes needed")
         params = [
             {"type": key[0].upper() + key[1:], "value": str(v)} for key, v in scalingConfig.items()
         ]

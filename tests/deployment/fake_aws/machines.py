@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -18,11 +19,17 @@ class Machines:
     def __init__(self, clock: Clock, eks: Eks) -> None:
         self._clock, self._eks = clock, eks
         self._running: list[str] = []
+        self._succeeded: list[tuple[str, datetime.datetime]] = []
         self._count = 0
 
-    def list_executions(self, *, stateMachineArn: str, statusFilter: str) -> dict[str, Any]:
-        """Those that run."""
-        return {"executions": [{"executionArn": arn} for arn in self._running]}
+    def list_executions(
+        self, *, stateMachineArn: str, statusFilter: str, maxResults: int
+    ) -> dict[str, Any]:
+        """Those that run, or those that have ended well, from the newest on."""
+        if statusFilter == "RUNNING":
+            return {"executions": [{"executionArn": arn} for arn in self._running]}
+        ended = [{"executionArn": arn, "stopDate": when} for arn, when in self._succeeded[::-1]]
+        return {"executions": ended[:maxResults]}
 
     def stop_execution(self, *, executionArn: str, cause: str) -> dict[str, Any]:
         """Ends one, also if it has ended."""
@@ -50,4 +57,6 @@ class Machines:
                 longer = min(pause * 1.5, 5 * MINUTE)
                 self._clock.after(pause, lambda: self._ask(execution, node_group, left - 1, longer))
                 return
+        else:
+            self._succeeded.append((execution, self._clock.now()))
         self._running.remove(execution)

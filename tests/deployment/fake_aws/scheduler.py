@@ -33,6 +33,10 @@ class Scheduler:
         """Schedules by their group and name."""
         self.errors = 0
         """TargetErrorCount."""
+        self.is_denied = False
+        """Whether IAM refuses what schedules call."""
+        self.strays: list[str] = []
+        """Node groups that a call has ended though their guard was not to act yet."""
         self._clock, self._eks = clock, eks
         self._versions = itertools.count()
 
@@ -129,7 +133,14 @@ class Scheduler:
         """Goes on with its retries though the schedule be changed meanwhile."""
         policy = schedule["Target"].get("RetryPolicy", {})
         asked = _as_boto(json.loads(schedule["Target"]["Input"]))
+        group = self._eks.groups.get(asked["nodegroupName"])
+        there = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"], schedule)
+        begins = there.get("StartDate")
+        if group and group.desired and begins and begins > self._clock.now():
+            self.strays.append(group.name)
         try:
+            if self.is_denied:
+                raise refused("AccessDeniedException", "not authorized to perform")
             self._eks.update_nodegroup_config(**asked)
         except ClientError:
             self.errors += 1

@@ -62,7 +62,7 @@ def test_each_experiment_is_deployed(each: Synthesised, deployed: Aws, tmp_path:
     standing = () if experiment.apart else experiment.speculations
     assert Cdk(ROOT, each.directory, tmp_path).left_out(aws, stacks(experiment)) == {
         # Two of the nodes, and one for each service that speculates.
-        "AWS::CloudWatch::Alarm": 3 + len(standing),
+        "AWS::CloudWatch::Alarm": 4 + len(standing),
         "AWS::S3::BucketPolicy": 1,
         "AWS::SNS::TopicPolicy": 1,
     }

@@ -26,6 +26,7 @@ STREAM = HEAD + b"Content-Type: text/event-stream\r\n\r\n"
 CHUNKED = HEAD + b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LETTERS = b"x" * 60 * KIB
 LINES = b"X: y\r\n" * 1000
+CHUNK = b"1;x=" + LETTERS + b"\r\nx\r\n"
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'
 # Each has an index of its own, which the tap has to remember.
 CHOICES = b"".join(
@@ -97,6 +98,7 @@ async def discard(b: Bench) -> None:
         ),
         (CHUNKED + b"1;x=", LETTERS, "the answer's framing has more than 64 KiB", 0),
         (CHUNKED + b"0\r\nX: ", LETTERS, "the answer's framing has more than 64 KiB", 0),
+        (CHUNKED, CHUNK, "the answer's framing has more than 8 MiB", 0),
         (STREAM + b"data: ", LETTERS, "an event has more than 4 MiB", limits.EVENT),
         (STREAM + b"data: \r", LETTERS, "an event has more than 4 MiB", limits.EVENT),
         (STREAM, EVENT * 1000, "the stream has more than 20,000 events", 5 * MIB),
@@ -183,6 +185,12 @@ POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
             "the request's head has more than 64 KiB",
         ),
         (
+            POST + b"Transfer-Encoding: chunked\r\n\r\n",
+            CHUNK,
+            413,
+            "the request's framing has more than 8 MiB",
+        ),
+        (
             POST + b"Content-Length: 9999999999\r\n\r\n",
             LETTERS,
             413,
@@ -247,3 +255,29 @@ async def test_only_requests_for_loopback_pass(
         request = f"GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
         answer = await send(b, request.encode())
     assert answer.startswith(b"HTTP/1.1 %d " % status)
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("http://localhost:3000", 200),
+        ("https://127.0.0.1", 200),
+        ("http://[::1]:3000", 200),
+        ("https://page.example", 403),
+        ("http://localhost.page.example", 403),
+        ("http://localhost@page.example", 403),
+        ("http://localhost\r\nOrigin: https://page.example", 403),
+        ("null", 403),
+        ("", 403),
+    ],
+)
+async def test_a_web_page_from_elsewhere_makes_the_server_do_nothing(
+    tmp_path: Path, origin: str, status: int
+) -> None:
+    """A POST of this type is sent without asking first, though the page cannot read the answer."""
+    body = json.dumps(chat()).encode()
+    head = f"Origin: {origin}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+    async with golden(1) as endpoint, bench(endpoint.url, tmp_path) as b:
+        answer = await send(b, POST + head.encode() + b"Connection: close\r\n\r\n" + body)
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+        assert len(endpoint.sent) == (status == 200)

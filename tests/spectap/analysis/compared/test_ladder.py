@@ -50,7 +50,7 @@ def test_both_questions_are_answered() -> None:
 
 def test_a_speed_without_those_that_failed_is_not_that_of_every_load() -> None:
     known = {Question.SPEED: rungs(CLOSED, (1.5, 1.4, 1.3, 1.2))}
-    clause = "3 of 18 SD requests failed from 4 at once"
+    clause = "3 of 18 SD requests failed at 4 at once"
     assert ladder("SD", "Base", CLOSED, known, ALPHA, [clause], failed=True).sentence == (
         "SD answers requests faster than Base wherever they succeed, up to 8 requests at once. "
         f"{clause}."
