@@ -74,7 +74,7 @@ def test_the_api_server_keeps_the_sidecar_the_probe_and_the_deadline(
         spec = its_pod(cluster, service)["spec"]
         (server,) = spec["containers"]
         assert server["startupProbe"]["failureThreshold"] * 10 == 4 * 60 * 60
-        fetch, keep = spec["initContainers"]
+        _, fetch, keep = spec["initContainers"]
         assert (fetch.get("restartPolicy"), keep["restartPolicy"]) == (None, "Always")
         mounts = {mount["mountPath"]: mount for mount in server["volumeMounts"]}
         assert mounts["/var/tmp/nki-intermediate-cache"]["subPath"] == "nki"
@@ -84,6 +84,6 @@ def test_the_scheduler_counts_the_sidecar_in(cluster: Cluster, first_start: Mani
     assert first_start
     for service in SERVICES:
         spec = its_pod(cluster, service)["spec"]
-        running = [spec["initContainers"][1], *spec["containers"]]
+        running = [spec["initContainers"][-1], *spec["containers"]]
         asked = [container["resources"]["requests"]["cpu"] for container in running]
         assert asked == ["1", "80"]

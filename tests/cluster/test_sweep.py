@@ -254,7 +254,7 @@ def test_fetch_is_told_how_often_it_has_looked(cluster: Cluster, sweep: Manifest
     """From the annotation that the Job controller counts in."""
     assert sweep
     (pod, *_) = SWEPT.until_running(cluster, 2)
-    (fetch, *_) = containers(pod["spec"])
+    (fetch,) = (each for each in containers(pod["spec"]) if each["name"] == "fetch")
     told = {v["name"]: v for v in fetch["env"]}["LOOKED"]["valueFrom"]["fieldRef"]["fieldPath"]
     assert told == f"metadata.annotations['{JOB}/job-index-ignored-failure-count']"
 
