@@ -291,6 +291,10 @@ smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deploym
 schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json
 
+.PHONY: size
+size: $(READY) ## Count lines, modules and words, each beside its bar
+	@python scripts/size.py
+
 .PHONY: locks
 locks: $(READY_DEV) ## Write the locks of all packages, with their hashes; delete a lock first to get the newest
 	@python scripts/lock.py
