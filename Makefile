@@ -148,7 +148,7 @@ measure: $(READY_DEV) ## Measure endpoints that you have: BASE=URL SD=URL, or VA
 
 .PHONY: test
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
-	pytest --numprocesses 2 --dist loadfile
+	pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: test-vllm
 test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and compare with the article's result
@@ -163,7 +163,7 @@ prepare: $(READY) $(READY_VLLM) ## Install and build beforehand what test-vllm a
 test-cluster: $(READY_DEV) $(CLI) ## Apply the charts to a real control plane; needs Go 1.25+
 	@python -m control_plane
 	@# Each process has a control plane of its own, but of a cluster that is named there is one.
-	pytest $(if $(value KUBECONFIG),,--numprocesses 2 --dist loadfile) tests/cluster
+	pytest $(if $(value KUBECONFIG),,--numprocesses 2 --dist loadgroup) tests/cluster
 
 .PHONY: check
 check: $(READY_DEV) ## Check format, lint and types
@@ -290,6 +290,12 @@ smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deploym
 .PHONY: schema
 schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json
+
+.PHONY: wheel
+wheel: $(READY_DEV) ## Build spectap's wheel and source archive into dist/
+	@rm -f dist/spectap-*
+	uv build --quiet --out-dir dist
+	@ls dist/spectap-*
 
 .PHONY: size
 size: $(READY) ## Count lines, modules and words, each beside its bar

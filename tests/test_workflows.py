@@ -51,7 +51,7 @@ def test_all_are_looked_at() -> None:
 def test_actions_are_pinned(path: Path) -> None:
     uses = re.findall(r"\buses:.*", path.read_text())
     for use in uses:
-        others = f"{CREDENTIALS}|aquasecurity/trivy-action"
+        others = f"{CREDENTIALS}|aquasecurity/trivy-action|pypa/gh-action-pypi-publish"
         pinned = rf"uses: (actions/[a-z-]+|{others})@[0-9a-f]{{40}} # v\d+\.\d+\.\d+"
         assert re.fullmatch(pinned, use)
     assert len(uses) == sum("uses" in step for step in steps(load(path)))
@@ -74,6 +74,10 @@ def test_permissions(path: Path) -> None:
             assert job["permissions"] == {"pull-requests": "write"}
         elif name in ROLES:
             assert job["permissions"] == {"contents": "read", "id-token": "write"}
+        elif name == "attest":
+            assert job["permissions"] == {"id-token": "write", "attestations": "write"}
+        elif name == "publish":
+            assert job["permissions"] == {"id-token": "write"}
         else:
             assert job["permissions"] == {"contents": "read"}
 
@@ -267,11 +271,23 @@ def test_checkouts_keep_no_token(path: Path) -> None:
 def test_triggers(path: Path) -> None:
     expected = {
         "main.yml": {"push"},
+        "release.yml": {"push"},
         "pull-request.yml": {"pull_request"},
         COMMENTING: {"workflow_run"},
         **{name: {"workflow_dispatch"} for name in DELIVERING},
     }
     assert set(load(path)["on"]) == expected[path.name]
+
+
+def test_a_release_is_of_a_tag_and_only_where_somebody_has_turned_it_on() -> None:
+    workflow = load(FOLDER / "release.yml")
+    assert workflow["on"] == {"push": {"tags": ["v*"]}}
+    assert workflow["jobs"]["build"]["if"] == "vars.RELEASES == 'on'"
+    assert [job.get("needs") for job in workflow["jobs"].values()] == [None, "build", "attest"]
+    assert workflow["jobs"]["publish"]["environment"] == "pypi"
+    # What may sign or publish runs no code of a package.
+    for name in ("attest", "publish"):
+        assert not any("run" in step for step in workflow["jobs"][name]["steps"])
 
 
 def test_token_that_writes_meets_no_foreign_code() -> None:
