@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 from ruamel.yaml import YAML
-from xdist.scheduler import LoadFileScheduling
 
 from experiment import Experiment, load
 from tests.experiment.files import ABSENT
-from tests.matrix import MATRIX, SERVED_BY_NXDI, STANDING
+from tests.matrix import MATRIX, SWEEP, THREE_VARIANTS
 
 if TYPE_CHECKING:
     from tests.synthesis import Synthesised
@@ -43,53 +42,17 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-# To one worker: to synthesise the matrix twice would take longer than to share it costs.
-SHARING: Final = (
-    *("tests/charts/", "tests/stacks/", "tests/rehearsal/account/", "tests/rehearsal/aws/"),
-    *("tests/rehearsal/pod/test_manifest.py", "tests/rehearsal/vllm/"),
-    "tests/diff/test_resources.py",
-)
-# But not these, which run the pods' scripts and synthesise nothing.
-SCRIPTS: Final = ("tests/charts/test_cache_scripts.py", "tests/charts/test_scripts.py")
-# Then these, which take longest: one begun last would leave the other worker with nothing to do.
-LONG: Final = (
-    "tests/cluster/test_experiment",
-    "tests/rehearsal/test_sweep.py",
-    "tests/test_deployment.py",
-    "tests/spectap/commands/",
-    "tests/rehearsal/",
-    "tests/diff/test_command.py",
-    "tests/spectap/test_main.py",
-    "tests/deployment/",
-    "tests/test_app.py",
-    "tests/spectap/analysis/",
-    "tests/spectap/run/test_run.py",
-)
+# Two workers that both synthesise the matrix would take longer than one that does so.
+_OF_THE_MATRIX: Final = ("tests/charts/", "tests/stacks/", "tests/rehearsal/pod/")
 
 
-class _Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """A file to a worker at a time; those that share the matrix, to one worker."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        shares = nodeid.startswith(SHARING) and not nodeid.startswith(SCRIPTS)
-        return "matrix" if shares else super()._split_scope(nodeid)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Scheduling:
-    """Files are handed out in the order of the items, not by how many tests they have."""
-    config.option.loadscopereorder = False
-    return _Scheduling(config, log)
-
-
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those of ``SHARING`` first, then those of ``LONG``, then the others."""
-    first = [*SHARING, *LONG]
-
-    def place(item: pytest.Item) -> int:
-        return next((i for i, start in enumerate(first) if item.nodeid.startswith(start)), 99)
-
-    items.sort(key=place)
+    """One worker runs all tests of a file, and one worker all tests of the matrix."""
+    for item in items:
+        path = item.nodeid.partition("::")[0]
+        group = "matrix" if path.startswith(_OF_THE_MATRIX) else path
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
@@ -132,32 +95,30 @@ def synthesised(of_matrix: Callable[[str], Synthesised]) -> Synthesised:
 
 
 @pytest.fixture(scope="session", params=MATRIX)
-def each(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]) -> Synthesised:
-    """Each experiment of the matrix, synthesised."""
+def every(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+    """Each experiment of the matrix, synthesised: for linters, schemas and pod security."""
     return of_matrix(request.param)
 
 
-@pytest.fixture(scope="session", params=STANDING)
-def standing(
+@pytest.fixture(scope="session", params=["article", SWEEP])
+def each(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+    """Services side by side, and a sweep: the two shapes that stacks and charts have."""
+    return of_matrix(request.param)
+
+
+@pytest.fixture(scope="session", params=["article", THREE_VARIANTS])
+def side_by_side(
     request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
 ) -> Synthesised:
-    """Each experiment of the matrix whose variants are services."""
+    """Two whose variants are services that load what a Job compiled."""
     return of_matrix(request.param)
 
 
-@pytest.fixture(scope="session", params=SERVED_BY_NXDI)
+@pytest.fixture(scope="session", params=["article", SWEEP])
 def served_by_nxdi(
     request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
 ) -> Synthesised:
-    """Each experiment of the matrix whose servers load what a Job compiled."""
-    return of_matrix(request.param)
-
-
-@pytest.fixture(scope="session", params=[name for name in STANDING if name in SERVED_BY_NXDI])
-def standing_on_nxdi(
-    request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
-) -> Synthesised:
-    """Each whose variants are services that load what a Job compiled."""
+    """Two whose servers load what a Job compiled: services, and the indexes of a sweep."""
     return of_matrix(request.param)
 
 

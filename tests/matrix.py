@@ -132,14 +132,3 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
 
 JOBS: Final = (VANILLA, MEDUSA)
 """Those whose variants are jobs, one after the other."""
-
-FIRST_STARTS: Final = (FIRST_START, DFLASH)
-"""Those that no Job compiles, and that NxDI does not serve."""
-
-STANDING: Final = tuple(
-    name for name, changes in MATRIX.items() if "sweep" not in changes and name not in JOBS
-)
-"""Those whose variants are services, side by side."""
-
-SERVED_BY_NXDI: Final = tuple(name for name in MATRIX if name not in (*JOBS, *FIRST_STARTS))
-"""Those whose servers load what a Job compiled."""

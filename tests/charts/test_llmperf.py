@@ -64,11 +64,11 @@ def test_configuration_says_what_each_variant_is(synthesised: Synthesised) -> No
 
 
 def test_configuration_has_every_variant_in_the_order_they_are_shown_in(
-    standing: Synthesised,
+    side_by_side: Synthesised,
 ) -> None:
-    services = {s["metadata"]["name"] for s in standing.objects("Service")}
-    told = _config(standing)["variants"]
-    shown = [(v.name, v.baseline, v.window) for v in variants(standing.experiment)]
+    services = {s["metadata"]["name"] for s in side_by_side.objects("Service")}
+    told = _config(side_by_side)["variants"]
+    shown = [(v.name, v.baseline, v.window) for v in variants(side_by_side.experiment)]
     assert [(v["name"], v["baseline"], v["window"]) for v in told] == shown
     assert {v["endpoint"].partition("//")[2].partition(".")[0] for v in told} == services
 
@@ -80,10 +80,10 @@ def test_a_range_of_rounds_is_passed_on(variation: Callable[[dict[str, Any]], Ex
     assert config.Config.model_validate_json(config.dump(told)) == told
 
 
-def test_the_benchmark_reads_what_is_written(standing: Synthesised, tmp_path: Path) -> None:
+def test_the_benchmark_reads_what_is_written(side_by_side: Synthesised, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
-    path.write_text(standing.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
-    experiment = standing.experiment
+    path.write_text(side_by_side.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
+    experiment = side_by_side.experiment
     names = bucket_name(experiment, ACCOUNT), stopper_arn(experiment, ACCOUNT)
     assert config.read(path) == benchmark_config(experiment, *names)
 
@@ -172,9 +172,9 @@ def test_cost_names_its_denominator(synthesised: Synthesised) -> None:
     assert cost["as_of"] == "2026-05-21"
 
 
-def test_a_service_on_a_whole_node_is_charged_a_whole_node(standing: Synthesised) -> None:
-    serving, instance = standing.experiment.serving, standing.experiment.capacity.instance
-    assert _config(standing)["cost"]["share"] == serving.devices / instance.devices
+def test_a_service_on_a_whole_node_is_charged_a_whole_node(side_by_side: Synthesised) -> None:
+    serving, instance = side_by_side.experiment.serving, side_by_side.experiment.capacity.instance
+    assert _config(side_by_side)["cost"]["share"] == serving.devices / instance.devices
 
 
 def _config(synthesised: Synthesised) -> dict[str, Any]:

@@ -14,8 +14,8 @@ VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
 CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
 
 
-def test_follows_the_schemas_of_the_clusters_version(each: Synthesised) -> None:
-    for manifests in each.manifests.values():
+def test_follows_the_schemas_of_the_clusters_version(every: Synthesised) -> None:
+    for manifests in every.manifests.values():
         for manifest in manifests:
             kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
 
@@ -27,8 +27,8 @@ def test_stands_in_the_experiments_namespace(each: Synthesised) -> None:
             assert manifest["metadata"].get("namespace") == expected
 
 
-def test_pods_keep_to_pod_security_restricted(each: Synthesised) -> None:
-    for name, pod in each.pods():
+def test_pods_keep_to_pod_security_restricted(every: Synthesised) -> None:
+    for name, pod in every.pods():
         assert pod["securityContext"]["runAsNonRoot"] is True, name
         # Above the ids of a node's own users.
         assert pod["securityContext"]["runAsUser"] > 10_000, name

@@ -14,11 +14,11 @@ def test_is_not_started_by_default(synthesised: Synthesised) -> None:
     assert synthesised.object("Job", "qwen-lmeval")["spec"]["suspend"] is True
 
 
-def test_evaluates_every_service(standing: Synthesised) -> None:
-    pod = standing.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
+def test_evaluates_every_service(side_by_side: Synthesised) -> None:
+    pod = side_by_side.object("Job", "qwen-lmeval")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     labels = [argument.partition("=")[0] for argument in container["args"][5:]]
-    deciding = [each.name for each in variants(standing.experiment) if not each.matched]
+    deciding = [each.name for each in variants(side_by_side.experiment) if not each.matched]
     assert labels == deciding
 
 

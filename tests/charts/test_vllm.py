@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from experiment import Experiment
 from experiment.architecture import ModelKind
 from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
+from tests.matrix import LADDER
 from tests.synthesis import Manifest, Synthesised, containers
 
 BASE, SD = "qwen-vllm", "qwen-sd-vllm"
@@ -21,20 +24,20 @@ def compared(each: Synthesised) -> list[tuple[Variant, Variant]]:
     return [(named[v.baseline], v) for v in named.values() if v.baseline]
 
 
-def test_every_variant_has_a_deployment_and_a_service(standing: Synthesised) -> None:
-    services = [variant.service for variant in variants(standing.experiment)]
+def test_every_variant_has_a_deployment_and_a_service(side_by_side: Synthesised) -> None:
+    services = [variant.service for variant in variants(side_by_side.experiment)]
     for kind in ("Deployment", "Service"):
-        found = [o["metadata"]["name"] for o in standing.objects(kind)]
+        found = [o["metadata"]["name"] for o in side_by_side.objects(kind)]
         assert sorted(found) == sorted(services)
 
 
 def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
-    standing_on_nxdi: Synthesised,
+    side_by_side: Synthesised,
 ) -> None:
     """The comparison is fair only if this is the whole difference."""
-    for pair in compared(standing_on_nxdi):
+    for pair in compared(side_by_side):
         names = tuple(variant.service for variant in pair)
-        fetch = 2 if standing_on_nxdi.experiment.serving.api_key else 1  # after the key
+        fetch = 2 if side_by_side.experiment.serving.api_key else 1  # after the key
         expected = {
             "metadata.labels.app": names,
             "metadata.name": names,
@@ -44,7 +47,7 @@ def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
                 f"compiled/{variant.artifact}/" for variant in pair
             ),
         }
-        left, right = (_split(_deployment(standing_on_nxdi, name)) for name in names)
+        left, right = (_split(_deployment(side_by_side, name)) for name in names)
         found = dict(difference(left, right))
         command = "spec.template.spec.containers[0].command"
         speculation = {path: found.pop(path) for path in list(found) if path.startswith(command)}
@@ -113,10 +116,10 @@ def difference(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, tup
         yield path, (left, right)
 
 
-def test_services_differ_in_name_alone(standing: Synthesised) -> None:
-    for baseline, variant in compared(standing):
+def test_services_differ_in_name_alone(side_by_side: Synthesised) -> None:
+    for baseline, variant in compared(side_by_side):
         names = (baseline.service, variant.service)
-        left, right = (_object(standing, "Service", name) for name in names)
+        left, right = (_object(side_by_side, "Service", name) for name in names)
         assert {pair for _, pair in difference(left, right)} == {names}
 
 
@@ -134,20 +137,22 @@ def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
 TOOL_FLAGS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
 
 
-def test_all_services_can_call_tools_where_prompts_have_some(standing: Synthesised) -> None:
-    tools = any(case.set == "bfcl" for case in standing.experiment.benchmark.test_cases)
-    for deployment in standing.objects("Deployment"):
+@pytest.mark.parametrize(("name", "tools"), [("article", False), (LADDER, True)])
+def test_all_services_can_call_tools_where_prompts_have_some(
+    name: str, tools: bool, of_matrix: Callable[[str], Synthesised]
+) -> None:
+    for deployment in of_matrix(name).objects("Deployment"):
         (server,) = deployment["spec"]["template"]["spec"]["containers"]
         flags = [flag for flag in server["command"] if flag in TOOL_FLAGS]
         assert flags == (TOOL_FLAGS if tools else [])
 
 
-def test_takes_a_window_less_than_is_compiled(standing_on_nxdi: Synthesised) -> None:
+def test_takes_a_window_less_than_is_compiled(side_by_side: Synthesised) -> None:
     """On all sides; an input that leaves no room for a window would end a speculative one."""
-    window = _largest_window(standing_on_nxdi.experiment)
-    for variant in variants(standing_on_nxdi.experiment):
-        flags = dict(pairwise(_container(standing_on_nxdi, variant.service)["command"]))
-        assert int(flags["--max-model-len"]) == standing_on_nxdi.experiment.serving.length - window
+    window = _largest_window(side_by_side.experiment)
+    for variant in variants(side_by_side.experiment):
+        flags = dict(pairwise(_container(side_by_side, variant.service)["command"]))
+        assert int(flags["--max-model-len"]) == side_by_side.experiment.serving.length - window
 
 
 def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
@@ -155,9 +160,9 @@ def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
     assert mounts["artifact"]["readOnly"] is True
 
 
-def test_the_draft_gets_the_targets_length(standing_on_nxdi: Synthesised) -> None:
-    for _, variant in compared(standing_on_nxdi):
-        flags = dict(pairwise(_container(standing_on_nxdi, variant.service)["command"]))
+def test_the_draft_gets_the_targets_length(side_by_side: Synthesised) -> None:
+    for _, variant in compared(side_by_side):
+        flags = dict(pairwise(_container(side_by_side, variant.service)["command"]))
         settings = json.loads(flags["--speculative-config"])
         assert str(settings["max_model_len"]) == flags["--max-model-len"]
 
@@ -184,8 +189,8 @@ def test_probes_ask_for_health_and_allow_for_loading(synthesised: Synthesised) -
     assert startup["periodSeconds"] * startup["failureThreshold"] == 45 * 60
 
 
-def test_is_started_again_only_if_its_process_is_silent(standing: Synthesised) -> None:
-    for name, pod in standing.pods():
+def test_is_started_again_only_if_its_process_is_silent(side_by_side: Synthesised) -> None:
+    for name, pod in side_by_side.pods():
         for container in pod["containers"]:
             if "livenessProbe" in container:
                 live, ready = container["livenessProbe"], container["readinessProbe"]
@@ -204,12 +209,12 @@ def test_has_shared_memory_and_local_disk(synthesised: Synthesised) -> None:
     assert mounts["shared-memory"] == "/dev/shm"
 
 
-def test_the_services_of_a_node_and_a_compile_fit_it(standing_on_nxdi: Synthesised) -> None:
-    instance = standing_on_nxdi.experiment.capacity.instance
-    pods = dict(standing_on_nxdi.pods())
+def test_the_services_of_a_node_and_a_compile_fit_it(side_by_side: Synthesised) -> None:
+    instance = side_by_side.experiment.capacity.instance
+    pods = dict(side_by_side.pods())
     compile_name = next(name for name in pods if name.startswith("compile-"))
-    services = [variant.service for variant in variants(standing_on_nxdi.experiment)]
-    of_a_node = services[: instance.devices // standing_on_nxdi.experiment.serving.devices]
+    services = [variant.service for variant in variants(side_by_side.experiment)]
+    of_a_node = services[: instance.devices // side_by_side.experiment.serving.devices]
     needed = [
         max(_request(c, "cpu") for c in containers(pods[name]))
         for name in (*of_a_node, compile_name)

@@ -16,11 +16,11 @@ from tests.stacks.templates import node_group, outputs, sized
 from tests.synthesis import Synthesised
 
 
-def test_they_exist_where_cpus_compile(each: Synthesised) -> None:
-    groups = len(list(each.resources("AWS::EKS::Nodegroup")))
-    on_cpus = each.experiment.compile_node is CompileNode.CPU
+def test_they_exist_where_cpus_compile(every: Synthesised) -> None:
+    groups = len(list(every.resources("AWS::EKS::Nodegroup")))
+    on_cpus = every.experiment.compile_node is CompileNode.CPU
     assert groups == (3 if on_cpus else 2)
-    told = {"CompileNodeGroup", "CompileGuardRole"} & outputs(each, "trainium").keys()
+    told = {"CompileNodeGroup", "CompileGuardRole"} & outputs(every, "trainium").keys()
     assert len(told) == (2 if on_cpus else 0)
 
 

@@ -48,13 +48,13 @@ def test_every_stack_has_its_region_and_the_tag_it_is_found_by(each: Synthesised
         assert stack["properties"].get("tags") == {"Experiment": each.experiment.name}, name
 
 
-def test_cfn_lint_finds_no_error(each: Synthesised) -> None:
-    region = each.experiment.aws.region
+def test_cfn_lint_finds_no_error(every: Synthesised) -> None:
+    region = every.experiment.aws.region
     found = [
         f"{stack}: {error}"
-        for stack in each.stacks
+        for stack in every.stacks
         for error in _errors(
-            json.dumps(each.template(stack), ensure_ascii=False),
+            json.dumps(every.template(stack), ensure_ascii=False),
             budget_region(region) if stack.endswith("budget") else region,
         )
         if not (stack in FALSE_ALARMS and FALSE_ALARMS[stack] in error)
@@ -84,9 +84,9 @@ def _rules() -> Rules:
     return Runner(ConfigMixIn()).rules
 
 
-def test_cdk_nag_finds_nothing_that_is_not_acknowledged(each: Synthesised) -> None:
+def test_cdk_nag_finds_nothing_that_is_not_acknowledged(every: Synthesised) -> None:
     # Synthesis with a finding fails; a plugin that found nothing is not in the report.
-    reports = each.validation_report["pluginReports"]
+    reports = every.validation_report["pluginReports"]
     assert [report for report in reports if report["conclusion"] != "success"] == []
 
 

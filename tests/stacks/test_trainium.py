@@ -21,9 +21,9 @@ def test_each_purchase_option_is_in_the_matrix() -> None:
     assert named == set(Purchase)
 
 
-def test_capacity_is_bought_as_the_experiment_says(each: Synthesised) -> None:
-    purchase = each.experiment.capacity.purchase
-    template, group = _template(each), _group(each)
+def test_capacity_is_bought_as_the_experiment_says(every: Synthesised) -> None:
+    purchase = every.experiment.capacity.purchase
+    template, group = _template(every), _group(every)
     assert (
         group["CapacityType"]
         == {
