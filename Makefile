@@ -190,7 +190,7 @@ scan: $(READY_DEV) $(READY_SCAN) ## Scan templates, manifests, image file, workf
 .PHONY: audit
 audit: $(READY) $(READY_SCAN) ## Ask for known vulnerabilities of all pinned packages; needs the internet
 	@status=0; npm audit || status=1; \
-	for file in constraints.txt scanners/constraints.txt spectap/requirements.txt charts/scripts/*.lock; do \
+	for file in constraints.txt scanners/constraints.txt spectap/requirements.txt spectap/load/llmperf-requirements.txt charts/scripts/*.lock; do \
 		echo "pip-audit $$file"; \
 		.venv-scan/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement "$$file" || status=1; \
 	done; \
