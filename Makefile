@@ -288,8 +288,9 @@ smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deploym
 	echo "$$small: make experiment EXPERIMENT=$$small"
 
 .PHONY: schema
-schema: $(READY) ## Write the JSON Schema of experiment files
+schema: $(READY_DEV) ## Write the JSON Schemas of experiment files and of the ledger
 	python -m experiment schema > experiments/experiment.schema.json
+	python -c 'import json, spectap.ledger as ledger; print(json.dumps(ledger.schema(), indent=2))' > spectap/ledger.schema.json
 
 .PHONY: wheel
 wheel: $(READY_DEV) ## Build spectap's wheel and source archive into dist/

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -32,6 +32,12 @@ class Attempt:
 
 _RECORD: Final = TypeAdapter(Record)
 _ATTEMPT: Final = TypeAdapter(Attempt)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a ledger's lines, as ledger.schema.json beside this file has it."""
+    described = _RECORD.json_schema() | {"title": "A line of spectap's ledger: one request"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | described
 
 
 def read_ledger(path: Path) -> list[Record]:

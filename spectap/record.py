@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
+
+from pydantic import ConfigDict
 
 CANCELLED: Final = "cancelled by the client"
 """The error of a request that its client gave up, as an interrupted load does."""
@@ -14,48 +16,57 @@ STALLED: Final = "stalled"
 
 @dataclass(frozen=True)
 class Record:
-    """One request, as the tap saw it.
+    """One request, as the tap saw it: a line of ledger.jsonl."""
 
-    ``sent`` is in Unix seconds; ``end`` and the first of each pair of ``chunks`` are seconds after
-    it, by a monotonic clock. ``chunks`` holds the events that carried tokens, and how many; where
-    ``per_chunk`` is False the server did not say how many, the second of each pair is 0 and
-    ``output_tokens`` is all there is. ``round`` 0 is the warm-up. ``attempt`` counts, from 1, how
-    often a run measured the case in that round. ``status`` is None where no answer came; ``error``
-    is None where it came whole.
-    """
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
     run: str
+    """The run's name."""
     variant: str
+    """The name of the variant, or of the endpoint."""
     case: str
+    """The name of the test case."""
     round: int
+    """From 1; 0 is the warm-up, -1 a control load. Both are in no figure."""
     request: str
+    """The request's name, unique in the run."""
     sent: float
+    """When the tap sent it, in Unix seconds."""
     status: int | None
+    """The HTTP status; null where no answer came."""
     error: str | None
+    """What went wrong; null where the answer came whole."""
     prompt_tokens: int | None
+    """Tokens of the prompt, by the server's usage; null where it gave none."""
     output_tokens: int | None
+    """Tokens of the answer, by the server's usage; null where it gave none."""
     stream: bool
+    """Whether the answer was streamed."""
     per_chunk: bool
+    """Whether the server said how many tokens each chunk carried."""
     chunks: tuple[tuple[float, int], ...]
+    """The chunks that carried tokens: seconds after ``sent``, and how many tokens, which is 0 where
+    the server did not say."""
     end: float
+    """When the answer ended, in seconds after ``sent``, by a monotonic clock."""
     attempt: int = 1
-    """In ledgers from before attempts were counted, each is the first."""
+    """How often the run measured the case in that round, from 1."""
     load: str = ""
-    """The name of the load point; empty in ledgers from before there were several, and where no
-    configuration names one."""
+    """The name of the load point; empty where no configuration names one."""
     prompt: str = ""
     """The name of the prompt in its set; empty where prompts have no names."""
     prompt_class: str = ""
     """The class that the set gives that prompt; empty where it gives none."""
     due: float | None = None
-    """When it was to be sent, in Unix seconds; None in a closed loop, which has no schedule."""
-
+    """When it was to be sent, in Unix seconds; null in a closed loop, which has no schedule."""
     came: float | None = None
     """When it came to the tap, in Unix seconds, where it was due at a time. It is sent a little
     later: the connection to the server has to be made first."""
     tools: bool = False
     """Whether the request offers tools. A server reads a call before it streams it, so chunks are
     held back and one may bring what several steps yielded."""
+    version: Literal[1] = 1
+    """The version of this format."""
 
     @property
     def shows_steps(self) -> bool:

@@ -10,10 +10,13 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+import jsonschema
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spectap import ledger
 from spectap.errors import JournalError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
@@ -52,12 +55,20 @@ def test_reads_what_was_written(tmp_path: Path, written: list[Record]) -> None:
     assert read_ledger(path) == written
 
 
-def test_a_ledger_from_before_attempts_were_counted_is_of_first_attempts(tmp_path: Path) -> None:
+def test_a_line_of_another_version_is_refused_by_its_place(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    line = asdict(samples.record())
-    del line["attempt"]
-    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
-    assert read_ledger(path) == [samples.record(attempt=1)]
+    lines = [asdict(samples.record()), asdict(samples.record()) | {"version": 2}]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    with pytest.raises(JournalError, match=rf"^{path}:2: version: Input should be 1$"):
+        read_ledger(path)
+
+
+def test_the_published_schema_is_that_of_the_lines() -> None:
+    published = json.loads((Path(ledger.__file__).parent / "ledger.schema.json").read_text("utf-8"))
+    assert published == ledger.schema()
+    jsonschema.validate(json.loads(orjson.dumps(samples.record())), published)
+    for description in published["properties"].values():
+        assert description["description"]
 
 
 def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
