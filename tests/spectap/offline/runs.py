@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spectap.config import Config
-from spectap.names import COMPLETE, GENERATIONS, INFERENCE_DEMO
 from spectap.offline import intake
 from spectap.offline.left import Left
 from spectap.offline.requests import asked
+
+from spectap.config import Config
+from spectap.names import COMPLETE, GENERATIONS, INFERENCE_DEMO
 from spectap.run.folder import prepare
 from spectap.sweep import part
 from spectap.sweep.merge import merge

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from spectap.offline import intake
+from spectap.offline.left import Left
 
 from spectap.config import Config
 from spectap.errors import JournalError
 from spectap.ledger import read_ledger
-from spectap.offline import intake
-from spectap.offline.left import Left
 from spectap.prompt import Form, Prompt
 from spectap.sweep import part
 from tests.spectap.offline import jobs

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from spectap.offline.left import Left
+from spectap.offline.requests import asked
 
 from spectap.config import Config
 from spectap.load.driver import Driver
-from spectap.offline.left import Left
-from spectap.offline.requests import asked
 from spectap.prompt import Prompt
 from tests.spectap import samples
 from tests.spectap.offline import jobs
