@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from charts.llmperf import CONFIG_PATH, RESULTS_PATH
 from experiment.variants import variants
 from rehearsal.account.roles.around import Around
 from rehearsal.cluster.disk import Container
@@ -18,10 +17,10 @@ def generate(container: Container, around: Around) -> Program:
     """Leaves the output before it starts, and ends at once."""
     index = container.environment["JOB_COMPLETION_INDEX"]
     name, folder = (
-        container.files[f"{CONFIG_PATH}/{index}.{file}"].decode().strip()
+        container.files[f"/etc/benchmark/{index}.{file}"].decode().strip()
         for file in ("variant", "folder")
     )
     (variant,) = (variant for variant in variants(around.experiment) if variant.name == name)
-    run = here(RESULTS_PATH, container.mounts) / container.environment["RUN_ID"]
+    run = here("/results", container.mounts) / container.environment["RUN_ID"]
     leave_output(variant, run / VARIANTS / folder)
     return Program([sys.executable, "-c", ""], around.variables(container))

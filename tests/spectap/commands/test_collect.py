@@ -102,12 +102,10 @@ def test_a_run_of_jobs_is_drawn_again_and_read_by_nothing_else(
     (run / "report.html").unlink()
     assert benchmark("report", str(run)).status == 0
     assert (run / "report.html").read_bytes() == page
-    for command in ("read", "advise", "compare"):
-        words = [str(run)] * (2 if command == "compare" else 1)
-        words[-1] += "/variants/.." if command == "compare" else ""
-        ended = benchmark(command, *words)
-        assert ended.status == 2
-        assert ended.err.count("\n") == 1
+    for command in (("read",), ("advise",), ("compare", str(jobs.folder))):
+        ended = benchmark(*command, str(run))
+        assert (ended.status, ended.err.count("\n")) == (2, 1)
+        assert "ran as jobs" in ended.err
 
 
 @pytest.mark.parametrize(
