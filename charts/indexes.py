@@ -27,8 +27,8 @@ NOT_YET: Final = 75
 NEVER: Final = 69
 """What a container ends with where another try would hold the devices as long and find the same:
 EX_UNAVAILABLE. ``devices``, where its user may not open them; ``fetch``, where it has looked in
-vain too often; the benchmark, where no vLLM came to serve; ``generate``, where the image's
-``inference_demo`` is not the one that we know."""
+vain too often; the benchmark, where no vLLM came to serve; ``generate``, where the image has no
+``inference_demo`` that takes these arguments."""
 
 LOOKS: Final = 24
 """How often an index looks for its graph before it fails. It looks only while its node compiles

@@ -19,13 +19,7 @@ from charts.indexes import (
     run_id,
     run_variable,
 )
-from charts.llmperf import (
-    BENCHMARK_ROOM,
-    CONFIG_PATH,
-    RESULTS_PATH,
-    benchmark_container,
-    benchmark_volumes,
-)
+from charts.llmperf import CONFIG_PATH, RESULTS_PATH, benchmark_container, benchmark_volumes
 from charts.names import DEVICES, NAMESPACE, OFFLINE_JOB, Component, ServiceAccount
 from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
@@ -69,10 +63,10 @@ def indexes(experiment: Experiment) -> Indexes:
         file="generate",
         command=generate_command,
         environment=generate_environment,
-        scripts=(*COMMON_SCRIPTS, "generate.sh", "generate.py", *medusa_tree.files()),
-        # It counts the steps and takes their times; the tree decides what they yield.
-        instruments=("generate.py", *medusa_tree.files()),
-        # Beside nothing else, so that no variant's steps are slowed by another's.
+        scripts=(*COMMON_SCRIPTS, "generate.sh", "benchmark_medusa.py", *medusa_tree.files()),
+        # The tree decides what a step yields.
+        instruments=("generate.sh", "benchmark_medusa.py", *medusa_tree.files()),
+        # Beside nothing else, so that no variant is slowed by another.
         parallelism=1,
         deadline_seconds=job_deadline_seconds(experiment),
         never=(DEVICES, "fetch", "generate"),
@@ -85,10 +79,9 @@ def generate_command(variant: Variant) -> list[str]:
 
 
 def generate_environment(variant: Variant) -> Mapping[str, str]:
-    """The environment of ``generate_command``. All variants refuse the same prompts."""
-    runtimes_own = variant.runtime.generate_environment(variant, _paths(variant))
-    length = str(variant.experiment.served_length)
-    return {**runtimes_own, "HF_HUB_OFFLINE": "1", "SERVED_LENGTH": length}
+    """The environment of ``generate_command``."""
+    environment = variant.runtime.generate_environment(variant, _paths(variant))
+    return {**environment, "HF_HUB_OFFLINE": "1"}
 
 
 def _paths(variant: Variant) -> Paths:
@@ -96,11 +89,7 @@ def _paths(variant: Variant) -> Paths:
 
 
 def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
-    """Brings the artifact and the prompts, generates, collects: one container after another.
-
-    ``collect`` begins beside ``generate`` and waits for its end, so that what was generated is kept
-    whatever that end is.
-    """
+    """Brings the artifact, runs ``inference_demo``, collects: one container after another."""
     return serving_pod(
         experiment,
         ServiceAccount.OFFLINE,
@@ -110,17 +99,18 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
         active_deadline_seconds=index_deadline_seconds(experiment),
         # As in a sweep: a compile takes all cores of its node.
         affinity=not_beside(COMPILES),
-        init_containers=[
-            fetch_index(experiment),
-            _benchmark(experiment, image, "prompts"),
+        init_containers=[fetch_index(experiment), _generate(experiment)],
+        containers=[
+            benchmark_container(
+                image, "collect", "collect", variables=[run_variable(experiment)], own=_OWN
+            )
         ],
-        containers=[_generate(experiment), _benchmark(experiment, image, "collect")],
         volumes=benchmark_volumes(OFFLINE_JOB, own=_OWN),
     )
 
 
 def _generate(experiment: Experiment) -> k8s.Container:
-    """The runtime's own program, with the devices. ``collect`` takes a part of what is theirs."""
+    """The runtime's own program, with the devices."""
     return on_devices(
         experiment,
         "generate",
@@ -128,16 +118,9 @@ def _generate(experiment: Experiment) -> k8s.Container:
         {**indexes(experiment).shared_environment(experiment), "RUN_ID": run_id(experiment)},
         # It writes its tokenizer there (NxDI v0.6.10598, inference_demo.py, load_tokenizer).
         artifact=mount("artifact", ARTIFACT_PATH),
-        beside=BENCHMARK_ROOM,
         mounts=[
             config_mount(),
             mount("scripts", SCRIPTS_PATH, read_only=True),
             mount("results", RESULTS_PATH),
         ],
-    )
-
-
-def _benchmark(experiment: Experiment, image: str, command: str) -> k8s.Container:
-    return benchmark_container(
-        image, command, command, variables=[run_variable(experiment)], own=_OWN
     )

@@ -49,10 +49,10 @@ UNCOUNTED_WAVES: Final = 3
 WARM_UPS: Final = 1
 """The same of services that are measured beside each other: they have no controls."""
 
-DEMO_RUNS: Final = 21
-"""Answers of the compiled length that ``inference_demo --benchmark`` makes of its own: a warm-up
-and 20 runs (neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``). Medusa and its
-baseline have none."""
+DEMO_ANSWERS: Final = 22
+"""What ``inference_demo --benchmark`` generates: the answer to its prompt, a warm-up and 20 runs
+(neuronx-distributed-inference v0.6.10598, ``inference_demo.py`` and ``utils/benchmark.py``). Each
+is at most as long as was compiled, or as Medusa's command line says."""
 
 GENEROUS: Final = 3
 """How many times longer than its estimate a job may take, and nodes may stand."""
@@ -204,13 +204,11 @@ def _load_seconds(variant: Variant, waves: int) -> float:
 
 
 def _job_seconds(variant: Variant) -> float:
-    """One answer after another, without a load generator; then ``inference_demo``'s own runs."""
-    load = variant.experiment.benchmark
-    requests = sum(point.requests for point in load.points)
-    answers = UNCOUNTED_WAVES + load.rounds.at_most * len(load.test_cases) * requests
-    medusa = any(its.mode is Mode.MEDUSA for its in variant.experiment.speculations)
-    own = 0 if medusa else DEMO_RUNS * variant.experiment.serving.length
-    return START_SECONDS + (answers * load.mean_output_tokens + own) * TOKEN_SECONDS
+    """One answer after another, without a load generator."""
+    experiment = variant.experiment
+    medusa = variant.compared_mode is Mode.MEDUSA
+    tokens = experiment.benchmark.mean_output_tokens if medusa else experiment.serving.length
+    return START_SECONDS + DEMO_ANSWERS * tokens * TOKEN_SECONDS
 
 
 def _claims(experiment: Experiment) -> int:

@@ -8,7 +8,6 @@ from experiment.architecture import Architecture, ModelKind
 from experiment.known_models import KNOWN_MODELS
 from experiment.rules.models import mismatches
 from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Preparation, Runtime, Workload
-from experiment.runtimes.inference_demo import VanillaMode
 from experiment.speculation import LARGEST_WINDOW
 
 
@@ -77,8 +76,7 @@ def _prepared(runtime: Runtime) -> str:
 
 def _measured(runtime: Runtime, support: ModeSupport) -> str:
     if support.workload is Workload.JOB:
-        own = ", and `inference_demo --benchmark`" if isinstance(support, VanillaMode) else ""
-        return f"NxDI's own calls, observed{own}"
+        return "`inference_demo --benchmark`, on random token ids"
     if runtime.counts_drafts:
         return "the tap; the server's counters of tokens and drafts"
     counts = "steps" if runtime.engine is Engine.V0 else "tokens"

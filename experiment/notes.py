@@ -12,7 +12,7 @@ from experiment.estimate import FIRST_START_SECONDS, estimate
 from experiment.known_models import KNOWN_MODELS, REVISIONS
 from experiment.limits import guard_hours, max_hours
 from experiment.rules.models import models_of
-from experiment.runtimes import Mode, Preparation, Workload
+from experiment.runtimes import Preparation, Workload
 from experiment.schema import Experiment, Purchase
 from spectap.rounds import FEWEST_ROUNDS
 
@@ -144,14 +144,10 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
         f"mostly for {found.driver}; {_ended(experiment)}"
     )
     yield (
-        "jobs: no server answers these prompts, so their figures compare with each other and with "
-        "no service's"
+        "jobs: inference_demo --benchmark measures them, on random token ids: no test case, round "
+        "or load of benchmark is used, and the figures compare with each other and with no "
+        "service's"
     )
-    if any(its.mode is Mode.MEDUSA for its in experiment.speculations):
-        yield (
-            "mode medusa is not lossless on this runtime: its text can leave the target's "
-            "(docs/assumptions.md, \"Medusa's text can leave the target's\")"
-        )
 
 
 def _takes(experiment: Experiment) -> str:
@@ -179,7 +175,9 @@ def _ended(experiment: Experiment) -> str:
 
 
 def _unsent(experiment: Experiment) -> Iterator[str]:
-    """Prompts that the smallest load point does not come to."""
+    """Prompts that the smallest load point does not come to. A job asks none of them."""
+    if experiment.workload is Workload.JOB:
+        return
     benchmark = experiment.benchmark
     point = min(benchmark.points, key=lambda point: point.requests)
     sent = point.requests * benchmark.rounds.at_most

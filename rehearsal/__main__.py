@@ -45,8 +45,8 @@ def main() -> int:
         "--vllm", action="store_true", help="real vLLM on the CPU in place of golden endpoints"
     )
     for option, effect in (
-        ("--kill", "kill the first attempt at this index of a sweep, or of jobs, in the middle"),
-        ("--break", "start no server for this index of a sweep; for one of jobs, have no NxDI"),
+        ("--kill", "kill the first attempt at this index of a sweep in the middle"),
+        ("--break", "start no server for this index of a sweep; of jobs, leave no output"),
     ):
         parser.add_argument(
             option, type=int, action="append", default=[], metavar="INDEX", help=effect

@@ -22,7 +22,6 @@ from spectap.commands import (
     index,
     measure,
     merge,
-    prompts,
     read,
     report,
     run,
@@ -32,8 +31,7 @@ from spectap.errors import BenchmarkError
 from spectap.printing import printable
 
 _COMMANDS: Final = {
-    **{"run": run, "index": index, "merge": merge},
-    **{"prompts": prompts, "collect": collect},
+    **{"run": run, "index": index, "collect": collect, "merge": merge},
     **{"report": report, "advise": advise, "compare": compare},
     **{"measure": measure, "tap": tap, "read": read},
 }

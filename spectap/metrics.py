@@ -306,15 +306,6 @@ METRICS: tuple[Metric, ...] = (
 Read it as ``metrics.METRICS`` at the time of use, so that a test can add an entry for a moment.
 """
 
-STEP_TITLE: Final = "Time of a generation step"
-"""Of INTER_CHUNK_LATENCY where jobs generated: no server streams chunks there."""
-
-
-def measured(*, offline: bool) -> tuple[Metric, ...]:
-    """The catalogue; without llmperf's figure where jobs generated (``offline``)."""
-    return tuple(m for m in METRICS if not (offline and m is INTER_TOKEN_LATENCY))
-
-
 REQUEST_TIME: Final = Total(name="RequestTime", unit="Seconds", value=request_time)
 SERVED_TOKENS: Final = Total(name="ServedTokens", unit="Count", value=served_tokens)
 

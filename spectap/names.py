@@ -60,21 +60,13 @@ SWEEP: Final = "sweep.json"
 MERGED: Final = "merged.json"
 """Beside that folder: which variants are in the run, and which are missing."""
 
-# What the containers of a job's pod hand each other, in the folder of its variant.
-GENERATE: Final = "generate.jsonl"
-"""What is to be generated, one prompt a line, in its order."""
-GENERATIONS: Final = "generations.jsonl"
-"""What was generated of it, one line each, in the same order."""
-GENERATE_ENDED: Final = "generate.ended"
-"""Written last by what generates: its exit status."""
-GENERATE_LOCK: Final = "generate.lock"
-"""Locked (flock(2)) while what generates lives: it may be killed before it writes the above."""
-EXCHANGED: Final = frozenset({GENERATE, GENERATIONS, GENERATE_ENDED, GENERATE_LOCK})
-"""These stay on the pod's disk: whether texts are kept is the experiment's to say."""
+# Of a variant that runs as a job, in its folder.
 INFERENCE_DEMO: Final = "inference_demo.json"
 """The report that inference_demo's own ``--benchmark`` writes, as it writes it."""
+INFERENCE_DEMO_LOG: Final = "inference_demo.log"
+"""What it printed."""
 INFERENCE_DEMOS: Final = "inference_demo"
-"""In a run's folder: that report of each variant, named after the variant."""
+"""In a run's folder: both of each variant, named after the variant."""
 
 RESULTS_PREFIX: Final = "results/"
 

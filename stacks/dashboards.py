@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -68,8 +67,11 @@ _NODE_GRAPHS: Final = (
 def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[cloudwatch.Dashboard]:
     """The article's three figures, the speed-up in every case, then a section for each case.
 
-    The sections continue on further dashboards where one cannot hold them all.
+    The sections continue on further dashboards where one cannot hold them all. Jobs have none: they
+    publish no metric.
     """
+    if experiment.workload is Workload.JOB:
+        return []
     cases = experiment.benchmark.test_cases
     widgets = sum(len(row) for row in _section(experiment, cases[0]))
     most = (_WIDGETS_PER_DASHBOARD - _OVERVIEW_WIDGETS) // widgets
@@ -176,7 +178,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
                 width=_QUARTER,
                 bars=bars,
             )
-            for metric in _measured(experiment)
+            for metric in metrics.METRICS
             if metric is not metrics.TOKENS_PER_STEP or experiment.shows_steps(case)
         ),
         _graph(
@@ -218,14 +220,6 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
     kind = case.structure or case.set or case.file
     yield [_text(f"## {case.name} ({kind})", height=1)]
     yield from (graphs[start : start + 4] for start in range(0, len(graphs), 4))
-
-
-def _measured(experiment: Experiment) -> Iterator[Metric]:
-    """The metrics of a test case. A job has neither llmperf nor chunks: its steps are observed."""
-    jobs = experiment.workload is Workload.JOB
-    for metric in metrics.measured(offline=jobs):
-        steps = jobs and metric is metrics.INTER_CHUNK_LATENCY
-        yield replace(metric, title=metrics.STEP_TITLE) if steps else metric
 
 
 def _numbers(title: str, series: Sequence[cloudwatch.IMetric]) -> cloudwatch.SingleValueWidget:

@@ -39,9 +39,7 @@ _HAVE_THE_KEY: Final = frozenset(
 """Those that serve, and those that ask them."""
 
 
-_MEASURE: Final = frozenset(
-    {ServiceAccount.BENCHMARK, ServiceAccount.SWEEP, ServiceAccount.OFFLINE}
-)
+_ASK: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
 
 
 class ModelStoreStack(Stack):
@@ -176,7 +174,9 @@ class ModelStoreStack(Stack):
                 case ServiceAccount.SWEEP | ServiceAccount.OFFLINE:
                     self._may_write(account, RESULTS_PREFIX)
                     self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
-                    self._may_publish(account)
+                    # Jobs have no metric.
+                    if account is ServiceAccount.SWEEP:
+                        self._may_publish(account)
                     self._may_stop(account, experiment)
 
     def _prompts(self, experiment: Experiment) -> None:
@@ -191,7 +191,7 @@ class ModelStoreStack(Stack):
                 source_hash=key, packaging=FileAssetPackaging.FILE, file_name=key
             )
         bucket = prompts_bucket_name(experiment, self.account)
-        for account in self.roles.keys() & _MEASURE if keys else ():
+        for account in self.roles.keys() & _ASK if keys else ():
             self.roles[account].add_to_policy(
                 iam.PolicyStatement(
                     sid="ReadPrompts",

@@ -73,12 +73,12 @@ ROOMS: Final = (
         "prompt_file",
         "prompt_line",
         "answer",
+        "inference_demo",
     },
     {"tap", "load", "endpoint", "aws", "answers"},
     {"analysis"},
     {"sweep"},
     {"run", "report"},
-    {"offline"},
     {"commands"},
     {"__main__"},
 )

@@ -9,7 +9,7 @@ from experiment.errors import ABSENT, Refusal
 from experiment.rules.listed_or_swept import one_way
 from experiment.rules.models import mode_served, speculating
 from experiment.rules.rule import Refusals, Rule
-from experiment.runtimes import Workload
+from experiment.runtimes import Mode, Workload
 from experiment.schema import Experiment
 
 
@@ -96,20 +96,30 @@ def _nothing_to_guard(experiment: Experiment) -> Refusals:
 def _measured_apart(experiment: Experiment) -> Refusals:
     if not runs_as_job(experiment):
         return
-    rounds, nodes = experiment.benchmark.rounds, experiment.capacity.nodes
-    if not rounds.fixed:
-        yield Refusal(
-            "benchmark.rounds",
-            rounds.model_dump(),
-            f"must be a number with mode {job_mode(experiment)}, which runs as a job: whether a "
-            "range is enough is decided on both sides of a comparison, and these are measured at "
-            "different times",
-        )
+    nodes = experiment.capacity.nodes
     if nodes > 1:
         yield Refusal(
             "capacity.nodes",
             nodes,
             "must be 1: jobs run one after the other; every node is billed",
+        )
+
+
+def _benchmark_fits(experiment: Experiment) -> Refusals:
+    """Of Medusa, whose answers have a length of their own, behind prompts of half of what fits.
+
+    neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``: ``get_sample_inputs``.
+    """
+    if not runs_as_job(experiment) or job_mode(experiment) != Mode.MEDUSA:
+        return
+    tokens = experiment.benchmark.mean_output_tokens
+    most = experiment.serving.length // 2 - experiment.largest_look_ahead
+    if tokens > most:
+        yield Refusal(
+            "benchmark.mean_output_tokens",
+            tokens,
+            f"must be at most {most}, what is left of serving.length beside the prompts of "
+            "inference_demo --benchmark, which take half of it",
         )
 
 
@@ -129,4 +139,5 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_at_a_time: (one_workload,),
     _nothing_to_guard: (one_workload,),
     _measured_apart: (one_workload,),
+    _benchmark_fits: (one_at_a_time,),
 }

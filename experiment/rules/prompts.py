@@ -9,7 +9,6 @@ from typing import Final
 from experiment.errors import ABSENT, Refusal
 from experiment.measurement import TestCase
 from experiment.rules.models import models_known
-from experiment.rules.offline import job_mode, one_workload, runs_as_job
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
 from spectap.config import Structure
@@ -96,19 +95,6 @@ def _classes(experiment: Experiment) -> Refusals:
                 )
 
 
-def _tools_of_jobs(experiment: Experiment) -> Refusals:
-    if not runs_as_job(experiment):
-        return
-    for place, case in _placed(experiment):
-        if experiment.has_tools(case):
-            yield Refusal(
-                place,
-                case.name,
-                f"has prompts with tools, which only a server calls; mode {job_mode(experiment)} "
-                "runs as a job",
-            )
-
-
 def _tools(experiment: Experiment) -> Refusals:
     target = experiment.models.target
     for place, case in _placed(experiment):
@@ -129,6 +115,5 @@ RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _headlines: (_fields_fit_source,),
     _known: (_one_source,),
     _classes: (_fields_fit_source, _known),
-    _tools_of_jobs: (_known, one_workload),
-    _tools: (_known, models_known, _tools_of_jobs),
+    _tools: (_known, models_known),
 }

@@ -16,6 +16,8 @@ from experiment.runtimes.runtime import ModeSupport, Paths, Workload
 if TYPE_CHECKING:  # at run time variants import runtimes
     from experiment.variants import Variant
 
+PROGRAM: Final = "inference_demo"
+
 ARTIFACT: Final = ("model.pt", "neuron_config.json", "weights")
 """What a compiled model consists of. Without any of these, loading fails with an error that does
 not name it."""
@@ -122,23 +124,24 @@ class JobMode(CompiledMode):
         """Flags that say what is run. The weights are the artifact's."""
         return self.compiled_folders(variant, paths)
 
-    def report_flags(self) -> tuple[str, ...]:
-        """Flags that have it measure itself, too."""
-        return ()
+    def program(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+        """What runs ``variant``."""
+        return (PROGRAM,)
 
     def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Runs what was compiled.
+        """Measures what was compiled. ``generate.sh`` adds where the report goes.
 
         All flags again: it reads its configuration from the command line, and does not look whether
         that is the artifact's (``run_inference``).
         """
         return [
-            *_run(variant),
+            *self.program(variant, paths),
+            *_run(variant)[1:],
             *self.run_folders(variant, paths),
             *self.flags(variant),
             *self.further_flags(variant, paths),
             *("--skip-compile", "--prompt", "x"),
-            *self.report_flags(),
+            "--benchmark",
         ]
 
 
@@ -160,10 +163,6 @@ class VanillaMode(JobMode):
         draft = ("--compiled-draft-model-path", f"{paths.artifact}/draft") if paths.draft else ()
         return (*folders, *draft)
 
-    def report_flags(self) -> tuple[str, ...]:
-        """Its own benchmark, of random token ids. ``generate.py`` adds where its report goes."""
-        return ("--benchmark",)
-
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
         """Those of the target and, but for a baseline, of the draft."""
         drafts = tuple(f"draft/{part}" for part in ARTIFACT) if variant.draft else ()
@@ -175,9 +174,6 @@ class MedusaMode(JobMode):
     """Heads beside the target's own draft a tree, of which the target verifies each node.
 
     The window is the number of heads, which is the depth of the tree: a step yields one token more.
-    It has no ``--benchmark``, which ends with an error in this mode (``utils/benchmark.py`` leaves
-    an empty list as the end token, ``utils/hf_adapter.py`` looks it up in a tensor), and neither
-    has its baseline.
     """
 
     kept: int = 0
@@ -200,7 +196,7 @@ class MedusaMode(JobMode):
 
         ``--global-topk`` is how many candidates of each head the device hands out. The code that
         fills the tree takes it to be ``TOPK`` of neuronx_distributed 2.26, ``medusa_utils.py``:
-        ``generate.py`` sets that to this.
+        ``benchmark_medusa.py`` sets that to this.
         """
         heads = variant.window or 0
         return (
@@ -208,6 +204,11 @@ class MedusaMode(JobMode):
             *("--num-medusa-heads", str(heads)),
             *("--global-topk", str(medusa_tree.CANDIDATES)),
         )
+
+    def program(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+        """A script around it, since its benchmark fails in this mode; of a baseline, itself."""
+        script = f"{paths.scripts}/benchmark_medusa.py"
+        return ("python3", script) if variant.mode else super().program(variant, paths)
 
     def prepared_by(self, variant: Variant) -> str | None:
         """Read as ``CompiledMode.prepared_by``."""
@@ -230,10 +231,9 @@ class MedusaMode(JobMode):
         return ("--model-path", paths.target, "--compiled-model-path", paths.artifact)
 
     def further_flags(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """The tree, which is read at run time; a default for tokens, which it cannot do without.
+        """The tree, which is read at run time; the tokens of an answer, which its loop counts.
 
-        ``generate.py`` sets the tokens of each prompt. The tree is a file to ``inference_demo``
-        even where it only compiles.
+        The tree is a file to ``inference_demo`` even where it only compiles.
         """
         tokens = str(variant.experiment.benchmark.mean_output_tokens)
         tree = f"{paths.scripts}/{medusa_tree.file_name(variant.window or 0)}"
@@ -243,4 +243,4 @@ class MedusaMode(JobMode):
 
 def _run(variant: Variant) -> tuple[str, ...]:
     family = variant.experiment.models.target.known.family
-    return ("inference_demo", "--model-type", family, "--task-type", "causal-lm", "run")
+    return (PROGRAM, "--model-type", family, "--task-type", "causal-lm", "run")

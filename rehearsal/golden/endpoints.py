@@ -45,7 +45,7 @@ class GoldenEndpoints:
     caps = Caps(rounds=4, output_tokens=120, rate_seconds=2)
     drafts_whole_window = False  # they draft as NxDI does
     at_once = None
-    plays_jobs = True  # by a golden NxDI, see rehearsal.offline
+    plays_jobs = True  # see rehearsal.offline
     start_seconds = 10
 
     @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""A job's variants on this machine: the pods of its indexes, and a golden ``inference_demo``."""
+"""Variants as jobs: in place of ``inference_demo``, what it would leave."""

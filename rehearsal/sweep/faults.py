@@ -16,7 +16,7 @@ class Faults:
     killed: frozenset[int] = frozenset()
     """The benchmark's first attempt is killed as soon as the bucket has one of its turns."""
     broken: frozenset[int] = frozenset()
-    """The server of a sweep's never starts; the image of a job's has no NxDI."""
+    """The server of a sweep's never starts; a job leaves no output."""
 
     def check(self, indexes: int) -> None:
         """Raises RehearsalError if not all of them are of so many indexes; 0: there are none.
@@ -42,7 +42,7 @@ class Faults:
         """One line for each kind of fault that is made."""
         return (
             *_said("killed once, in the middle", self.killed),
-            *_said("without a server, or without NxDI", self.broken),
+            *_said("without a server, or without output", self.broken),
         )
 
 

@@ -13,7 +13,7 @@ from rehearsal.errors import RehearsalError
 from spectap import config
 from spectap.errors import JournalError
 from spectap.ledger import read_ledger
-from spectap.names import CONFIG, LEDGER, SUMMARY, VARIANTS, WARM_UP, results_key
+from spectap.names import CONFIG, LEDGER, VARIANTS, WARM_UP, results_key
 from spectap.record import Record
 
 _Turn = tuple[str, str, str, int, int]
@@ -33,7 +33,7 @@ def bring(aws: Aws, bucket: str, run_dir: Path) -> str:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(_body(s3, bucket, entry["Key"]))
             count += 1
-    for name in (CONFIG, LEDGER, SUMMARY, _REPORT):
+    for name in (CONFIG, LEDGER, _REPORT):
         if not (run_dir / name).is_file():
             raise RehearsalError(f"s3://{bucket}/{prefix}: no index has left a {name}")
     return f"{count} files from s3://{bucket}/{prefix}"

@@ -77,9 +77,8 @@ def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
 def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str]:
     """The notes on a whole run."""
     if config.stand_in is not None:
-        what = "inference_demo" if config.offline else "the services"
         yield (
-            f"A rehearsal: {config.stand_in} stood in for {what}. "
+            f"A rehearsal: {config.stand_in} stood in for the services. "
             "Times, speed-ups and costs are theirs and say nothing about Trainium."
         )
     if len({*config.models.values()}) > 1:

@@ -37,12 +37,11 @@ def cell(
     cost: Cost | None = None,
     rounds: int = 0,
     repeated_errors: int = 0,
-    offline: bool = False,
 ) -> Cell:
     """The cell of these records. ``rounds`` is how many a complete one has, 0 if nobody knows.
 
     ``alpha`` is the level of its intervals. ``batch`` is how many sequences the variant decodes
-    together. ``offline``: whether jobs generated.
+    together.
     """
     good = [record for record in records if record.succeeded]
     parts = [own for (own,) in units.units(good, planned=rounds > 0)]
@@ -64,7 +63,7 @@ def cell(
         repeated_errors=repeated_errors,
         expected=requests * rounds if rounds else None,
         missing=missing,
-        measures=dict(_measures(good, parts, alpha, offline=offline)),
+        measures=dict(_measures(good, parts, alpha)),
         tokens_per_second=speed,
         tokens_per_second_interval=speeds,
         usd_per_million_output_tokens=usd / speed if usd and speed else None,
@@ -93,9 +92,9 @@ def _beyond_batch(point: LoadPoint | None, in_flight: float | None, batch: int |
 
 
 def _measures(
-    records: Sequence[Record], parts: Iterable[Sequence[Record]], alpha: float, *, offline: bool
+    records: Sequence[Record], parts: Iterable[Sequence[Record]], alpha: float
 ) -> Iterator[tuple[str, Percentiles]]:
-    for metric in metrics.measured(offline=offline):
+    for metric in metrics.METRICS:
         values = [value for record in records for value in metric.values(record)]
         if values:
             p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))

@@ -123,7 +123,6 @@ def _cells(plan: Plan, by_cell: Cells) -> dict[CellKey, Cell]:
             cost=plan.cost,
             rounds=plan.rounds[key.place],
             repeated_errors=len(failed.get(key, ())),
-            offline=plan.offline,
         )
         for key in plan.keys
     }

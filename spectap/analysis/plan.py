@@ -49,8 +49,6 @@ class Plan:
     apart: bool = False
     """Whether each variant was measured at a time of its own."""
     rehearsal: bool = False
-    offline: bool = False
-    """Whether the variants were jobs."""
     repeated: Sequence[Record] = ()
     """Requests of turns that were measured again."""
 
@@ -76,7 +74,6 @@ class Plan:
             not_run=not_run,
             apart=config.apart,
             rehearsal=config.stand_in is not None,
-            offline=config.offline,
             repeated=repeated,
         )
 

@@ -15,7 +15,7 @@ import boto3
 
 from spectap.aws.retry import AWS_ERRORS, ONE_ATTEMPT, Sleep, T, error_code, explain, persist
 from spectap.errors import BucketError
-from spectap.names import COMPLETE, EXCHANGED, LEDGER, PROGRESS, VARIANTS, results_key
+from spectap.names import COMPLETE, LEDGER, PROGRESS, VARIANTS, results_key
 
 _CHECKS: Final = {
     "AccessDenied": "check that the pod's role may list, get and put objects below results/ in it",
@@ -39,7 +39,7 @@ class Bucket:
         """Puts each file of the folder at ``results/<run id>/<path>``, unless it is there.
 
         ``run_id`` is the folder's name unless it is given. Folders of variants are left out: each
-        is a run of its own. So is what the containers of a pod hand each other. The ledger goes
+        is a run of its own. The ledger goes
         first, because attempts are numbered by it; what says that they are complete goes last. Each
         file is read once, so that the object is the file as it was at one moment. Files may be
         replaced, appended to or removed meanwhile. A file may have up to 5 GB, S3's limit for one
@@ -51,7 +51,7 @@ class Bucket:
         for path in sorted(run_dir.rglob("*"), key=_order):
             name = path.relative_to(run_dir)
             key = results_key(run_id, name.as_posix())
-            data = None if {name.parts[0]} & {VARIANTS, *EXCHANGED} else _read(path)
+            data = None if name.parts[0] == VARIANTS else _read(path)
             if data is not None and there.get(key) != _digest(data):
                 self._persist(partial(self._put, key, data))
 

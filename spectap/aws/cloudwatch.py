@@ -113,11 +113,9 @@ class Publisher:
         now: Callable[[], float] = time.time,
         *,
         by_load: bool = False,
-        offline: bool = False,
         keep: Callable[[], object] | None = None,
     ) -> None:
         """``by_load``: whether load points are told apart, which several need.
-        ``offline``: whether jobs generated, so that no figure of llmperf exists.
 
         ``keep`` takes the folder to where it outlives this machine, and may raise BucketError. It
         is called before each call to CloudWatch and after it: another machine that continues the
@@ -126,7 +124,6 @@ class Publisher:
         self._client = boto3.client("cloudwatch", region_name=region, config=ONE_ATTEMPT)
         self._experiment, self._region, self._path = experiment, region, run_dir / JOURNAL
         self._sleep, self._now, self._by_load = sleep, now, by_load
-        self._offline = offline
         self._keep = keep or (lambda: None)
         self._gaps_known = False
 
@@ -143,7 +140,7 @@ class Publisher:
         try:
             begun = self._begun()
             self._warn_of_gaps(begun)
-            every = [*_parts(records, llmperf_latencies, offline=self._offline)]
+            every = [*_parts(records, llmperf_latencies)]
             new = self._in_time([part for part in every if part.name not in begun])
             with Journal(self._path) as published:
                 for call in calls(new):
@@ -228,23 +225,21 @@ def _sources(names: Iterable[str]) -> set[str]:
 
 
 def _parts(
-    records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]], *, offline: bool
+    records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
 ) -> Iterator[Part]:
     for record in records:
         if record.succeeded:
-            yield from parts(record, llmperf_latencies.get(record.request), offline=offline)
+            yield from parts(record, llmperf_latencies.get(record.request))
     yield from totals(records)
 
 
-def parts(
-    record: Record, llmperf_latencies: Sequence[float] | None, *, offline: bool = False
-) -> Iterator[Part]:
+def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator[Part]:
     """A request's values, in parts of the same size.
 
     ``llmperf_latencies`` None stands for the ledger's value of llmperf's formula.
     """
     values = []
-    for metric in metrics.measured(offline=offline):
+    for metric in metrics.METRICS:
         own = llmperf_latencies if metric is INTER_TOKEN_LATENCY else None
         # The ledger has microseconds. The digits that a subtraction adds would only keep equal
         # values apart.

@@ -51,7 +51,6 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_JOBS = "its variants ran as jobs, whose modes no server knows, so there is nothing to serve"
 _NOTHING = (
     "no variant that speculates has a verdict and shows its steps, so there is nothing to advise on"
 )
@@ -60,8 +59,6 @@ _NOTHING = (
 def _of_run(run: Results, mix: Mapping[str, float] | None, width: int) -> str:
     from spectap.report.advice import terminal
 
-    if run.config.offline:
-        raise RunError(f"{run.folder}: {_JOBS}")
     advice = run.advise(mix)
     if advice is None:
         raise RunError(f"{run.folder}: {_NOTHING}")

@@ -14,6 +14,8 @@ from pydantic import ValidationError
 
 from spectap import config
 from spectap.config import NAME
+from spectap.errors import RunError
+from spectap.names import CONFIG
 from spectap.rounds import Rounds
 
 MOST_PER_SECOND: Final = 1000
@@ -43,6 +45,13 @@ def recorded(text: str) -> Path:
         if path.exists():
             return path
     raise ArgumentTypeError(f"{text!r}: there is no such file or folder, nor one in {results}/")
+
+
+def refuse_jobs(folder: Path) -> None:
+    """Raises RunError for a run of jobs, which has no request; and ConfigError."""
+    path = folder / CONFIG
+    if path.exists() and config.read(path).offline:
+        raise RunError(f"{folder}: its variants ran as jobs, which only report reads")
 
 
 def shares(text: str) -> dict[str, float]:

@@ -13,7 +13,7 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spectap.commands.arguments import recorded
+from spectap.commands.arguments import recorded, refuse_jobs
 from spectap.errors import RunError
 from spectap.names import CONFIG
 
@@ -45,12 +45,6 @@ def main(arguments: argparse.Namespace) -> int:
     from spectap.report import terminal, terminal_changes
 
     runs = _read(old), _read(new)
-    if runs[0].config.offline != runs[1].config.offline:
-        jobs, services = (old, new) if runs[0].config.offline else (new, old)
-        raise RunError(
-            f"the variants of {jobs} ran as jobs and those of {services} were served: their "
-            "figures are of different things"
-        )
     found = compare(*runs, arguments.fail_below)
     print(terminal_changes.render(found, terminal.terminal_width()), end="")
     return _FAILED if found.failed else 0
@@ -69,6 +63,7 @@ def _threshold(text: str) -> float:
 def _read(folder: Path) -> Run:
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
+    refuse_jobs(folder)
     from spectap.analysis.changes.matching import Run
     from spectap.report import results
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spectap.commands.arguments import refuse_jobs
 from spectap.errors import ConfigError, JournalError
 from spectap.ledger import read_ledger
 from spectap.names import CONFIG, LEDGER
@@ -26,7 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Prints; returns the exit status. Raises ConfigError and JournalError."""
+    """Prints; returns the exit status. Raises ConfigError, RunError and JournalError."""
     # Imported here: numpy takes a while, which no other command should wait for.
     from spectap.report import terminal
 
@@ -42,13 +43,15 @@ def main(arguments: argparse.Namespace) -> int:
 def gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:
     """The runs that are among the paths, and the requests of all other ledgers.
 
-    Raises ConfigError and JournalError.
+    Raises ConfigError, RunError for a run of jobs, and JournalError.
     """
     from spectap.report import results
 
     runs: list[Results] = []
     records: list[Record] = []
     for path in paths:
+        if path.is_dir():
+            refuse_jobs(path)
         ledger = path / LEDGER if path.is_dir() else path
         own = _records(ledger)
         if ledger.name != LEDGER or not (ledger.parent / CONFIG).exists():

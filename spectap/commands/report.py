@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spectap import config as configuration
 from spectap.commands.arguments import recorded, results_folder
 from spectap.errors import RunError
 from spectap.names import CONFIG, RUN_ID
@@ -51,18 +53,34 @@ def draw(folder: Path) -> None:
         raise RunError(f"{folder}: there is no such folder")
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
+    if configuration.read(folder / CONFIG).offline:
+        _draw_jobs(folder)
+        return
     # Imported here because they bring numpy, which no error needs.
     from spectap.report import results, terminal
 
     run = results.read(folder)
     print(terminal.render_results(run, terminal.terminal_width()))
-    print(_page(run))
+    print(_page(lambda: _write(run)))
 
 
-def _page(run: Results) -> str:
+def _draw_jobs(folder: Path) -> None:
+    from spectap.report import offline, terminal
+
+    report = offline.read(folder)
+    print(report.table(terminal.terminal_width()))
+    print(_page(report.write))
+
+
+def _write(run: Results) -> Path:
+    from spectap.report.page import write_results
+
+    return write_results(run)
+
+
+def _page(write: Callable[[], Path]) -> str:
     """Writes the page; returns where it is, or what it needs that is not installed."""
     try:
-        from spectap.report.page import write_results
+        return f"report: {write()}"
     except ModuleNotFoundError as missing:
         return f"no report: it needs {missing.name}: pip install 'spectap[report]'"
-    return f"report: {write_results(run)}"

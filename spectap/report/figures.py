@@ -94,8 +94,6 @@ def _drawing(shown: _Figure) -> Drawing:
 
 def _catalogue(run: Results) -> Iterator[_Figure]:
     points = run.config.load.points
-    if run.acceptance:
-        yield _accepted(run.acceptance, "of the chain or the path that is verified")
     if run.advice:
         for figure in _advised(run.advice):
             yield replace(figure, advice=True)
@@ -201,28 +199,27 @@ def _prompts(run: Results, load: str) -> Iterator[_Figure]:
 
 def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
     """What is drawn of one load point."""
-    load, jobs = loads.beside(run.config, point), run.config.offline
+    load = loads.beside(point)
     headline = wording.listed([case.name for case in run.summary.cases if case.headline])
     joined = f"{over_time.wave(point)} requests in a row" if point.open else "its waves"
     dots = f"A dot is a request; a line joins the medians of {joined}."
-    dots = "A dot is a prompt; a line joins them." if jobs else dots
     yield _Figure(
         "end-to-end",
         f"End-to-end latency{load}",
-        f"{_of_article(3, jobs)} {headline}. {dots}",
+        f"The article's Figure 3, for {headline}. {dots}",
         lambda: over_time.paint(run, metrics.END_TO_END_LATENCY),
     )
     yield _Figure(
         "inter-token",
-        f"{'Time per output token' if jobs else 'Inter-token latency'}{load}",
-        f"{_of_article(4, jobs)} {headline}"
-        f"{'.' if jobs else ', with the true time per output token, which counts every token.'}",
+        f"Inter-token latency{load}",
+        f"The article's Figure 4, for {headline}, with the true time per output token, which "
+        "counts every token.",
         lambda: over_time.paint(run, metrics.TIME_PER_OUTPUT_TOKEN),
     )
     yield _Figure(
         "ttft",
         f"Time to first token{load}",
-        f"{_of_article(5, jobs)} {headline}. Speculation does not change the prefill, so the "
+        f"The article's Figure 5, for {headline}. Speculation does not change the prefill, so the "
         "curves should lie together.",
         lambda: over_time.paint(run, metrics.TTFT),
     )
@@ -231,8 +228,7 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
     yield _Figure(
         "throughput",
         f"Output throughput{load}",
-        ("Prefill included." if jobs else f"All requests together, {_TOGETHER[point.open]}.")
-        + " With 95 % intervals. Higher is better.",
+        f"All requests together, {_TOGETHER[point.open]}. With 95 % intervals. Higher is better.",
         lambda: per_case.paint_values(
             run,
             lambda cell: (cell.tokens_per_second, cell.tokens_per_second_interval),
@@ -244,9 +240,8 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
         yield _Figure(
             "cost",
             f"Cost of a million output tokens{load}",
-            f"For {run.config.cost.denominator}, at the throughput of "
-            f"{'one prompt after the other' if jobs else 'all requests together'}, with 95 % "
-            "intervals. Lower is better.",
+            f"For {run.config.cost.denominator}, at the throughput of all requests together, with "
+            "95 % intervals. Lower is better.",
             lambda: per_case.paint_values(
                 run,
                 lambda cell: (
@@ -257,7 +252,7 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
                 "USD per million output tokens",
             ),
         )
-    yield from _prompts(run, "" if jobs else load)
+    yield from _prompts(run, load)
 
 
 def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:
@@ -269,19 +264,13 @@ def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:
         "accepted draft.",
         lambda: per_step.paint(run),
     )
-    if not run.config.offline:
-        yield _against_llmperf(run)
+    yield _against_llmperf(run)
     yield _Figure(
         "speed-up",
         f"Speed-up{load}",
         "With 95 % intervals, on a logarithmic scale.",
         lambda: per_case.paint_speedups(run),
     )
-
-
-def _of_article(number: int, offline: bool) -> str:
-    """Which of the article's figures it is: these are of servers."""
-    return "For" if offline else f"The article's Figure {number}, for"
 
 
 def _against_llmperf(run: Results) -> _Figure:

@@ -8,7 +8,6 @@ from spectap import wording
 from spectap.analysis.summary import Cell
 from spectap.config import Config
 from spectap.load_points import Load, LoadPoint
-from spectap.report import offline
 
 
 def words(points: Sequence[LoadPoint | None]) -> str:
@@ -21,14 +20,14 @@ def words(points: Sequence[LoadPoint | None]) -> str:
     return ", and ".join(kinds)
 
 
-def beside(config: Config, point: LoadPoint) -> str:
-    """A load point to stand right after a title; of jobs, which have none, how they are asked."""
-    return f", {offline.HOW}" if config.offline else f" at {words([point])}"
+def beside(point: LoadPoint) -> str:
+    """A load point to stand right after a title."""
+    return f" at {words([point])}"
 
 
 def arrangement(config: Config) -> str:
-    """How the variants of a turn were loaded; empty where there is no other, and of jobs."""
-    if len(config.variants) < 2 or config.offline:
+    """How the variants of a turn were loaded; empty where there is no other."""
+    if len(config.variants) < 2:
         return ""
     if config.apart:
         return "variants one after another"

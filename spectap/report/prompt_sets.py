@@ -17,7 +17,6 @@ from spectap.report.results import Results
 
 _FEW: Final = 5
 _UNCOUNTED: Final = "some could not be counted, and may be too long"
-_OF_JOBS: Final = "what is too long is refused when it is generated, and counts as failed"
 _DIGITS: Final = 12
 """Of a digest: enough to tell two sets apart."""
 
@@ -56,7 +55,6 @@ class Set:
 
 def sets(run: Results) -> Iterator[Set]:
     """A set for each test case that has one."""
-    uncounted = _OF_JOBS if run.config.offline else _UNCOUNTED
     for used in run.summary.sets:
         prompts = wording.count(used.used, "prompt")
         yield Set(
@@ -68,15 +66,12 @@ def sets(run: Results) -> Iterator[Set]:
             classes=wording.listed([f"{size} {name}" for name, size in used.classes if name]),
             left_out=tuple(f"{one.name} ({_because(one)})" for one in used.left_out),
             why=_why(used.left_out),
-            uncounted="" if used.counted else uncounted,
+            uncounted="" if used.counted else _UNCOUNTED,
         )
 
 
-def in_short(used: UsedSet, records: Iterable[Record], *, offline: bool = False) -> str:
-    """One sentence: the source, its licence, and what was left out, by name if that is little.
-
-    ``offline``: whether jobs generated the answers.
-    """
+def in_short(used: UsedSet, records: Iterable[Record]) -> str:
+    """One sentence: the source, its licence, and what was left out, by name if that is little."""
     licence = f", {used.licence}" if used.licence else ""
     text = f"{used.case}: {wording.count(used.used, 'prompt')} of {used.source}{licence}"
     text += _part(used, records)
@@ -87,7 +82,7 @@ def in_short(used: UsedSet, records: Iterable[Record], *, offline: bool = False)
         if more := len(used.left_out) - len(names):
             names.append(f"{more} more")
         text += f"; {len(used.left_out)} left out, {_why(used.left_out)}: {wording.listed(names)}"
-    return f"{text}." if used.counted else f"{text}; {_OF_JOBS if offline else _UNCOUNTED}."
+    return f"{text}." if used.counted else f"{text}; {_UNCOUNTED}."
 
 
 def _part(used: UsedSet, records: Iterable[Record]) -> str:

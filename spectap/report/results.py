@@ -33,7 +33,6 @@ from spectap.load_points import LoadPoint
 from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
 from spectap.prompt import UsedSet
 from spectap.record import Record
-from spectap.report import inference_demo, offline
 from spectap.sweep import merged
 
 _RESPONSES: Final = "**/*_individual_responses.json"
@@ -91,25 +90,11 @@ class Results:
     divergences: tuple[Divergence, ...]
     ledger: tuple[Record, ...]
     """Every request of turns that came to their end: control loads and repeated attempts, too."""
-    demos: inference_demo.Reports
-    """inference_demo's own reports; empty where there are none."""
 
     @cached_property
     def advice(self) -> Advice | None:
-        """What to serve, for the mix of the run; None where no variant shows that it speculates.
-
-        None, too, of jobs: no server knows their modes.
-        """
-        return None if self.config.offline else self.advise(None)
-
-    @cached_property
-    def acceptance(self) -> Advice | None:
-        """Of jobs, how often the draft at each position is accepted; None of services."""
-        if not self.config.offline:
-            return None
-        from spectap.analysis.advice.advise import accepted
-
-        return accepted(self.config, self.ledger)
+        """What to serve, for the mix of the run; None where no variant shows that it speculates."""
+        return self.advise(None)
 
     def advise(self, mix: Mapping[str, float] | None) -> Advice | None:
         """The same for another mix of classes. Raises ConfigError where the mix cannot be."""
@@ -125,8 +110,6 @@ class Results:
     @property
     def driver(self) -> str:
         """The program that made the load, as far as its files tell."""
-        if self.config.offline:
-            return offline.DRIVER
         if not self.records:
             return "no driver yet"
         if not self.published.original:
@@ -190,7 +173,6 @@ def read(folder: Path) -> Results:
     disagreements = (failure for check in checks for failure in check.failures)
     notes = (
         *_notes_on_parts(folder, config),
-        *offline.notes(config),
         *summary.notes,
         *_file_notes(path),
         *disagreements,
@@ -204,7 +186,6 @@ def read(folder: Path) -> Results:
         checks=checks,
         divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
         ledger=tuple(ledger),
-        demos=inference_demo.read(folder, config.names),
     )
 
 
@@ -224,7 +205,7 @@ def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:
     if found is not None:
         yield from found.sentences
     unnamed = any(case.prompts is None for case in config.test_cases)
-    if config.apart and unnamed and not config.offline:
+    if config.apart and unnamed:
         yield (
             "Greedy answers were not compared, because the variants did not serve at the same time."
         )

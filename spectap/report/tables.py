@@ -12,7 +12,7 @@ from spectap.analysis.estimates import intervals
 from spectap.analysis.summary import Case, Cell, Summary
 from spectap.metrics import Metric
 from spectap.names import WARM_UP
-from spectap.report import answers, loads, objectives, offline
+from spectap.report import answers, loads, objectives
 from spectap.report.results import Results
 
 _PERCENTILES: Final = ("p50", "p90", "p99")
@@ -50,10 +50,8 @@ class Table:
 def tables(run: Results) -> tuple[Table, ...]:
     """Every table of one load point: of single requests, of all together, of the comparisons."""
     priced = answers.priced(run.summary)
-    asked = "prompt" if run.config.offline else "request"
-    shown = offline.metrics_of(run.config)
-    latencies = [metric for metric in shown if metric.unit == "Seconds"]
-    others = [metric for metric in shown if metric.unit != "Seconds"]
+    latencies = [metric for metric in metrics.METRICS if metric.unit == "Seconds"]
+    others = [metric for metric in metrics.METRICS if metric.unit != "Seconds"]
     medians = [metric for metric in latencies if metric.percentiles]
     cases = run.summary.cases
     every = [(case.name, case.cells) for case in cases]
@@ -61,15 +59,13 @@ def tables(run: Results) -> tuple[Table, ...]:
     found = [
         _table("Latency", map(_of_metric, latencies), every),
         _table("The median latency of a typical round", map(_of_median, medians), every),
-        _table(f"Throughput and tokens of a {asked}", map(_of_metric, others), every),
-        _table(f"All {asked}s together", (_requests(run), _together(priced=priced)), every),
+        _table("Throughput and tokens of a request", map(_of_metric, others), every),
+        _table("All requests together", (_requests(run), _together(priced=priced)), every),
     ]
     if kept := tuple(_kept(run.summary)):
         found.append(_table("What was promised, and what the load was", kept, every))
     if compared:
-        title = "Speed-ups"
-        if not run.config.offline:
-            title += f", and llmperf's inter-token latency {run.published.origin}"
+        title = f"Speed-ups, and llmperf's inter-token latency {run.published.origin}"
         found.append(_table(title, _comparisons(run), compared))
     return tuple(found)
 
@@ -222,7 +218,7 @@ def _comparisons(run: Results) -> tuple[Group, ...]:
         return wording.milliseconds(run.published.median(cell))
 
     ends = ("baseline", "variant")
-    groups = (
+    return (
         Group("Baseline", ("",), lambda cell: [pair(cell)[0].variant]),
         Group(
             "Speed-up, 95 % interval",
@@ -230,11 +226,8 @@ def _comparisons(run: Results) -> tuple[Group, ...]:
             speedups,
         ),
         Group("TPOT p50, ms", ends, lambda cell: [tpot.texts(one)[0] for one in pair(cell)]),
+        Group("llmperf p50, ms", ends, lambda cell: [published(one) for one in pair(cell)]),
     )
-    if run.config.offline:
-        return groups
-    llmperf = Group("llmperf p50, ms", ends, lambda cell: [published(one) for one in pair(cell)])
-    return *groups, llmperf
 
 
 def divergences(run: Results) -> tuple[tuple[str, str, str], ...]:

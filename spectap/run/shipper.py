@@ -54,7 +54,6 @@ def make_shipper(
         folder,
         sleep,
         by_load=len(config.load.points) > 1,
-        offline=config.offline,
         # Of a run that is measured apart the bucket is all that a killed pod leaves.
         keep=partial(bucket.upload, folder, run_id) if config.apart else None,
     )

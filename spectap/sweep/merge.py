@@ -25,6 +25,7 @@ from spectap.names import (
     CONFIG,
     CONTROL,
     INFERENCE_DEMO,
+    INFERENCE_DEMO_LOG,
     INFERENCE_DEMOS,
     LEDGER,
     LLMPERF,
@@ -120,9 +121,11 @@ def _write(folder: Path, config: Config) -> None:
             shutil.copytree(files, folder / LLMPERF, dirs_exist_ok=True)
     shutil.rmtree(folder / INFERENCE_DEMOS, ignore_errors=True)
     for name in variants:
-        if (file := part.folder(folder, config, name) / INFERENCE_DEMO).exists():
-            (folder / INFERENCE_DEMOS).mkdir(exist_ok=True)
-            _replace(folder / INFERENCE_DEMOS / f"{name}.json", [file.read_bytes()])
+        for file_name in (INFERENCE_DEMO, INFERENCE_DEMO_LOG):
+            if (file := part.folder(folder, config, name) / file_name).exists():
+                (folder / INFERENCE_DEMOS).mkdir(exist_ok=True)
+                copy = folder / INFERENCE_DEMOS / f"{name}{file.suffix}"
+                _replace(copy, [file.read_bytes()])
     # Last, because a folder with this file is a run's.
     _replace(folder / CONFIG, [configuration.dump(config).encode()])
 

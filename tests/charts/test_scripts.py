@@ -28,6 +28,7 @@ CHECKPOINTS = ("models/example/target/1/", "models/example/draft/2/")
 def test_all_scripts_and_locks_go_into_the_cluster() -> None:
     assert set(scripts.read()) == {
         "await-checkpoints.sh",
+        "benchmark_medusa.py",
         "cache.sh",
         "compile.sh",
         "complete.sh",
@@ -38,7 +39,6 @@ def test_all_scripts_and_locks_go_into_the_cluster() -> None:
         "fetch-cache.sh",
         "fetch-index.sh",
         "fetch-key.sh",
-        "generate.py",
         "generate.sh",
         "keep-cache.sh",
         "lock.sh",

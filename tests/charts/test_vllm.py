@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from charts.server import serve_command
 from experiment import Experiment
 from experiment.architecture import ModelKind
 from experiment.runtimes.nxdi import Nxdi, ServedMode
@@ -259,3 +260,25 @@ def _object(synthesised: Synthesised, kind: str, name: str) -> Manifest:
 
 def _request(container: dict[str, Any], resource: str) -> int:
     return int(container["resources"]["requests"][resource])
+
+
+def test_a_service_overrides_only_what_was_compiled_into_its_artifact(
+    served_by_nxdi: Synthesised,
+) -> None:
+    """The loader sets each key over the artifact's configuration, whatever the graph is."""
+    for base, variant in compared(served_by_nxdi):
+        assert _overrides(serve_command(base)) == {}
+        told = _overrides(serve_command(variant))
+        assert told
+        for key, value in told.items():
+            assert value is True
+            assert f"--{key.replace('_', '-')}" in variant.compile_flags
+            assert f"--{key.replace('_', '-')}" not in base.compile_flags
+
+
+def _overrides(command: list[str]) -> dict[str, Any]:
+    """What a command sets over the artifact's configuration."""
+    given = dict(pairwise(command))
+    fork = json.loads(given.get("--override-neuron-config", "{}"))
+    plugin = json.loads(given.get("--additional-config", "{}")).get("override_neuron_config", {})
+    return {**fork, **plugin}

@@ -14,12 +14,9 @@ from charts.names import OFFLINE_JOB
 from experiment import Experiment
 from stacks import commands
 from tests.cluster.api import Cluster
-from tests.cluster.conftest import add_trainium
-from tests.cluster.deployment import Manifests, claim, deployed, devices, pods, refusal, without
+from tests.cluster.deployment import Manifests, deployed, devices, pods, refusal, without
 from tests.cluster.indexed import (
-    INDEX_LABEL,
     Indexed,
-    conditions,
     has_no_devices,
     index,
     labels,
@@ -29,7 +26,6 @@ from tests.cluster.indexed import (
 from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
 from tests.experiment.files import ON_TRAINIUM, VANILLA
-from tests.synthesis import Synthesised, containers
 
 OFFLINE: Final = Indexed(OFFLINE_JOB)
 
@@ -99,107 +95,17 @@ def test_a_baseline_and_vanilla_run_one_after_the_other(
     assert timeline.most().allocated == 1
 
 
-def test_each_index_has_a_claim_and_an_artifact_of_its_own(
-    cluster: Cluster, kubelets: Kubelets, jobs: Manifests
-) -> None:
-    claims, artifacts = list[str](), list[str]()
-    told = jobs.one("ConfigMap", OFFLINE_JOB)["data"]
-    for _ in range(2):
-        (pod,) = OFFLINE.until_running(cluster, 1)
-        its_claim = claim(cluster, pod)
-        assert its_claim is not None
-        claims.append(uid(its_claim))
-        artifacts.append(told[f"{index(pod)}.artifact"])
-        for container in containers(pod["spec"]):
-            variable = {v["name"]: v for v in container["env"]}["JOB_COMPLETION_INDEX"]
-            field = variable["valueFrom"]["fieldRef"]["fieldPath"]
-            assert field == f"metadata.labels['{INDEX_LABEL}']"
-        kubelets.end(pod, "collect", 0)
-        cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
-    assert len(set(claims)) == len(set(artifacts)) == 2
-
-
-def test_a_failed_index_is_tried_again_alone_and_then_the_other_has_its_turn(
-    cluster: Cluster, kubelets: Kubelets, jobs: Manifests
-) -> None:
-    assert jobs
-    tried = set[str]()
-    for tries in range(1, 4):
-        (pod,) = OFFLINE.until_running(cluster, 1)
-        assert index(pod) == "0"
-        tried.add(uid(pod))
-        kubelets.end(pod, "generate", 1)
-        cluster.until(partial(OFFLINE.has_failed, cluster, tries), "a failure")
-        cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
-    assert len(tried) == 3
-    (other,) = OFFLINE.until_running(cluster, 1)
-    assert index(other) == "1"
-    kubelets.end(other, "collect", 0)
-    ended = cluster.until(lambda: OFFLINE.ended(cluster, "Failed"), "the end of the Job")
-    assert conditions(ended)["Failed"]["reason"] == "FailedIndexes"
-    assert ended["status"]["failedIndexes"] == "0"
-    assert ended["status"]["completedIndexes"] == "1"
-
-
-def test_an_index_without_a_graph_has_not_failed(
-    cluster: Cluster, kubelets: Kubelets, jobs: Manifests
-) -> None:
-    """It gives its devices back, and is made again more often than it may fail."""
-    assert jobs
-    for _ in range(4):
-        (pod,) = OFFLINE.until_running(cluster, 1)
-        assert index(pod) == "0"
-        kubelets.end(pod, "fetch", NOT_YET)
-        cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
-        cluster.until(partial(has_no_devices, cluster, pod), "the end of its claim")
-    OFFLINE.until_running(cluster, 1)
-    status = OFFLINE.job(cluster)["status"]
-    assert not status.get("failed")
-    assert not status.get("failedIndexes")
-
-
-@pytest.mark.parametrize("container", ["fetch", "generate"])
 def test_an_index_that_another_try_would_not_help_fails_at_once(
-    cluster: Cluster, kubelets: Kubelets, jobs: Manifests, container: str
+    cluster: Cluster, kubelets: Kubelets, jobs: Manifests
 ) -> None:
     assert jobs
     (pod,) = OFFLINE.until_running(cluster, 1)
-    kubelets.end(pod, container, NEVER)
+    kubelets.end(pod, "generate", NEVER)
     failed = cluster.until(partial(OFFLINE.with_a_failed_index, cluster), "a failed index")
     assert failed["status"]["failedIndexes"] == "0"
     cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
     (other,) = OFFLINE.until_running(cluster, 1)
     assert index(other) == "1"
-
-
-def test_a_node_that_is_taken_away_is_no_failure(
-    cluster: Cluster, kubelets: Kubelets, jobs: Manifests, synthesised: Synthesised
-) -> None:
-    assert jobs
-    (pod,) = OFFLINE.until_running(cluster, 1)
-    second = add_trainium(cluster, kubelets, synthesised, 300)
-    try:
-        cluster.kubectl("cordon", "trainium-0")
-        cluster.kubectl(
-            "delete", f"pod/{pod['metadata']['name']}", "--wait=false", "-n", _space(pod)
-        )
-        cluster.until(partial(OFFLINE.over, cluster, pod), "the end of the pod")
-        (again,) = OFFLINE.until_running(cluster, 1)
-        assert (index(again), again["spec"]["nodeName"]) == ("0", second)
-    finally:
-        cluster.kubectl("uncordon", "trainium-0")
-        kubelets.remove(second)
-
-
-def test_a_job_that_lasts_too_long_is_ended(cluster: Cluster, jobs: Manifests) -> None:
-    deadline = jobs.one("Job", OFFLINE_JOB)["spec"]["activeDeadlineSeconds"]
-    assert OFFLINE.job(cluster)["spec"]["activeDeadlineSeconds"] == deadline
-    OFFLINE.until_running(cluster, 1)
-    cluster.patch(OFFLINE.job(cluster), {"spec": {"activeDeadlineSeconds": 1}})
-    ended = cluster.until(lambda: OFFLINE.ended(cluster, "Failed"), "the end of the Job")
-    assert conditions(ended)["Failed"]["reason"] == "DeadlineExceeded"
-    assert not OFFLINE.pods(cluster)
-    assert not [each for each in cluster.all("ResourceClaim") if devices(each)]
 
 
 def test_a_node_compiles_or_generates(
@@ -265,7 +171,3 @@ def _one(found: list[Any]) -> list[Any] | None:
 
 def _gone(cluster: Cluster, its: str) -> bool:
     return its not in map(uid, _on_the_node(cluster))
-
-
-def _space(pod: Any) -> str:
-    return str(pod["metadata"]["namespace"])

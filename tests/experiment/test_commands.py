@@ -57,6 +57,7 @@ ALONE: Final = (
     "--max-context-length 1024 --padding-side right --save-sharded-checkpoint"
 )
 DEMO: Final = "inference_demo --model-type FAMILY --task-type causal-lm run"
+MENDED: Final = DEMO.replace("inference_demo", "python3 /scripts/benchmark_medusa.py")
 TARGET: Final = "--model-path /target --compiled-model-path /artifact"
 COMPILE_ONLY: Final = "--compile-only --prompt x"
 SERVE: Final = "vllm serve /target --served-model-name MODEL --port 8000"
@@ -118,7 +119,7 @@ VANILLA: Final = (
 ON_DEVICE: Final = f"{ALONE} --on-device-sampling --top-k 1"
 TREE: Final = (
     "--is-medusa --medusa-speculation-length 64 --num-medusa-heads 4 --global-topk 16 "
-    "--max-new-tokens 600 --medusa-tree-json /scripts/medusa-tree-4.json"
+    "--max-new-tokens 400 --medusa-tree-json /scripts/medusa-tree-4.json"
 )
 
 GREEDY: Final = '"num_seqs_buckets":[4],"on_device_sampling_config":{"all_greedy":true}'
@@ -210,16 +211,19 @@ TABLE: Final[Mapping[tuple[str, str], Row]] = {
     ("medusa", FORK): Row(
         families="llama",
         sources=(NXDI, f"{FEATURE_GUIDE}#L594-L631"),
-        changes=JOB | {"speculation.mode": "medusa", "speculation.num_speculative_tokens": 4},
+        changes=JOB
+        | {"speculation.mode": "medusa", "speculation.num_speculative_tokens": 4}
+        | {"benchmark.mean_output_tokens": 400},
         prepare="prepare_medusa.py /draft /target 4",
         compile=(
-            f"{DEMO} {TARGET} {ON_DEVICE} --max-new-tokens 600 {COMPILE_ONLY}",
+            f"{DEMO} {TARGET} {ON_DEVICE} --max-new-tokens 400 {COMPILE_ONLY}",
             f"{DEMO} --model-path /scratch/target --compiled-model-path /artifact {ON_DEVICE} "
             f"{TREE} {COMPILE_ONLY}",
         ),
         run=(
-            f"{DEMO} {TARGET} {ON_DEVICE} --max-new-tokens 600 --skip-compile --prompt x",
-            f"{DEMO} {TARGET} {ON_DEVICE} {TREE} --skip-compile --prompt x",
+            f"{DEMO} {TARGET} {ON_DEVICE} --max-new-tokens 400 --skip-compile --prompt x "
+            "--benchmark",
+            f"{MENDED} {TARGET} {ON_DEVICE} {TREE} --skip-compile --prompt x --benchmark",
         ),
     ),
     ("dflash", NEURON): Row(
@@ -355,6 +359,7 @@ def test_a_job_is_run_with_the_flags_it_was_compiled_with(mode: str) -> None:
         *("--compile-only", "--skip-compile", "--benchmark", "--model-path"),
         # The heads' folder, which only the compile Job has.
         *("/scratch/target", "/target"),
+        *("inference_demo", "python3", "/scripts/benchmark_medusa.py"),
     }
     for compiled, run in zip(TABLE[mode, FORK].compile or (), TABLE[mode, FORK].run, strict=True):
         one, other = ([w for w in words.split() if w not in apart] for words in (compiled, run))

@@ -168,7 +168,7 @@ def test_more_rounds_take_longer_and_more_nodes_do_not(
     shape: dict[str, Any], nodes: int, rounds: int
 ) -> None:
     found = made(shape, 1, nodes, rounds)
-    if rounds < 100:
+    if rounds < 100 and shape is not VANILLA:  # a job has no rounds
         assert made(shape, 1, nodes, rounds + 1).usd > found.usd
     if nodes < 8:
         assert made(shape, 1, nodes + 1, rounds).hours <= found.hours

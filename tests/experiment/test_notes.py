@@ -108,10 +108,10 @@ def test_a_head_of_which_nobody_saw_the_norm_is_named_on_nxdi() -> None:
     assert said("eagle3-nxdi", word) == []
 
 
-def test_medusas_text_can_leave_the_targets() -> None:
-    (note,) = said("medusa", "not lossless")
-    assert "its text can leave the target's" in note
-    assert said("vanilla", "not lossless") == []
+def test_what_of_a_file_a_job_does_not_use_is_said() -> None:
+    (note,) = said("medusa", "random token ids")
+    assert "no test case, round or load" in note
+    assert said("vanilla", "are sent at") == []
 
 
 @pytest.mark.parametrize(

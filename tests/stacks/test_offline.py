@@ -9,7 +9,7 @@ import pytest
 
 from charts.indexes import run_id
 from tests.matrix import VANILLA
-from tests.stacks.templates import below_bucket, listed, statements, widgets
+from tests.stacks.templates import below_bucket, listed, statements
 from tests.synthesis import Synthesised
 
 
@@ -34,7 +34,6 @@ def test_one_role_reads_what_is_compiled_and_writes_results(jobs: Synthesised) -
         ("s3:GetObject", "results/*"),
         ("s3:PutObject", "results/*"),
         ("s3:AbortMultipartUpload", "results/*"),
-        ("cloudwatch:PutMetricData", "*"),
     }
 
 
@@ -69,19 +68,10 @@ def test_outputs_are_about_indexes(jobs: Synthesised) -> None:
     assert not [text for text in commands.values() if "llmperf" in text or "lmeval" in text]
 
 
-def test_variants_are_drawn_over_the_time_range_and_no_server_is_spoken_of(
-    jobs: Synthesised,
-) -> None:
-    graphs = [w["properties"] for w in widgets(jobs) if w["type"] == "metric"]
-    assert {graph["view"] for graph in graphs} == {"bar", "singleValue"}
-    (first, *_) = (w["properties"]["markdown"] for w in widgets(jobs) if w["type"] == "text")
-    assert "No server answered" in first
-    assert "a time range that holds the whole run" in first
-    assert "each variant is charged" in first
-    drawn = json.dumps([widget["properties"] for widget in widgets(jobs)])
-    assert "Time of a generation step" in drawn
-    for word in ("as llmperf publishes", "llmperf's", "InterTokenLatency", "Inter-chunk", "stream"):
-        assert word not in drawn
+def test_the_nodes_alone_have_a_dashboard(jobs: Synthesised) -> None:
+    dashboards = [a["Properties"] for _, a in jobs.resources("AWS::CloudWatch::Dashboard")]
+    names = [dashboard["DashboardName"] for dashboard in dashboards]
+    assert names == [f"{jobs.experiment.name}-nodes"]
 
 
 def test_no_alarm_waits_for_variants_that_do_not_stand(jobs: Synthesised) -> None:

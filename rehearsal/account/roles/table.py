@@ -26,7 +26,6 @@ ROLES: Final[Mapping[tuple[str, str], Role]] = {
     (Component.BENCHMARK, "llmperf"): serving.benchmark,
     (Component.SWEEP, "vllm"): serving.serve_index,
     (Component.SWEEP, "benchmark"): serving.benchmark,
-    (Component.OFFLINE, "prompts"): serving.benchmark,
     (Component.OFFLINE, "collect"): serving.benchmark,
     (Component.OFFLINE, "generate"): jobs.generate,
 }

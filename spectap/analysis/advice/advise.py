@@ -161,16 +161,6 @@ def _missing(observed: Observed, lines: Sequence[Line], *, unknown: bool) -> Ite
         )
 
 
-def accepted(config: Config, records: Sequence[Record]) -> Advice | None:
-    """How often the draft at each position is accepted, and no advice; None where no step shows."""
-    observed = observe(config, records)
-    found = lines(config, observed.drafts)
-    shown = acceptances(observed, found)
-    return (
-        replace(_nothing(config, observed, {}), lines=found, acceptances=shown) if shown else None
-    )
-
-
 def _nothing(config: Config, observed: Observed, shares: Mapping[str, float]) -> Advice:
     return Advice(
         *((), tuple(shares.items()), (), (), (), (), (), ()),

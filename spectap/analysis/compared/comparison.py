@@ -68,7 +68,7 @@ def _verdict(
         said.get(Question.COST),
         name_baseline=len(plan.baselines) - len(plan.compared) > 1,
         priced=plan.cost is not None,
-        advise=not (plan.rehearsal or plan.offline),
+        advise=not plan.rehearsal,
     )
 
 

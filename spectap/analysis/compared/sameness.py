@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from spectap.analysis.summary import Sameness
 from spectap.answer import CheckedAnswer
 from spectap.answers.checked import last_attempts
-from spectap.config import Config, Variant
+from spectap.config import Config
 from spectap.names import WARM_UP
 
 
@@ -25,23 +25,11 @@ def sameness(config: Config, answers: Sequence[CheckedAnswer]) -> tuple[Sameness
         for variant in config.variants:
             own = [one for one in counted if (one.case, one.variant) == (case.name, variant.name)]
             if own and variant.baseline:
-                why = _not_promised(config, variant)
-                found.append(_sameness(case.name, variant.name, variant.baseline, own, why))
+                found.append(_sameness(case.name, variant.name, variant.baseline, own))
     return tuple(found)
 
 
-def _not_promised(config: Config, variant: Variant) -> str:
-    """Why two greedy answers may differ."""
-    if not config.offline:
-        return "(vllm-project/vllm #7627)"
-    if variant.mode == "medusa":
-        return "where later steps can attend to rejected drafts, as in this version of NxDI"
-    return "of a graph that verifies several positions and one that computes one: they round apart"
-
-
-def _sameness(
-    case: str, variant: str, baseline: str, answers: Sequence[CheckedAnswer], why: str
-) -> Sameness:
+def _sameness(case: str, variant: str, baseline: str, answers: Sequence[CheckedAnswer]) -> Sameness:
     parts = [answer.parts_at for answer in answers if answer.parts_at is not None]
     same, count = sum(bool(answer.same) for answer in answers), len(answers)
     median = statistics.median(parts) if parts else None
@@ -52,5 +40,5 @@ def _sameness(
             f"{median:,.0f}{' in the median' if len(parts) > 1 else ''}"
         )
     if same < count:
-        said += f". Equal text is not promised {why}"
+        said += ". Equal text is not promised (vllm-project/vllm #7627)"
     return Sameness(case, variant, baseline, count, same, median, f"{said}.")

@@ -1,1 +1,0 @@
-"""In place of neuronx-distributed 2.26."""

@@ -1,1 +1,0 @@
-"""As in the real package."""

@@ -1,1 +1,0 @@
-"""Variants that run as jobs: what they are to generate, and what is made of what they generated."""
