@@ -291,6 +291,10 @@ smoke: $(READY) ## Write a small experiment beside EXPERIMENT to try its deploym
 schema: $(READY) ## Write the JSON Schema of experiment files
 	python -m experiment schema > experiments/experiment.schema.json
 
+.PHONY: reference
+reference: $(READY) ## Write docs/reference.md: the fields of an experiment file, costs and modes
+	@python -m scripts.reference
+
 .PHONY: size
 size: $(READY) ## Count lines, modules and words, each beside its bar
 	@python scripts/size.py
