@@ -298,6 +298,10 @@ wheel: $(READY_DEV) ## Build spectap's wheel and source archive into dist/
 	uv build --quiet --out-dir dist
 	@ls dist/spectap-*
 
+.PHONY: reference
+reference: $(READY) ## Write docs/reference.md: the fields of an experiment file, costs and modes
+	@python -m scripts.reference
+
 .PHONY: size
 size: $(READY) ## Count lines, modules and words, each beside its bar
 	@python scripts/size.py

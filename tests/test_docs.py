@@ -1,26 +1,33 @@
-"""README and docs/ name only what exists: links, anchors, paths, modules, make targets."""
+"""The pages name only what exists: links, paths, modules, commands, options, tests, assumptions."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from experiment import ExperimentError, load
+from scripts import reference
+from spectap.__main__ import main as spectap
 from tests.synthesis import ROOT
 
-DOCUMENTS: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EACH: Final = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+DOCUMENTS: Final = [
+    *(ROOT / name for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "spectap/README.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+EACH: Final = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT))
+)
 
 LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 EXTERNAL_LINK: Final = re.compile(r"\[[^\]]+\]\(https?://[^)\s]+\)")
 FENCE: Final = re.compile(r"^ *```\w*\n(.*?)^ *```", re.M | re.S)
 SPAN: Final = re.compile(r"`([^`]+)`")
-OTHER_REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+,\s+`[^`]+`")
+OTHER_REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+(?: v[\d.]+)?,\s+`[^`]+`")
 """A file of another repository is named after it: aws/aws-cdk, `packages/...`."""
 
 WRITTEN_BY_USERS: Final = re.compile(r"experiments/(mine|NAME|[\w-]+-smoke)[\w-]*\.yaml")
@@ -38,9 +45,8 @@ def tracked() -> list[str]:
 FILES: Final = tracked()
 FOLDERS: Final = sorted({file.partition("/")[0] for file in FILES if "/" in file})
 NAMES: Final = {file.rpartition("/")[2] for file in FILES}
-TARGETS: Final = set(
-    re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-)
+MAKEFILE: Final = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS: Final = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.M))
 PATH: Final = re.compile(rf"(?<![\w./-])((?:{'|'.join(map(re.escape, FOLDERS))})/[\w.*/-]*)")
 
 
@@ -75,17 +81,12 @@ def _anchors(document: Path) -> set[str]:
 
 
 @EACH
-def test_paths_exist(document: Path) -> None:
+def test_paths_and_modules_exist(document: Path) -> None:
     for piece in code(document):
         for path in PATH.findall(piece):
             if WRITTEN_BY_USERS.fullmatch(path) or path in PLACEHOLDERS:
                 continue
             assert any(ROOT.glob(path.rstrip("/."))), path
-
-
-@EACH
-def test_modules_exist(document: Path) -> None:
-    for piece in code(document):
         if re.fullmatch(r"\w+\.py", piece) and piece not in FOREIGN_MODULES:
             assert piece in NAMES, piece
         for module in re.findall(r"python3? -m ([\w.]+)", piece):
@@ -95,10 +96,44 @@ def test_modules_exist(document: Path) -> None:
 
 
 @EACH
-def test_make_targets_exist(document: Path) -> None:
+def test_make_has_the_targets_and_reads_the_variables(document: Path) -> None:
     for piece in code(document):
         for target in re.findall(r"\bmake (?:[A-Z_]+=\S+ )*([a-z][a-z-]*)", piece):
             assert target in TARGETS, f"make {target}"
+        for variable in re.findall(r"\bmake [a-z-]+ (?:.* )?([A-Z_]+)=", piece):
+            assert re.search(rf"\b{variable}\b", MAKEFILE), variable
+
+
+@EACH
+def test_commands_of_spectap_take_the_options(
+    document: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for piece in code(document):
+        for command, rest in re.findall(r"(?:-m )?\bspectap ([a-z]+)( .*|$)", piece, re.M):
+            monkeypatch.setattr(sys, "argv", ["spectap", command, "--help"])
+            with pytest.raises(SystemExit) as ended:
+                spectap()
+            assert ended.value.code == 0, command
+            _takes(capsys.readouterr().out, rest)
+
+
+@pytest.mark.parametrize("page", ["docs/tap.md", "spectap/README.md"])
+def test_measure_takes_the_options_in_the_tables(
+    page: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["spectap", "measure", "--help"])
+    with pytest.raises(SystemExit):
+        spectap()
+    described = capsys.readouterr().out
+    cells = re.findall(r"^\| (`--.*?) \| ", text(ROOT / page), re.M)
+    assert cells
+    for cell in cells:
+        _takes(described, cell)
+
+
+def _takes(described: str, shown: str) -> None:
+    for option in re.findall(r"(?<!\S)`?(--[a-z][\w-]*)", shown):
+        assert re.search(rf"{option}\b", described), option
 
 
 def test_code_names_documents_that_exist() -> None:
@@ -113,65 +148,37 @@ def test_code_names_documents_that_exist() -> None:
     assert [path for path in sorted(named) if not any(ROOT.glob(f"{path}*"))] == []
 
 
-def test_the_tree_of_the_readme_names_all_folders() -> None:
-    (tree,) = FENCE.findall(text(ROOT / "README.md").partition("\n## Repository\n")[2])[:1]
-    named: list[str] = []
-    for line in tree.splitlines():
-        name = line.split()[0]
-        inner = line.startswith("  ")
-        path = f"{next(n for n in reversed(named) if n.count('/') == 1)}{name}" if inner else name
-        assert (ROOT / path).exists(), path
-        named.append(path)
-    visible = {f"{folder}/" for folder in FOLDERS if not folder.startswith(".")}
-    assert visible <= set(named)
+def test_architecture_names_all_folders() -> None:
+    tree = FENCE.findall(text(ROOT / "docs" / "architecture.md"))[0]
+    named = {line.split()[0] for line in tree.splitlines()}
+    assert all((ROOT / name).exists() for name in named), named
+    assert {f"{folder}/" for folder in FOLDERS if not folder.startswith(".")} <= named
 
 
-LLAMA_DRAFT: Final = """meta-llama/Llama-3.2-1B
-    architecture: {family: llama, vocabulary: 128256, layers: 16, hidden: 2048, kv_heads: 8,
-      head_dim: 64, tied_embeddings: true, max_length: 131072, checkpoint_gib: 2.3}"""
-NEWER: Final = ("vllm-0.9.1-nxdi", "vllm-0.16-nxdi")
-REFUSED: Final = (
-    (NEWER,),
-    (("tensor_parallel: 32", "tensor_parallel: 64"),),
-    (NEWER, ("mode: fused", "mode: eagle3")),
-    (("Qwen/Qwen3-1.7B", LLAMA_DRAFT),),
-    (("purchase: on-demand", "purchase: capacity-block"),),
-    (("num_speculative_tokens: 7", "num_speculative_token: 7"),),
-)
-"""What each file of the README's examples changes in the article's: earlier and later text."""
+def test_the_reference_is_current() -> None:
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "run make reference"
 
 
-def test_the_readme_shows_refusals_as_they_are(tmp_path: Path) -> None:
-    shown = re.findall(r"^mine\.yaml:.*$", text(ROOT / "README.md"), re.M)
-    for line, changes in zip(shown, REFUSED, strict=True):
-        content = text(ROOT / "experiments" / "article.yaml")
-        for earlier, later in changes:
-            assert earlier in content
-            content = content.replace(earlier, later)
-        file = tmp_path / "mine.yaml"
-        file.write_text(content, encoding="utf-8")
-        with pytest.raises(ExperimentError) as refused:
-            load(str(file))
-        assert line in str(refused.value).replace(str(file), file.name).splitlines()
+def test_assumptions_have_a_source_and_a_remedy() -> None:
+    rows = re.findall(r"^\| (A\d+) \| (.*) \|$", text(ROOT / "docs" / "assumptions.md"), re.M)
+    assert [name for name, _ in rows] == [f"A{number}" for number in range(1, len(rows) + 1)]
+    assert len(rows) <= 40
+    for name, row in rows:
+        cells = row.split(" | ")
+        assert len(cells) == 4, name
+        links = LINK.findall(cells[1])
+        assert links, f"{name} has no source that a reader can open"
+        for link in links:
+            # A file of a repository is named at a tag or a commit, since branches move.
+            if "/blob/" in link:
+                assert re.search(r"/blob/(v?\d+\.\d+|[0-9a-f]{7,40}/)", link), link
 
 
-ASSUMPTIONS: Final = text(ROOT / "docs" / "assumptions.md")
-ENTRIES: Final = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", ASSUMPTIONS, re.M | re.S))
-PARTS: Final = ("Assumed", "Source", "If wrong", "Then")
-
-
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_an_assumption_says_where_it_was_read_and_what_to_do(entry: str) -> None:
-    parts = re.findall(r"^\*\*(.+?)\.\*\* +(\S.*?)(?=^\*\*|\Z)", ENTRIES[entry], re.M | re.S)
-    assert tuple(name for name, _ in parts) == PARTS
-    source = dict(parts)["Source"]
-    links = LINK.findall(source)
-    assert links, "no source that a reader can open"
-    for link in links:
-        assert link.startswith("https://"), link
-        # A file of a repository is named at a tag or a commit, since branches move.
-        if "/blob/" in link:
-            assert re.search(r"/blob/(v?\d+\.\d+|[0-9a-f]{7,40}/)", link), link
+def test_assumptions_that_pages_name_exist() -> None:
+    rows = set(re.findall(r"^\| (A\d+) \|", text(ROOT / "docs" / "assumptions.md"), re.M))
+    for document in DOCUMENTS:
+        prose = FENCE.sub("", text(document))
+        assert set(re.findall(r"\bA\d+\b", prose)) <= rows, document
 
 
 COMMANDS: Final = (
@@ -187,3 +194,21 @@ def test_a_command_to_copy_that_acts_on_an_account_names_its_experiment(document
         acts = re.search(rf"\bmake ({'|'.join(COMMANDS)})\b|\bkubectl apply\b.*\bdist/", line)
         if acts:
             assert "EXPERIMENT=" in line, line
+
+
+TEST: Final = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+@EACH
+def test_tests_that_a_page_names_exist(document: Path) -> None:
+    """docs/security.md holds each of its claims by one."""
+    for path, name in TEST.findall(text(document)):
+        assert re.search(rf"^(async )?def {name}\(", text(ROOT / path), re.M), f"{path}::{name}"
+
+
+def test_every_claim_of_who_reaches_what_is_held_by_a_test() -> None:
+    page = text(ROOT / "docs" / "security.md")
+    section = page.partition("## Who can reach what")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
+    assert rows
+    assert [row for row in rows if not TEST.search(row)] == []

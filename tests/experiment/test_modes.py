@@ -1,4 +1,4 @@
-"""The page on modes shows what the catalogue of runtimes says."""
+"""The tables of modes say what the catalogue of runtimes and the rules on models say."""
 
 from __future__ import annotations
 
@@ -13,23 +13,10 @@ from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Mode
 from tests.experiment.files import ROOT, edited, of_file
 
-PAGE = ROOT / "docs" / "modes.md"
-
 
 def printed() -> str:
     command = [sys.executable, "-m", "experiment", "modes"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-
-
-def test_the_tables_of_the_page_are_fresh() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    _, begun, rest = page.partition("<!-- python -m experiment modes -->\n")
-    tables, ended, _ = rest.partition("<!-- end -->\n")
-    assert begun
-    assert ended
-    assert tables == printed(), (
-        "docs/modes.md is stale: put in what python -m experiment modes prints"
-    )
 
 
 def test_the_tables_name_every_mode_on_every_runtime() -> None:

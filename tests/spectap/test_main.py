@@ -19,7 +19,7 @@ from spectap import metrics, names
 from spectap.ledger import read_ledger
 from tests.spectap import samples
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
 CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
 
@@ -110,10 +110,10 @@ def test_the_command_from_end_to_end(
     }
     assert 2 < times["Base"] / times["SD"] < 4  # 3 by the schedule
 
-    readme = README.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     for path in folder.iterdir():
         name = "*.png" if path.suffix == ".png" else path.name + "/" * path.is_dir()
-        assert f"`{name}`" in readme, "the README says what a run leaves"
+        assert f"`{name}`" in page, "it says what a run leaves"
 
     url = aws["AWS_ENDPOINT_URL"]
     s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-2", **CREDENTIALS)
