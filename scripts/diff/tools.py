@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,19 @@ Result = subprocess.CompletedProcess[str]
 
 class DiffError(Exception):
     """There is nothing to compare; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What differs in one stack, in the manifests or in the file; without text nothing does."""
+
+    title: str
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        heading = ", ".join([*self.notes] if self.text else ["unchanged"])
+        return "\n".join(filter(None, [f"{self.title}: {heading}".removesuffix(": "), self.text]))
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> Result:
