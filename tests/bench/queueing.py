@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, count
 
-from spectap.analysis.queueing import queued
+from spectap.analysis.saturation import queued
 from spectap.record import Record
 from tests.spectap.samples import record
 

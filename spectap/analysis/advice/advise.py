@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from spectap import wording
-from spectap.analysis import controls, keys
+from spectap.analysis import controls, grouping
 from spectap.analysis.advice.acceptance import acceptances
 from spectap.analysis.advice.advice import Acceptance, Advice, Line, Recommendation
 from spectap.analysis.advice.costs import step_costs
@@ -19,7 +19,7 @@ from spectap.analysis.advice.outlook import outlook
 from spectap.analysis.advice.prospects import prospects
 from spectap.analysis.advice.recommendation import recommendations
 from spectap.analysis.advice.resampling import draws, partly_shared
-from spectap.analysis.compared.cautions import cautions, decoding
+from spectap.analysis.comparison import cautions, decoding
 from spectap.analysis.summary import Cell, Finding
 from spectap.config import Config
 from spectap.errors import ConfigError
@@ -53,7 +53,7 @@ def advise(
     Raises ConfigError where ``mix`` names a class that was not measured.
     """
     cells = tuple(cells)
-    records = [*keys.at_load_points(config.load, records)]
+    records = [*grouping.at_load_points(config.load, records)]
     classes = {case.name: str(case.structure or case.name) for case in config.test_cases}
     rounds = len({record.round for record in records if record.round > WARM_UP})
     # Of fewer rounds, how often drafts are accepted can still be shown.

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from spectap import wording
+from spectap.analysis import contrasts
 from spectap.analysis.advice import step_cost
 from spectap.analysis.advice.advice import Line, StepCost
 from spectap.analysis.advice.observed import Array, Observed, Side
 from spectap.analysis.advice.outlook import pooled_steps
-from spectap.analysis.compared import claims
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
 
@@ -66,7 +66,7 @@ def _interval(side: Side, load: int, mean: float) -> Interval:
     """Of the mean step, by rounds."""
     seconds, steps = side.seconds[load].sum(axis=-1), side.steps[load].sum(axis=-1)
     rounds = [(float(a), float(b)) for a, b in zip(seconds, steps, strict=True) if b]
-    estimate = claims.ratio_of_sums(rounds)
+    estimate = contrasts.ratio_of_sums(rounds)
     return estimate.interval(ALPHA) if estimate else Interval(mean, mean, mean)
 
 

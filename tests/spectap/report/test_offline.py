@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spectap import metrics
 from spectap.report import offline, page, results, terminal
 from spectap.report.figures import draw
-from tests.spectap.offline.jobs import BASE_STEP, PREFILL, TIMES, VARIANTS
+from tests.spectap.offline.jobs import BASE_STEP, PREFILL, TIMES
 from tests.spectap.offline.runs import merged
 
 DEMOS = {
@@ -119,27 +117,6 @@ def test_acceptance_by_position_is_drawn_and_nothing_advised(folder: Path) -> No
     for one in run.acceptance.acceptances:
         assert [position.number for position in one.positions] == [1, 2, 3, 4, 5, 6]
         assert one.positions[0].accepted == pytest.approx(0.8, abs=0.1)
-
-
-def test_answers_that_differ_are_said_to_and_why(tmp_path: Path) -> None:
-    medusa = [VARIANTS[0], {**VARIANTS[1], "name": "medusa", "mode": "medusa", "draft": "heads"}]
-    for variants, why in (
-        (VARIANTS, "verifies several positions"),
-        (medusa, "attend to rejected drafts"),
-    ):
-        folder = merged(tmp_path / variants[1]["name"], variants=variants)
-        path = folder / "answers.jsonl"
-        lines: list[dict[str, Any]] = [
-            json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()
-        ]
-        changed = next(line for line in lines if line["same"])
-        changed |= {"same": False, "parts_at": None}
-        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-        first, second = results.read(folder).summary.sameness
-        assert "5 times in 6" in first.sentence
-        assert why in first.sentence
-        assert "6 times in 6." in second.sentence
-        assert f"{variants[1]['mode']}: " in terminal.render(folder)
 
 
 def test_a_rehearsal_of_jobs_says_what_stood_in(tmp_path: Path) -> None:

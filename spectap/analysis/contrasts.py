@@ -1,34 +1,37 @@
-"""What a variant is claimed to be against its baseline, and which claims hold together.
+"""A cell against that of its baseline: the ratios, and how sure they are.
 
 Two questions have two answers: how fast one request is, and what all of them together cost. The
 speed is that of the whole request, with its queue and its first token. Decoding speed, which leaves
 both out, explains it and is never claimed.
+
+Where prompts have names, a speed-up differs from prompt to prompt, and what slows one side in a
+round slows all its prompts there. So neither prompts nor requests are independent by themselves.
+The error has both parts, the one of the prompts and the one of the rounds: it is clustered by both
+(Cameron, Gelbach and Miller, Robust inference with multiway clustering, Journal of Business and
+Economic Statistics 29, 2011). Where each prompt is sent in one round only, the rounds' part holds
+the prompts' as well.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from spectap import metrics
-from spectap.analysis import units
-from spectap.analysis.compared import prompts
+from spectap.analysis import grouping
 from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
-from spectap.analysis.keys import CellKey
-from spectap.analysis.units import Unit
+from spectap.analysis.grouping import Unit
 from spectap.load_points import LoadPoint
 from spectap.record import Record
+from spectap.rounds import FEWEST_ROUNDS
 
 Measure = Callable[[Record], Iterable[float]]
-_Key = TypeVar("_Key", bound=Hashable)
-
-SLIGHT: Final = 0.2
-"""The part of alpha for calling a difference too little to matter; the rest is for claiming one."""
 
 _TIME_PER_TOKEN: Final = metrics.TIME_PER_OUTPUT_TOKEN.values
 _SIGNS: Final = (1, -1, -1, 1)
@@ -66,8 +69,8 @@ class Contrast:
     def each(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
         """The same with each ratio ``changed``."""
         by_time, end_to_end, throughput, together = (
-            changed(one) if one else None
-            for one in (
+            changed(estimate) if estimate else None
+            for estimate in (
                 self.time_per_output_token,
                 self.end_to_end,
                 self.throughput,
@@ -113,16 +116,16 @@ def contrast(
         end_to_end=mean(partial(faster, metrics.END_TO_END_LATENCY.values)),
         throughput=mean(speed_up),
         together=_together(own, baseline) if Question.COST in questions(point) else None,
-        rounds=len(units.rounds(own, baseline)),
+        rounds=len(grouping.rounds(own, baseline)),
     )
 
 
 def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | None:
-    by_round = [sums(unit) for unit in units.rounds(own, baseline).values()]
+    by_round = [sums(unit) for unit in grouping.rounds(own, baseline).values()]
     estimate = jackknife(by_round, ratio_of_ratios)
-    if estimate is None or not prompts.named(own, baseline):
+    if estimate is None or not names_prompts(own, baseline):
         return estimate
-    sent = {key: sums(unit) for key, unit in prompts.sendings(own, baseline).items()}
+    sent = {key: sums(unit) for key, unit in sendings(own, baseline).items()}
     totals = [*map(sum, zip(*by_round, strict=True))]
     # The first order of the logarithm of ``ratio_of_ratios``.
     pulls = {
@@ -131,7 +134,7 @@ def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | N
         )
         for key, of_one in sent.items()
     }
-    variance = estimate.error**2 + prompts.beyond_rounds(pulls)
+    variance = estimate.error**2 + _beyond_rounds(pulls)
     count = min(estimate.units, len({prompt for prompt, _ in sent}))
     return replace(estimate, error=math.sqrt(variance), units=count)
 
@@ -140,17 +143,19 @@ def _mean_over(
     own: Sequence[Record], baseline: Sequence[Record], *, planned: bool
 ) -> Callable[[Callable[[Unit], float | None]], Estimate | None]:
     """Gives the mean of a ratio over what the two sides are compared by."""
-    if prompts.named(own, baseline):
-        sent = prompts.sendings(own, baseline)
-        return lambda value: prompts.mean(values(value, sent), planned=planned)
-    pairs = units.units(own, baseline, planned=planned)
+    if names_prompts(own, baseline):
+        sent = sendings(own, baseline)
+        return lambda value: mean_over_prompts(_values(value, sent), planned=planned)
+    pairs = grouping.units(own, baseline, planned=planned)
     return lambda value: _mean(map(value, pairs))
 
 
-def values(value: Callable[[Unit], float | None], sent: Mapping[_Key, Unit]) -> dict[_Key, float]:
+def _values(
+    value: Callable[[Unit], float | None], sent: Mapping[Sending, Unit]
+) -> dict[Sending, float]:
     """The values of those units that have one."""
-    found = {key: value(unit) for key, unit in sent.items()}
-    return {key: one for key, one in found.items() if one is not None}
+    values = {sending: value(unit) for sending, unit in sent.items()}
+    return {sending: ratio for sending, ratio in values.items() if ratio is not None}
 
 
 def speed_up(unit: Unit) -> float | None:
@@ -178,47 +183,6 @@ def median(measure: Measure, records: Iterable[Record]) -> float | None:
 def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
     """The sum of the first by the sum of the second."""
     return jackknife(pairs, _ratio_of_sums)
-
-
-@dataclass(frozen=True)
-class Family(Generic[_Key]):
-    """Which claims of one report hold."""
-
-    decided: frozenset[_Key]
-    level: float
-    """The p-value that one more claim would have had to stay under."""
-    claims: int
-    """How many the report could make."""
-
-
-def decide(
-    contrasts: Mapping[CellKey, Contrast], alpha: float, claims: int
-) -> Family[tuple[CellKey, Question]]:
-    """Which answers hold, all of one report together.
-
-    ``claims`` is how many the report could make, those of cells without a contrast included.
-    """
-    p_values = {
-        (key, question): answer.p
-        for key, contrast in contrasts.items()
-        for question, answer in contrast.answers.items()
-    }
-    return holm(p_values, (1 - SLIGHT) * alpha, claims)
-
-
-def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
-    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979).
-
-    Whatever is true, the chance that any difference is decided where there is none is at most
-    ``alpha``. ``claims`` is how many the report could make; those without a p-value cannot be
-    decided.
-    """
-    decided: set[_Key] = set()
-    for key in sorted(p_values, key=lambda key: p_values[key]):
-        if p_values[key] > alpha / (claims - len(decided)):
-            break
-        decided.add(key)
-    return Family(frozenset(decided), alpha / max(1, claims - len(decided)), claims)
 
 
 def ratio(measure: Measure, unit: Unit) -> float | None:
@@ -253,3 +217,79 @@ def _ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
 
 def _by(above: float, below: float) -> float:
     return above / below if below else math.inf
+
+
+Sending = tuple[str, tuple[str, int]]
+"""A prompt, and the round it was sent in, by run and number."""
+
+
+def names_prompts(*sides: Sequence[Record]) -> bool:
+    """Whether each request names its prompt."""
+    return all(side and all(record.prompt for record in side) for side in sides)
+
+
+def sendings(*sides: Sequence[Record]) -> dict[Sending, Unit]:
+    """What each side did with a prompt in a round, where all of them were asked it there."""
+    units: dict[Sending, Unit] = {}
+    for round_, unit in grouping.rounds(*sides).items():
+        sides_by_prompt = [_requests(side) for side in unit]
+        for prompt in sorted(set.intersection(*map(set, sides_by_prompt))):
+            units[prompt, round_] = tuple(side[prompt] for side in sides_by_prompt)
+    return units
+
+
+def mean_over_prompts(ratios: Mapping[Sending, float], *, planned: bool = True) -> Estimate | None:
+    """The geometric mean over prompts of the ratio of each, which is that of its sendings.
+
+    It is as sure as the fewer of prompts and rounds allow. Where nobody ``planned`` rounds and
+    there are too few, the prompts alone say how sure. None for fewer than ``FEWEST_ROUNDS``.
+    """
+    logs = {sending: math.log(ratio) for sending, ratio in ratios.items()}
+    prompts, rounds = _by_prompt(logs), {round_ for _, round_ in logs}
+    if planned or len(rounds) >= FEWEST_ROUNDS:
+        count = min(len(prompts), len(rounds))
+    else:
+        count = len(prompts)
+    if count < FEWEST_ROUNDS:
+        return None
+    log = statistics.fmean([statistics.fmean(values) for values in prompts.values()])
+    pulls = {
+        sending: (value - log) / len(prompts[sending[0]]) / len(prompts)
+        for sending, value in logs.items()
+    }
+    of_rounds = _clustered(pulls, lambda sending: sending[1])
+    return Estimate(log, math.sqrt(of_rounds + _beyond_rounds(pulls)), count)
+
+
+def _beyond_rounds(pulls: Mapping[Sending, float]) -> float:
+    """What prompts that come in several rounds add to the variance of a figure over rounds.
+
+    ``pulls`` is by how much each sending pulls the figure off where it is. Other rounds with the
+    same prompts do not show how other prompts would differ; other prompts in other rounds do.
+    """
+    of_prompts = _clustered(pulls, lambda sending: sending[0])
+    return max(0.0, of_prompts - _clustered(pulls, lambda sending: sending))
+
+
+def _by_prompt(logs: Mapping[Sending, float]) -> dict[str, list[float]]:
+    """The values of each prompt, over its sendings."""
+    by_prompt = defaultdict(list)
+    for (prompt, _), log in logs.items():
+        by_prompt[prompt].append(log)
+    return by_prompt
+
+
+def _clustered(pulls: Mapping[Sending, float], cluster: Callable[[Sending], Hashable]) -> float:
+    """The variance of a mean whose clusters are independent."""
+    sums: dict[Hashable, float] = defaultdict(float)
+    for sending, pull in pulls.items():
+        sums[cluster(sending)] += pull
+    count = len(sums)
+    return count / (count - 1) * math.fsum(pull**2 for pull in sums.values()) if count > 1 else 0.0
+
+
+def _requests(records: Iterable[Record]) -> Mapping[str, list[Record]]:
+    by_prompt = defaultdict(list)
+    for record in records:
+        by_prompt[record.prompt].append(record)
+    return by_prompt

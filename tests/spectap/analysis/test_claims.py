@@ -9,12 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap.analysis.compared.claims import Family
-from spectap.analysis.compared.verdict import claim, judge, obstacle, too_few
+from spectap.analysis import contrasts
+from spectap.analysis.claims import Family, claim, decide, holm, judge, obstacle, too_few
+from spectap.analysis.contrasts import Question
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
+from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Answer, Claim, Finding
 from tests.spectap import samples
+from tests.spectap.analysis.test_contrasts import paced
 
+P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(lambda p: dict(enumerate(p)))
+CELL = CellKey("counting", "", "SD")
 SD, BASE = samples.cell("SD"), samples.cell("Base")
 ROUNDS = 6
 
@@ -37,6 +42,33 @@ TRIFLE = said(1.02, 0.002, decided=True)
 OPEN = said(1.02, 0.03, decided=False)
 ALIKE = said(1.0, 0.006, decided=False)
 ALONE = said(1.1, 0.03, decided=False)
+
+
+class TestHolm:
+    def test_the_textbook(self) -> None:
+        found = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}, 0.05, 4)
+        assert found.decided == {"a", "d"}
+        assert found.level == pytest.approx(0.05 / 2)
+
+    @given(P_VALUES)
+    def test_it_decides_at_least_what_bonferroni_does(self, p_values: dict[int, float]) -> None:
+        decided = holm(p_values, 0.05, len(p_values)).decided
+        assert decided >= {key for key, p in p_values.items() if p <= 0.05 / len(p_values)}
+        assert all(p_values[key] <= 0.05 for key in decided)
+
+    @given(P_VALUES, st.integers(0, 5))
+    def test_claims_that_could_not_be_made_count(
+        self, p_values: dict[int, float], more: int
+    ) -> None:
+        fewer = holm(p_values, 0.05, len(p_values)).decided
+        assert holm(p_values, 0.05, len(p_values) + more).decided <= fewer
+
+
+def test_two_questions_are_two_claims() -> None:
+    minutes = [1.0, 1.1, 0.9, 1.05]
+    faster = contrasts.contrast(paced(0.5, minutes), paced(1.0, minutes[::-1]))
+    found = decide({CELL: faster}, 0.05, claims=2)
+    assert found.decided == {(CELL, question) for question in Question}
 
 
 class TestClaim:

@@ -1,4 +1,4 @@
-"""Compares two runs: the front door of this folder.
+"""Compares two runs: the what changed, and whether the difference is real.
 
 Two runs are independent samples, whose units are their rounds. So the errors of both add up on the
 logarithmic scale, with the degrees of freedom of Welch and Satterthwaite. All that is judged is one
@@ -9,22 +9,115 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final
 
 from spectap import metrics
-from spectap.analysis import cells, evidence, stopping, units
-from spectap.analysis.changes.change import CellChange, Change, Changes, Figure, ShareChange
-from spectap.analysis.changes.matching import Run, matches, renamed
-from spectap.analysis.changes.settings import differences, incomparable
-from spectap.analysis.compared import claims
+from spectap.analysis import cells, claims, contrasts, evidence, grouping, stopping
 from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.estimates.proportions import Bounds
 from spectap.analysis.evidence import Evidence
-from spectap.analysis.keys import CellKey
+from spectap.analysis.grouping import CellKey
+from spectap.analysis.matching import Run, differences, incomparable, matches, renamed
 from spectap.analysis.summary import Cell, Correctness, Summary
 from spectap.errors import RunError
+from spectap.load_points import LoadPoint
 from spectap.rounds import FEWEST_ROUNDS
+
+
+class Figure(Enum):
+    """What is compared of a cell."""
+
+    TOKENS_PER_STEP = "tokens per step"
+    SPEED_UP = "speed-up"
+    """Of whole requests, over the baseline of the same run."""
+    TIME_PER_OUTPUT_TOKEN = "time per output token"
+    """Decoding, in seconds: the median of a typical round; so is the next."""
+    TTFT = "time to first token"
+    TOKENS_PER_SECOND = "tokens per second"
+    """Of all requests together."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether a verdict rests on it. Another node or day can change the others."""
+        return self in (Figure.TOKENS_PER_STEP, Figure.SPEED_UP)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of one cell in both runs."""
+
+    old: float
+    new: float
+    ratio: Interval
+    """Of the new one to the old one, with its own 95 % interval."""
+    real: bool
+    """Whether it is more than chance, among all that is judged of both runs; False where it is not
+    judged."""
+    detectable: float
+    """The smallest change that would probably have been proven: 0.06 is 6 %."""
+    below: bool
+    """Whether the ratio is surely below the gate's threshold, among all that it judges."""
+    seen_below: float | None
+    """The gate would probably notice a ratio below this; None without a gate."""
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """One variant under one test case at one load point in both runs."""
+
+    variant: str
+    test_case: str
+    load: LoadPoint | None
+    figures: dict[Figure, Change]
+    """Of those that both runs have."""
+
+
+@dataclass(frozen=True)
+class ShareChange:
+    """A share that both runs have: of good requests, or of right answers."""
+
+    what: str
+    old: float
+    new: float
+    difference: Bounds
+    """The 95 % interval of the new one less the old one."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """All of it."""
+
+    old: str
+    """The name of the run, as is ``new``."""
+    new: str
+    cells: tuple[CellChange, ...]
+    shares: tuple[ShareChange, ...]
+    settings: tuple[tuple[str, str, str], ...]
+    """What both runs were told differently: the field, the old value, the new one."""
+    incomparable: tuple[tuple[str, str, str], ...]
+    """Those of the settings by which the two measured different things: nothing is judged then."""
+    notes: tuple[str, ...]
+    threshold: float | None
+    """Of the gate; None without one."""
+    gaps: tuple[str, ...]
+    """Why the gate cannot be held though nothing is below it: what the new run does not show."""
+
+    @property
+    def judged(self) -> Iterator[tuple[CellChange, Figure, Change]]:
+        """Everything that a verdict rests on."""
+        for cell in self.cells:
+            for figure, change in cell.figures.items():
+                if figure.judged:
+                    yield cell, figure, change
+
+    @property
+    def failed(self) -> bool:
+        """Whether the gate is: a loss is sure, or what it guards was not seen."""
+        return bool(self.gaps) or any(change.below for _, _, change in self.judged)
+
 
 _Key = tuple[CellKey, Figure]
 _Estimates = Mapping[_Key, Estimate]
@@ -146,7 +239,7 @@ def _estimates(run: Evidence) -> _Estimates:
 def _figures(run: Evidence, key: CellKey) -> dict[Figure, Estimate | None]:
     records = run.by_cell.get(key, ())
     good = [record for record in records if record.succeeded]
-    parts = [own for (own,) in units.units(good, planned=True)]
+    parts = [own for (own,) in grouping.units(good, planned=True)]
     contrast = run.contrasts.get(key)
     return {
         # A baseline yields one token a step, whatever happens.
@@ -154,8 +247,10 @@ def _figures(run: Evidence, key: CellKey) -> dict[Figure, Estimate | None]:
         if run.plan.baselines[key.variant] is not None
         else None,
         Figure.SPEED_UP: contrast.throughput if contrast else None,
-        Figure.TIME_PER_OUTPUT_TOKEN: claims.typical(metrics.TIME_PER_OUTPUT_TOKEN.values, parts),
-        Figure.TTFT: claims.typical(metrics.TTFT.values, parts),
+        Figure.TIME_PER_OUTPUT_TOKEN: contrasts.typical(
+            metrics.TIME_PER_OUTPUT_TOKEN.values, parts
+        ),
+        Figure.TTFT: contrasts.typical(metrics.TTFT.values, parts),
         Figure.TOKENS_PER_SECOND: cells.tokens_per_second(records, run.plan.points[key.load]),
     }
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectap.analysis.compared.cautions import cautions, decoding
+from spectap.analysis.comparison import cautions, decoding
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import (
     Answer,

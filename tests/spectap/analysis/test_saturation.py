@@ -1,12 +1,13 @@
-"""An open loop that does not keep its times is marked, and one that does is not."""
+"""An open loop that does not keep its times is marked, and so is a queue."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from spectap.analysis.schedule import schedule
+from spectap.analysis.saturation import schedule
 from spectap.record import Record
+from tests.bench.queueing import Server, recognised
 from tests.spectap import samples
 
 RATE = 10.0
@@ -68,3 +69,16 @@ def test_a_blocked_driver_is_marked() -> None:
 )
 def test_the_bound_follows_the_rate(rate: float | None, late: float, marked: bool) -> None:
     assert lagging([late] * 30, rate) == marked
+
+
+@pytest.mark.parametrize(
+    "server", [Server(9, 8, requests=18), Server(6, 4, open=True, requests=24)]
+)
+def test_a_queue_is_seen_without_the_batch(server: Server) -> None:
+    """``tests.bench.queueing`` says how often, in more worlds."""
+    assert recognised(server, runs=1) == 1
+
+
+@pytest.mark.parametrize(("load", "is_open"), [(1, False), (16, False), (6, True)])
+def test_requests_that_only_share_a_server_do_not_queue(load: float, is_open: bool) -> None:
+    assert not recognised(Server(load, None, is_open, 0.4, 0.5, requests=16), runs=1)

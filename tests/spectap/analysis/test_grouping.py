@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spectap.analysis import units
+from spectap.analysis import grouping
 from spectap.record import Record
 from tests.spectap import samples
 
@@ -25,24 +25,24 @@ def records(rounds: int, requests: int, concurrency: int = 2, run: str = "r") ->
     ]
 
 
-def numbers(found: list[units.Unit]) -> list[list[set[int]]]:
+def numbers(found: list[grouping.Unit]) -> list[list[set[int]]]:
     return [[{record.round for record in side} for side in unit] for unit in found]
 
 
 def test_rounds_are_paired() -> None:
     own, baseline = records(4, 4), records(5, 6)
-    found = units.units(own, baseline, planned=False)
+    found = grouping.units(own, baseline, planned=False)
     assert numbers(found) == [[{number}, {number}] for number in range(1, 5)]
     assert [len(side) for side in found[0]] == [4, 6]
 
 
 def test_rounds_of_two_runs_are_not_the_same() -> None:
-    assert units.rounds(records(4, 4), records(4, 4, run="other")) == {}
+    assert grouping.rounds(records(4, 4), records(4, 4, run="other")) == {}
 
 
 def test_one_round_is_cut_into_blocks_of_time() -> None:
     own, baseline = records(1, 40), records(1, 60)
-    found = units.units(own, baseline, planned=False)
+    found = grouping.units(own, baseline, planned=False)
     assert len(found) == 10
     for side, whole in enumerate((own, baseline)):
         assert [record for unit in found for record in unit[side]] == whole
@@ -50,33 +50,33 @@ def test_one_round_is_cut_into_blocks_of_time() -> None:
 
 
 def test_a_block_has_at_least_two_waves() -> None:
-    assert len(units.units(records(1, 24, concurrency=4), planned=False)) == 3
-    assert units.units(records(1, 23, concurrency=4), planned=False) == []
+    assert len(grouping.units(records(1, 24, concurrency=4), planned=False)) == 3
+    assert grouping.units(records(1, 23, concurrency=4), planned=False) == []
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_single_wave_a_round_is_no_unit(rounds: int) -> None:
-    assert units.units(records(rounds, 4, concurrency=4), planned=False) == []
+    assert grouping.units(records(rounds, 4, concurrency=4), planned=False) == []
 
 
 def test_sides_that_were_not_measured_together_are_cut_into_blocks() -> None:
     own, baseline = records(6, 8), records(6, 8, run="other")
-    assert len(units.units(own, baseline, planned=False)) == 10
+    assert len(grouping.units(own, baseline, planned=False)) == 10
 
 
 def test_nothing_measured_has_no_unit() -> None:
-    assert units.units([], records(1, 40), planned=False) == []
-    assert units.in_flight([]) == 1
+    assert grouping.units([], records(1, 40), planned=False) == []
+    assert grouping.in_flight([]) == 1
 
 
 def test_in_flight_is_the_mean_while_there_is_any() -> None:
     base = samples.record(sent=10.0, end=1.0)
-    assert units.in_flight([base, replace(base, sent=10.1), replace(base, sent=20.0)]) == 1
-    assert units.in_flight([base, replace(base, sent=10.1)]) == 2
+    assert grouping.in_flight([base, replace(base, sent=10.1), replace(base, sent=20.0)]) == 1
+    assert grouping.in_flight([base, replace(base, sent=10.1)]) == 2
     # Clocks differ by less than a request; two in turn are not two at once.
-    assert units.in_flight([base, replace(base, sent=10.9999)]) == 1
+    assert grouping.in_flight([base, replace(base, sent=10.9999)]) == 1
 
 
 def test_planned_rounds_are_never_cut() -> None:
-    assert len(units.units(records(2, 40), planned=True)) == 2
-    assert len(units.units(records(2, 40), planned=False)) == 10
+    assert len(grouping.units(records(2, 40), planned=True)) == 2
+    assert len(grouping.units(records(2, 40), planned=False)) == 10

@@ -1,19 +1,27 @@
-"""What one cell says against its baseline: two answers, and the sentence that says them."""
+"""Which claims of a report hold together, and the sentence that says what a cell shows."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 from spectap import wording
-from spectap.analysis.compared.claims import SLIGHT, Family
+from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Answer, Cell, Claim, Finding, Verdict
 from spectap.rounds import FEWEST_ROUNDS
 
+_Key = TypeVar("_Key", bound=Hashable)
+
 # Below this a difference can be real and still change nobody's decision.
 MARGIN: Final = 0.05
+
+SLIGHT: Final = 0.2
+"""The part of alpha for calling a difference too little to matter; the rest is for claiming one."""
 
 _SPEED: Final = {
     Answer.BETTER: Finding.FASTER,
@@ -21,6 +29,47 @@ _SPEED: Final = {
     Answer.NEGLIGIBLE: Finding.NEGLIGIBLE,
     Answer.UNDECIDED: Finding.UNDECIDED,
 }
+
+
+@dataclass(frozen=True)
+class Family(Generic[_Key]):
+    """Which claims of one report hold."""
+
+    decided: frozenset[_Key]
+    level: float
+    """The p-value that one more claim would have had to stay under."""
+    claims: int
+    """How many the report could make."""
+
+
+def decide(
+    contrasts: Mapping[CellKey, Contrast], alpha: float, claims: int
+) -> Family[tuple[CellKey, Question]]:
+    """Which answers hold, all of one report together.
+
+    ``claims`` is how many the report could make, those of cells without a contrast included.
+    """
+    p_values = {
+        (key, question): answer.p
+        for key, contrast in contrasts.items()
+        for question, answer in contrast.answers.items()
+    }
+    return holm(p_values, (1 - SLIGHT) * alpha, claims)
+
+
+def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
+    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979).
+
+    Whatever is true, the chance that any difference is decided where there is none is at most
+    ``alpha``. ``claims`` is how many the report could make; those without a p-value cannot be
+    decided.
+    """
+    decided: set[_Key] = set()
+    for key in sorted(p_values, key=lambda key: p_values[key]):
+        if p_values[key] > alpha / (claims - len(decided)):
+            break
+        decided.add(key)
+    return Family(frozenset(decided), alpha / max(1, claims - len(decided)), claims)
 
 
 def claim(

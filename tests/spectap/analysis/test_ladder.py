@@ -1,4 +1,4 @@
-"""The sentence on a ladder says what the crossovers are, and nothing that they are not."""
+"""Where a variant turns from better to worse, and what is said of it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,100 @@ import math
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spectap.analysis.compared.claims import Question
-from spectap.analysis.compared.crossover import Rung
-from spectap.analysis.compared.ladder import ladder, ladder_points
+from spectap.analysis.contrasts import Question
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
-from spectap.analysis.summary import Answer, Ladder
+from spectap.analysis.ladder import Rung, crossover, ladder, ladder_points
+from spectap.analysis.summary import Answer, Crossover, Ladder
 from spectap.load_points import LoadPoint
+
+LOADS = (1.0, 2.0, 4.0, 8.0)
+SURE, UNSURE = 0.001, 0.5
+
+
+def rungs(ratios: Sequence[float | None], error: float = SURE) -> list[Rung]:
+    """A ratio at each of the loads; None where there is no estimate."""
+    return [
+        Rung(load, None if ratio is None else Estimate(math.log(ratio), error, 6), None)
+        for load, ratio in zip(LOADS, ratios, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "better", "worse"),
+    [
+        ((1.5, 1.2, 0.9, 0.8), 2, 4),
+        ((1.5, 1.2, 1.1, 1.05), 8, None),
+        ((0.9, 0.8, 0.7, 0.6), None, 1),
+        ((1.5, 1.2, 1.0, 0.8), 2, 8),
+        ((1.0, 1.0, 1.0, 1.0), None, None),
+        ((0.8, 0.9, 1.1, 1.2), None, None),
+        ((1.5, 0.9, 1.2, 0.8), 1, 8),
+        ((1.5, None, 1.1, 0.8), 4, 8),
+        ((None, None, None, None), None, None),
+    ],
+)
+def test_bounds(ratios: Sequence[float | None], better: float | None, worse: float | None) -> None:
+    found = crossover(rungs(ratios), ALPHA)
+    assert (found.better_up_to, found.worse_from) == (better, worse)
+
+
+def test_nothing_is_claimed_beyond_the_first_load_that_is_not_sure() -> None:
+    known = rungs((1.5, 1.2, 1.1, 0.8))
+    unsure = [known[0], Rung(2.0, Estimate(math.log(1.2), UNSURE, 6), None), *known[2:]]
+    found = crossover(unsure, ALPHA)
+    assert (found.better_up_to, found.worse_from) == (1, 8)
+
+
+def test_the_point_is_between_the_loads_where_it_turns() -> None:
+    assert crossover(rungs((2, 1.5, 2 / 3, 0.5)), ALPHA).point == pytest.approx(math.sqrt(8))
+    assert crossover(rungs((1.5, 1.2, 1.1, 1.05)), ALPHA).point is None
+    assert crossover(rungs((0.9, 0.8, 0.7, 0.6)), ALPHA).point is None
+
+
+def test_scatter_makes_no_second_crossing() -> None:
+    point = crossover(rungs((2, 0.98, 1.02, 0.5), UNSURE), ALPHA).point
+    assert point == pytest.approx(2, rel=0.01)
+
+
+@given(
+    st.lists(st.floats(0.2, 5), min_size=4, max_size=4),
+    st.lists(st.floats(0.001, 1), min_size=4, max_size=4),
+)
+def test_the_point_is_within_the_bounds(ratios: list[float], errors: list[float]) -> None:
+    known = [
+        Rung(load, Estimate(math.log(ratio), error, 6), None)
+        for load, ratio, error in zip(LOADS, ratios, errors, strict=True)
+    ]
+    found = crossover(known, ALPHA)
+    if found.point is not None:
+        assert (found.better_up_to or 0) <= found.point <= (found.worse_from or math.inf)
+    if found.found:
+        assert found.point is not None
+
+
+@given(st.lists(st.floats(0.2, 5), min_size=4, max_size=4), st.floats(0.01, 0.3))
+def test_the_mirror_image_of_a_ladder_has_the_mirror_image_of_its_bounds(
+    ratios: list[float], error: float
+) -> None:
+    def mirrored(found: Crossover) -> tuple[float | None, float | None]:
+        low, high = found.better_up_to, found.worse_from
+        return 8 / high if high else None, 8 / low if low else None
+
+    one = crossover(rungs(ratios, error), ALPHA)
+    other = crossover(rungs([1 / ratio for ratio in reversed(ratios)], error), ALPHA)
+    assert (one.better_up_to, one.worse_from) == mirrored(other)
+
 
 CLOSED = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
 OPEN = tuple(LoadPoint(rate=rate, requests=4) for rate in (0.5, 1.0, 2.0, 4.0))
 FALLING = (1.5, 1.2, 0.9, 0.8)
 
 
-def rungs(loads: Sequence[LoadPoint], ratios: Sequence[float | None]) -> list[Rung]:
-    """Sure of each ratio, and each decided."""
+def decided(loads: Sequence[LoadPoint], ratios: Sequence[float | None]) -> list[Rung]:
+    """Sure of each ratio."""
     return [
         Rung(
             load.rate or load.concurrency or 0,
@@ -32,7 +111,7 @@ def rungs(loads: Sequence[LoadPoint], ratios: Sequence[float | None]) -> list[Ru
 
 
 def closed(speed: Sequence[float | None], cost: Sequence[float | None] = FALLING) -> Ladder:
-    known = {Question.SPEED: rungs(CLOSED, speed), Question.COST: rungs(CLOSED, cost)}
+    known = {Question.SPEED: decided(CLOSED, speed), Question.COST: decided(CLOSED, cost)}
     return ladder("SD", "Base", CLOSED, known, ALPHA)
 
 
@@ -49,7 +128,7 @@ def test_both_questions_are_answered() -> None:
 
 
 def test_a_speed_without_those_that_failed_is_not_that_of_every_load() -> None:
-    known = {Question.SPEED: rungs(CLOSED, (1.5, 1.4, 1.3, 1.2))}
+    known = {Question.SPEED: decided(CLOSED, (1.5, 1.4, 1.3, 1.2))}
     clause = "3 of 18 SD requests failed at 4 at once"
     assert ladder("SD", "Base", CLOSED, known, ALPHA, [clause], failed=True).sentence == (
         "SD answers requests faster than Base wherever they succeed, up to 8 requests at once. "
@@ -58,7 +137,7 @@ def test_a_speed_without_those_that_failed_is_not_that_of_every_load() -> None:
 
 
 def test_an_open_loop_is_asked_for_speed_alone() -> None:
-    known = {Question.SPEED: rungs(OPEN, FALLING)}
+    known = {Question.SPEED: decided(OPEN, FALLING)}
     found = ladder("SD", "Base", OPEN, known, ALPHA, ["SD requests queue from 4 a second"])
     assert found.sentence == (
         "SD answers requests faster than Base "
@@ -120,7 +199,7 @@ def test_an_open_loop_is_asked_for_speed_alone() -> None:
     ],
 )
 def test_sentences(ratios: Sequence[float | None], sentence: str) -> None:
-    known = rungs(CLOSED, ratios)
+    known = decided(CLOSED, ratios)
     undecided = [
         Rung(rung.load, rung.estimate, Answer.UNDECIDED if ratio == 1 else rung.answer)
         for rung, ratio in zip(known, ratios, strict=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spectap.analysis.compared.claims import holm
+from spectap.analysis.claims import holm
 from spectap.analysis.estimates.proportions import Bounds, Paired, bounds
 from spectap.analysis.summary import Correctness
 from spectap.answer import CheckedAnswer, Evaluation, Score

@@ -1,17 +1,85 @@
-"""What is told beside every speed-up: queues, failures, lags, and decoding that misleads."""
+"""A cell against its baseline: figures, claims, the verdict, and what is told beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from spectap import wording
+from spectap.analysis import claims
+from spectap.analysis.claims import Family
+from spectap.analysis.contrasts import Contrast, Question
+from spectap.analysis.estimates.estimate import Estimate
 from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Cell, Finding
+from spectap.analysis.evidence import Plan
+from spectap.analysis.grouping import CellKey
+from spectap.analysis.summary import Cell, Claim, Comparison, Finding, Verdict
 from spectap.metrics import TTFT
 
 _NOTABLY_LATER: Final = 1.5
 """Below this ratio of medians, the first token does not explain a slower request."""
+
+
+def comparison(
+    plan: Plan,
+    key: CellKey,
+    cells: Mapping[CellKey, Cell],
+    contrast: Contrast | Verdict,
+    family: Family[tuple[CellKey, Question]],
+) -> Comparison:
+    """The cell ``key`` against its baseline's, by their ``contrast``, or why there is none."""
+    own, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
+    if isinstance(contrast, Verdict):
+        return Comparison(baseline.variant, None, None, None, None, None, contrast)
+    answers = contrast.answers if contrast.throughput else {}
+    said = {
+        question: claims.claim(
+            answer,
+            plan.alpha,
+            family,
+            decided=(key, question) in family.decided,
+            rounds=contrast.rounds,
+        )
+        for question, answer in answers.items()
+    }
+    found = Comparison(
+        baseline=baseline.variant,
+        by_time_per_output_token=_interval(contrast.time_per_output_token, plan.alpha),
+        by_end_to_end=_interval(contrast.end_to_end, plan.alpha),
+        by_throughput=_interval(contrast.throughput, plan.alpha),
+        speed=said.get(Question.SPEED),
+        cost=said.get(Question.COST),
+        verdict=_verdict(plan, own, baseline, contrast, said),
+    )
+    sides = [replace(own, comparison=found), baseline]
+    clauses = *decoding(sides, at=False), *cautions(sides, at=False)
+    sentence = " ".join((found.verdict.sentence, *(f"{clause}." for clause in clauses)))
+    return replace(found, verdict=replace(found.verdict, sentence=sentence))
+
+
+def _verdict(
+    plan: Plan,
+    own: Cell,
+    baseline: Cell,
+    contrast: Contrast,
+    said: Mapping[Question, Claim],
+) -> Verdict:
+    if Question.SPEED not in said:
+        return claims.too_few(contrast.rounds, planned=plan.known)
+    return claims.judge(
+        own,
+        baseline,
+        said[Question.SPEED],
+        said.get(Question.COST),
+        name_baseline=len(plan.baselines) - len(plan.compared) > 1,
+        priced=plan.cost is not None,
+        advise=not (plan.rehearsal or plan.offline),
+    )
+
+
+def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:
+    return estimate.interval(alpha) if estimate else None
 
 
 def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
