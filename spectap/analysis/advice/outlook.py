@@ -30,9 +30,6 @@ _BLOCK: Final = 50
 _SEED: Final = 2211_17192
 _SHARED: Final = 3.0
 """Rounds that speak for variants that share nothing."""
-_BETWEEN: Final = 0.5
-"""Of the model's error, what is left between measured windows, which are nearer to each other than
-to one that is left out. Chosen by simulation (``tests.bench.advice``)."""
 USABLE: Final = 0.1
 """A model that is further off than this predicts nothing."""
 
@@ -371,17 +368,15 @@ def _with_errors(sample: Sample, errors: Mapping[str, float]) -> Sample:
         name: error * generator.standard_normal(_REPLICATES) for name, error in errors.items()
     }
 
-    def shifted(of: Mapping[Window, Figures], part: float) -> dict[Window, Figures]:
+    def shifted(of: Mapping[Window, Figures]) -> dict[Window, Figures]:
         return {
             key: figures._replace(
-                request=figures.request + part * shifts[key.line][:, np.newaxis, np.newaxis]
+                request=figures.request + shifts[key.line][:, np.newaxis, np.newaxis]
             )
             for key, figures in of.items()
         }
 
-    return Sample(
-        sample.measured, shifted(sample.predicted, _BETWEEN), shifted(sample.held_out, 1.0)
-    )
+    return Sample(sample.measured, shifted(sample.predicted), shifted(sample.held_out))
 
 
 def _mapped(sample: Sample, change: Callable[[Array], Array]) -> Sample:

@@ -127,12 +127,6 @@ def test_what_is_as_good_as_its_baseline_is_not_accused(say: Say) -> None:
     assert "No fall was found" in found.sentence
 
 
-def test_what_is_better_is_not_accused() -> None:
-    found = only(run(1, Base=one_in(0.3), SD=booking))
-    assert not found.worse
-    assert found.difference_interval[0] > 0
-
-
 def test_the_sentence_on_corrupted_answers() -> None:
     lost = {3, 4, 17, 20, 33, 59}
     found = only(
@@ -171,13 +165,6 @@ def test_where_the_baseline_is_never_right_nothing_is_excluded() -> None:
         "SD's tool calls are valid in 0 of 60 prompts (0 %), Base's in 0 (0 %): no difference "
         "(95 % interval 6 fewer to 6 more). Base is right in too few prompts to find any fall."
     )
-
-
-def test_answers_of_several_load_points_are_shares_of_prompts() -> None:
-    found = only(run(2, Base=booking, SD=one_in(0.1)))
-    assert found.prompts == 60
-    assert found.rate == pytest.approx(0.9, abs=0.05)
-    assert "% of the answers to 60 prompts, Base's in 100 %" in found.sentence
 
 
 def cut_off(place: int, _: random.Random) -> Answer:
