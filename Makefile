@@ -331,6 +331,8 @@ bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule
 	@python -m tests.bench.power
 	@python -m tests.bench.wandering
 	@python -m tests.bench.comparing
+	@python -m tests.bench.queueing
+	@python -m tests.bench.answers
 	@python -m tests.bench.advice
 
 .PHONY: bench-vllm

@@ -9,10 +9,9 @@ from typing import Final, NamedTuple
 
 from spectap import metrics, wording
 from spectap.analysis.controls import Unsteadiness
-from spectap.analysis.estimates import intervals
 from spectap.analysis.evidence import Evidence
-from spectap.analysis.keys import Place
-from spectap.analysis.summary import Answer, Case, Cell, Claim, Drift, Summary
+from spectap.analysis.grouping import CasePoint
+from spectap.analysis.summary import Answer, Case, Cell, Claim, Summary
 from spectap.config import Config
 from spectap.load_points import LoadPoint
 from spectap.record import Record
@@ -102,7 +101,6 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         yield from _on_stopping(config.load.rounds, summary.cases, evidence.plan.rounds)
     if config.apart and summary.compares:
         yield from _on_times(evidence.unsteadiness)
-    yield from _on_drift(summary.drifts, apart=config.apart)
     yield from _on_strangers({case.name for case in config.test_cases}, evidence.strangers)
 
 
@@ -124,7 +122,7 @@ def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
     )
 
 
-def _on_strangers(cases: Collection[str], strangers: Iterable[Place]) -> Iterator[str]:
+def _on_strangers(cases: Collection[str], strangers: Iterable[CasePoint]) -> Iterator[str]:
     others = {case for case, _ in strangers} - {*cases}
     loads = {load for case, load in strangers if case in cases}
     for what, names in (("Test cases", others), ("Load points", loads)):
@@ -134,7 +132,7 @@ def _on_strangers(cases: Collection[str], strangers: Iterable[Place]) -> Iterato
 
 
 def _on_stopping(
-    planned: Rounds, cases: Sequence[Case], rounds: Mapping[Place, int]
+    planned: Rounds, cases: Sequence[Case], rounds: Mapping[CasePoint, int]
 ) -> Iterator[str]:
     fewest, most = min(rounds.values()), max(rounds.values())
     saved = 1 - sum(rounds.values()) / (len(rounds) * planned.at_most)
@@ -180,27 +178,6 @@ def _on_times(found: Unsteadiness | None) -> Iterator[str]:
         "variant, and more between variants whose times are further apart. What differs between "
         "two nodes all the time is not in it: no control shows that."
     )
-
-
-def _on_drift(drifts: Sequence[Drift], *, apart: bool) -> Iterator[str]:
-    for drift in (drift for drift in drifts if drift.found):
-        size, *ends = intervals.percents(drift.change)
-        low, high = sorted(ends, key=float)
-        bounds = f"95 % interval {low}-{high} %"
-        if drift.baseline is not None:
-            way = "grew" if drift.change.point > 1 else "shrank"
-            yield (
-                f"Drift: the decoding speed-up of {drift.variant} over {drift.baseline} {way} by "
-                f"{size} % from the first round to the last ({bounds}). Read each as a mean over "
-                "the run."
-            )
-        else:
-            way = "slower" if drift.change.point > 1 else "faster"
-            yield (
-                f"Drift: {drift.variant} became {size} % {way} from the first round to the last "
-                f"({bounds})."
-                + ("" if apart else " What all variants share of that is in no speed-up.")
-            )
 
 
 def _on_amount(cell: Cell) -> Iterator[str]:

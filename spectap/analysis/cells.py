@@ -6,24 +6,29 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from statistics import fmean, variance
 from typing import Final
 
 import numpy as np
+from scipy.special import betaincinv, stdtrit
 
 from spectap import metrics
-from spectap.analysis import queueing, stopping, units
-from spectap.analysis.compared import claims
+from spectap.analysis import contrasts, grouping, saturation, stopping
 from spectap.analysis.estimates.estimate import Estimate
 from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.goodput import goodput
-from spectap.analysis.keys import CellKey
-from spectap.analysis.schedule import schedule
-from spectap.analysis.summary import Cell, Percentiles, Steps
+from spectap.analysis.grouping import CellKey
+from spectap.analysis.summary import Cell, Goodput, Percentiles, Steps
 from spectap.config import Cost, Objectives
 from spectap.load_points import LoadPoint
+from spectap.metrics import Metric
 from spectap.record import Record
+from spectap.rounds import FEWEST_ROUNDS
 
 _ERROR_WIDTH: Final = 80
+_PROMISED: Final = 0.9
+"""The share of the requests that each objective is about: its limit is one of the p90."""
+
+_MILLISECOND: Final = 0.001
 
 
 def cell(
@@ -44,7 +49,7 @@ def cell(
     together.
     """
     good = [record for record in records if record.succeeded]
-    parts = [own for (own,) in units.units(good, planned=rounds > 0)]
+    parts = [own for (own,) in grouping.units(good, planned=rounds > 0)]
     errors = [(r.error or f"HTTP {r.status}")[:_ERROR_WIDTH] for r in records if not r.succeeded]
     speed, speeds = _speed(records, point), _interval(tokens_per_second(records, point), alpha)
     requests = point.requests if point else 0
@@ -74,8 +79,8 @@ def cell(
         steps=_steps(good, parts, alpha),
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,
-        schedule=schedule(records, point.rate if point else None),
-        queued=_beyond_batch(point, in_flight, batch) or queueing.queued(records),
+        schedule=saturation.schedule(records, point.rate if point else None),
+        queued=_beyond_batch(point, in_flight, batch) or saturation.queued(records),
     )
 
 
@@ -98,7 +103,7 @@ def _measures(
         values = [value for record in records for value in metric.values(record)]
         if values:
             p50, p90, p99 = (float(value) for value in np.percentile(values, (50, 90, 99)))
-            typical = _interval(claims.typical(metric.values, parts), alpha)
+            typical = _interval(contrasts.typical(metric.values, parts), alpha)
             yield metric.name, Percentiles(len(values), p50, p90, p99, typical)
 
 
@@ -110,7 +115,7 @@ def tokens_per_second(records: Sequence[Record], point: LoadPoint | None) -> Est
     still where it does not keep up.
     """
     sums, speed = _sums(records, point), _speed(records, point)
-    estimate = claims.ratio_of_sums(sums)
+    estimate = contrasts.ratio_of_sums(sums)
     return replace(estimate, log=math.log(speed)) if estimate and speed else None
 
 
@@ -123,7 +128,7 @@ def _speed(records: Sequence[Record], point: LoadPoint | None) -> float | None:
 
 def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int, float]]:
     """Tokens and seconds of each round."""
-    rounds = [own for (own,) in units.rounds(records).values()]
+    rounds = [own for (own,) in grouping.rounds(records).values()]
     if point and point.rate is not None:
         return [
             (metrics.served_tokens(own), metrics.open_loop_time(own, point.rate)) for own in rounds
@@ -134,7 +139,7 @@ def _sums(records: Sequence[Record], point: LoadPoint | None) -> list[tuple[int,
 def tokens_per_step(parts: Iterable[Sequence[Record]]) -> Estimate | None:
     """Over all steps of rounds or blocks; None where they are too few, or show no steps."""
     by_part = [[n for record in part for n in _step_sizes(record)] for part in parts]
-    return claims.ratio_of_sums([(sum(n), len(n)) for n in by_part])
+    return contrasts.ratio_of_sums([(sum(n), len(n)) for n in by_part])
 
 
 def _steps(
@@ -156,3 +161,74 @@ def _step_sizes(record: Record) -> Iterable[int]:
 
 def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:
     return estimate.interval(alpha) if estimate else None
+
+
+def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> Goodput | None:
+    """The share of all requests that succeeded within every limit; None without requests.
+
+    A limit holds where the request has no such figure: an answer of one token has no time per
+    output token. ``alpha`` is the level of the interval.
+    """
+    if not records:
+        return None
+    limits = tuple(_limits(objectives))
+    by_round = [_good(own, limits) for (own,) in grouping.rounds(records).values()]
+    return Goodput(
+        share=fmean(_good(records, limits)),
+        interval=share_interval(by_round, grouping.in_flight(records), alpha),
+        met=all(fmean(_good(records, [limit])) >= _PROMISED for limit in limits),
+    )
+
+
+def share_interval(
+    rounds: Sequence[Sequence[bool]], in_flight: int, alpha: float
+) -> tuple[float, float] | None:
+    """The interval of a share, from whether each request of each round is good.
+
+    It is that of Korn and Graubard (Survey Methodology 24, 1998): Clopper's and Pearson's for as
+    many independent requests as these are worth. They are worth less the more whole rounds differ,
+    and never more than there were waves: the requests ``in_flight`` together share every step.
+    None for fewer than ``FEWEST_ROUNDS`` rounds.
+    """
+    if len(rounds) < FEWEST_ROUNDS:
+        return None
+    requests = sum(map(len, rounds))
+    share = sum(map(sum, rounds)) / requests
+    worth = min(requests / in_flight, _worth(rounds, share, alpha))
+    good = share * worth
+    low = betaincinv(good, worth - good + 1, alpha / 2) if share > 0 else 0.0
+    high = betaincinv(good + 1, worth - good, 1 - alpha / 2) if share < 1 else 1.0
+    return float(low), float(high)
+
+
+def _worth(rounds: Sequence[Sequence[bool]], share: float, alpha: float) -> float:
+    """How many independent requests have the scatter that the rounds' shares have."""
+    requests, count = sum(map(len, rounds)), len(rounds)
+    # What each round adds to the share, beyond its part of it (a ratio of two sums).
+    excess = [(sum(own) - share * len(own)) * count / requests for own in rounds]
+    scatter = variance(excess) / count
+    if scatter == 0:
+        return float(requests)
+    # The scatter is known from the rounds alone, which are fewer than the requests.
+    sureness = stdtrit(requests - 1, 1 - alpha / 2) / stdtrit(count - 1, 1 - alpha / 2)
+    return float(share * (1 - share) / scatter * sureness**2)
+
+
+def _limits(objectives: Objectives) -> Iterator[tuple[Metric, float]]:
+    """Each figure that has a limit, with that limit in seconds."""
+    for metric, milliseconds in (
+        (metrics.TTFT, objectives.ttft_p90_ms),
+        (metrics.TIME_PER_OUTPUT_TOKEN, objectives.tpot_p90_ms),
+        (metrics.END_TO_END_LATENCY, objectives.e2e_p90_ms),
+    ):
+        if milliseconds is not None:
+            yield metric, milliseconds * _MILLISECOND
+
+
+def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> list[bool]:
+    """Whether each request succeeded within the limits."""
+    return [
+        record.succeeded
+        and all(value <= limit for metric, limit in limits for value in metric.values(record))
+        for record in records
+    ]

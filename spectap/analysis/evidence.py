@@ -1,4 +1,4 @@
-"""What the records of a run come to before anything is said: which count, cells, what is compared.
+"""What was to be measured, what was, and what is compared, before anything is said of it.
 
 Whatever judges a run starts here, so that all judge by the same requests.
 """
@@ -6,22 +6,143 @@ Whatever judges a run starts here, so that all judge by the same requests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from spectap.analysis import controls, keys, stopping
+from spectap.analysis import claims, controls, grouping, stopping
 from spectap.analysis.cells import cell
-from spectap.analysis.compared import claims, verdict
-from spectap.analysis.compared.claims import Contrast
+from spectap.analysis.contrasts import Contrast, contrast, questions
 from spectap.analysis.controls import Unsteadiness
 from spectap.analysis.estimates.estimate import Estimate
-from spectap.analysis.keys import CellKey, Cells, Place
-from spectap.analysis.plan import Plan
+from spectap.analysis.grouping import CasePoint, CellKey, Cells
+from spectap.analysis.ladder import ladder_points
 from spectap.analysis.summary import Cell, Verdict
-from spectap.config import Config
+from spectap.config import Config, Cost, Objectives
 from spectap.ledger import last_attempts
+from spectap.load_points import LoadPoint
 from spectap.names import WARM_UP
 from spectap.record import Record
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a test case is."""
+
+    structure: str = ""
+    headline: bool = False
+    named: bool = False
+    """Whether its prompts have names and classes of their own."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was to be measured, as far as it is known."""
+
+    cases: Mapping[str, Kind]
+    points: Mapping[str, LoadPoint | None]
+    """By their names."""
+    baselines: Mapping[str, str | None]
+    """By variant, in the order of the variants; None for a baseline."""
+    rounds: Mapping[CasePoint, int]
+    """How many make a test case complete at a load point; 0 where nobody knows."""
+    alpha: float
+    """The level of every interval."""
+    batches: Mapping[str, int | None] = field(default_factory=dict)
+    objectives: Objectives | None = None
+    cost: Cost | None = None
+    known: bool = False
+    """Whether there is a configuration."""
+    fixed: bool = True
+    """Whether the number of rounds is."""
+    not_run: int = 0
+    """Turns that were to be measured after the last of each test case and load point."""
+    apart: bool = False
+    """Whether each variant was measured at a time of its own."""
+    rehearsal: bool = False
+    repeated: Sequence[Record] = ()
+    """Requests of turns that were measured again."""
+
+    @staticmethod
+    def of_config(
+        config: Config, rounds: Mapping[CasePoint, int], not_run: int, repeated: Sequence[Record]
+    ) -> Plan:
+        """That of a run; ``rounds`` is how many each test case has at each load point."""
+        return Plan(
+            cases={
+                one.name: Kind(str(one.structure or ""), one.headline, one.prompts is not None)
+                for one in config.test_cases
+            },
+            points={point.name: point for point in config.load.points},
+            baselines={one.name: one.baseline for one in config.variants},
+            rounds=rounds,
+            alpha=stopping.alpha(config.load),
+            batches={one.name: one.batch for one in config.variants},
+            objectives=config.objectives,
+            cost=config.cost,
+            known=True,
+            fixed=config.load.rounds.fixed,
+            not_run=not_run,
+            apart=config.apart,
+            rehearsal=config.stand_in is not None,
+            repeated=repeated,
+        )
+
+    @staticmethod
+    def of_ledgers(records: Sequence[Record], repeated: Sequence[Record]) -> Plan:
+        """What the records themselves name, in the order of their first request.
+
+        The first variant is the baseline of all others.
+        """
+        variants = list(dict.fromkeys(record.variant for record in records))
+        return Plan(
+            cases={record.case: Kind(named=bool(record.prompt)) for record in records},
+            points=grouping.recorded_points(records),
+            baselines={name: variants[0] if place else None for place, name in enumerate(variants)},
+            rounds=_in_order_of_cases(records),
+            alpha=stopping.alpha(None),
+            repeated=repeated,
+        )
+
+    @property
+    def compared(self) -> dict[str, str]:
+        """The baseline of each variant that has one."""
+        return {name: base for name, base in self.baselines.items() if base is not None}
+
+    @property
+    def keys(self) -> Iterable[CellKey]:
+        """Each cell, in the order of cases, load points and variants."""
+        return (CellKey(*point, variant) for point in self.rounds for variant in self.baselines)
+
+    @property
+    def pairs(self) -> Iterable[tuple[CellKey, CellKey]]:
+        """Each compared cell with that of its baseline."""
+        return (
+            (key, key.of(baseline))
+            for key in self.keys
+            if (baseline := self.baselines[key.variant]) is not None
+        )
+
+    @property
+    def ladders(self) -> list[tuple[LoadPoint, ...]]:
+        """The load points of each ladder that a test case has of a variant."""
+        return [*ladder_points(point for point in self.points.values() if point)]
+
+    @property
+    def crossovers(self) -> int:
+        """How many a report of it has."""
+        of_variant = sum(len(questions(points[0])) for points in self.ladders)
+        return of_variant * len(self.cases) * len(self.compared)
+
+    @property
+    def claims(self) -> int:
+        """How many a report of it could make."""
+        return sum(len(questions(self.points[key.load])) for key, _ in self.pairs)
+
+
+def _in_order_of_cases(records: Sequence[Record]) -> dict[CasePoint, int]:
+    cases = [*dict.fromkeys(record.case for record in records)]
+    places = dict.fromkeys((record.case, record.load) for record in records)
+    return dict.fromkeys(sorted(places, key=lambda place: cases.index(place[0])), 0)
 
 
 @dataclass(frozen=True)
@@ -40,7 +161,7 @@ class Evidence:
     """Why nothing can be said of the others."""
     unsteadiness: Unsteadiness | None
     """Of a run whose variants were measured one after another, and whose controls show it."""
-    strangers: Sequence[Place] = ()
+    strangers: Sequence[CasePoint] = ()
     """Test cases and load points that only the ledger names."""
 
     def widened(self, variant: str, baseline: str, ratio: Estimate) -> Estimate:
@@ -56,7 +177,7 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
     Warm-up requests do not count, nor do those of cases and load points the configuration does not
     name, and those of turns that were measured again.
     """
-    every = keys.at_load_points(config.load, records)
+    every = grouping.at_load_points(config.load, records)
     counted, repeated = _counted(every, apart=config.apart)
     needed = stopping.measured_rounds(config, counted)
     rounds = stopping.begun_rounds(needed, counted)
@@ -89,19 +210,19 @@ def _evidence(
     plan: Plan,
     records: Sequence[Record],
     unsteadiness: Unsteadiness | None,
-    strangers: Sequence[Place],
+    strangers: Sequence[CasePoint],
 ) -> Evidence:
-    by_cell = keys.by_cell(records)
+    by_cell = grouping.by_cell(records)
     cells = _cells(plan, by_cell)
     obstacles = {
         key: found
         for key, baseline in plan.pairs
-        if (found := verdict.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
-        or (found := verdict.uncontrolled() if plan.apart and not unsteadiness else None)
+        if (found := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
+        or (found := claims.uncontrolled() if plan.apart and not unsteadiness else None)
     }
     evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness, strangers)
     contrasts = {
-        key: claims.contrast(
+        key: contrast(
             by_cell[key], by_cell[baseline], point=plan.points[key.load], planned=plan.known
         ).each(partial(evidence.widened, key.variant, baseline.variant))
         for key, baseline in plan.pairs
@@ -111,7 +232,7 @@ def _evidence(
 
 
 def _cells(plan: Plan, by_cell: Cells) -> dict[CellKey, Cell]:
-    failed = keys.by_cell(record for record in plan.repeated if record.failed)
+    failed = grouping.by_cell(record for record in plan.repeated if record.failed)
     return {
         key: cell(
             key,
@@ -121,7 +242,7 @@ def _cells(plan: Plan, by_cell: Cells) -> dict[CellKey, Cell]:
             batch=plan.batches.get(key.variant),
             objectives=plan.objectives,
             cost=plan.cost,
-            rounds=plan.rounds[key.place],
+            rounds=plan.rounds[key.point],
             repeated_errors=len(failed.get(key, ())),
         )
         for key in plan.keys

@@ -14,11 +14,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from spectap.analysis import keys
-from spectap.analysis.compared import claims
-from spectap.analysis.compared.claims import Contrast, Question
+from spectap.analysis import claims, contrasts, grouping
+from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.estimates.estimate import ALPHA
-from spectap.analysis.keys import CellKey, Cells, Place
+from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.summary import TOLERATED_FAILURES
 from spectap.config import Config
 from spectap.load_points import Load
@@ -43,7 +42,7 @@ def alpha(load: Load | None) -> float:
     return ALPHA / len(looks(load.rounds)) if load else ALPHA
 
 
-def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place, int]:
+def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint, int]:
     """The last round of each test case at each load point, as far as these records decide it.
 
     Keys are pairs of the names, in the order of the configuration. The last round is ``at_most``
@@ -57,25 +56,25 @@ def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place, int
     }
     if rounds.fixed:
         return last
-    cells = keys.by_cell(keys.at_load_points(config.load, records))
+    cells = grouping.by_cell(grouping.at_load_points(config.load, records))
     for look in looks(rounds)[:-1]:
         until = {place: min(look, last[place]) for place in last}
         seen = {
-            key: [record for record in own if 0 < record.round <= until[key.place]]
+            key: [record for record in own if 0 < record.round <= until[key.point]]
             for key, own in cells.items()
-            if key.place in until
+            if key.point in until
         }
         for place in _enough(config, seen, until):
             last[place] = until[place]
     return last
 
 
-def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place, int]:
+def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint, int]:
     """The rounds that a summary rests on: those of ``last_rounds``, and any whole ones beyond.
 
     There are some beyond where a turn was measured again after the run had looked at it.
     """
-    cells = keys.by_cell(keys.at_load_points(config.load, records))
+    cells = grouping.by_cell(grouping.at_load_points(config.load, records))
     last = dict(last_rounds(config, records))
     for place in last:
         requests = config.load.point(place[1]).requests
@@ -87,13 +86,15 @@ def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[Place,
     return last
 
 
-def begun_rounds(needed: Mapping[Place, int], records: Iterable[Record]) -> dict[Place, int]:
+def begun_rounds(
+    needed: Mapping[CasePoint, int], records: Iterable[Record]
+) -> dict[CasePoint, int]:
     """``needed`` without the rounds after the last that any variant has a request of.
 
     A run that ended early, by Ctrl-C for one, measured all variants alike until then. A place
     without any request keeps its rounds: it was not measured at all.
     """
-    last: dict[Place, int] = {}
+    last: dict[CasePoint, int] = {}
     for record in records:
         place = record.case, record.load
         last[place] = max(record.round, last.get(place, 0))
@@ -109,7 +110,7 @@ def missing(records: Sequence[Record], requests: int, rounds: int) -> int:
     return sum(max(0, requests - count) for count in counts[1:])
 
 
-def _enough(config: Config, cells: Cells, rounds: Mapping[Place, int]) -> list[Place]:
+def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> list[CasePoint]:
     """Where each question is decided, or precise enough."""
     level, precise = alpha(config.load), config.load.rounds.half_width or 0
     compared = {one.name: one.baseline for one in config.variants if one.baseline is not None}
@@ -120,8 +121,8 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[Place, int]) -> list[P
             key = CellKey(*place, variant)
             sides = cells.get(key, ()), cells.get(key.of(baseline), ())
             if all(_sound(side, point.requests, until) for side in sides):
-                found[key] = claims.contrast(*sides, point=point)
-    possible = sum(len(claims.questions(config.load.point(place[1]))) for place in rounds)
+                found[key] = contrasts.contrast(*sides, point=point)
+    possible = sum(len(contrasts.questions(config.load.point(place[1]))) for place in rounds)
     family = claims.decide(found, level, possible * len(compared))
 
     def enough(key: CellKey) -> bool:

@@ -1,38 +1,22 @@
 """What a ledger says: cells, comparisons, verdicts and what to know before believing them.
 
-It only gathers: ``cells`` has a cell's own figures, ``claims`` compares two, ``verdict`` says it.
+It only gathers: ``cells`` has a cell's own figures, ``contrasts`` compares two, ``claims`` says it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
-from spectap.analysis import caveats, matched
-from spectap.analysis.compared import claims
-from spectap.analysis.compared.cautions import cautions, decoding
-from spectap.analysis.compared.claims import Contrast, Question
-from spectap.analysis.compared.comparison import comparison
-from spectap.analysis.compared.correctness import correctness
-from spectap.analysis.compared.crossover import Rung
-from spectap.analysis.compared.drift import drifts
-from spectap.analysis.compared.ladder import ladder
-from spectap.analysis.compared.overall import overall
-from spectap.analysis.compared.sameness import sameness
-from spectap.analysis.compared.spread import spread
-from spectap.analysis.evidence import Evidence, of_ledgers, of_run
-from spectap.analysis.keys import CellKey
-from spectap.analysis.plan import Plan
-from spectap.analysis.summary import (
-    Case,
-    Cell,
-    Ladder,
-    Overall,
-    Spread,
-    Summary,
-    Verdict,
-)
+from spectap.analysis import caveats, claims, contrasts
+from spectap.analysis.comparison import cautions, comparison, decoding
+from spectap.analysis.contrasts import Contrast, Question
+from spectap.analysis.correctness import correctness
+from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
+from spectap.analysis.grouping import CellKey
+from spectap.analysis.ladder import Rung, ladder
+from spectap.analysis.overall import matched_baselines, overall
+from spectap.analysis.summary import Case, Cell, Ladder, Overall, Summary, Verdict
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
 from spectap.load_points import LoadPoint
@@ -63,11 +47,10 @@ def summarise(
         experiment=config.experiment,
         model=config.model,
         correctness=correctness(config, answers, scores),
-        sameness=sameness(config, answers),
         sets=tuple(sets),
         notes=(
             *caveats.of_run(config, summary, evidence),
-            *matched.notes(config, evidence),
+            *matched_baselines(config, evidence),
             *caveats.of_repetitions(evidence.plan.repeated),
         ),
     )
@@ -88,15 +71,15 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
 def _summary(evidence: Evidence) -> Summary:
     plan, records = evidence.plan, evidence.records
     family = claims.decide(evidence.contrasts, plan.alpha, plan.claims)
-    found: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
+    outcomes: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
     cells = {
         key: dataclasses.replace(
-            one,
-            comparison=comparison(plan, key, evidence.cells, found[key], family)
-            if key in found
+            cell,
+            comparison=comparison(plan, key, evidence.cells, outcomes[key], family)
+            if key in outcomes
             else None,
         )
-        for key, one in evidence.cells.items()
+        for key, cell in evidence.cells.items()
     }
     return Summary(
         run=records[0].run if records else None,
@@ -110,9 +93,7 @@ def _summary(evidence: Evidence) -> Summary:
         variants=tuple(plan.baselines),
         cases=tuple(_case(evidence, case, cells) for case in plan.cases),
         overall=tuple(_overall(evidence)),
-        drifts=drifts(evidence.by_cell, plan.baselines, apart=plan.apart),
         correctness=(),
-        sameness=(),
         sets=(),
         rehearsal=plan.rehearsal,
         notes=(),
@@ -122,49 +103,32 @@ def _summary(evidence: Evidence) -> Summary:
 
 def _case(evidence: Evidence, name: str, cells: Mapping[CellKey, Cell]) -> Case:
     plan = evidence.plan
-    own = tuple(one for key, one in cells.items() if key.case == name)
+    cells_of_case = tuple(cell for key, cell in cells.items() if key.case == name)
     kind = plan.cases[name]
     return Case(
         name=name,
         structure=kind.structure,
         headline=kind.headline,
-        cells=own,
-        notes=tuple(caveats.of_case(own, known=plan.known)),
+        cells=cells_of_case,
+        notes=tuple(caveats.of_case(cells_of_case, known=plan.known)),
         ladders=tuple(_ladders(plan, name, cells, evidence.contrasts)),
-        spreads=tuple(_spreads(evidence, name)) if kind.named else (),
     )
 
 
-def _spreads(evidence: Evidence, case: str) -> Iterable[Spread]:
-    plan, records = evidence.plan, evidence.by_cell
-    for key, baseline in plan.pairs:
-        if key.case == case and key in evidence.contrasts:
-            found = spread(
-                records[key],
-                records[baseline],
-                load=plan.points[key.load],
-                alpha=plan.alpha,
-                planned=plan.known,
-                widened=partial(evidence.widened, key.variant, baseline.variant),
-            )
-            if found is not None:
-                yield found
-
-
 def _ladders(
-    plan: Plan, case: str, cells: Mapping[CellKey, Cell], contrasts: Mapping[CellKey, Contrast]
+    plan: Plan, case: str, cells: Mapping[CellKey, Cell], by_cell: Mapping[CellKey, Contrast]
 ) -> Iterable[Ladder]:
     for variant, baseline in plan.compared.items():
         for points in plan.ladders:
             keys = [CellKey(case, point.name, variant) for point in points]
             rungs = {
                 question: [
-                    _rung(point, question, cells.get(key), contrasts.get(key))
+                    _rung(point, question, cells.get(key), by_cell.get(key))
                     for point, key in zip(points, keys, strict=True)
                 ]
-                for question in claims.questions(points[0])
+                for question in contrasts.questions(points[0])
             }
-            sides = [cells[one] for key in keys for one in (key, key.of(baseline)) if one in cells]
+            sides = [cells[k] for key in keys for k in (key, key.of(baseline)) if k in cells]
             clauses = *decoding(sides, at=True), *cautions(sides, at=True)
             # The crossovers of a report are a family: they all hold with the chance of one.
             alpha = plan.alpha / plan.crossovers
@@ -175,8 +139,8 @@ def _ladders(
 def _rung(
     point: LoadPoint, question: Question, own: Cell | None, contrast: Contrast | None
 ) -> Rung:
-    found = own.comparison if own else None
-    claim = found and (found.speed if question is Question.SPEED else found.cost)
+    compared = own.comparison if own else None
+    claim = compared and (compared.speed if question is Question.SPEED else compared.cost)
     estimate = contrast.answers.get(question) if contrast and claim else None
     return Rung(point.amount, estimate, claim.answer if claim else None)
 
@@ -188,15 +152,15 @@ def _overall(evidence: Evidence) -> Iterable[Overall]:
     for structure in dict.fromkeys(kinds.values()):
         for load, point in plan.points.items():
             for variant, baseline in plan.compared.items():
-                found = [
+                keys = [
                     CellKey(case, load, variant)
                     for case, of_case in kinds.items()
                     if of_case == structure and (case, load, variant) in contrasts
                 ]
-                if len(found) < 2:
+                if len(keys) < 2:
                     continue
                 answers = overall(
-                    {key.case: (records[key], records[key.of(baseline)]) for key in found},
+                    {key.case: (records[key], records[key.of(baseline)]) for key in keys},
                     point=point,
                 )
                 speed, cost = (
@@ -210,7 +174,7 @@ def _overall(evidence: Evidence) -> Iterable[Overall]:
                     load=point,
                     variant=variant,
                     baseline=baseline,
-                    cases=len(found),
+                    cases=len(keys),
                     speed=speed,
                     cost=cost,
                 )

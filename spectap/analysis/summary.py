@@ -60,11 +60,11 @@ class Claim:
     interval: Interval
     answer: Answer
     slight: bool
-    """Whether it is less than ``verdict.MARGIN`` off 1, as sure as the report is as a whole."""
+    """Whether it is less than ``claims.MARGIN`` off 1, as sure as the report is as a whole."""
     detectable: float
     """The smallest difference that would probably have been found: 0.06 is 6 %."""
     settles: float
-    """The difference that more rounds would find: the one seen, but at least ``verdict.MARGIN``."""
+    """The difference that more rounds would find: the one seen, but at least ``claims.MARGIN``."""
     more_rounds: int | None
     """How many that takes; None where it takes no more, where no number is enough, and where there
     are no rounds."""
@@ -252,30 +252,6 @@ class Ladder:
 
 
 @dataclass(frozen=True)
-class OfClass:
-    """The speed-up over the prompts of one class."""
-
-    name: str
-    prompts: int
-    speed: Interval | None
-    """None where there are too few prompts."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A variant against its baseline, prompt by prompt, at one load point."""
-
-    variant: str
-    baseline: str
-    load: LoadPoint | None
-    prompts: tuple[tuple[str, str, float], ...]
-    """Name, class and speed-up of each prompt that both sides answered, slowest first."""
-    classes: tuple[OfClass, ...]
-    sentence: str
-    """How many prompts gain or lose how much, and how much of that is chance."""
-
-
-@dataclass(frozen=True)
 class Correctness:
     """How often the answers of a variant and of its baseline pass one check."""
 
@@ -304,20 +280,6 @@ class Correctness:
 
 
 @dataclass(frozen=True)
-class Sameness:
-    """How often a variant gives its baseline's answer, and where the others part from it."""
-
-    test_case: str
-    variant: str
-    baseline: str
-    answers: int
-    same: int
-    parts_at: float | None
-    """The median number of the first word that differs; None where none does."""
-    sentence: str
-
-
-@dataclass(frozen=True)
 class Case:
     """One test case: a cell for each load point and variant, in their orders."""
 
@@ -329,8 +291,6 @@ class Case:
     notes: tuple[str, ...]
     ladders: tuple[Ladder, ...] = ()
     """One for each compared variant and kind of load that has several load points."""
-    spreads: tuple[Spread, ...] = ()
-    """One for each compared variant and load point, where prompts have names."""
 
     @property
     def compared(self) -> tuple[tuple[Cell, Comparison], ...]:
@@ -368,21 +328,6 @@ class Overall:
 
 
 @dataclass(frozen=True)
-class Drift:
-    """How a variant's time per output token changed over the run, or its speed-up."""
-
-    variant: str
-    baseline: str | None
-    """None for the time of the variant itself, otherwise its speed-up over the baseline."""
-    rounds: tuple[tuple[int, float], ...]
-    """Each round's number, and its mean over all test cases by that of the run."""
-    change: Interval
-    """The last round by the first, on a straight line."""
-    found: bool
-    """Whether it is more than chance, among all drifts of the run."""
-
-
-@dataclass(frozen=True)
 class Summary:
     """A run, or ledgers alone. ``started`` and ``ended`` are Unix seconds; None: not known."""
 
@@ -398,9 +343,7 @@ class Summary:
     variants: tuple[str, ...]
     cases: tuple[Case, ...]
     overall: tuple[Overall, ...]
-    drifts: tuple[Drift, ...]
     correctness: tuple[Correctness, ...]
-    sameness: tuple[Sameness, ...]
     sets: tuple[UsedSet, ...]
     """Where the prompts of test cases come from, and which of them were not sent."""
     rehearsal: bool

@@ -18,7 +18,7 @@ from spectap.errors import RunError
 from spectap.names import CONFIG
 
 if TYPE_CHECKING:
-    from spectap.analysis.changes.matching import Run
+    from spectap.analysis.matching import Run
 
 _FAILED: Final = 3
 
@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
     if old.resolve() == new.resolve():
         raise RunError(f"{old}: is compared with itself")
     # Imported here: scipy and matplotlib take a while, which no error needs.
-    from spectap.analysis.changes.compare import compare
+    from spectap.analysis.changes import compare
     from spectap.report import terminal, terminal_changes
 
     runs = _read(old), _read(new)
@@ -64,7 +64,7 @@ def _read(folder: Path) -> Run:
     if not (folder / CONFIG).exists():
         raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
     refuse_jobs(folder)
-    from spectap.analysis.changes.matching import Run
+    from spectap.analysis.matching import Run
     from spectap.report import results
 
     run = results.read(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from spectap.analysis.summary import Correctness, Sameness, Summary
+from spectap.analysis.summary import Correctness, Summary
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def warnings(summary: Summary) -> tuple[str, ...]:
     return tuple(sentence(found) for found in summary.correctness if found.worse)
 
 
-def sentence(found: Correctness | Sameness) -> str:
+def sentence(found: Correctness) -> str:
     """What it says, after its test case if it has one."""
     return f"{found.test_case}: {found.sentence}" if found.test_case else found.sentence
 

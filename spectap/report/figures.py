@@ -20,8 +20,6 @@ from spectap.report.plots import (
     canvas,
     over_load,
     over_positions,
-    over_prompts,
-    over_rounds,
     over_time,
     over_windows,
     pareto,
@@ -49,8 +47,6 @@ class Drawing:
     """The test case it belongs to; empty where it shows several."""
     load: str = ""
     """The name of the load point it belongs to; empty where it shows all there are."""
-    prompts: bool = False
-    """Whether it shows a test case prompt by prompt."""
     advice: bool = False
     """Whether it shows what the advice rests on."""
     svg: str = ""
@@ -68,7 +64,6 @@ class _Figure:
     paint: Callable[[], Figure]
     case: str = ""
     load: str = ""
-    prompts: bool = False
     advice: bool = False
 
 
@@ -81,7 +76,6 @@ def draw(run: Results) -> tuple[Drawing, ...]:
 def _drawing(shown: _Figure) -> Drawing:
     drawing = Drawing(
         *(shown.name, shown.title, shown.caption, shown.case, shown.load),
-        prompts=shown.prompts,
         advice=shown.advice,
     )
     try:
@@ -106,14 +100,6 @@ def _catalogue(run: Results) -> Iterator[_Figure]:
         for point in points:
             for figure in _at(run.at(point), point):
                 yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name)
-    yield _Figure(
-        "drift",
-        "Drift over the run",
-        "A dot is a round, over all test cases, against the mean of the run. Beside each name "
-        "stands the change from the first round to the last, by a straight line. Bold, with a "
-        "full line: more than chance.",
-        lambda: over_rounds.paint(run),
-    )
 
 
 def _advised(advice: Advice) -> Iterator[_Figure]:
@@ -181,22 +167,6 @@ def _ladder_title(case: Case) -> str:
     return ladders.exact(leading, leading.speed, ladders.SPEED)
 
 
-def _prompts(run: Results, load: str) -> Iterator[_Figure]:
-    """The prompts of each test case in which they have names, at one load point."""
-    for case in run.summary.cases:
-        if case.spreads:
-            yield _Figure(
-                f"prompts-{case.name}",
-                f"Speed-up prompt by prompt{load}",
-                "Above, each dot is a prompt, in the order of their speed-ups: what is left of the "
-                "line at 1 is slower. Below, the same by class, with the number of prompts, the "
-                "geometric mean and its 95 % interval. On a logarithmic scale.",
-                partial(over_prompts.paint, run, case.spreads),
-                case=case.name,
-                prompts=True,
-            )
-
-
 def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
     """What is drawn of one load point."""
     load = loads.beside(point)
@@ -252,7 +222,6 @@ def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
                 "USD per million output tokens",
             ),
         )
-    yield from _prompts(run, load)
 
 
 def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:

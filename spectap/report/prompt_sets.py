@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from spectap import wording
-from spectap.analysis.summary import Spread
 from spectap.names import WARM_UP
 from spectap.prompt import LeftOut, UsedSet
 from spectap.record import Record
-from spectap.report import answers
-from spectap.report.answers import Written
 from spectap.report.results import Results
 
 _FEW: Final = 5
@@ -108,30 +105,3 @@ def _why(left_out: Sequence[LeftOut]) -> str:
     """Of all of them together."""
     reasons = {bool(one.reason): None for one in left_out}
     return " or ".join("refused by a service" if refused else "too long" for refused in reasons)
-
-
-@dataclass(frozen=True)
-class ClassRow:
-    """The speed-up over the prompts of one class."""
-
-    variant: str
-    name: str
-    prompts: int
-    speed: Written
-
-
-def classes(spreads: Sequence[Spread]) -> Iterator[ClassRow]:
-    """A row for each variant in each class; none where there is one class only."""
-    names = list(dict.fromkeys(one.name for spread in spreads for one in spread.classes))
-    if len(names) < 2:
-        return
-    for name in names:
-        for spread in spreads:
-            for one in spread.classes:
-                if one.name == name:
-                    yield ClassRow(
-                        spread.variant,
-                        name or wording.MISSING,
-                        one.prompts,
-                        answers.speed(one.speed),
-                    )

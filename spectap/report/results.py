@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from spectap import config as configuration
 from spectap import metrics
-from spectap.analysis import crosscheck, keys
+from spectap.analysis import crosscheck, grouping
 from spectap.analysis.advice.advice import Advice
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
@@ -128,7 +128,6 @@ class Results:
                 case,
                 cells=case.at(point),
                 ladders=(),
-                spreads=tuple(one for one in case.spreads if one.load == point),
             )
             for case in self.summary.cases
         )
@@ -157,7 +156,7 @@ def read(folder: Path) -> Results:
     """
     config = configuration.read(folder / CONFIG)
     path = folder / LEDGER
-    ledger = keys.at_load_points(config.load, uninterrupted(read_ledger(path), folder))
+    ledger = grouping.at_load_points(config.load, uninterrupted(read_ledger(path), folder))
     records = tuple(last_attempts(ledger, apart=config.apart))
     summary = summarise(
         config,

@@ -6,23 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spectap.analysis.summary import Case
-from spectap.report import crosschecks, loads, prompt_sets, tables, verdicts
+from spectap.report import crosschecks, loads, tables, verdicts
 from spectap.report.crosschecks import Checked
 from spectap.report.figures import Drawing
-from spectap.report.prompt_sets import ClassRow
 from spectap.report.results import Results
 from spectap.report.tables import Table
 from spectap.report.verdicts import Line
-
-
-@dataclass(frozen=True)
-class OfPrompts:
-    """The prompts of one test case at one load point."""
-
-    sentences: tuple[tuple[str, str], ...]
-    """Each after its variant."""
-    drawings: tuple[Drawing, ...]
-    classes: tuple[ClassRow, ...]
 
 
 @dataclass(frozen=True)
@@ -35,8 +24,6 @@ class OfCase:
     """The verdict on each of its cells that is compared."""
     drawings: tuple[Drawing, ...]
     """Of all load points."""
-    prompts: tuple[OfPrompts, ...]
-    """Of each load point, where prompts have names."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +47,8 @@ def by_case(run: Results, drawings: Sequence[Drawing]) -> Iterator[OfCase]:
             case=case,
             table=tables.of_case(case, run.summary),
             lines=tuple(line for line in lines if line.case is case),
-            drawings=tuple(drawing for drawing in own if not drawing.prompts),
-            prompts=tuple(_prompts(case, [drawing for drawing in own if drawing.prompts])),
+            drawings=tuple(own),
         )
-
-
-def _prompts(case: Case, drawings: Sequence[Drawing]) -> Iterator[OfPrompts]:
-    for point in case.loads:
-        if point and (own := [spread for spread in case.spreads if spread.load == point]):
-            yield OfPrompts(
-                sentences=tuple((spread.variant, spread.sentence) for spread in own),
-                drawings=tuple(one for one in drawings if one.load in ("", point.name)),
-                classes=tuple(prompt_sets.classes(own)),
-            )
 
 
 def by_load(run: Results, drawings: Sequence[Drawing]) -> Iterator[OfLoad]:

@@ -129,10 +129,6 @@ def _at_one_load(summary: Summary, width: int) -> Iterator[str]:
     yield from terminal_tables.at_one_load(summary, width)
     yield from _means(summary, width)
     yield from _verdicts(summary, width)
-    for case in summary.cases:
-        for spread in case.spreads:
-            text = f"{case.name}, {spread.variant}: {spread.sentence}"
-            yield from wrapped(text, width, indent=2)
 
 
 def _over_loads(summary: Summary, width: int) -> Iterator[str]:
@@ -155,9 +151,6 @@ def _on_loads(case: Case) -> Iterator[str]:
     for cell, found in case.compared:
         if cell.load not in on_ladders or not found.verdict.finding.decided:
             yield f"At {loads.words([cell.load])}: {found.verdict.sentence}"
-    # The page has those of the others.
-    for spread in (one for one in case.spreads if one.load == case.loads[0]):
-        yield f"At {loads.words([spread.load])}, {spread.variant}: {spread.sentence}"
 
 
 def _means(summary: Summary, width: int) -> Iterator[str]:
@@ -223,7 +216,6 @@ def _on_answers(summary: Summary) -> Iterator[str]:
     for check in summary.correctness:
         if not check.worse:
             yield correct.sentence(check)
-    yield from map(correct.sentence, summary.sameness)
 
 
 def _explanations(summary: Summary) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from spectap import wording
-from spectap.analysis.changes.change import CellChange, Change, Changes, Figure
+from spectap.analysis.changes import CellChange, Change, Changes, Figure
 from spectap.report import layout, loads
 from spectap.report.layout import NARROW, WIDTH, Column, wrapped
 

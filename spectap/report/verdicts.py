@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spectap import palette, wording
-from spectap.analysis.compared.cautions import cautions, decoding
+from spectap.analysis.comparison import cautions, decoding
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import (
     Answer,

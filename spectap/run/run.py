@@ -9,7 +9,7 @@ from typing import Final
 
 from spectap import wording
 from spectap.analysis import crosscheck
-from spectap.analysis.keys import at_load_points
+from spectap.analysis.grouping import at_load_points
 from spectap.config import Config
 from spectap.endpoint import greedy, health
 from spectap.errors import JournalError, RunError

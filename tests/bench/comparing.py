@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spectap.analysis.changes.change import Changes
-from spectap.analysis.changes.compare import compare
-from spectap.analysis.changes.matching import Run
+from spectap.analysis.changes import Changes, compare
+from spectap.analysis.matching import Run
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
 from spectap.config import Config

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spectap.analysis.keys import Place
+from spectap.analysis.grouping import CasePoint
 from spectap.config import Config
 from spectap.record import Record
 from tests.bench.worlds import Neighbour, World
@@ -104,13 +104,13 @@ def records(world: World, number: int) -> list[Record]:
     ]
 
 
-def places(world: World) -> list[Place]:
+def places(world: World) -> list[CasePoint]:
     """The test case and the load of each speed-up, by their names."""
     points = configuration(world).load.points
     return [(_case(number), point.name) for number in range(world.cases) for point in points]
 
 
-def truths(world: World) -> Mapping[Place, Truth]:
+def truths(world: World) -> Mapping[CasePoint, Truth]:
     """What is true of each test case at each load, by their names.
 
     Sides that are alike are as fast and cost the same. All else is computed from a simulation of a
@@ -254,7 +254,7 @@ def _sent(end: _Array, concurrency: int) -> _Array:
 
 def _record(
     world: World,
-    names: Sequence[Place],
+    names: Sequence[CasePoint],
     place: tuple[int, ...],
     token_seconds: float,
     tokens: int,

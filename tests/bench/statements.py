@@ -9,9 +9,9 @@ from statistics import fmean
 from typing import Final
 
 from spectap import metrics
-from spectap.analysis.compared.verdict import MARGIN
+from spectap.analysis.claims import MARGIN
 from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.keys import Place
+from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summary import Answer, Cell, Ladder, Summary
 from tests.bench.simulation import SIDES, Truth
 
@@ -74,7 +74,7 @@ class Statement:
 
 
 def statements(
-    summary: Summary, truths: Mapping[Place, Truth], variants: Sequence[str] = SIDES[1:]
+    summary: Summary, truths: Mapping[CasePoint, Truth], variants: Sequence[str] = SIDES[1:]
 ) -> list[Statement]:
     """All that a summary says; ``truths`` are those of its test cases and loads by name, and of all
     ``variants``."""

@@ -14,8 +14,6 @@ held against the truth. The bars, and how the error of the simulation itself is 
   little to matter" of one that does matter. A method may use up its 5 %, so the share misses the
   bar where such a method would have it only once in a thousand simulations: over 8.2 % of 500.
 - Power: where only requests scatter, as the article's do, 1.3x is found in 95 % of cases.
-- Width: where only requests scatter, an interval of the default load is at most 1.3 times as wide
-  as the percentile bootstrap's on 3 rounds of 8, which as many requests allow.
 - Crossovers: at most 5 % of reports lose any load at which a variant turns from better to worse,
   of the two of each test case; missed as for verdicts. Where it turns clearly, 95 % are found.
 - Goodput: its intervals hold at least 93 %, missed as for coverage.
@@ -31,14 +29,11 @@ import functools
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean
 from typing import Final
 
 from tqdm import tqdm
 
-from tests.bench.percentile_bootstrap import bootstrapped
-from tests.bench.simulation import records
 from tests.bench.statements import (
     COST,
     CROSSOVERS,
@@ -55,7 +50,6 @@ from tests.bench.tried_worlds import (
     FOUND,
     LADDERS,
     LOADS,
-    NARROW,
     OBJECTIVES,
     RANGE,
     RANGED,
@@ -71,11 +65,8 @@ MANY_ROUNDS: Final = 8
 WRONG: Final = 0.05
 SELDOM: Final = 0.001
 """How likely a method that keeps what it promises misses a bar."""
-WIDTH: Final = 1.3
 POWER: Final = 0.95
 IN_FEWEST: Final = 0.95
-RUNS_BEFORE: Final = 30
-"""Runs of ten cases to know the median width of the method before by."""
 
 Column = tuple[str, Callable[[Trials], str]]
 """A title, and what stands under it for a world."""
@@ -90,7 +81,6 @@ def main() -> int:
         *_ladders(count),
         *_objectives(count),
         *_ranged(count),
-        *_widths(count),
     ]
     print()
     for line in missed:
@@ -145,15 +135,6 @@ def _ranged(count: int) -> Iterator[str]:
             yield f"{_name(tried)}: {share} of 3x cases end in the fewest rounds"
 
 
-def _widths(count: int) -> Iterator[str]:
-    print(f"\n{'Half-width of the speed-up':<28}{'6 x 4':>12}{'before, 3 x 8':>16}{'ratio':>8}")
-    for tried in trials(NARROW, count):
-        now, before = tried.half_width(SPEED), _half_width_before(tried.world)
-        tqdm.write(f"{tried.world.name:<28}{now:>12.2%}{before:>16.2%}{now / before:>8.2f}")
-        if not now / before <= WIDTH:
-            yield f"{_name(tried)}: an interval is {now / before:.2f} times as wide as before"
-
-
 def _table(worlds: Sequence[World], count: int, columns: Sequence[Column]) -> Iterator[Trials]:
     """Prints a line for each world, and gives what it is made of."""
     print(f"{'':<24}{'load':>13}" + "".join(f"{title:>11}" for title, _ in columns))
@@ -183,12 +164,6 @@ def _needlessly_wide(tried: Trials) -> Iterator[str]:
         held = tried.held(figure)
         if sum(held) > max(HIGHEST * len(held), likely(1 - SELDOM, len(held), PROMISED)):
             yield f"{_name(tried)}: {_coverage(tried, figure)} of the intervals of {figure} hold"
-
-
-def _half_width_before(world: World) -> float:
-    before = replace(world, rounds=3, requests=8)
-    runs = (records(before, number) for number in range(RUNS_BEFORE))
-    return median(math.sqrt(one.high / one.low) - 1 for run in runs for one in bootstrapped(run))
 
 
 def _in_fewest(tried: Trials) -> float:

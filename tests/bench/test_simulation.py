@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from statistics import fmean, stdev
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from spectap import metrics
 from spectap.record import Record
 from tests.bench.simulation import SIDES, records, truths
-from tests.bench.worlds import Neighbour, World
+from tests.bench.worlds import World
 
 
 def pace(record: Record) -> float:
@@ -67,24 +67,3 @@ def test_what_sides_and_waves_share_is_the_same_for_them() -> None:
     of_wave = logs(World("any", request=0.0, wave=0.1, requests=8))
     assert np.ptp(of_wave[..., :4], axis=3).max() == pytest.approx(0, abs=1e-9)
     assert np.ptp(of_wave, axis=3).min() > 0
-
-
-def test_drift_goes_from_the_first_round_to_the_last() -> None:
-    drifting = logs(World("any", request=0.0, drift=0.2, rounds=50))
-    assert np.exp(drifting[-1] - drifting[0]) == pytest.approx(1.2, rel=0.01)
-    assert drifting.mean() == pytest.approx(logs(World("any", request=0.0)).mean())
-
-
-def test_a_neighbour_stays_as_long_as_it_says() -> None:
-    # Turns of one case follow one another after 1 + 27 s, and each has one wave.
-    world = World("any", 0.0, neighbour=Neighbour(0.1, 28.0), rounds=4000, speedups=(1.0,))
-    path = logs(world)[:, 0, 0, 0]
-    assert stdev(path) == pytest.approx(0.1, rel=0.1)
-    assert np.corrcoef(path[1:], path[:-1])[0, 1] == pytest.approx(np.exp(-1), abs=0.06)
-
-
-def test_failures_and_stalls_come_as_often_as_they_say() -> None:
-    requests = records(World("any", failures=0.05, rounds=100), 0)
-    assert fmean(not record.succeeded for record in requests) == pytest.approx(0.05, abs=0.01)
-    stalled = logs(World("any", stalls=0.03, rounds=100)) > np.log(3 * 0.045)
-    assert stalled.mean() == pytest.approx(0.03, abs=0.01)

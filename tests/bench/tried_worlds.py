@@ -120,6 +120,3 @@ RANGED: Final = tuple(
     )
 )
 """A one-sided drift is not among them: what is true of it depends on when a case ends."""
-
-NARROW: Final = (World("requests"), World("requests, 0.02", request=0.02))
-"""Where only requests scatter."""

@@ -65,8 +65,8 @@ class Acceptance:
 class StepCost:
     """What a step of a line costs at one load, over all classes. All in seconds.
 
-    A step that verifies g drafts takes ``baseline + fixed + g * per_draft``, by least squares over
-    the measured windows.
+    A step that verifies g drafts takes about ``baseline + fixed + g * per_draft``, by least squares
+    over the measured windows.
     """
 
     line: str
@@ -78,11 +78,6 @@ class StepCost:
     fixed: float
     """0 where a single window was measured: it cannot tell the two apart."""
     per_draft: float
-    drafting: float | None
-    """Of ``per_draft``, what the draft model takes; the rest is verification. None where the two
-    cannot be told apart."""
-    sentence: str
-    """The split in words, or why there is none."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +105,9 @@ class Prospect:
     @property
     def speedup(self) -> Interval:
         """Measured where it was measured, otherwise predicted."""
-        found = self.measured or self.predicted
-        assert found is not None
-        return found
+        speedup = self.measured or self.predicted
+        assert speedup is not None
+        return speedup
 
 
 @dataclass(frozen=True)

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from spectap import wording
-from spectap.analysis import controls, keys
-from spectap.analysis.advice.acceptance import acceptances
+from spectap.analysis import controls, grouping
 from spectap.analysis.advice.advice import Acceptance, Advice, Line, Recommendation
-from spectap.analysis.advice.costs import step_costs
-from spectap.analysis.advice.lines import lines
 from spectap.analysis.advice.observed import Observed, observe
-from spectap.analysis.advice.outlook import outlook
-from spectap.analysis.advice.prospects import prospects
-from spectap.analysis.advice.recommendation import recommendations
-from spectap.analysis.advice.resampling import draws, partly_shared
-from spectap.analysis.compared.cautions import cautions, decoding
+from spectap.analysis.advice.outlook import USABLE, Outlook, outlook
+from spectap.analysis.advice.recommendation import prospects, recommendations
+from spectap.analysis.advice.steps import acceptances, step_costs
+from spectap.analysis.comparison import cautions, decoding
 from spectap.analysis.summary import Cell, Finding
-from spectap.config import Config
+from spectap.config import Config, Variant
 from spectap.errors import ConfigError
 from spectap.names import WARM_UP
 from spectap.record import Record
 from spectap.rounds import FEWEST_ROUNDS
-
-_BROKEN: Final = (Finding.FAILED, Finding.UNFINISHED, Finding.NOT_MEASURED)
 
 _MOST_FAILED: Final = 0.01
 """Share of failed requests above which nothing is advised: clients would notice."""
@@ -53,12 +47,9 @@ def advise(
     Raises ConfigError where ``mix`` names a class that was not measured.
     """
     cells = tuple(cells)
-    records = [*keys.at_load_points(config.load, records)]
+    records = grouping.at_load_points(config.load, records)
     classes = {case.name: str(case.structure or case.name) for case in config.test_cases}
-    rounds = len({record.round for record in records if record.round > WARM_UP})
-    # Of fewer rounds, how often drafts are accepted can still be shown.
-    broken = (*_BROKEN, Finding.TOO_FEW) if rounds >= FEWEST_ROUNDS else _BROKEN
-    excluded = _excluded(cells, classes, broken)
+    excluded = _excluded(cells, classes, records)
     observed = observe(
         config,
         [
@@ -67,56 +58,60 @@ def advise(
             if (classes.get(record.case), record.load, record.variant) not in excluded
         ],
     )
-    found = lines(config, observed.drafts)
-    shares = _mix(observed, found, mix)
-    if not found:
+    lines = _lines(config, observed.drafts)
+    shares = _mix(observed, lines, mix)
+    if not lines:
         return _nothing(config, observed, shares)
-    unsteady = controls.unsteadiness(records) if config.apart else None
-    unknown = config.apart and unsteady is None
-    drawn = partial(
-        draws, observed.sides, observed.rounds, known=not unknown, unsteadiness=unsteady
-    )
-    all_of_it = outlook(
-        observed,
-        found,
-        drawn(shared=0.0 if config.apart else 1.0),
-        drawn(shared=0.0 if config.apart else partly_shared(observed.rounds)),
-    )
-    accepted = acceptances(observed, found)
-    expected = tuple(prospects(observed, found, all_of_it, config.cost))
-    advised = [
+    unsteadiness = controls.unsteadiness(records) if config.apart else None
+    unknown = config.apart and unsteadiness is None
+    expected = outlook(observed, lines, apart=config.apart, unsteadiness=unsteadiness)
+    prospects_of_all = tuple(prospects(observed, lines, expected, config.cost))
+    recommended = [
         *recommendations(
             observed,
-            found,
-            all_of_it,
+            lines,
             expected,
+            prospects_of_all,
             shares,
             cost=config.cost,
             advises=config.stand_in is None,
         )
     ]
+    accepted = acceptances(observed, lines)
     return Advice(
-        lines=found,
+        lines=lines,
         mix=tuple(shares.items()),
         acceptances=accepted,
-        costs=tuple(step_costs(observed, found)),
-        prospects=expected,
-        recommendations=tuple(_limited(one, found, cells) for one in advised),
-        cautions=() if advised else tuple(_cautions(cells, at=len(observed.loads) > 1)),
-        measure_next=tuple(_missing(observed, found, unknown=unknown)),
+        costs=tuple(step_costs(observed, lines)),
+        prospects=prospects_of_all,
+        recommendations=tuple(_limited(one, lines, cells) for one in recommended),
+        cautions=() if recommended else tuple(_cautions(cells, at=len(observed.loads) > 1)),
+        measure_next=tuple(_missing(observed, lines, unknown=unknown)),
         rehearsal=config.stand_in is not None,
         notes=(
             *dict.fromkeys(excluded.values()),
             *observed.notes,
-            *_notes(observed, found, accepted, unknown=unknown),
+            *_notes(observed, lines, accepted, expected, unknown=unknown),
         ),
     )
 
 
+def _nothing(config: Config, observed: Observed, shares: Mapping[str, float]) -> Advice:
+    return Advice(
+        *((), tuple(shares.items()), (), (), (), (), (), ()),
+        rehearsal=config.stand_in is not None,
+        notes=observed.notes,
+    )
+
+
 def _excluded(
-    cells: Sequence[Cell], classes: Mapping[str, str], broken: Collection[Finding]
+    cells: Sequence[Cell], classes: Mapping[str, str], records: Sequence[Record]
 ) -> _Excluded:
     """``classes`` has that of each test case."""
+    broken = {Finding.FAILED, Finding.UNFINISHED, Finding.NOT_MEASURED}
+    if len({record.round for record in records if record.round > WARM_UP}) >= FEWEST_ROUNDS:
+        # Of fewer rounds, how often drafts are accepted can still be shown.
+        broken.add(Finding.TOO_FEW)
     excluded: dict[tuple[str, str, str], str] = {}
     for cell in cells:
         if cell.comparison is None:
@@ -134,12 +129,90 @@ def _excluded(
     return excluded
 
 
-def _limited(found: Recommendation, lines: Sequence[Line], cells: Sequence[Cell]) -> Recommendation:
+def _lines(config: Config, drafts: Mapping[str, int]) -> tuple[Line, ...]:
+    """Variants that differ in their window alone, in the order of the run.
+
+    ``drafts`` has how many a step verifies, by the name of the variant; others are left out. So are
+    variants whose baseline is.
+    """
+    by_kind: dict[tuple[str | int | None, ...], dict[int, Variant]] = defaultdict(dict)
+    for variant in config.variants:
+        if variant.baseline not in drafts or variant.name not in drafts:
+            continue
+        # As the user writes it; where nobody said, the most tokens of a step.
+        window = variant.window or drafts[variant.name] + 1
+        kind: tuple[str | int | None, ...]
+        kind = (variant.baseline, variant.mode, variant.draft, variant.batch)
+        unknown = variant.mode is None and variant.draft is None and variant.window is None
+        if unknown or window in by_kind[kind]:
+            kind = (*kind, variant.name)
+        by_kind[kind][window] = variant
+    windows = [sorted(of.items()) for of in by_kind.values() if of]
+    firsts = [variants[0][1] for variants in windows]
+    return tuple(
+        Line(
+            name=name,
+            mode=first.mode,
+            draft=first.draft,
+            batch=first.batch,
+            baseline=first.baseline or "",
+            variants=tuple((window, variant.name) for window, variant in variants),
+            offset=max(window - drafts[variant.name] for window, variant in variants),
+        )
+        for name, first, variants in zip(_names(firsts), firsts, windows, strict=True)
+    )
+
+
+def _names(firsts: Sequence[Variant]) -> list[str]:
+    """The short name of the draft, and of mode and batch what is needed to tell lines apart."""
+    modes, batches = {one.mode for one in firsts}, {one.batch for one in firsts}
+    names = []
+    for variant in firsts:
+        # Qwen3-1.7B of Qwen/Qwen3-1.7B@revision.
+        draft = (variant.draft or "").partition("@")[0].strip().rpartition("/")[2]
+        parts = [draft or variant.mode or variant.name]
+        if draft and variant.mode and len(modes) > 1:
+            parts.append(variant.mode)
+        if variant.batch and len(batches) > 1:
+            parts.append(f"batch {variant.batch}")
+        names.append(", ".join(parts))
+    counts = Counter(names)
+    return [
+        f"{name} ({variant.name})" if counts[name] > 1 else name
+        for name, variant in zip(names, firsts, strict=True)
+    ]
+
+
+def _mix(
+    observed: Observed, lines: Sequence[Line], mix: Mapping[str, float] | None
+) -> dict[str, float]:
+    """The share of each class."""
+    if mix is None:
+        side = observed.sides.get(lines[0].baseline if lines else "")
+        mix = {
+            name: 1.0 if side is None else float(side.outputs[:, :, observed.members(number)].sum())
+            for number, name in enumerate(observed.classes)
+        }
+    elif unknown := [name for name in mix if name not in observed.classes]:
+        raise ConfigError(
+            f"mix: {', '.join(unknown)} was not measured; allowed are {', '.join(observed.classes)}"
+        )
+    total = math.fsum(mix.values())
+    if observed.classes and not (0 < total < math.inf and min(mix.values()) >= 0):
+        raise ConfigError("mix: shares must be 0 or more, and not all of them 0")
+    return {name: mix.get(name, 0.0) / total for name in observed.classes}
+
+
+def _limited(
+    recommendation: Recommendation, lines: Sequence[Line], cells: Sequence[Cell]
+) -> Recommendation:
     """With what limits the figures that it rests on."""
-    chosen = [line for line in lines if found.choice.line in (None, line.name)]
+    chosen = [line for line in lines if recommendation.choice.line in (None, line.name)]
     names = {name for line in chosen for name in (line.baseline, *dict(line.variants).values())}
-    own = [cell for cell in cells if cell.load == found.load and cell.variant in names]
-    return replace(found, sentence=" ".join((found.sentence, *_cautions(own, at=False))))
+    limits = _cautions(
+        [c for c in cells if c.load == recommendation.load and c.variant in names], at=False
+    )
+    return replace(recommendation, sentence=" ".join((recommendation.sentence, *limits)))
 
 
 def _cautions(cells: Sequence[Cell], *, at: bool) -> Iterator[str]:
@@ -161,36 +234,13 @@ def _missing(observed: Observed, lines: Sequence[Line], *, unknown: bool) -> Ite
         )
 
 
-def _nothing(config: Config, observed: Observed, shares: Mapping[str, float]) -> Advice:
-    return Advice(
-        *((), tuple(shares.items()), (), (), (), (), (), ()),
-        rehearsal=config.stand_in is not None,
-        notes=observed.notes,
-    )
-
-
-def _mix(
-    observed: Observed, lines: Sequence[Line], asked: Mapping[str, float] | None
-) -> dict[str, float]:
-    """The share of each class."""
-    if asked is None:
-        side = observed.sides.get(lines[0].baseline if lines else "")
-        asked = {
-            name: 1.0 if side is None else float(side.outputs[:, :, observed.members(number)].sum())
-            for number, name in enumerate(observed.classes)
-        }
-    elif unknown := [name for name in asked if name not in observed.classes]:
-        raise ConfigError(
-            f"mix: {', '.join(unknown)} was not measured; allowed are {', '.join(observed.classes)}"
-        )
-    total = math.fsum(asked.values())
-    if observed.classes and not (0 < total < math.inf and min(asked.values()) >= 0):
-        raise ConfigError("mix: shares must be 0 or more, and not all of them 0")
-    return {name: asked.get(name, 0.0) / total for name in observed.classes}
-
-
 def _notes(
-    observed: Observed, lines: Sequence[Line], accepted: Sequence[Acceptance], *, unknown: bool
+    observed: Observed,
+    lines: Sequence[Line],
+    accepted: Sequence[Acceptance],
+    expected: Outlook,
+    *,
+    unknown: bool,
 ) -> Iterator[str]:
     """``unknown``: whether nobody knows what changed from one variant's time to another's."""
     if unknown:
@@ -200,26 +250,29 @@ def _notes(
         )
     if observed.rounds < FEWEST_ROUNDS:
         yield (
-            f"There {'is' if observed.rounds == 1 else 'are'} "
-            f"{wording.count(observed.rounds, 'round')}: without {FEWEST_ROUNDS}, nobody knows how "
-            "sure this is."
+            f"{wording.count(observed.rounds, 'round')} measured: without {FEWEST_ROUNDS}, nobody "
+            "knows how sure this is."
         )
     for line in lines:
         if len(line.variants) == 1 and not line.fixed:
+            yield f"Of {line.name} one window was measured, so none is predicted."
+        if expected.errors.get(line.name, 0.0) > USABLE:
+            off = wording.percent(expected.errors[line.name])
             yield (
-                f"Of {line.name} one window was measured. At others a step may cost less for each "
-                "draft that it has less, or as much as at this one: their intervals hold both."
+                f"No other window of {line.name} is predicted: what the measured ones say of each "
+                f"other is {off} % off."
             )
     if len({line.baseline for line in lines}) > 1:
         yield (
             "Each batch has a baseline of its own: speed-ups are over that. Where a batch takes "
             "fewer requests than are in flight, it is not recommended if another takes more."
         )
-    for one in accepted:
-        line = next(line for line in lines if line.name == one.line)
-        last = one.positions[-1].number
+    for acceptance in accepted:
+        line = next(line for line in lines if line.name == acceptance.line)
+        last = acceptance.positions[-1].number
         if last < max(line.windows) - line.offset:
             yield (
-                f"No step of {line.name} on {one.prompt_class} prompts reached draft {last + 1} of "
-                "a step: it and further ones are taken to be accepted as often as the one before."
+                f"No step of {line.name} on {acceptance.prompt_class} prompts reached draft "
+                f"{last + 1} of a step: it and further ones are taken to be accepted as often as "
+                "the one before."
             )

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectap import wording
-from spectap.analysis import keys
+from spectap.analysis import grouping
 from spectap.config import Config, Variant
 from spectap.ledger import last_attempts
 from spectap.load_points import LoadPoint
@@ -92,7 +92,7 @@ def observe(config: Config, records: Iterable[Record]) -> Observed:
     kinds = {case.name: str(case.structure or case.name) for case in config.test_cases}
     measured = [
         record
-        for record in keys.at_load_points(config.load, records)
+        for record in grouping.at_load_points(config.load, records)
         if record.round > WARM_UP and record.case in kinds and record.load in points
     ]
     counted = last_attempts(measured, apart=config.apart)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spectap import wording
-from spectap.analysis import keys
+from spectap.analysis import grouping
 from spectap.analysis.advice import advise as analysis
 from spectap.analysis.advice.advice import Advice
 from spectap.config import Config, TestCase, Variant
@@ -103,7 +103,7 @@ def _points(records: Sequence[Record]) -> dict[str, LoadPoint]:
         by_name[record.load].append(record)
     return {
         name: point or LoadPoint(concurrency=_in_flight(by_name[name]), requests=1)
-        for name, point in keys.recorded_points(records).items()
+        for name, point in grouping.recorded_points(records).items()
     }
 
 

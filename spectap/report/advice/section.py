@@ -32,7 +32,7 @@ class Section:
     tables: tuple[Table, ...]
     """What the advice rests on; before it the recommendations left out above."""
     sentences: tuple[str, ...]
-    """How steps' costs are split, and what to know before believing it."""
+    """What to know before believing it."""
     roles: Mapping[str, str]
     """The colour of each line."""
 

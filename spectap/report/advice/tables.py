@@ -176,14 +176,11 @@ def costs(advice: Advice) -> Table:
     """What a step of each line takes at each load, and what it is made of; in milliseconds."""
     windows = sorted({window for cost in advice.costs for window, _ in cost.measured})
     several = len(_loads(advice)) > 1
-    split = any(cost.drafting is not None for cost in advice.costs)
 
     def row(cost: StepCost) -> Row:
         measured = dict(cost.measured)
         # One window cannot tell what is fixed from what each draft adds.
         parts: list[float | None] = [cost.fixed if len(measured) > 1 else None, cost.per_draft]
-        if split:
-            parts += [cost.drafting, None if cost.drafting is None else _verifying(cost)]
         steps = (measured[one].point if one in measured else None for one in windows)
         return Row(
             (cost.line, loads.short(cost.load)) if several else (cost.line,),
@@ -203,15 +200,11 @@ def costs(advice: Advice) -> Table:
             ("at window", tuple(map(str, windows))),
             (
                 "beyond the baseline's",
-                ("fixed", "a draft", *(("drafting", "verifying") if split else ())),
+                ("fixed", "a draft"),
             ),
         ),
         tuple(_bodies(map(row, advice.costs))),
     )
-
-
-def _verifying(cost: StepCost) -> float:
-    return cost.per_draft - (cost.drafting or 0)
 
 
 def _bodies(rows: Iterable[Row]) -> Iterator[tuple[Row, ...]]:

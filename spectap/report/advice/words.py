@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from spectap import wording
-from spectap.analysis.advice import sentences
 from spectap.analysis.advice.advice import Advice, Choice, Recommendation
+from spectap.analysis.advice.recommendation import wider
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.intervals import Interval
 from spectap.load_points import LoadPoint
@@ -123,10 +123,9 @@ def measure_next(advice: Advice) -> Iterator[str]:
 
 def _wider(advice: Advice, shares: Mapping[str, float]) -> Iterator[str]:
     """Where the widest window is the best of some class, and the mix has not said so."""
-    largest = {line.name: max(line.windows) for line in advice.lines if not line.fixed}
     said = {one.measure_next for one in _last(advice)}
     found = dict.fromkeys(
-        sentences.wider(one.choice, largest)
+        wider(one.choice, advice.lines)
         for one in advice.recommendations
         if shares.get(one.prompt_class or "", 1)
     )
@@ -154,7 +153,6 @@ def in_short(advice: Advice, stand_in: str | None) -> Iterator[str]:
 
 
 def caveats(advice: Advice) -> tuple[str, ...]:
-    """How the cost of steps was split, and what to know before believing it: each said once."""
-    splits = [cost.sentence for cost in advice.costs if cost.sentence]
+    """What to know before believing it: each said once."""
     below = [_BELOW] if any(cost.fixed < -_NOISE * cost.baseline for cost in advice.costs) else []
-    return tuple(dict.fromkeys((*splits, *below, *advice.notes)))
+    return tuple(dict.fromkeys((*below, *advice.notes)))

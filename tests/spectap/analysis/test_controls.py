@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from statistics import fmean
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -18,15 +17,10 @@ from spectap.ledger import last_attempts
 from spectap.names import CONTROL
 from spectap.record import Record
 from tests.bench.apart import Apart
-from tests.bench.trials import likely
-from tests.bench.wandering import CALM, coverage, said, wrong
 from tests.bench.worlds import World
 from tests.spectap import samples
 
 STEADY = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
-WALK = Apart("walk", dataclasses.replace(CALM, requests=4, speedups=(1.0,)), walk=0.03)
-REPORTS = 60
-SELDOM = 0.0001
 
 
 def control(variant: str, attempt: int, sent: float, step: float, steps: int = 10) -> Record:
@@ -127,22 +121,6 @@ def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> N
             assert mean.low < plain_mean.low < plain_mean.high < mean.high
 
 
-def test_classes_of_prompts_are_widened_too() -> None:
-    world = dataclasses.replace(
-        STEADY, world=World("sets", prompts=12, requests=12, speedups=(1.3,))
-    )
-    records = world.records(0)
-    told = world.configuration()
-    (apart,), (together,) = (
-        summarise(told.model_copy(update={"apart": one}), records).cases for one in (True, False)
-    )
-    for wide, narrow in zip(apart.spreads, together.spreads, strict=True):
-        (own,), (plain,) = wide.classes, narrow.classes
-        assert own.speed
-        assert plain.speed
-        assert own.speed.low < plain.speed.low < plain.speed.high < own.speed.high
-
-
 def test_ladders_are_widened_too() -> None:
     world = dataclasses.replace(
         STEADY,
@@ -196,12 +174,6 @@ def test_controls_are_in_no_figure() -> None:
             assert one.tokens_per_second == other.tokens_per_second
 
 
-def test_a_speed_up_of_times_apart_has_no_drift() -> None:
-    found = summary(STEADY.records(0))
-    assert {drift.variant for drift in found.drifts} == {"Base", "other-2", "SD"}
-    assert all(drift.baseline is None for drift in found.drifts)
-
-
 def test_a_turn_that_one_variant_repeated_is_its_own() -> None:
     records = STEADY.records(0)
     again = [
@@ -213,18 +185,3 @@ def test_a_turn_that_one_variant_repeated_is_its_own() -> None:
     assert found.complete
     counts = {cell.variant: cell.requests for case in found.cases for cell in case.cells}
     assert len({*counts.values()}) == 1
-
-
-def test_intervals_hold_while_the_environment_wanders() -> None:
-    """``python -m tests.bench.wandering`` in short: without the widening they do not."""
-    found = [said(WALK, number) for number in range(REPORTS)]
-    widened, plain = [one.widened for one in found], [one.plain for one in found]
-    least = likely(SELDOM, REPORTS, 0.95) / REPORTS
-    assert share(coverage(widened)) >= least
-    assert share(coverage(plain)) < least
-    assert wrong(widened) <= likely(1 - SELDOM, REPORTS, 0.05)
-    assert wrong(plain) > likely(1 - SELDOM, REPORTS, 0.05)
-
-
-def share(held: Sequence[bool]) -> float:
-    return fmean(held)

@@ -23,16 +23,12 @@ from spectap.record import Record
 from tests.spectap import samples
 from tests.spectap.tapped import bench, chat
 
-PLAIN = [1] * 20
 SPECULATIVE = [1, 7, 3, 1, 7, 2, 1, 4]
 DRAFTS = 6
 
 SERVERS = {
-    "V0, plain": (Engine.V0, PLAIN, 0),
-    "V1, plain": (Engine.V1, PLAIN, 0),
     "V0, speculative": (Engine.V0, SPECULATIVE, 0),
     "V1, speculative": (Engine.V1, SPECULATIVE, DRAFTS),
-    "V1, speculative with NxDI": (Engine.V1, SPECULATIVE, 0),
 }
 
 

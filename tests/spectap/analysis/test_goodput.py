@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from spectap.analysis.cells import goodput, share_interval
 from spectap.analysis.estimates.estimate import ALPHA
-from spectap.analysis.goodput import goodput, share_interval
 from spectap.config import Objectives
 from spectap.record import Record
 from tests.spectap import samples

@@ -71,20 +71,6 @@ def test_a_third_variant_changes_no_figure_of_the_others(tmp_path: Path) -> None
         assert [*map(figures, kept_cells)] == [*map(figures, other.cells)]
 
 
-def test_more_claims_demand_more_of_each(tmp_path: Path) -> None:
-    config, records = measured(tmp_path, generated.TWO_WINDOWS)
-    kept = [one for one in config.variants if one.name != "k3"]
-    without = summarise(config.model_copy(update={"variants": tuple(kept)}), records)
-    many, few = (
-        {case.name: {c.variant: found for c, found in case.compared} for case in one.cases}
-        for one in (summarise(config, records), without)
-    )
-    together, alone = many["open-ended"]["k7"].speed, few["open-ended"]["k7"].speed
-    assert together is not None
-    assert alone is not None
-    assert together.detectable > alone.detectable
-
-
 def test_each_is_compared_with_its_own_baseline(tmp_path: Path) -> None:
     summary = summed_up(tmp_path, generated.TWO_BASELINES)
     assert summary.subject == "k7 against Base; k7-b8 against Base-b8"

@@ -81,8 +81,6 @@ def one_window(load: LoadPoint | None = FOUR) -> Advice:
                 one,
                 measured=one.measured[1:2],
                 fixed=0.0,
-                drafting=None,
-                sentence="One window was measured: its cost cannot be split.",
             )
             for one in whole.costs
             if one.line == line.name
@@ -154,8 +152,6 @@ def _cost(line: str, load: LoadPoint | None) -> StepCost:
         measured=tuple((window, _around(_step(line, window, load), 0.01)) for window in MEASURED),
         fixed=_step(line, 1, load) - _base(load),
         per_draft=per_draft,
-        drafting=0.8 * per_draft,
-        sentence=f"{line}: of each draft's time, 80 % is drafting and 20 % is verification.",
     )
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.text import Annotation, Text
+from matplotlib.text import Text
 
 from spectap import metrics
 from spectap.report import figures, results
 from spectap.report.figures import Drawing
-from spectap.report.plots import canvas, over_rounds, over_time, per_step
+from spectap.report.plots import canvas, over_time, per_step
 from tests.spectap import generated_runs as generated
 
 CONFIG = generated.config()
@@ -32,7 +32,6 @@ NAMES = (
     "speed-up",
     "throughput",
     "cost",
-    "drift",
 )
 
 
@@ -198,39 +197,6 @@ def test_without_a_round_there_is_no_cost_and_no_speed_up(tmp_path: Path) -> Non
     found = missing(tmp_path, [line for line in LINES if line["round"] != 5])
     assert set(found) == {"cost", "speed-up"}
     assert "requests failed or are missing" in found["cost"]
-
-
-@pytest.mark.usefixtures("_unpainted")
-def test_four_rounds_are_too_few_for_a_drift(tmp_path: Path) -> None:
-    found = missing(tmp_path, [line for line in LINES if line["round"] <= 4])
-    assert "fewer than 5 rounds" in found["drift"]
-
-
-def drift_labels(folder: Path, lines: list[generated.Line]) -> dict[str, bool]:
-    """What stands beside each line of the figure, and whether it is bold."""
-    run = results.read(generated.write(folder, CONFIG, lines))
-    with canvas.style():
-        figure = over_rounds.paint(run)
-    labels = [one for one in figure.findobj(Annotation) if isinstance(one, Annotation)]
-    return {label.get_text(): label.get_fontproperties().get_weight() == "bold" for label in labels}
-
-
-def test_a_drift_is_marked_where_it_is_found(tmp_path: Path) -> None:
-    """SD becomes a tenth slower from round to round; Base does not."""
-    lines = [
-        generated.slowed(line, 1 + 0.1 * line["round"]) if line["variant"] == "SD" else line
-        for line in LINES
-    ]
-    found = drift_labels(tmp_path, lines)
-    bold = [label for label in found if found[label]]
-    assert len(found) == 3
-    assert [re.sub(r"\d+ %", "", label) for label in bold] == ["SD +", "SD \N{MINUS SIGN}"]
-
-
-def test_without_a_drift_none_is_marked(tmp_path: Path) -> None:
-    found = drift_labels(tmp_path, LINES)
-    assert len(found) == 3
-    assert not any(found.values())
 
 
 @pytest.mark.parametrize("requests", [4, 8])

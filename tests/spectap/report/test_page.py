@@ -78,7 +78,7 @@ def drawn(folder: Path, lines: list[generated.Line], torn: bool = False, rounds:
 
 
 def test_it_writes_the_report_the_figures_and_the_summary(run: Path) -> None:
-    assert len(list(run.glob("*.png"))) == 11
+    assert len(list(run.glob("*.png"))) == 10
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
     assert summary["run"] == "article-20260521-0940"
 
@@ -123,7 +123,6 @@ def test_verdicts_come_first_then_figures_then_tables(page: str) -> None:
         "keep it on.",
         "End-to-end latency at concurrency 4",
         "Tokens per decoding step",
-        "Drift over the run",
         "TPOT, ms",
         "Definitions",
         "Qwen/Qwen3-1.7B",

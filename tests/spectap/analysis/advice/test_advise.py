@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
-from rehearsal.golden.cost import Linear, Roofline
+from rehearsal.golden.cost import Linear
 from spectap.analysis.advice.advice import Advice
 from spectap.analysis.advice.advise import advise
 from spectap.analysis.summarise import summarise
@@ -83,13 +82,6 @@ def test_an_answers_end_says_nothing_of_the_draft_it_cut_off() -> None:
     assert positions(answers([4, 1, 4])) == [(9, 2 / 3), (6, 1.0), (6, 1.0)]
 
 
-def test_the_prefills_chunk_is_no_step() -> None:
-    first = [
-        dataclasses.replace(one, chunks=((0.2, 4), *one.chunks[1:])) for one in answers([1, 1])
-    ]
-    assert positions(first) == [(3, 0.0)]
-
-
 def test_an_answer_with_merged_steps_is_left_out_and_counted() -> None:
     found = advise(config(), [*BASE, *answers([4, 1, 2, 1]), *answers([7, 1], request="merged")])
     assert found.acceptances[0].positions[0].reached == 9
@@ -153,24 +145,14 @@ def test_rounds_too_few_give_no_advice_and_no_width() -> None:
     assert any("nobody knows how sure" in note for note in found.notes)
 
 
-def test_one_window_is_foretold_by_no_other() -> None:
-    sweep = dataclasses.replace(SMALL, windows=(7,))
+def test_from_one_window_no_other_is_predicted_and_none_is_advised() -> None:
+    sweep = dataclasses.replace(SMALL, windows=(7,), draft_costs=(0.03,))
     found = advise(sweep.config(), sweep.records())
-    for one in found.prospects:
-        assert (one.measured is None) != (one.predicted is None)
+    assert {(one.window, one.predicted) for one in found.prospects} == {(7, None)}
     assert {one.fixed for one in found.costs} == {0.0}
+    assert found.recommendations == ()
+    assert found.measure_next[0].startswith("Measure Qwen3-0.6B with another window than 7")
     assert any("one window was measured" in note for note in found.notes)
-
-
-def test_one_window_leaves_open_whether_others_cost_less() -> None:
-    """Either each draft adds as much, or speculation costs as much at every window."""
-    sweep = dataclasses.replace(SMALL, windows=(7,), loads=(4,))
-    for one in advise(sweep.config(), sweep.records()).prospects:
-        if one.window == 3:
-            truth = sweep.decoding(3, ["Qwen3-0.6B", "Qwen3-1.7B"].index(one.line))
-            speed = one.tokens_per_step * sweep.decoding(1).step_seconds(4)
-            for step in (truth, sweep.decoding(7, truth.draft_cost == 0.06)):
-                assert one.speedup.low < speed / step.step_seconds(4) < one.speedup.high
 
 
 def test_nothing_is_advised_where_nothing_speculates() -> None:
@@ -226,7 +208,7 @@ def test_a_variant_that_did_not_come_to_a_load_is_not_said_to_be_measured_there(
         for one in found.prospects
         if one.load and one.load.concurrency == 4 and one.line == "Qwen3-0.6B"
     }
-    assert windows == {2, 4, 5, 6, 7}
+    assert windows == {7}
     assert len(found.recommendations) == len(small().recommendations)
 
 
@@ -241,6 +223,7 @@ def test_a_line_that_did_not_come_to_a_load_is_left_out_there() -> None:
     assert lines == {"Qwen3-1.7B"}
     assert len(found.recommendations) == len(small().recommendations)
     assert "NaN" not in found.to_json()
+    assert '"load": {' in found.to_json()
 
 
 def test_lines_with_equal_names_are_told_apart() -> None:
@@ -284,8 +267,6 @@ def test_a_bad_mix_is_refused(mix: dict[str, float], said: str) -> None:
 
 
 def test_a_measured_window_costs_what_the_report_says() -> None:
-    from spectap.analysis.summarise import summarise
-
     summary = summarise(SMALL.config(), SMALL.records())
     names = {(line.name, window): name for line in small().lines for window, name in line.variants}
     for one in small().prospects:
@@ -301,25 +282,12 @@ def test_a_measured_window_costs_what_the_report_says() -> None:
         assert one.tokens_per_step == pytest.approx(cell.steps.mean)
 
 
-def test_predicted_throughput_lies_between_its_neighbours() -> None:
-    """Where the time per token does: between windows 3 and 7 nothing else turns."""
-    at = {
-        (one.line, one.window): one
-        for one in small().prospects
-        if one.prompt_class == "structured" and one.load and one.load.concurrency == 1
-    }
-    for line in ("Qwen3-0.6B", "Qwen3-1.7B"):
-        speeds = [at[line, window].tokens_per_second for window in (3, 4, 5, 6, 7)]
-        assert speeds == sorted(speeds)
-
-
 def test_a_prediction_says_to_measure_it() -> None:
-    """Verification is free up to 10 positions, which lie between the measured windows."""
-    sweep = Sweep("knee", Roofline(40), (0.03,), {"structured": (0.93,)})
+    sweep = Sweep("between", Linear(0.04), (0.04,), {"structured": (0.85,)}, windows=(3, 15))
     (found,) = advise(sweep.config(), sweep.records()).recommendations
-    assert (found.choice.window, found.measured) == (10, False)
+    assert not found.measured
     assert found.measure_next == (
-        "Measure Qwen3-0.6B with a window of 10: so far it is only predicted."
+        f"Measure Qwen3-0.6B with a window of {found.choice.window}: so far it is only predicted."
     )
     assert "as predicted" in found.sentence
 
@@ -362,12 +330,6 @@ def test_apart_without_controls_is_said() -> None:
         assert one.speedup.low == one.speedup.point == one.speedup.high
 
 
-def test_json_has_all_of_it() -> None:
-    found = json.loads(small().to_json())
-    assert len(found["prospects"]) == len(small().prospects)
-    assert found["recommendations"][0]["load"] == {"concurrency": 1, "requests": 4}
-
-
 def test_a_block_s_window_is_neither_changed_nor_widened() -> None:
     """A DFlash head drafts as many tokens as it was trained to."""
     records = [*answers([1] * 12, "Base"), *answers([8, 6, 8, 7, 8, 5])]
@@ -377,4 +339,4 @@ def test_a_block_s_window_is_neither_changed_nor_widened() -> None:
     assert not any("wider" in one.measure_next for one in found.recommendations)
     assert not any("one window was measured" in note for note in found.notes)
     fused = advise(config(mode="fused", window=8, drafts_per_step=7), records)
-    assert {one.window for one in fused.prospects} == {2, 3, 4, 5, 6, 7, 8}
+    assert fused.recommendations == ()

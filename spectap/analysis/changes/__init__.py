@@ -1,1 +1,0 @@
-"""Two runs against each other: what changed, and whether the difference is real."""

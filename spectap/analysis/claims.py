@@ -1,0 +1,278 @@
+"""Which claims of a report hold together, and the sentence that says what a cell shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from spectap import wording
+from spectap.analysis.contrasts import Contrast, Question
+from spectap.analysis.estimates import intervals
+from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.grouping import CellKey
+from spectap.analysis.summary import Answer, Cell, Claim, Finding, Verdict
+from spectap.rounds import FEWEST_ROUNDS
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+# Below this a difference can be real and still change nobody's decision.
+MARGIN: Final = 0.05
+
+SLIGHT: Final = 0.2
+"""The part of alpha for calling a difference too little to matter; the rest is for claiming one."""
+
+_SPEED: Final = {
+    Answer.BETTER: Finding.FASTER,
+    Answer.WORSE: Finding.SLOWER,
+    Answer.NEGLIGIBLE: Finding.NEGLIGIBLE,
+    Answer.UNDECIDED: Finding.UNDECIDED,
+}
+
+
+@dataclass(frozen=True)
+class Family(Generic[_Key]):
+    """Which claims of one report hold."""
+
+    decided: frozenset[_Key]
+    level: float
+    """The p-value that one more claim would have had to stay under."""
+    claims: int
+    """How many the report could make."""
+
+
+def decide(
+    contrasts: Mapping[CellKey, Contrast], alpha: float, claims: int
+) -> Family[tuple[CellKey, Question]]:
+    """Which answers hold, all of one report together.
+
+    ``claims`` is how many the report could make, those of cells without a contrast included.
+    """
+    p_values = {
+        (key, question): answer.p
+        for key, contrast in contrasts.items()
+        for question, answer in contrast.answers.items()
+    }
+    return holm(p_values, (1 - SLIGHT) * alpha, claims)
+
+
+def holm(p_values: Mapping[_Key, float], alpha: float, claims: int) -> Family[_Key]:
+    """Holm's step-down correction (Scandinavian Journal of Statistics 6, 1979).
+
+    Whatever is true, the chance that any difference is decided where there is none is at most
+    ``alpha``. ``claims`` is how many the report could make; those without a p-value cannot be
+    decided.
+    """
+    decided: set[_Key] = set()
+    for key in sorted(p_values, key=lambda key: p_values[key]):
+        if p_values[key] > alpha / (claims - len(decided)):
+            break
+        decided.add(key)
+    return Family(frozenset(decided), alpha / max(1, claims - len(decided)), claims)
+
+
+def claim(
+    estimate: Estimate, alpha: float, family: Family[Any], *, decided: bool, rounds: int
+) -> Claim:
+    """What an estimate of how much better a cell is comes to.
+
+    ``alpha`` is that of the interval. ``decided``: whether the difference holds among all claims of
+    the ``family``. ``rounds``: those it rests on.
+    """
+    # That a difference is slight is a claim too, so it has to hold among as many. It can be wrong
+    # on one side only, so it may err there twice as often as an interval errs on each.
+    slight = estimate.interval(2 * SLIGHT * alpha / family.claims).within(MARGIN)
+    level = family.level
+    answer = Answer.UNDECIDED
+    if decided:
+        answer = Answer.BETTER if estimate.log > 0 else Answer.WORSE
+        answer = Answer.NEGLIGIBLE if slight else answer
+    settles = max(MARGIN, math.expm1(abs(estimate.log)))
+    enough = estimate.units_for(settles, level)
+    more = enough - estimate.units if enough else 0
+    return Claim(
+        interval=estimate.interval(alpha),
+        answer=answer,
+        slight=slight,
+        detectable=estimate.detectable(level),
+        settles=settles,
+        more_rounds=more if more > 0 and rounds == estimate.units else None,
+    )
+
+
+def obstacle(cell: Cell, baseline: Cell, *, fixed: bool = True) -> Verdict | None:
+    """Why nothing can be said, if so. ``fixed``: whether the number of rounds was."""
+    both = (baseline, cell)
+    if missing := [one.variant for one in both if one.requests == 0]:
+        was = "was" if len(missing) == 1 else "were"
+        sentence = f"No verdict: {' and '.join(missing)} {was} not measured."
+        return Verdict(Finding.NOT_MEASURED, sentence)
+    if unfinished := [one for one in both if not one.complete]:
+        amounts = (
+            f"{(one.expected or 0) - one.missing} of {'' if fixed else 'at most '}{one.expected} "
+            f"{one.variant} requests were recorded"
+            for one in unfinished
+        )
+        return Verdict(Finding.UNFINISHED, f"No verdict: {' and '.join(amounts)}.")
+    if broken := [one for one in both if one.unreliable]:
+        return Verdict(Finding.FAILED, f"No verdict: {' and '.join(map(_failures, broken))}.")
+    return None
+
+
+def uncontrolled() -> Verdict:
+    """No verdict: an interval would leave out what changed from one variant's time to another's."""
+    return Verdict(
+        Finding.UNCONTROLLED,
+        "No verdict: the variants were measured one after another, and no control load shows what "
+        "changed meanwhile.",
+    )
+
+
+def too_few(rounds: int, *, planned: bool = True) -> Verdict:
+    """No verdict, though both sides were measured in this many rounds.
+
+    ``planned``: whether they were to be measured in rounds.
+    """
+    if not planned:
+        why = "the requests are too few"
+        need = f"{FEWEST_ROUNDS} rounds, or as many stretches of two waves of requests"
+        return Verdict(Finding.TOO_FEW, f"No verdict: {why}; an interval needs {need}.")
+    if rounds < FEWEST_ROUNDS:
+        why = f"both were measured in {wording.count(rounds, 'round')}"
+    else:
+        why = f"too few of {rounds} rounds have requests that can be timed on both sides"
+    return Verdict(
+        Finding.TOO_FEW, f"No verdict: {why}; an interval needs at least {FEWEST_ROUNDS}."
+    )
+
+
+def judge(
+    cell: Cell,
+    baseline: Cell,
+    speed: Claim,
+    cost: Claim | None,
+    *,
+    name_baseline: bool = False,
+    priced: bool = True,
+    advise: bool = True,
+) -> Verdict:
+    """The verdict on ``cell`` against ``baseline``: both answers, and what to do.
+
+    ``name_baseline``: whether the sentence names the baseline, as it must where there are several.
+    ``priced``: whether a price is known; if not, the cost is told in tokens a second.
+    ``advise``: not where something stood in for the services, nor where nothing is served.
+    """
+    of = f" of {baseline.variant}" if name_baseline else ""
+    on_speed = _on_speed(cell, baseline, speed, name_baseline)
+    if cost is None:
+        said = on_speed
+    else:
+        on_cost = _in_money(cost, of) if priced else _in_tokens(cost, of)
+        said = _joined(on_speed, on_cost, speed, cost)
+    advice = _advice(cell, baseline, speed, cost) if advise else ""
+    if advice and (cost or speed).answer is Answer.UNDECIDED:
+        said += f". {advice[:1].upper()}{advice[1:]}"
+    elif advice:
+        said += f"; {advice}"
+    return Verdict(_SPEED[speed.answer], f"{said}.")
+
+
+def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
+    if speed.answer is Answer.UNDECIDED:
+        return (
+            f"Whether {cell.variant} is faster or slower than {baseline.variant} cannot be "
+            f"told ({intervals.times(speed.interval)}, 95 % interval "
+            f"{intervals.span(speed.interval)}{_no_proof(speed)}): {_limits(speed)}"
+        )
+    faster = speed.interval.point >= 1
+    shown = speed.interval if faster else speed.interval.inverse
+    than = f" than {baseline.variant}" if named else ""
+    return (
+        f"{cell.variant} is {intervals.times(shown)} {'faster' if faster else 'slower'}{than} for "
+        f"one request (95 % interval {intervals.span(shown)}){_trifle(speed)}"
+    )
+
+
+def _in_money(cost: Claim, of: str) -> str:
+    """The cost of a token against the baseline's, in percent."""
+    ratio = cost.interval.inverse
+    size, low, high = intervals.percents(ratio)
+    if cost.answer is Answer.UNDECIDED:
+        bounds = f"{low} % {_less(ratio.low)} to {high} % {_less(ratio.high)}{_no_proof(cost)}"
+        return f"whether its tokens cost more or less cannot be told ({bounds}): {_limits(cost)}"
+    near, far = (low, high) if ratio.point > 1 else (high, low)
+    than = f" than those{of}" if of else ""
+    spread = f"{near}-{far} %"
+    return f"its tokens cost {size} % {_less(ratio.point)}{than} ({spread}){_trifle(cost)}"
+
+
+def _in_tokens(cost: Claim, of: str) -> str:
+    """The tokens a second of all requests together, against the baseline's."""
+    times, span = intervals.times(cost.interval), intervals.span(cost.interval)
+    if cost.answer is Answer.UNDECIDED:
+        return (
+            "whether all requests together get more or fewer tokens a second cannot be told "
+            f"({times}, {span}{_no_proof(cost)}): {_limits(cost)}"
+        )
+    return f"all requests together get {times} the tokens a second{of} ({span}){_trifle(cost)}"
+
+
+def _joined(on_speed: str, on_cost: str, speed: Claim, cost: Claim) -> str:
+    if Answer.UNDECIDED in (speed.answer, cost.answer):
+        return f"{on_speed}. {on_cost[:1].upper()}{on_cost[1:]}"
+    agree = (speed.interval.point > 1) == (cost.interval.point > 1)
+    return f"{on_speed}, {'and' if agree else 'but'} {on_cost}"
+
+
+def _limits(claim: Claim) -> str:
+    """What an undecided claim could have shown, and what it would take."""
+    if claim.slight:
+        return f"any difference is within {100 * MARGIN:.0f} %"
+    if claim.detectable > 1:
+        said = "even a difference of 100 % would probably not have been seen"
+    else:
+        smallest = wording.percent(claim.detectable)
+        said = f"a difference under {smallest} % would probably not have been seen"
+    if claim.more_rounds is not None:
+        more = wording.count(claim.more_rounds, "more round")
+        this = "this one" if claim.settles > MARGIN else f"{100 * MARGIN:.0f} %"
+        said += f", and about {more} would settle {this}"
+    return said
+
+
+def _failed(cell: Cell) -> int:
+    return cell.errors + cell.repeated_errors
+
+
+def _no_proof(claim: Claim) -> str:
+    """What to say of an interval that excludes "no difference" although that is not decided."""
+    return "" if claim.interval.covers_one else ", no proof among all claims of this report"
+
+
+def _trifle(claim: Claim) -> str:
+    return ", too little to matter" if claim.answer is Answer.NEGLIGIBLE else ""
+
+
+def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str:
+    """What to do about it; empty where nothing is decided."""
+    answers = {speed.answer} | ({cost.answer} if cost else set())
+    if Answer.BETTER in answers and _failed(cell) > _failed(baseline):
+        return "look into its errors before you keep it on"
+    if answers >= {Answer.BETTER, Answer.WORSE}:
+        wanted = "speed" if speed.answer is Answer.BETTER else "money"
+        return f"keep it on only where {wanted} counts more"
+    if Answer.BETTER in answers:
+        return "keep it on"
+    return "turn it off" if Answer.WORSE in answers else ""
+
+
+def _less(ratio: float) -> str:
+    return "less" if ratio < 1 else "more"
+
+
+def _failures(cell: Cell) -> str:
+    reason = f" ({cell.most_frequent_error})" if cell.most_frequent_error else ""
+    if cell.succeeded == 0:
+        return f"every {cell.variant} request failed{reason}"
+    return f"{cell.errors} of {cell.requests} {cell.variant} requests failed{reason}"

@@ -1,1 +1,0 @@
-"""A cell against that of its baseline: what can be claimed, and how it is said."""

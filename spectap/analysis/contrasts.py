@@ -1,0 +1,295 @@
+"""A cell against that of its baseline: the ratios, and how sure they are.
+
+Two questions have two answers: how fast one request is, and what all of them together cost. The
+speed is that of the whole request, with its queue and its first token. Decoding speed, which leaves
+both out, explains it and is never claimed.
+
+Where prompts have names, a speed-up differs from prompt to prompt, and what slows one side in a
+round slows all its prompts there. So neither prompts nor requests are independent by themselves.
+The error has both parts, the one of the prompts and the one of the rounds: it is clustered by both
+(Cameron, Gelbach and Miller, Robust inference with multiway clustering, Journal of Business and
+Economic Statistics 29, 2011). Where each prompt is sent in one round only, the rounds' part holds
+the prompts' as well.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from typing import Final
+
+from spectap import metrics
+from spectap.analysis import grouping
+from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
+from spectap.analysis.grouping import Unit
+from spectap.load_points import LoadPoint
+from spectap.record import Record
+from spectap.rounds import FEWEST_ROUNDS
+
+Measure = Callable[[Record], Iterable[float]]
+
+_TIME_PER_TOKEN: Final = metrics.TIME_PER_OUTPUT_TOKEN.values
+_SIGNS: Final = (1, -1, -1, 1)
+"""Of the ``sums`` in the logarithm of ``ratio_of_ratios``."""
+_THROUGHPUT: Final = metrics.REQUEST_OUTPUT_THROUGHPUT.values
+
+
+class Question(Enum):
+    """What a user decides by."""
+
+    SPEED = "speed"
+    """Of one request, from its sending to its end: output tokens by end-to-end latency."""
+    COST = "cost"
+    """Of all requests together: tokens a second, and so money a token."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A cell against that of its baseline. Each ratio is above 1 where the cell is better.
+
+    None where there are too few units, or where the measure is not defined.
+    """
+
+    time_per_output_token: Estimate | None
+    """Decoding speed."""
+    end_to_end: Estimate | None
+    throughput: Estimate | None
+    """Request speed: output tokens of one request by its end-to-end latency."""
+    together: Estimate | None
+    """Tokens a second of all requests together. None in an open loop, which has no such question.
+    """
+    rounds: int
+    """That both sides have; too few for an interval where units are blocks of time."""
+
+    def each(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
+        """The same with each ratio ``changed``."""
+        by_time, end_to_end, throughput, together = (
+            changed(estimate) if estimate else None
+            for estimate in (
+                self.time_per_output_token,
+                self.end_to_end,
+                self.throughput,
+                self.together,
+            )
+        )
+        return Contrast(by_time, end_to_end, throughput, together, self.rounds)
+
+    @property
+    def answers(self) -> dict[Question, Estimate]:
+        """To each question that has one."""
+        answers = {Question.SPEED: self.throughput, Question.COST: self.together}
+        return {question: answer for question, answer in answers.items() if answer is not None}
+
+
+def questions(point: LoadPoint | None) -> tuple[Question, ...]:
+    """What there is to answer at a load point.
+
+    What a token costs is a question to a closed loop: how much a node does when it is kept busy. In
+    an open loop the rate says how much it does, as long as it keeps up, and the node is paid while
+    it waits.
+    """
+    return (Question.SPEED,) if point and point.open else tuple(Question)
+
+
+def contrast(
+    own: Sequence[Record],
+    baseline: Sequence[Record],
+    *,
+    point: LoadPoint | None = None,
+    planned: bool = True,
+) -> Contrast:
+    """Compares the requests of a cell with those of its baseline, unit by unit.
+
+    What both sides of a unit share cancels: its minute, its prompts, its place in the order. Where
+    requests name their prompts, the unit is a prompt in a round.
+    ``point``: the load of both, where it is known. ``planned``: whether they were to be measured in
+    rounds.
+    """
+    mean = _mean_over(own, baseline, planned=planned)
+    return Contrast(
+        time_per_output_token=mean(partial(faster, _TIME_PER_TOKEN)),
+        end_to_end=mean(partial(faster, metrics.END_TO_END_LATENCY.values)),
+        throughput=mean(speed_up),
+        together=_together(own, baseline) if Question.COST in questions(point) else None,
+        rounds=len(grouping.rounds(own, baseline)),
+    )
+
+
+def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | None:
+    by_round = [sums(unit) for unit in grouping.rounds(own, baseline).values()]
+    estimate = jackknife(by_round, ratio_of_ratios)
+    if estimate is None or not names_prompts(own, baseline):
+        return estimate
+    sent = {key: sums(unit) for key, unit in sendings(own, baseline).items()}
+    totals = [*map(sum, zip(*by_round, strict=True))]
+    # The first order of the logarithm of ``ratio_of_ratios``.
+    pulls = {
+        key: sum(
+            sign * part / total for sign, part, total in zip(_SIGNS, of_one, totals, strict=True)
+        )
+        for key, of_one in sent.items()
+    }
+    variance = estimate.error**2 + _beyond_rounds(pulls)
+    count = min(estimate.units, len({prompt for prompt, _ in sent}))
+    return replace(estimate, error=math.sqrt(variance), units=count)
+
+
+def _mean_over(
+    own: Sequence[Record], baseline: Sequence[Record], *, planned: bool
+) -> Callable[[Callable[[Unit], float | None]], Estimate | None]:
+    """Gives the mean of a ratio over what the two sides are compared by."""
+    if names_prompts(own, baseline):
+        sent = sendings(own, baseline)
+        return lambda value: mean_over_prompts(_values(value, sent), planned=planned)
+    pairs = grouping.units(own, baseline, planned=planned)
+    return lambda value: _mean(map(value, pairs))
+
+
+def _values(
+    value: Callable[[Unit], float | None], sent: Mapping[Sending, Unit]
+) -> dict[Sending, float]:
+    """The values of those units that have one."""
+    values = {sending: value(unit) for sending, unit in sent.items()}
+    return {sending: ratio for sending, ratio in values.items() if ratio is not None}
+
+
+def speed_up(unit: Unit) -> float | None:
+    """How many times faster one request is in a unit; ``Contrast.throughput`` is their mean."""
+    return ratio(_THROUGHPUT, unit)
+
+
+def faster(measure: Measure, unit: Unit) -> float | None:
+    """How many times faster a unit's first side is, by a measure that is smaller then."""
+    return ratio(measure, unit[::-1])
+
+
+def typical(measure: Measure, parts: Iterable[Sequence[Record]]) -> Estimate | None:
+    """The median of a cell's typical round or block: the geometric mean of their medians."""
+    return _mean(median(measure, part) for part in parts)
+
+
+def median(measure: Measure, records: Iterable[Record]) -> float | None:
+    """Over the requests that succeeded; None where it is not above 0 or there is no value."""
+    values = [value for record in records if record.succeeded for value in measure(record)]
+    # 0 is the time per token of an answer that arrives in one piece.
+    return (statistics.median(values) or None) if values else None
+
+
+def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
+    """The sum of the first by the sum of the second."""
+    return jackknife(pairs, _ratio_of_sums)
+
+
+def ratio(measure: Measure, unit: Unit) -> float | None:
+    """Of the medians of a unit's two sides; None where one is not known."""
+    above, below = (median(measure, side) for side in unit)
+    return above / below if above is not None and below is not None else None
+
+
+def sums(unit: Unit) -> tuple[float, ...]:
+    """Served tokens and request time of each side."""
+    return tuple(
+        float(total)
+        for side in unit
+        for total in (metrics.served_tokens(side), metrics.request_time(side))
+    )
+
+
+def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
+    """Tokens a second of the first side by those of the second, over all ``units``."""
+    tokens, seconds, tokens_of_baseline, seconds_of_baseline = map(sum, zip(*units, strict=True))
+    return _by(tokens * seconds_of_baseline, seconds * tokens_of_baseline)
+
+
+def _mean(ratios: Iterable[float | None]) -> Estimate | None:
+    return jackknife([ratio for ratio in ratios if ratio is not None], geometric_mean)
+
+
+def _ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
+    above, below = map(sum, zip(*pairs, strict=True))
+    return _by(above, below)
+
+
+def _by(above: float, below: float) -> float:
+    return above / below if below else math.inf
+
+
+Sending = tuple[str, tuple[str, int]]
+"""A prompt, and the round it was sent in, by run and number."""
+
+
+def names_prompts(*sides: Sequence[Record]) -> bool:
+    """Whether each request names its prompt."""
+    return all(side and all(record.prompt for record in side) for side in sides)
+
+
+def sendings(*sides: Sequence[Record]) -> dict[Sending, Unit]:
+    """What each side did with a prompt in a round, where all of them were asked it there."""
+    units: dict[Sending, Unit] = {}
+    for round_, unit in grouping.rounds(*sides).items():
+        sides_by_prompt = [_requests(side) for side in unit]
+        for prompt in sorted(set.intersection(*map(set, sides_by_prompt))):
+            units[prompt, round_] = tuple(side[prompt] for side in sides_by_prompt)
+    return units
+
+
+def mean_over_prompts(ratios: Mapping[Sending, float], *, planned: bool = True) -> Estimate | None:
+    """The geometric mean over prompts of the ratio of each, which is that of its sendings.
+
+    It is as sure as the fewer of prompts and rounds allow. Where nobody ``planned`` rounds and
+    there are too few, the prompts alone say how sure. None for fewer than ``FEWEST_ROUNDS``.
+    """
+    logs = {sending: math.log(ratio) for sending, ratio in ratios.items()}
+    prompts, rounds = _by_prompt(logs), {round_ for _, round_ in logs}
+    if planned or len(rounds) >= FEWEST_ROUNDS:
+        count = min(len(prompts), len(rounds))
+    else:
+        count = len(prompts)
+    if count < FEWEST_ROUNDS:
+        return None
+    log = statistics.fmean([statistics.fmean(values) for values in prompts.values()])
+    pulls = {
+        sending: (value - log) / len(prompts[sending[0]]) / len(prompts)
+        for sending, value in logs.items()
+    }
+    of_rounds = _clustered(pulls, lambda sending: sending[1])
+    return Estimate(log, math.sqrt(of_rounds + _beyond_rounds(pulls)), count)
+
+
+def _beyond_rounds(pulls: Mapping[Sending, float]) -> float:
+    """What prompts that come in several rounds add to the variance of a figure over rounds.
+
+    ``pulls`` is by how much each sending pulls the figure off where it is. Other rounds with the
+    same prompts do not show how other prompts would differ; other prompts in other rounds do.
+    """
+    of_prompts = _clustered(pulls, lambda sending: sending[0])
+    return max(0.0, of_prompts - _clustered(pulls, lambda sending: sending))
+
+
+def _by_prompt(logs: Mapping[Sending, float]) -> dict[str, list[float]]:
+    """The values of each prompt, over its sendings."""
+    by_prompt = defaultdict(list)
+    for (prompt, _), log in logs.items():
+        by_prompt[prompt].append(log)
+    return by_prompt
+
+
+def _clustered(pulls: Mapping[Sending, float], cluster: Callable[[Sending], Hashable]) -> float:
+    """The variance of a mean whose clusters are independent."""
+    sums: dict[Hashable, float] = defaultdict(float)
+    for sending, pull in pulls.items():
+        sums[cluster(sending)] += pull
+    count = len(sums)
+    return count / (count - 1) * math.fsum(pull**2 for pull in sums.values()) if count > 1 else 0.0
+
+
+def _requests(records: Iterable[Record]) -> Mapping[str, list[Record]]:
+    by_prompt = defaultdict(list)
+    for record in records:
+        by_prompt[record.prompt].append(record)
+    return by_prompt

@@ -1,0 +1,273 @@
+"""Whether a variant's answers are still right: against its baseline's to the same prompts."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spectap.analysis.claims import holm
+from spectap.analysis.estimates.proportions import Bounds, Paired, bounds
+from spectap.analysis.summary import Correctness
+from spectap.answer import CheckedAnswer, Evaluation, Score
+from spectap.answers.checked import last_attempts
+from spectap.config import Config
+from spectap.names import WARM_UP
+from spectap.prompt import Form
+
+ALPHA: Final = 0.025
+"""The chance that a report accuses any variant whose answers are as good as the baseline's."""
+
+_NAMED: Final = 5
+_CHECKS: Final = {
+    Form.TOOL_CALL: "tool calls",
+    Form.JSON: "JSON answers",
+    Form.CODE: "programs",
+}
+
+_Right = Mapping[str, Sequence[bool]]
+"""Whether each answer is right, by prompt."""
+
+
+@dataclass(frozen=True)
+class _Check:
+    """One check of a variant's answers and of its baseline's."""
+
+    test_case: str
+    """Empty for an evaluation, which has none."""
+    variant: str
+    baseline: str
+    check: str
+    right: str
+    """What a right answer is called."""
+    asked: str
+    """What was asked, in the plural."""
+    own: _Right
+    other: _Right
+    """Both have the same prompts, and as many answers to each: those that could be checked."""
+    left_out: str = ""
+    """What could not be, as a sentence."""
+    evaluation: str = ""
+
+    @property
+    def paired(self) -> Paired:
+        return Paired(_shares(self.own), _shares(self.other))
+
+    @property
+    def lost(self) -> list[str]:
+        """The prompts that the baseline alone answers rightly, or more often: by how much more."""
+        more = {name: sum(self.other[name]) - sum(self.own[name]) for name in self.own}
+        return sorted(
+            (name for name in more if more[name] > 0), key=lambda name: (-more[name], name)
+        )
+
+
+def correctness(
+    config: Config, answers: Sequence[CheckedAnswer], scores: Sequence[Score]
+) -> tuple[Correctness, ...]:
+    """Each check of each compared variant: of answers by form, and of evaluations by task.
+
+    Load points and rounds are pooled. Where an answer was cut off or is missing, its counterpart is
+    left out as well. All checks are judged together, by Holm's correction.
+    """
+    checks = [*_of_answers(config, answers), *_of_scores(config, scores)]
+    pairs = [check.paired for check in checks]
+    p_values = {number: pair.p for number, pair in enumerate(pairs)}
+    family = holm(p_values, ALPHA, len(checks))
+    return tuple(
+        _judged(check, pair, worse=number in family.decided, level=family.level)
+        for number, (check, pair) in enumerate(zip(checks, pairs, strict=True))
+    )
+
+
+def _counted(config: Config, answers: Iterable[CheckedAnswer]) -> list[CheckedAnswer]:
+    measured = (answer for answer in answers if answer.round > WARM_UP)
+    return last_attempts(measured, apart=config.apart)
+
+
+def _of_answers(config: Config, answers: Sequence[CheckedAnswer]) -> Iterator[_Check]:
+    by_side = defaultdict(list)
+    for answer in _counted(config, answers):
+        if answer.form is not None:
+            by_side[answer.case, answer.variant, answer.form].append(answer)
+    for case in config.test_cases:
+        for variant in config.variants:
+            for form in Form:
+                own = by_side[case.name, variant.name, form]
+                other = by_side[case.name, variant.baseline or "", form]
+                if own and other and variant.baseline:
+                    yield _of_form(case.name, variant.name, variant.baseline, form, own, other)
+
+
+def _of_form(
+    case: str,
+    variant: str,
+    baseline: str,
+    form: Form,
+    own: Sequence[CheckedAnswer],
+    other: Sequence[CheckedAnswer],
+) -> _Check:
+    sides: tuple[dict[str, list[bool]], dict[str, list[bool]]] = {}, {}
+    for pair in _beside(own, other):
+        verdicts = [answer.valid for answer in pair]
+        if None in verdicts:
+            continue
+        for side, verdict in zip(sides, verdicts, strict=True):
+            side.setdefault(pair[0].prompt, []).append(bool(verdict))
+    return _Check(
+        test_case=case,
+        variant=variant,
+        baseline=baseline,
+        check=_CHECKS[form],
+        right="valid",
+        asked="prompts",
+        own=sides[0],
+        other=sides[1],
+        left_out=_left_out({variant: own, baseline: other}),
+    )
+
+
+def _beside(
+    own: Sequence[CheckedAnswer], other: Sequence[CheckedAnswer]
+) -> Iterator[tuple[CheckedAnswer, CheckedAnswer]]:
+    """The answers of both sides to the same prompt in the same turn, in their orders."""
+    turns = defaultdict(list)
+    for answer in other:
+        turns[_turn(answer)].append(answer)
+    for answer in own:
+        if turns[_turn(answer)]:
+            yield answer, turns[_turn(answer)].pop(0)
+
+
+def _turn(answer: CheckedAnswer) -> tuple[str, int, str]:
+    return answer.load, answer.round, answer.prompt
+
+
+def _left_out(sides: Mapping[str, Sequence[CheckedAnswer]]) -> str:
+    said = []
+    for words, cut in (("cut off", True), ("beyond what can be checked", False)):
+        counts = {
+            name: sum(one.valid is None and (one.finish == "length") is cut for one in answers)
+            for name, answers in sides.items()
+        }
+        if any(counts.values()):
+            of_each = " and ".join(f"{count:,} of {name}'s" for name, count in counts.items())
+            said.append(f" Left out, as {words}: {of_each} answers.")
+    return "".join(said)
+
+
+def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
+    by_side: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    sources = defaultdict(set)
+    for score in scores:
+        by_side[score.task, score.variant][score.question] = score.correct
+        sources[score.task, score.variant].add(score.evaluation)
+    for task in dict.fromkeys(score.task for score in scores):
+        for variant in config.variants:
+            own = by_side[task, variant.name]
+            other = by_side[task, variant.baseline or ""]
+            both = [question for question in own if question in other]
+            if both and variant.baseline:
+                yield _Check(
+                    test_case="",
+                    variant=variant.name,
+                    baseline=variant.baseline,
+                    check=f"{task} answers",
+                    right="correct",
+                    asked="questions",
+                    own={question: [own[question]] for question in both},
+                    other={question: [other[question]] for question in both},
+                    evaluation=_source(
+                        sources[task, variant.name] | sources[task, variant.baseline]
+                    ),
+                )
+
+
+def _source(evaluations: Collection[Evaluation | None]) -> str:
+    """An old evaluation looks like a new one, but for its id and its end."""
+    noted = [str(one) for one in evaluations if one]
+    return " and ".join([*noted, "one not noted"] if noted and None in evaluations else noted)
+
+
+def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correctness:
+    return Correctness(
+        test_case=check.test_case,
+        variant=check.variant,
+        baseline=check.baseline,
+        check=check.check,
+        prompts=pair.prompts,
+        rate=statistics.fmean(pair.own) if pair.own else 0.0,
+        rate_interval=bounds(pair.own),
+        baseline_rate=statistics.fmean(pair.baseline) if pair.baseline else 0.0,
+        baseline_interval=bounds(pair.baseline),
+        difference=pair.difference,
+        difference_interval=pair.interval(),
+        worse=worse,
+        only_baseline=tuple(check.lost[:_NAMED]),
+        sentence=_sentence(check, pair, worse=worse, level=level)
+        + check.left_out
+        + (f" Source: {check.evaluation}." if check.evaluation else ""),
+        evaluation=check.evaluation,
+    )
+
+
+def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
+    if not pair.prompts:
+        return f"None of {check.variant}'s {check.check} could be compared with {check.baseline}'s."
+    said = f"{_rates(check, pair)}: {_points(pair.difference, pair.interval())}"
+    if worse:
+        names = ", ".join(check.lost[:_NAMED])
+        return (
+            f"{said}. Speculation changes answers: {pair.lost:,} {check.asked} got worse, "
+            f"{pair.won or 'none'} better. First of them: {names}."
+        )
+    smallest = pair.detectable(level)
+    if pair.too_few(level):
+        return f"{said}. {pair.prompts:,} {check.asked} are too few to find any fall."
+    if smallest is None:
+        return f"{said}. {check.baseline} is right in too few {check.asked} to find any fall."
+    return (
+        f"{said}. No fall was found; one under {_number(smallest)} percentage points would "
+        "probably not have been seen."
+    )
+
+
+def _rates(check: _Check, pair: Paired) -> str:
+    """``SD's programs are valid in 54 of 60 prompts (90 %), Base's in 60 (100 %)``."""
+    subject = f"{check.variant}'s {check.check} are {check.right} in"
+    own, other = (statistics.fmean(side) for side in (pair.own, pair.baseline))
+    if any(share % 1 for share in (*pair.own, *pair.baseline)):
+        return (
+            f"{subject} {_number(own)} % of the answers to {pair.prompts:,} {check.asked}, "
+            f"{check.baseline}'s in {_number(other)} %"
+        )
+    return (
+        f"{subject} {sum(pair.own):,.0f} of {pair.prompts:,} {check.asked} ({_number(own)} %), "
+        f"{check.baseline}'s in {sum(pair.baseline):,.0f} ({_number(other)} %)"
+    )
+
+
+def _points(difference: float, interval: Bounds) -> str:
+    """``10 percentage points fewer (95 % interval 4.1 to 20 fewer)``."""
+    ends = interval if min(interval) < 0 < max(interval) else sorted(interval, key=abs)
+    low, high = (f"{_number(abs(end))} {_more(end)}" for end in ends)
+    if _more(ends[0]) == _more(ends[1]):
+        low = low.partition(" ")[0]
+    size = _number(abs(difference))
+    point = f"{size} percentage point{'' if size == '1' else 's'} {_more(difference)}"
+    return f"{point if difference else 'no difference'} (95 % interval {low} to {high})"
+
+
+def _more(difference: float) -> str:
+    return "fewer" if difference < 0 else "more"
+
+
+def _number(share: float) -> str:
+    """A share in per cent, without the sign: ``10``, ``4.1``."""
+    return f"{100 * share:.1f}".removesuffix(".0")
+
+
+def _shares(right: _Right) -> list[float]:
+    return [statistics.fmean(one) for one in right.values()]

@@ -1,0 +1,131 @@
+"""Which records belong together: cells, and the units of a comparison within them.
+
+The requests of one wave share every decoding step, and those of one round share its minute. So a
+request is no unit, and a wave may be none. Rounds are: between two rounds of a test case lie the
+turns of others, as a rule. Where a ledger has no rounds, blocks of time stand for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from spectap import metrics
+from spectap.load_points import Load, LoadPoint
+from spectap.record import Record
+from spectap.rounds import FEWEST_ROUNDS
+
+_POINT: Final = re.compile(r"(concurrency|rate)-([0-9.e+-]+)")
+
+# More blocks would leave their ends, which share a wave with the next block, a larger part of them.
+_BLOCKS: Final = 10
+_WAVES_PER_BLOCK: Final = 2
+
+CasePoint = tuple[str, str]
+"""A test case at a load point, by their names: what is decided, and ends, as a whole."""
+
+
+class CellKey(NamedTuple):
+    """A cell, by the names of its test case, its load point and its variant."""
+
+    case: str
+    load: str
+    variant: str
+
+    @property
+    def point(self) -> CasePoint:
+        """What it shares with the other variants."""
+        return self.case, self.load
+
+    def of(self, variant: str) -> CellKey:
+        """The same test case and load point under another variant."""
+        return self._replace(variant=variant)
+
+
+Cells = Mapping[CellKey, Sequence[Record]]
+"""The records of each cell that has any."""
+
+
+def at_load_points(load: Load, records: Iterable[Record]) -> list[Record]:
+    """The records, each with the name of its load point: earlier ledgers name none."""
+    first = load.points[0].name
+    return [record if record.load else replace(record, load=first) for record in records]
+
+
+def by_cell(records: Iterable[Record]) -> dict[CellKey, list[Record]]:
+    """The records of each cell."""
+    cells = defaultdict(list)
+    for record in records:
+        cells[CellKey(record.case, record.load, record.variant)].append(record)
+    return cells
+
+
+def recorded_points(records: Iterable[Record]) -> dict[str, LoadPoint | None]:
+    """The load points that records name, where no configuration does; None for one without a name.
+
+    A load point has as many requests as one variant of a test case has in a round, at most.
+    """
+    turns = Counter((r.load, r.case, r.variant, r.run, r.round) for r in records)
+    most: dict[str, int] = {}
+    for (load, *_), requests in turns.items():
+        most[load] = max(requests, most.get(load, 0))
+    return {name: _point(name, requests) for name, requests in most.items()}
+
+
+def _point(name: str, requests: int) -> LoadPoint | None:
+    if (match := _POINT.fullmatch(name)) is None:
+        return None
+    kind, amount = match.groups()
+    if kind == "rate":
+        return LoadPoint(rate=float(amount), requests=requests)
+    return LoadPoint(concurrency=int(amount), requests=requests)
+
+
+Unit = tuple[Sequence[Record], ...]
+"""What each side did in one round or block."""
+
+
+def rounds(*sides: Iterable[Record]) -> dict[tuple[str, int], Unit]:
+    """The rounds that all ``sides`` have, by run and number, in their order."""
+    grouped = [_by_round(side) for side in sides]
+    common = set.intersection(*(set(of_side) for of_side in grouped))
+    return {each: tuple(of_side[each] for of_side in grouped) for each in sorted(common)}
+
+
+def units(*sides: Sequence[Record], planned: bool) -> list[Unit]:
+    """The rounds; or blocks of time, where nobody ``planned`` rounds and there are too few.
+
+    Blocks are stretches of at least two waves, as many in each side: up to ten, and none where the
+    shortest side has too few requests for three. What differs between two rounds cannot be seen in
+    them.
+    """
+    by_round = rounds(*sides)
+    if planned or len(by_round) >= FEWEST_ROUNDS:
+        return [*by_round.values()]
+    ordered = [sorted(side, key=lambda record: record.sent) for side in sides]
+    count = min(_BLOCKS, *(len(side) // (_WAVES_PER_BLOCK * in_flight(side)) for side in ordered))
+    if count < FEWEST_ROUNDS:
+        return []
+    return [*zip(*(_blocks(side, count) for side in ordered), strict=True)]
+
+
+def in_flight(records: Sequence[Record]) -> int:
+    """The mean number of requests in flight while there was any, rounded; at least 1."""
+    occupied = metrics.occupied_time(records)
+    return max(1, round(metrics.request_time(records) / occupied)) if occupied else 1
+
+
+def _by_round(records: Iterable[Record]) -> Mapping[tuple[str, int], list[Record]]:
+    grouped = defaultdict(list)
+    for record in records:
+        grouped[record.run, record.round].append(record)
+    return grouped
+
+
+def _blocks(records: Sequence[Record], count: int) -> list[Sequence[Record]]:
+    ends = [len(records) * number // count for number in range(count + 1)]
+    return [records[start:end] for start, end in pairwise(ends)]

@@ -1,0 +1,217 @@
+"""What a test case says over its loads: a crossover for each question, and the sentence.
+
+Up to which load a variant is better than its baseline, and from which load on it is worse.
+
+The bounds come from a fixed sequence of tests (Maurer, Hothorn and Lehmacher, Multiple comparisons
+in drug clinical trials and preclinical assays, 1995): upward from the lowest load as long as the
+variant is better, downward from the highest as long as it is worse. Each sequence stops at the
+first load that it cannot claim. So the chance that it claims any load wrongly is that of one test,
+however many loads there are. If the variant only loses as the load grows, the load at which it
+turns lies between the two bounds as often as their level says, without a model of how it loses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from typing import Final
+
+from scipy.optimize import isotonic_regression
+
+from spectap.analysis.contrasts import Question
+from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.summary import Answer, Crossover, Ladder
+from spectap.load_points import LoadPoint
+
+_LEAST_VARIANCE: Final = 1e-12
+_NOWHERE: Final = Crossover(None, None, None)
+
+
+@dataclass(frozen=True)
+class Rung:
+    """What is known of a variant against its baseline at one load."""
+
+    load: float
+    """Requests at once, or a second."""
+    estimate: Estimate | None
+    """Of the ratio, above 1 where the variant is better; None where there is none."""
+    answer: Answer | None
+    """As far as it is decided among all claims of the report."""
+
+
+def crossover(rungs: Iterable[Rung], alpha: float) -> Crossover:
+    """Where the ratio falls below 1; ``rungs`` lowest first. Those without an estimate are left
+    out. Both bounds hold together with the chance 1 - ``alpha``."""
+    known = [(rung.load, rung.estimate) for rung in rungs if rung.estimate]
+    intervals = [(load, estimate.interval(alpha)) for load, estimate in known]
+    better = [load for load, _ in takewhile(lambda one: one[1].low > 1, intervals)]
+    worse = [load for load, _ in takewhile(lambda one: one[1].high < 1, reversed(intervals))]
+    return Crossover(
+        point=_point(known),
+        better_up_to=better[-1] if better else None,
+        worse_from=worse[-1] if worse else None,
+    )
+
+
+def _point(known: Sequence[tuple[float, Estimate]]) -> float | None:
+    """Where a falling line through the estimates crosses 1.
+
+    The line is that of isotonic regression (Barlow and others, Statistical inference under order
+    restrictions, 1972), so that scatter makes no second crossing. Between two loads it is straight
+    in the logarithms of both.
+    """
+    if not known:
+        return None
+    fitted = isotonic_regression(
+        [estimate.log for _, estimate in known],
+        weights=[1 / max(estimate.error**2, _LEAST_VARIANCE) for _, estimate in known],
+        increasing=False,
+    ).x
+    for ((low, _), (high, _)), (above, below) in zip(
+        pairwise(known), pairwise(fitted), strict=True
+    ):
+        if above >= 0 > below:
+            part = above / (above - below)
+            return float(math.exp(math.log(low) + part * math.log(high / low)))
+    return None
+
+
+def ladder_points(points: Iterable[LoadPoint]) -> Iterator[tuple[LoadPoint, ...]]:
+    """The load points of each kind that has several, lowest first."""
+    points = sorted(points, key=lambda point: point.amount)
+    for is_open in (False, True):
+        own = tuple(point for point in points if point.open == is_open)
+        if len(own) > 1:
+            yield own
+
+
+def ladder(
+    variant: str,
+    baseline: str,
+    loads: tuple[LoadPoint, ...],
+    rungs: Mapping[Question, Sequence[Rung]],
+    alpha: float,
+    beside: Iterable[str] = (),
+    *,
+    failed: bool = False,
+) -> Ladder:
+    """The ladder of ``loads``, which are of one kind and the lowest first.
+
+    ``rungs`` has one for each load. ``alpha`` is the level of each crossover. ``beside`` are the
+    cautions on its cells. ``failed``: whether requests of them failed, which speed does not count.
+    """
+    unit = "a second" if loads[0].open else "at once"
+    found = {question: crossover(rungs[question], alpha) for question in rungs}
+    sentences = [
+        _sentence(rungs[question], found[question], words, unit)
+        for question in rungs
+        for words in [_words(question, variant, baseline, failed=failed)]
+    ]
+    unknown = [rung.load for rung in rungs[Question.SPEED] if rung.estimate is None]
+    if unknown:
+        sentences.append(f"There is no verdict at {_requests(unknown, unit)}.")
+    sentences += (f"{clause}." for clause in beside)
+    return Ladder(
+        variant=variant,
+        baseline=baseline,
+        open=loads[0].open,
+        loads=loads,
+        speed=found[Question.SPEED],
+        cost=found.get(Question.COST, _NOWHERE),
+        sentence=" ".join(filter(None, sentences)),
+        whole=not unknown,
+        failed=failed,
+    )
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How the answers to a question are said."""
+
+    begin: str
+    """Of a sentence."""
+    who: str
+    """Within one."""
+    better: str
+    worse: str
+    either: str
+    """What cannot be told."""
+    equal: str
+    every: str = "at every load"
+    no_crossover: str = ": no crossover."
+
+
+def _words(question: Question, variant: str, baseline: str, *, failed: bool) -> _Words:
+    if question is Question.SPEED:
+        return _Words(
+            begin=f"{variant} answers requests",
+            who=f"{variant} answers requests",
+            better=f"faster than {baseline}",
+            worse=f"slower than {baseline}",
+            either="whether it is faster or slower",
+            equal="they are equally fast",
+            **({"every": "wherever they succeed", "no_crossover": "."} if failed else {}),
+        )
+    return _Words(
+        begin="It",
+        who="it",
+        better="gains throughput",
+        worse="costs throughput",
+        either="whether it gains or costs throughput",
+        equal="both have the same",
+    )
+
+
+def _sentence(rungs: Sequence[Rung], found: Crossover, words: _Words, unit: str) -> str:
+    loads = [rung.load for rung in rungs if rung.estimate is not None]
+    if not loads:
+        return ""
+    begin, who, better, worse = words.begin, words.who, words.better, words.worse
+    last, first = found.better_up_to, found.worse_from
+    if _turns_back(rungs):
+        ahead, behind = (
+            _requests([rung.load for rung in rungs if rung.answer is answer], unit)
+            for answer in (Answer.BETTER, Answer.WORSE)
+        )
+        return f"As the load grows it turns back: {who} {worse} at {behind}, {better} at {ahead}."
+    every, end = words.every, words.no_crossover
+    if len(loads) < len(rungs):
+        every, end = "at every load that has a verdict", "."
+    if last == loads[-1]:
+        return f"{begin} {better} {every}, up to {_requests([last], unit)}{end}"
+    if first == loads[0]:
+        return f"{begin} {worse} {every}, from {_requests([first], unit)} on{end}"
+    if last is not None and first is not None:
+        about = "" if found.point is None else f" at about {_rounded(found.point)}"
+        return (
+            f"{begin} {better} up to {_requests([last], unit)}, and {worse} from {first:g} on; "
+            f"{words.equal}{about} (95 % interval {last:g}-{first:g})."
+        )
+    if last is not None:
+        below = _requests([last], unit)
+        return f"{begin} {better} up to {below}; above that, {words.either} cannot be told."
+    if first is not None:
+        above = _requests([first], unit)
+        return f"{begin} {worse} from {above} on; below that, {words.either} cannot be told."
+    return f"Up to which load {who} {better} cannot be told."
+
+
+def _turns_back(rungs: Sequence[Rung]) -> bool:
+    """Whether it is better at a higher load than one at which it is worse."""
+    worse = [place for place, rung in enumerate(rungs) if rung.answer is Answer.WORSE]
+    better = [place for place, rung in enumerate(rungs) if rung.answer is Answer.BETTER]
+    return bool(worse and better) and worse[0] < better[-1]
+
+
+def _requests(loads: Sequence[float], unit: str) -> str:
+    """``1 request at once``, ``2, 4 and 8 requests a second``."""
+    *others, last = (f"{load:g}" for load in loads)
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"{listed} request{'' if listed == '1' else 's'} {unit}"
+
+
+def _rounded(load: float) -> str:
+    """To two digits: it is an estimate between two loads."""
+    return f"{float(f'{load:.2g}'):g}"

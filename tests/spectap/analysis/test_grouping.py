@@ -1,0 +1,82 @@
+"""What counts as independent: rounds, and blocks of time where there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from spectap.analysis import grouping
+from spectap.record import Record
+from tests.spectap import samples
+
+
+def records(rounds: int, requests: int, concurrency: int = 2, run: str = "r") -> list[Record]:
+    """Waves of ``concurrency`` requests of half a second, a second apart."""
+    return [
+        samples.record(
+            run=run,
+            round=number,
+            request=f"{number}-{index}",
+            sent=1e9 + 1000 * number + index // concurrency,
+        )
+        for number in range(1, rounds + 1)
+        for index in range(requests)
+    ]
+
+
+def numbers(found: list[grouping.Unit]) -> list[list[set[int]]]:
+    return [[{record.round for record in side} for side in unit] for unit in found]
+
+
+def test_rounds_are_paired() -> None:
+    own, baseline = records(4, 4), records(5, 6)
+    found = grouping.units(own, baseline, planned=False)
+    assert numbers(found) == [[{number}, {number}] for number in range(1, 5)]
+    assert [len(side) for side in found[0]] == [4, 6]
+
+
+def test_rounds_of_two_runs_are_not_the_same() -> None:
+    assert grouping.rounds(records(4, 4), records(4, 4, run="other")) == {}
+
+
+def test_one_round_is_cut_into_blocks_of_time() -> None:
+    own, baseline = records(1, 40), records(1, 60)
+    found = grouping.units(own, baseline, planned=False)
+    assert len(found) == 10
+    for side, whole in enumerate((own, baseline)):
+        assert [record for unit in found for record in unit[side]] == whole
+        assert {len(unit[side]) for unit in found} == {len(whole) // 10}
+
+
+def test_a_block_has_at_least_two_waves() -> None:
+    assert len(grouping.units(records(1, 24, concurrency=4), planned=False)) == 3
+    assert grouping.units(records(1, 23, concurrency=4), planned=False) == []
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_single_wave_a_round_is_no_unit(rounds: int) -> None:
+    assert grouping.units(records(rounds, 4, concurrency=4), planned=False) == []
+
+
+def test_sides_that_were_not_measured_together_are_cut_into_blocks() -> None:
+    own, baseline = records(6, 8), records(6, 8, run="other")
+    assert len(grouping.units(own, baseline, planned=False)) == 10
+
+
+def test_nothing_measured_has_no_unit() -> None:
+    assert grouping.units([], records(1, 40), planned=False) == []
+    assert grouping.in_flight([]) == 1
+
+
+def test_in_flight_is_the_mean_while_there_is_any() -> None:
+    base = samples.record(sent=10.0, end=1.0)
+    assert grouping.in_flight([base, replace(base, sent=10.1), replace(base, sent=20.0)]) == 1
+    assert grouping.in_flight([base, replace(base, sent=10.1)]) == 2
+    # Clocks differ by less than a request; two in turn are not two at once.
+    assert grouping.in_flight([base, replace(base, sent=10.9999)]) == 1
+
+
+def test_planned_rounds_are_never_cut() -> None:
+    assert len(grouping.units(records(2, 40), planned=True)) == 2
+    assert len(grouping.units(records(2, 40), planned=False)) == 10

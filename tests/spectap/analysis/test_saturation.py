@@ -1,0 +1,84 @@
+"""An open loop that does not keep its times is marked, and so is a queue."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spectap.analysis.saturation import schedule
+from spectap.record import Record
+from tests.bench.queueing import Server, recognised
+from tests.spectap import samples
+
+RATE = 10.0
+
+
+def sent(late: list[float]) -> list[Record]:
+    """Requests that were sent so many seconds late."""
+    return [samples.record(sent=100 + each, due=100.0) for each in late]
+
+
+def lagging(late: list[float], rate: float | None = RATE) -> bool:
+    found = schedule(sent(late), rate)
+    assert found is not None
+    return found.lagging
+
+
+def test_a_closed_loop_has_none() -> None:
+    assert schedule([samples.record()], None) is None
+
+
+def test_what_it_says() -> None:
+    found = schedule(sent([0.001] * 50 + [0.003] * 49 + [0.5]), RATE)
+    assert found is not None
+    assert (found.p50, found.worst) == pytest.approx((0.002, 0.5), abs=1e-6)
+    assert 0.003 <= found.p99 < 0.5
+
+
+def test_a_long_way_from_the_tap_to_the_server_is_no_lag_of_the_load() -> None:
+    far = [samples.record(came=100.001, sent=100.2, due=100.0) for _ in range(50)]
+    found = schedule(far, RATE)
+    assert found is not None
+    assert found.worst == pytest.approx(0.001, abs=1e-6)
+    assert not found.lagging
+
+
+def test_a_quiet_machine_keeps_it() -> None:
+    chance = np.random.default_rng(1)
+    assert not lagging([*chance.exponential(0.001, 300)])
+
+
+def test_a_blocked_driver_is_marked() -> None:
+    """Nothing is sent for 0.3 s; what was due then goes out at once."""
+    times = np.cumsum(np.random.default_rng(1).exponential(1 / RATE, 300))
+    late = [max(0.0, 10.3 - time) if time >= 10 else 0.0 for time in times]
+    assert lagging(late)
+
+
+@pytest.mark.parametrize(
+    ("rate", "late", "marked"),
+    [
+        (64, 0.004, False),  # less than is called a lag at any rate
+        (64, 0.006, True),
+        (10, 0.009, False),  # a tenth of the mean gap
+        (10, 0.011, True),
+        (0.1, 0.04, False),
+        (0.1, 0.06, True),  # as long as a step
+        (None, 0.06, True),
+    ],
+)
+def test_the_bound_follows_the_rate(rate: float | None, late: float, marked: bool) -> None:
+    assert lagging([late] * 30, rate) == marked
+
+
+@pytest.mark.parametrize(
+    "server", [Server(9, 8, requests=18), Server(6, 4, open=True, requests=24)]
+)
+def test_a_queue_is_seen_without_the_batch(server: Server) -> None:
+    """``tests.bench.queueing`` says how often, in more worlds."""
+    assert recognised(server, runs=1) == 1
+
+
+@pytest.mark.parametrize(("load", "is_open"), [(1, False), (16, False), (6, True)])
+def test_requests_that_only_share_a_server_do_not_queue(load: float, is_open: bool) -> None:
+    assert not recognised(Server(load, None, is_open, 0.4, 0.5, requests=16), runs=1)
