@@ -42,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise RunError(f"{old}: is compared with itself")
     # Imported here: scipy and matplotlib take a while, which no error needs.
     from spectap.analysis.changes.compare import compare
-    from spectap.report import terminal, terminal_changes
+    from spectap.report import changes, terminal
 
     runs = _read(old), _read(new)
     if runs[0].config.offline != runs[1].config.offline:
@@ -52,7 +52,7 @@ def main(arguments: argparse.Namespace) -> int:
             "figures are of different things"
         )
     found = compare(*runs, arguments.fail_below)
-    print(terminal_changes.render(found, terminal.terminal_width()), end="")
+    terminal.show(changes.of_changes(found))
     return _FAILED if found.failed else 0
 
 

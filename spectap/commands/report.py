@@ -55,8 +55,8 @@ def draw(folder: Path) -> None:
     from spectap.report import results, terminal
 
     run = results.read(folder)
-    print(terminal.render_results(run, terminal.terminal_width()))
-    print(_page(run))
+    terminal.show_run(run)
+    print(f"\n{_page(run)}")
 
 
 def _page(run: Results) -> str:

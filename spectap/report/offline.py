@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
-from spectap import metrics
-from spectap.config import Config, Cost
-from spectap.metrics import Metric
+from spectap.config import Config
+from spectap.report import inference_demo
+from spectap.report.view import Columns, Entries, Entry, Row, Section, Table, Text, section
+
+if TYPE_CHECKING:
+    from spectap.report.results import Results
 
 HOW: Final = "one prompt at a time"
 DRIVER: Final = "jobs of inference_demo"
@@ -42,62 +44,6 @@ SOURCES: Final = (
 """Figures, and what of NxDI they are observed in: hooks on the calls that its own loops make
 (neuronx-distributed-inference v0.6.10598, ``utils/hf_adapter.py``)."""
 
-_DEFINITIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    metrics.TIME_PER_OUTPUT_TOKEN.name: {
-        "definition": "The time from the end of the prefill to the end of the last step, divided "
-        "by the tokens of the steps: (tₘ₋₁ - t₀) / (n - c₀).",
-    },
-    metrics.TTFT.name: {
-        "definition": "The prefill of one prompt: from the start of the first call of the model to "
-        "its end, t₀ - tₛ.",
-    },
-    metrics.INTER_CHUNK_LATENCY.name: {
-        "title": metrics.STEP_TITLE,
-        "short": "Step",
-        "definition": "The time from the end of a call to the end of the next: tᵢ - tᵢ₋₁. With a "
-        "draft model a step is each of its calls, one call of the target, and what the host does "
-        "between them.",
-    },
-    metrics.END_TO_END_LATENCY.name: {
-        "definition": "The time from the start of the prefill to the end of the last step.",
-    },
-    metrics.REQUEST_OUTPUT_THROUGHPUT.name: {
-        "title": "Output tokens per second of a prompt",
-        "short": "Tokens/s of a prompt",
-    },
-    metrics.TOKENS_PER_STEP.name: {
-        "definition": "Tokens after the prefill, divided by the steps: (n - c₀) / (m - 1). One "
-        "less is the number of drafts accepted in a step.",
-    },
-    metrics.INPUT_TOKENS.name: {
-        "definition": "Tokens of the prompt by the target's tokenizer, with what the chat template "
-        "adds.",
-    },
-    metrics.OUTPUT_TOKENS.name: {
-        "definition": "Tokens of the answer, the one that ends it included.",
-    },
-}
-
-
-def metrics_of(config: Config) -> tuple[Metric, ...]:
-    """The catalogue in the words of what was measured; of jobs, without what a client publishes."""
-    if not config.offline:
-        return metrics.METRICS
-    return tuple(
-        replace(metric, **_DEFINITIONS.get(metric.name, {}))
-        for metric in metrics.measured(offline=True)
-    )
-
-
-def idle(cost: Cost) -> str:
-    """What the share of a node leaves out: nothing runs beside a job."""
-    if cost.share == 1:
-        return ""
-    return (
-        "The rest of the node idles beside a job, and is paid for: the bill is "
-        f"{1 / cost.share:.3g} times these costs."
-    )
-
 
 def notes(config: Config) -> Iterator[str]:
     """What to know of a run of jobs before reading it."""
@@ -121,3 +67,28 @@ def notes(config: Config) -> Iterator[str]:
             "from what the same heads would do without that. NxDI also lays out the weights of its "
             "baseline's steps for speed, and not those of Medusa's."
         )
+
+
+def sections(run: Results) -> Iterator[Section]:
+    """Where the figures of jobs come from, and what inference_demo itself reports."""
+    if run.config.offline:
+        text = "All of them are observed in NxDI's own calls, on this experiment's prompts."
+        entries = Entries(tuple(Entry(*source) for source in SOURCES))
+        yield section("sources", "Where the figures come from", [Text(text), entries])
+    if run.demos:
+        *latencies, throughput = inference_demo.COLUMNS
+        rows = tuple(
+            Row((variant, part), (tuple(texts[:-1]), (texts[-1],)))
+            for variant, part, texts in inference_demo.rows(run.demos)
+        )
+        columns = Columns("latency, ms", tuple(latencies)), Columns("tokens/s", (throughput,))
+        table = Table("", ("variant", "timed"), columns, (rows,), coloured=0)
+        title = "inference_demo's own report, as published"
+        yield section("demo", title, [Text(inference_demo.COUNTS), table])
+
+
+def in_short(run: Results) -> Iterator[str]:
+    """What a terminal says of inference_demo's own report."""
+    if run.demos:
+        yield from inference_demo.in_short(run.demos)
+        yield inference_demo.COUNTS
