@@ -33,8 +33,10 @@ def main(arguments: argparse.Namespace) -> int:
     runs, records = gather(arguments.files)
     for run in runs:
         terminal.show_run(run)
+        print()
     if records:
         terminal.show_ledgers(records)
+        print()
     return 0
 
 

@@ -162,8 +162,11 @@ def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
     return View(
         title=heading,
         lead=(stood_in(stand_in),) if advice.rehearsal else (),
-        findings=(*recommended(advice), *advice.cautions),
-        advice=tuple(f"Next: {sentence}" for sentence in measure_next(advice)),
+        findings=(
+            *recommended(advice),
+            *advice.cautions,
+            *(f"Next: {sentence}" for sentence in measure_next(advice)),
+        ),
         overview=tuple(section("", "", [table]) for table in blocks if table),
         remarks=tuple(remarks),
     )

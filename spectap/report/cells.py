@@ -84,8 +84,12 @@ def overview(summary: Summary) -> Table:
     for case in summary.cases:
         labels = [wording.short(case.name), case.structure and f"  {case.structure}"]
         labels += [""] * len(case.cells)
-        names = [wording.short(cell.variant) for cell in case.cells]
-        groups.append([*zip(labels, names, case.cells, strict=False)])
+        groups.append(
+            [
+                ((label, wording.short(cell.variant)), cell)
+                for label, cell in zip(labels, case.cells, strict=False)
+            ]
+        )
     return _of_cells("", ("test case", ""), measures, groups, summary)
 
 
@@ -100,7 +104,7 @@ def overview_over_loads(case: Case, summary: Summary) -> Table:
         *_remarkable(case.cells, errors=any(cell.errors for cell in case.cells)),
     ]
     rows = [
-        (phrases.short_load(cell.load), wording.short(cell.variant), cell)
+        ((phrases.short_load(cell.load), wording.short(cell.variant)), cell)
         for load in case.loads
         for cell in case.at(load)
     ]
@@ -114,7 +118,7 @@ def _table(
     summary: Summary,
     head: str = "test case",
 ) -> Table:
-    labelled = [[(name, cell.variant, cell) for cell in cells] for name, cells in groups if cells]
+    labelled = [[((name, cell.variant), cell) for cell in cells] for name, cells in groups]
     return _of_cells(title, (head, "variant"), [*measures], labelled, summary)
 
 
@@ -122,7 +126,7 @@ def _of_cells(
     title: str,
     heads: tuple[str, str],
     measures: Sequence[Measure],
-    groups: Iterable[Iterable[tuple[str, str, Cell]]],
+    groups: Iterable[Iterable[tuple[tuple[str, str], Cell]]],
     summary: Summary,
 ) -> Table:
     colours = palette.of(summary.variants)
@@ -137,7 +141,7 @@ def _of_cells(
                     tuple(tuple(measure.texts(cell)) for measure in measures),
                     colours[cell.variant].role,
                 )
-                for *labels, cell in group
+                for labels, cell in group
             )
             for group in groups
         ),

@@ -136,7 +136,7 @@ def _advice_in_short(run: Results) -> Iterator[str]:
         name = shlex.quote(run.folder.name)
         yield from (f"{sentence} What they show: make advise RUN={name}" for sentence in short)
     else:
-        yield from short
+        yield from (f"Advice: {sentence}" for sentence in short)
 
 
 def _overview(summary: Summary) -> Iterator[Section]:

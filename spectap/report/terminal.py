@@ -179,7 +179,7 @@ def _labels(table: Table) -> list[list[str]]:
     """Each column of labels under its head; what the row above has as well is left out."""
     columns = []
     for place, head in enumerate(table.labels):
-        texts = [f"\n{head}"]
+        texts = [f"\n{printable(head)}"]
         for group in table.groups:
             above: Row | None = None
             for row in group:
@@ -193,11 +193,12 @@ def _labels(table: Table) -> list[list[str]]:
 
 def _joined(columns: Columns, rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns that belong together as one: its head in two lines, then a text for each row."""
-    sizes = [max(map(len, texts)) for texts in zip(columns.names, *rows, strict=True)]
+    names = [*map(printable, columns.names)]
+    sizes = [max(map(len, texts)) for texts in zip(names, *rows, strict=True)]
 
     def line(texts: Sequence[str]) -> str:
         parts = zip(texts, sizes, strict=True)
         return _GAP.join(f"{printable(text):>{size}}" for text, size in parts if size)
 
-    title = columns.title.center(len(line(columns.names)))
-    return [f"{title}\n{line(columns.names)}", *map(line, rows)]
+    head = line(names)
+    return [f"{printable(columns.title):^{len(head)}}\n{head}", *map(line, rows)]

@@ -42,7 +42,7 @@ def paint(summary: Summary, case: Case) -> Figure:
                 middles = [1000 * sample.p50 for _, sample in samples]
                 tails = [1000 * sample.p90 for _, sample in samples]
                 axes.plot(loads, middles, color=colour.light, marker=colour.marker, markersize=5)
-                axes.plot(loads, tails, color=colour.light, linestyle=_P90, linewidth=1.2)
+                axes.plot(loads, tails, "_", color=colour.light, linestyle=_P90, linewidth=1.2)
             canvas.scale_loads(axes, [load.amount for load in kind])
             axes.set_ylim(bottom=0)
             if limit := limits.get(metric.short):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from spectap.analysis.estimates.intervals import Interval
-from spectap.analysis.summary import Correctness, OfClass, Sameness, Spread
-from spectap.load_points import LoadPoint
+from spectap.analysis.summary import Correctness
 from spectap.prompt import LeftOut, UsedSet
 from spectap.report import results
 from spectap.report.results import Results
@@ -79,8 +76,7 @@ def with_prompts(run: Results) -> Results:
     """With what sets of prompts and checked answers add: some made up, with a variant that lost."""
     summary = run.summary
     case = summary.cases[0]
-    spreads = tuple(_spread(point, number) for number, point in enumerate(case.loads))
-    cases = (replace(case, structure="", spreads=spreads), *summary.cases[1:])
+    cases = (replace(case, structure=""), *summary.cases[1:])
     left_out = tuple(LeftOut(f"MT-Bench/{number}", 4000 + number, 2048) for number in range(7))
     sets = (
         UsedSet(
@@ -96,7 +92,6 @@ def with_prompts(run: Results) -> Results:
             cases=cases,
             sets=sets,
             correctness=(TOOL_CALLS, PROGRAMS),
-            sameness=(SAME,),
         ),
     )
 
@@ -130,26 +125,3 @@ PROGRAMS = replace(
     only_baseline=(),
     sentence="No difference was found between SD's programs and Base's.",
 )
-SAME = Sameness(
-    *("repetition", "SD", "Base", 60, 40, 35.0),
-    "SD gives Base's answer to 40 of 60 prompts; the others part at word 35 in the median.",
-)
-
-
-def _spread(point: LoadPoint | None, number: int) -> Spread:
-    chance = random.Random(number)
-    middles = {"coding": 2.1, "extraction": 1.7, "writing": 1.05}
-    prompts = sorted(
-        (
-            (f"MT-Bench/{index}", name, middles[name] / 1.3**number * chance.lognormvariate(0, 0.1))
-            for name in CLASSES
-            for index in range(20)
-        ),
-        key=lambda prompt: prompt[2],
-    )
-    classes = tuple(
-        OfClass(name, 20, Interval(middle, 0.95 * middle, 1.05 * middle))
-        for name, middle in ((name, middles[name] / 1.3**number) for name in CLASSES)
-    )
-    sentence = "Half of the 60 prompts are over 1.7x faster, the slowest tenth under 1.1x."
-    return Spread("SD", "Base", point, tuple(prompts), classes, sentence)
