@@ -36,18 +36,16 @@ def options(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Advises; returns the exit status. Raises ConfigError, JournalError and RunError."""
     # Imported here: numpy takes a while, which no other command should wait for.
-    from spectap.report.advice import ledgers, terminal
-    from spectap.report.terminal import terminal_width
+    from spectap.report import advice, ledger_advice, terminal
 
-    width = terminal_width()
     runs, records = gather(arguments.runs)
     for run in runs:
-        print(_of_run(run, arguments.mix, width))
+        _advise(run, arguments.mix)
     if records:
-        advice = ledgers.advise(records, arguments.mix)
-        if advice is None:
+        found = ledger_advice.advise(records, arguments.mix)
+        if found is None:
             raise RunError(f"the ledgers: {_NOTHING}")
-        print(terminal.render(advice, ledgers.heading(records), None, width))
+        terminal.show(advice.terminal_view(found, ledger_advice.heading(records), None))
     return 0
 
 
@@ -56,13 +54,13 @@ _NOTHING = (
 )
 
 
-def _of_run(run: Results, mix: Mapping[str, float] | None, width: int) -> str:
-    from spectap.report.advice import terminal
+def _advise(run: Results, mix: Mapping[str, float] | None) -> None:
+    from spectap.report import advice, terminal
 
-    advice = run.advise(mix)
-    if advice is None:
+    found = run.advise(mix)
+    if found is None:
         raise RunError(f"{run.folder}: {_NOTHING}")
     path = run.folder / ADVICE
-    path.write_text(advice.to_json(), encoding="utf-8")
-    heading = terminal.heading(run)
-    return f"{terminal.render(advice, heading, run.config.stand_in, width)}\nadvice: {path}"
+    path.write_text(found.to_json(), encoding="utf-8")
+    terminal.show(advice.terminal_view(found, advice.run_heading(run), run.config.stand_in))
+    print(f"\nadvice: {path}")

@@ -42,11 +42,11 @@ def main(arguments: argparse.Namespace) -> int:
         raise RunError(f"{old}: is compared with itself")
     # Imported here: scipy and matplotlib take a while, which no error needs.
     from spectap.analysis.changes import compare
-    from spectap.report import terminal, terminal_changes
+    from spectap.report import changes, terminal
 
     runs = _read(old), _read(new)
     found = compare(*runs, arguments.fail_below)
-    print(terminal_changes.render(found, terminal.terminal_width()), end="")
+    terminal.show(changes.of_changes(found))
     return _FAILED if found.failed else 0
 
 

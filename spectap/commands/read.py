@@ -31,12 +31,13 @@ def main(arguments: argparse.Namespace) -> int:
     # Imported here: numpy takes a while, which no other command should wait for.
     from spectap.report import terminal
 
-    width = terminal.terminal_width()
     runs, records = gather(arguments.files)
     for run in runs:
-        print(terminal.render_results(run, width))
+        terminal.show_run(run)
+        print()
     if records:
-        print(terminal.render_ledgers(records, width))
+        terminal.show_ledgers(records)
+        print()
     return 0
 
 

@@ -60,15 +60,15 @@ def draw(folder: Path) -> None:
     from spectap.report import results, terminal
 
     run = results.read(folder)
-    print(terminal.render_results(run, terminal.terminal_width()))
-    print(_page(lambda: _write(run)))
+    terminal.show_run(run)
+    print(f"\n{_page(lambda: _write(run))}")
 
 
 def _draw_jobs(folder: Path) -> None:
     from spectap.report import offline, terminal
 
     report = offline.read(folder)
-    print(report.table(terminal.terminal_width()))
+    print(report.table(terminal.terminal_width() or terminal.WIDTH))
     print(_page(report.write))
 
 

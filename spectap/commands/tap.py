@@ -135,4 +135,4 @@ def _print_table(path: Path, session: str) -> None:
     # Imported here: numpy takes a while, and clients wait for the URL.
     from spectap.report import terminal
 
-    print(terminal.render_ledgers(records, terminal.terminal_width()))
+    terminal.show_ledgers(records)

@@ -1,253 +1,145 @@
-"""The report's figures: the article's Figures 3 to 5, and more that explain them."""
+"""Which of the seven figures a run has, and what each says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final
 
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Canvas
 
-from spectap import metrics, wording
+from spectap import wording
 from spectap.analysis.advice.advice import Advice
 from spectap.analysis.summary import Case
 from spectap.load_points import LoadPoint
-from spectap.report import ladders, loads
-from spectap.report.advice import words
-from spectap.report.plots import (
-    against_llmperf,
-    canvas,
-    over_load,
-    over_positions,
-    over_time,
-    over_windows,
-    pareto,
-    per_case,
-    per_step,
-    predicted,
-)
+from spectap.report import headline, phrases
+from spectap.report.plots import canvas, drafts, gains, latency, over_time, pareto, speeds
 from spectap.report.results import Results
+from spectap.report.view import Figure
 
-# What the tokens a second of all requests together are, in a closed loop and in an open one.
-_TOGETHER: Final = {
-    False: "while as many are in flight as the load has",
-    True: "in the time in which a round comes at its rate and the last are answered",
-}
+_Paint = Callable[[], Canvas]
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """One figure. ``svg`` and ``png`` are empty where ``missing`` says why it is not drawn."""
-
-    name: str
-    title: str
-    caption: str
-    case: str = ""
-    """The test case it belongs to; empty where it shows several."""
-    load: str = ""
-    """The name of the load point it belongs to; empty where it shows all there are."""
-    advice: bool = False
-    """Whether it shows what the advice rests on."""
-    svg: str = ""
-    png: bytes = b""
-    missing: str = ""
-
-
-@dataclass(frozen=True)
-class _Figure:
-    """What one figure is called, what it says, and how it is painted."""
-
-    name: str
-    title: str
-    caption: str
-    paint: Callable[[], Figure]
-    case: str = ""
-    load: str = ""
-    advice: bool = False
-
-
-def draw(run: Results) -> tuple[Drawing, ...]:
+def draw(run: Results) -> tuple[Figure, ...]:
     """Every figure, in the order of the report."""
     with canvas.style():
-        return tuple(_drawing(figure) for figure in _catalogue(run))
+        return tuple(_drawn(figure, paint) for figure, paint in _catalogue(run))
 
 
-def _drawing(shown: _Figure) -> Drawing:
-    drawing = Drawing(
-        *(shown.name, shown.title, shown.caption, shown.case, shown.load),
-        advice=shown.advice,
-    )
+def _drawn(figure: Figure, paint: _Paint) -> Figure:
     try:
-        figure = shown.paint()
+        drawing = paint()
     except canvas.NothingToDraw as reason:
-        return replace(drawing, missing=str(reason))
-    svg = canvas.to_svg(figure, shown.name, f"{shown.title}. {shown.caption}")
-    return replace(drawing, svg=svg, png=canvas.to_png(figure, shown.title))
+        return replace(figure, missing=str(reason))
+    svg = canvas.to_svg(drawing, figure.name, f"{figure.title}. {figure.caption}")
+    return replace(figure, svg=svg, png=canvas.to_png(drawing, figure.title))
 
 
-def _catalogue(run: Results) -> Iterator[_Figure]:
+def _catalogue(run: Results) -> Iterator[tuple[Figure, _Paint]]:
     points = run.config.load.points
     if run.advice:
-        for figure in _advised(run.advice):
-            yield replace(figure, advice=True)
+        yield _drafts(run.advice), partial(drafts.paint, run.advice)
     if len(points) == 1:
         yield from _at(run, points[0])
-    else:
-        for case in run.summary.cases:
-            for figure in _over_loads(run, case):
-                yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name)
-        for point in points:
-            for figure in _at(run.at(point), point):
-                yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name)
+        return
+    for case in run.summary.cases:
+        for figure, paint in _over_loads(run, case):
+            yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name), paint
+    for point in points:
+        for figure, paint in _at(run.at(point), point):
+            yield replace(figure, name=f"{figure.name}-{point.name}", load=point.name), paint
 
 
-def _advised(advice: Advice) -> Iterator[_Figure]:
-    """What shows which draft and which window to take."""
-    if len({one.window for one in advice.prospects}) > 1:
-        shown = words.some_loads(advice)
-        for load in shown:
-            yield _Figure(
-                f"windows-{load.name}" if load and len(shown) > 1 else "windows",
-                f"Speed-up over the window {words.at(load)}".rstrip(),
-                "After the article's Figure 1. Points were measured, with 95 % intervals; the line "
-                "between them and its band are predicted. Ringed is the best, measured or not.",
-                partial(over_windows.paint, advice, load),
-            )
-    yield _accepted(advice, "over all windows and loads")
-    if errors := words.errors(advice):
-        yield _Figure(
-            "predicted",
-            "Speed-ups predicted and measured",
-            f"Each measured window as predicted from the others of its line alone, with 95 % "
-            f"intervals. On the line both are the same. {errors}",
-            lambda: predicted.paint(advice),
-        )
-
-
-def _accepted(advice: Advice, of: str) -> _Figure:
-    return _Figure(
-        "acceptance",
-        "Drafts accepted, by position",
-        f"Of the steps in which all drafts before it were accepted, {of}, with 95 % intervals. "
-        "Left out: what too few steps reached. Hollow: too few rounds for an interval.",
-        lambda: over_positions.paint(advice),
+def _drafts(advice: Advice) -> Figure:
+    caption = (
+        "Of the steps in which all drafts before it were accepted, with 95 % intervals. Left out: "
+        "what too few steps reached. Hollow: too few rounds for an interval."
     )
+    title = "Drafts accepted, by position"
+    if len({prospect.window for prospect in advice.prospects}) > 1:
+        load = drafts.first_load(advice)
+        where = f" at {phrases.load_points([load])}" if load else ""
+        title += f", and the speed-up over the window{where}"
+        caption += (
+            " To the right, after the article's Figure 1: points were measured, with 95 % "
+            "intervals; the line between them and its band are predicted. Ringed is the best, "
+            "measured or not."
+        )
+    return Figure("acceptance", title, caption, advice=True)
 
 
-def _over_loads(run: Results, case: Case) -> Iterator[_Figure]:
+def _over_loads(run: Results, case: Case) -> Iterator[tuple[Figure, _Paint]]:
     """What is drawn of a test case that ran at several load points."""
     if case.compared:
-        yield _Figure(
-            "ladder",
-            _ladder_title(case),
-            "How many times better than the baseline, with 95 % intervals, on logarithmic scales; "
-            "above the line at 1 is better. A band is the 95 % interval of the load at which it "
-            "turns, a cross the estimate. Hollow: a queue is measured there, or requests were not "
-            "sent at their times.",
-            partial(over_load.paint, run, case),
+        ratios = "How many times better than the baseline, with 95 % intervals, on logarithmic "
+        ratios += "scales; above the line at 1 is better. "
+        hollow = "Hollow: a queue is measured there, or requests were not sent at their times."
+        yield (
+            Figure(
+                "request-speed",
+                _speed_title(case),
+                f"{ratios}A band is the 95 % interval of the load at which it turns, a cross the "
+                f"estimate. {hollow}",
+            ),
+            partial(speeds.paint, run.summary, case, (speeds.SPEED, speeds.TOGETHER)),
         )
-    yield _Figure(
-        "pareto",
-        "Throughput against decoding speed",
-        "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
-        "rate, no more can come together than is asked for. To the right one request is decoded "
-        "faster, further up the same hardware does more."
-        + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
-        partial(pareto.paint, run, case),
+        yield (
+            Figure(
+                "decoding-speed",
+                "Speed of decoding over the load",
+                f"{ratios}By the time per output token, without the first token and the queue: "
+                f"it explains the speed of a request. {hollow}",
+            ),
+            partial(speeds.paint, run.summary, case, (speeds.DECODING,)),
+        )
+    yield (
+        Figure(
+            "latency",
+            "Latency over the load",
+            "The medians, and p90 dashed."
+            + (" Dotted: the objective, which is for p90." if run.summary.objectives else ""),
+        ),
+        partial(latency.paint, run.summary, case),
+    )
+    yield (
+        Figure(
+            "pareto",
+            "Throughput against decoding speed",
+            "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
+            "rate, no more can come together than is asked for. To the right one request is "
+            "decoded faster; further up the same hardware does more, so a token costs less."
+            + (" Hollow: not every objective is kept." if run.summary.objectives else ""),
+        ),
+        partial(pareto.paint, run.summary, case),
     )
 
 
-def _ladder_title(case: Case) -> str:
-    """What the ladder of closed loops says of the one variant there is."""
+def _speed_title(case: Case) -> str:
+    """What the closed loops say of the one variant there is."""
     variants = {cell.variant for cell, _ in case.compared}
-    leading = ladders.leading(case, variants.pop()) if len(variants) == 1 else None
-    if leading is None:
+    ladder = headline.leading(case, variants.pop()) if len(variants) == 1 else None
+    if ladder is None:
         return "Speed-up over the load"
-    return ladders.exact(leading, leading.speed, ladders.SPEED)
+    return f"{ladder.variant} {headline.over_loads(ladder, headline.SPEED)}"
 
 
-def _at(run: Results, point: LoadPoint) -> Iterator[_Figure]:
+def _at(run: Results, point: LoadPoint) -> Iterator[tuple[Figure, _Paint]]:
     """What is drawn of one load point."""
-    load = loads.beside(point)
-    headline = wording.listed([case.name for case in run.summary.cases if case.headline])
+    load = phrases.load_points([point])
+    if run.summary.compares:
+        yield (
+            Figure("gains", f"Speed-up at {load}", "With 95 % intervals, on a logarithmic scale."),
+            partial(gains.paint, run.summary),
+        )
+    cases = wording.listed([case.name for case in run.summary.cases if case.headline])
     joined = f"{over_time.wave(point)} requests in a row" if point.open else "its waves"
     dots = f"A dot is a request; a line joins the medians of {joined}."
-    yield _Figure(
-        "end-to-end",
-        f"End-to-end latency{load}",
-        f"The article's Figure 3, for {headline}. {dots}",
-        lambda: over_time.paint(run, metrics.END_TO_END_LATENCY),
-    )
-    yield _Figure(
-        "inter-token",
-        f"Inter-token latency{load}",
-        f"The article's Figure 4, for {headline}, with the true time per output token, which "
-        "counts every token.",
-        lambda: over_time.paint(run, metrics.TIME_PER_OUTPUT_TOKEN),
-    )
-    yield _Figure(
-        "ttft",
-        f"Time to first token{load}",
-        f"The article's Figure 5, for {headline}. Speculation does not change the prefill, so the "
-        "curves should lie together.",
-        lambda: over_time.paint(run, metrics.TTFT),
-    )
-    if any(case.compared for case in run.summary.cases):
-        yield from _comparisons(run, load, headline)
-    yield _Figure(
-        "throughput",
-        f"Output throughput{load}",
-        f"All requests together, {_TOGETHER[point.open]}. With 95 % intervals. Higher is better.",
-        lambda: per_case.paint_values(
-            run,
-            lambda cell: (cell.tokens_per_second, cell.tokens_per_second_interval),
-            wording.significant,
-            "output tokens per second",
+    yield (
+        Figure(
+            "over-time",
+            f"Latency over the run at {load}",
+            f"The article's Figures 3 to 5, for {cases}. {dots} Speculation does not change the "
+            "prefill, so the curves of TTFT should lie together; none should drift.",
         ),
-    )
-    if run.config.cost is not None:
-        yield _Figure(
-            "cost",
-            f"Cost of a million output tokens{load}",
-            f"For {run.config.cost.denominator}, at the throughput of all requests together, with "
-            "95 % intervals. Lower is better.",
-            lambda: per_case.paint_values(
-                run,
-                lambda cell: (
-                    cell.usd_per_million_output_tokens,
-                    cell.usd_per_million_output_tokens_interval,
-                ),
-                wording.dollars,
-                "USD per million output tokens",
-            ),
-        )
-
-
-def _comparisons(run: Results, load: str, headline: str) -> Iterator[_Figure]:
-    """What is drawn only where a variant is compared with a baseline."""
-    yield _Figure(
-        "tokens-per-step",
-        "Tokens per decoding step",
-        f"For {headline}. A baseline makes one token per step; each further one here is an "
-        "accepted draft.",
-        lambda: per_step.paint(run),
-    )
-    yield _against_llmperf(run)
-    yield _Figure(
-        "speed-up",
-        f"Speed-up{load}",
-        "With 95 % intervals, on a logarithmic scale.",
-        lambda: per_case.paint_speedups(run),
-    )
-
-
-def _against_llmperf(run: Results) -> _Figure:
-    return _Figure(
-        "llmperf",
-        "Inter-token latency: the truth and llmperf",
-        f"Medians, llmperf's {run.published.origin}. Arrows lead from the baseline to the variant. "
-        "llmperf divides by chunks, and one chunk can carry several tokens. Bold: llmperf calls a "
-        "variant slower that is not.",
-        lambda: against_llmperf.paint(run),
+        partial(over_time.paint, run),
     )

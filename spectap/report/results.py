@@ -47,7 +47,7 @@ _Key = tuple[str, str, str]
 class Published:
     """llmperf's inter-token latency: medians over requests, in seconds."""
 
-    own: Mapping[_Key, float]
+    recorded: Mapping[_Key, float]
     """From llmperf's own files."""
     computed: Mapping[_Key, float]
     """By llmperf's formula from the ledger."""
@@ -55,7 +55,7 @@ class Published:
     @property
     def original(self) -> bool:
         """Whether the figures are llmperf's own."""
-        return bool(self.own)
+        return bool(self.recorded)
 
     @property
     def origin(self) -> str:
@@ -65,15 +65,15 @@ class Published:
     def median(self, cell: Cell) -> float | None:
         """The figure of one cell."""
         load = cell.load.name if cell.load else ""
-        return (self.own or self.computed).get((cell.test_case, load, cell.variant))
+        return (self.recorded or self.computed).get((cell.test_case, load, cell.variant))
 
     def at(self, load: str) -> Published:
         """The figures of one load point."""
-        own, computed = (
+        recorded, computed = (
             {key: median for key, median in medians.items() if key[1] == load}
-            for medians in (self.own, self.computed)
+            for medians in (self.recorded, self.computed)
         )
-        return Published(own, computed)
+        return Published(recorded, computed)
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class Results:
         from spectap.analysis.advice.advise import advise
 
         cells = [cell for case in self.summary.cases for cell in case.cells]
-        found = advise(self.config, self.ledger, cells=cells, mix=mix)
-        return found if found.prospects else None
+        advice = advise(self.config, self.ledger, cells=cells, mix=mix)
+        return advice if advice.prospects else None
 
     @property
     def driver(self) -> str:
@@ -123,26 +123,19 @@ class Results:
 
     def at(self, point: LoadPoint) -> Results:
         """What was found at one load point."""
-        cases = (
-            replace(
-                case,
-                cells=case.at(point),
-                ladders=(),
-            )
-            for case in self.summary.cases
-        )
+        cases = (replace(case, cells=case.at(point), ladders=()) for case in self.summary.cases)
         summary = replace(
             self.summary,
             loads=(point,),
             cases=tuple(cases),
-            overall=tuple(one for one in self.summary.overall if one.load == point),
+            overall=tuple(mean for mean in self.summary.overall if mean.load == point),
         )
         return replace(
             self,
             records=tuple(record for record in self.records if record.load == point.name),
             summary=summary,
             published=self.published.at(point.name),
-            checks=tuple(one for one in self.checks if one.load == point.name),
+            checks=tuple(check for check in self.checks if check.load == point.name),
         )
 
 
@@ -167,8 +160,12 @@ def read(folder: Path) -> Results:
     )
     cells = {(cell.test_case, cell.variant) for case in summary.cases for cell in case.cells}
     first = config.load.points[0].name
-    counts = (replace(one, load=one.load or first) for one in counters.read(folder / COUNTERS))
-    checks = crosscheck.check(records, (one for one in counts if (one.case, one.variant) in cells))
+    counts = (
+        replace(count, load=count.load or first)
+        for count in counters.read(folder / COUNTERS)
+        if (count.case, count.variant) in cells
+    )
+    checks = crosscheck.check(records, counts)
     disagreements = (failure for check in checks for failure in check.failures)
     notes = (
         *_notes_on_parts(folder, config),
@@ -183,7 +180,9 @@ def read(folder: Path) -> Results:
         summary=replace(summary, notes=notes),
         published=_published(folder, config, records),
         checks=checks,
-        divergences=tuple(one for one in greedy.read(folder) if (one.case, one.variant) in cells),
+        divergences=tuple(
+            each for each in greedy.read(folder) if (each.case, each.variant) in cells
+        ),
         ledger=tuple(ledger),
     )
 
@@ -200,9 +199,9 @@ def _sets(folder: Path) -> tuple[UsedSet, ...]:
 
 def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:
     """What is missing in a run whose variants were measured apart."""
-    found = merged.read(folder)
-    if found is not None:
-        yield from found.sentences
+    parts = merged.read(folder)
+    if parts is not None:
+        yield from parts.sentences
     unnamed = any(case.prompts is None for case in config.test_cases)
     if config.apart and unnamed:
         yield (
@@ -230,7 +229,7 @@ def _published(folder: Path, config: Config, records: Sequence[Record]) -> Publi
         latency = metrics.llmperf_inter_token_latency(record)
         if record.succeeded and record.round > WARM_UP and latency is not None:
             by_formula[record.case, record.load, record.variant].append(latency)
-    own = {}
+    recorded = {}
     for case, point, variant in product(config.test_cases, config.load.points, config.names):
         folders = (
             folder / load_results(case.name, variant, number, attempt, load)
@@ -240,10 +239,10 @@ def _published(folder: Path, config: Config, records: Sequence[Record]) -> Publi
             # Earlier runs had one load point, whose name is in no path.
             for load in (("", point.name) if point is config.load.points[0] else (point.name,))
         )
-        if values := [value for one in folders for value in _inter_token_latencies(one)]:
-            own[case.name, point.name, variant] = float(np.median(values))
+        if values := [value for path in folders for value in _inter_token_latencies(path)]:
+            recorded[case.name, point.name, variant] = float(np.median(values))
     computed = {key: float(np.median(values)) for key, values in by_formula.items()}
-    return Published(own, computed)
+    return Published(recorded, computed)
 
 
 def _made_by_llmperf(responses: Path) -> bool:

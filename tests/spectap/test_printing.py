@@ -13,7 +13,7 @@ from deployment.console import Console
 from deployment.status.screen import Row, Section, rendered
 from spectap import printing
 from spectap.record import Record
-from spectap.report import terminal
+from spectap.report import run_view, terminal
 from spectap.run.console import Progress
 from spectap.tap.token_meter import clean
 
@@ -57,7 +57,7 @@ def test_a_ledger_of_somebody_else_is_shown_as_text() -> None:
         *("run", f"{HOSTILE}\nvariant", f"{HOSTILE}\ncase", 1, "id", 0.0, 200, None, 1, 2),
         *(True, True, ((0.1, 1), (0.2, 1)), 0.3),
     )
-    shown = terminal.render_ledgers([record])
+    shown = terminal.text(run_view.of_ledgers([record]))
     assert HARMLESS[:5] in shown
     assert printing.printable(shown.replace("\n", "")) == shown.replace("\n", "")
     assert not any(line.startswith(("case", "variant")) for line in shown.split("\n"))

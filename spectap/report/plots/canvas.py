@@ -9,16 +9,19 @@ from __future__ import annotations
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.transforms import Bbox
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from spectap import palette
+from spectap import palette, wording
+from spectap.analysis.estimates.intervals import Interval
+from spectap.palette import Colour
 
 _PAGE: Final = ("paper", "ink", "muted", "rule")
 
@@ -40,10 +43,9 @@ FONT_SIZE: Final = 11.5
 SMALL: Final = 10.5
 
 _PNG_DPI: Final = 160
-_CHARACTER: Final = 6.2  # points of width of a small label's
-_NEAR: Final = 7  # points from a point to the edge of its label
-# To the right and up, in the order in which they are tried.
-_BESIDE: Final = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0), (0, 1), (0, -1))
+_IN_A_ROW: Final = 3  # names of a legend
+_TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
+_CLOSE_TICKS: Final = (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5)
 _STYLE: Final[dict[str, Any]] = {
     "axes.axisbelow": True,
     "axes.edgecolor": RULE,
@@ -91,7 +93,7 @@ def figure(height: float) -> Figure:
 
 
 def to_svg(drawing: Figure, name: str, description: str) -> str:
-    """An ``<svg>`` element for an HTML page; ``name`` keeps its identifiers apart from others'."""
+    """An ``<svg>`` element for an HTML page; ``name`` begins each of its identifiers."""
     buffer = io.StringIO()
     drawing.savefig(buffer, format="svg", transparent=True)
     text = buffer.getvalue()
@@ -101,7 +103,7 @@ def to_svg(drawing: Figure, name: str, description: str) -> str:
     for role, colour in LIGHT.items():
         text = text.replace(colour, f"var(--{role}, {colour})")
     opening = f'<svg role="img" aria-label="{html.escape(description)}"'
-    text = _OPENING.sub(lambda found: f"{opening} {found[1]}", text, count=1)
+    text = _OPENING.sub(lambda match: f"{opening} {match[1]}", text, count=1)
     return text.replace("xlink:href", "href")
 
 
@@ -115,66 +117,69 @@ def to_png(drawing: Figure, title: str) -> bytes:
     return buffer.getvalue()
 
 
-def label_points(
-    drawing: Figure, axes: Axes, points: Sequence[tuple[float, float, str, str]]
-) -> None:
-    """Writes beside each point: its place, its text, its colour.
+def legend(drawing: Figure, colours: Mapping[str, Colour], **styles: str) -> None:
+    """Names the colours below all panels: above them stands a PNG's title.
 
-    A label stands where it covers no point and no other label, at the first such place of
-    ``_BESIDE``; where there is none, it is left out. The limits of the axes must be set.
+    ``styles``: names of line styles, each with matplotlib's code for it.
     """
-    drawing.draw_without_rendering()
-    scale = drawing.dpi / 72
-    ends = [(x, y) for x, y, *_ in points]
-    places = [tuple(axes.transData.transform(end) / scale) for end in ends]
-    taken = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in places]
-    for (x, y), (*_, text, colour), point in zip(places, points, ends, strict=True):
-        width, height = _CHARACTER * len(text), SMALL
-        boxes = [
-            Bbox.from_bounds(
-                x + _NEAR * right - width * (1 - right) / 2,
-                y + _NEAR * up - height * (1 - up) / 2,
-                width,
-                height,
-            )
-            for right, up in _BESIDE
-        ]
-        free = (box for box in boxes if not any(box.overlaps(other) for other in taken))
-        if (box := next(free, None)) is None:
-            continue
-        taken.append(box)
-        axes.annotate(
-            text,
-            point,
-            ((box.x0 + box.x1) / 2 - x, (box.y0 + box.y1) / 2 - y),
-            textcoords="offset points",
-            ha="center",
-            va="center_baseline",
-            color=colour,
-            size=SMALL,
-        )
+    handles = [
+        Line2D([], [], color=colour.light, marker=colour.marker, markersize=6, linestyle="-")
+        for colour in colours.values()
+    ]
+    handles += [Line2D([], [], color=MUTED, linestyle=style) for style in styles.values()]
+    inks = [*(colour.light for colour in colours.values()), *(MUTED for _ in styles)]
+    entries = drawing.legend(
+        handles=handles,
+        labels=[*map(wording.short, colours), *(name.replace("_", " ") for name in styles)],
+        loc="outside lower left",
+        ncols=_IN_A_ROW,
+        handlelength=1.6,
+    )
+    for text, ink in zip(entries.get_texts(), inks, strict=True):
+        text.set_color(ink)
 
 
-def apart(positions: list[float], gap: float) -> list[float]:
-    """The positions, moved apart by as little as ``gap`` between neighbours needs; order kept."""
-    order = sorted(range(len(positions)), key=positions.__getitem__)
-    groups: list[list[int]] = []
-    for index in order:
-        groups.append([index])
-        while len(groups) > 1 and _overlap(groups[-2], groups[-1], positions, gap):
-            groups[-2:] = [groups[-2] + groups[-1]]
-    moved = list(positions)
-    for group in groups:
-        for place, index in enumerate(group):
-            moved[index] = _first(group, positions, gap) + place * gap
-    return moved
+def paint_interval(
+    axes: Axes, height: float, interval: Interval, colour: str, marker: str = "o"
+) -> None:
+    """A point with its interval, on a line of its own."""
+    axes.plot(interval.point, height, marker, color=colour, markersize=6, linestyle="none")
+    axes.hlines(height, interval.low, interval.high, color=colour, linewidth=2)
 
 
-def _first(group: list[int], positions: list[float], gap: float) -> float:
-    middle = sum(positions[index] for index in group) / len(group)
-    return middle - gap * (len(group) - 1) / 2
+def paint_curve(
+    axes: Axes,
+    at: Sequence[float],
+    intervals: Sequence[Interval],
+    colour: Colour,
+    hollow: Sequence[bool],
+) -> None:
+    """Points with their intervals upright, joined by a line. Some points are ``hollow``."""
+    axes.plot(at, [ratio.point for ratio in intervals], color=colour.light, linewidth=1.6)
+    lows, highs = ([getattr(ratio, end) for ratio in intervals] for end in ("low", "high"))
+    axes.vlines(at, lows, highs, color=colour.light, linewidth=2)
+    for x, ratio, is_hollow in zip(at, intervals, hollow, strict=True):
+        face = PAPER if is_hollow else colour.light
+        axes.plot(x, ratio.point, colour.marker, color=colour.light, mfc=face, markersize=6)
 
 
-def _overlap(lower: list[int], upper: list[int], positions: list[float], gap: float) -> bool:
-    end = _first(lower, positions, gap) + gap * len(lower)
-    return _first(upper, positions, gap) < end
+def scale_ratios(axes: Axes, shown: Sequence[Interval], *, along: Literal["x", "y"] = "x") -> None:
+    """A logarithmic scale for ratios with a place for 1, whose ticks read ``1.5x``."""
+    low = min([0.8, *(interval.low / 1.1 for interval in shown)])
+    high = max([1.25, *(interval.high * 1.1 for interval in shown)])
+    scale, axis = (axes.set_xscale, axes.xaxis) if along == "x" else (axes.set_yscale, axes.yaxis)
+    scale("log")
+    (axes.set_xlim if along == "x" else axes.set_ylim)(low, high)
+    axis.set_major_locator(FixedLocator(_CLOSE_TICKS if high / low < 2 else _TICKS))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}x"))
+
+
+def scale_loads(axes: Axes, loads: Sequence[float]) -> None:
+    """A logarithmic scale with a tick at each load."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(loads))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlim(min(loads) / 1.3, max(loads) * 1.3)
+    axes.grid(visible=False, axis="x")

@@ -1,17 +1,17 @@
-"""A metric over time at one load point: a curve for each variant under each headline test case."""
+"""Latencies over the time of a run, after the article's Figures 3 to 5: drift is seen here."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from spectap import palette, wording
+from spectap import metrics, palette
 from spectap.analysis.summary import Case
 from spectap.config import Structure
 from spectap.load_points import LoadPoint
@@ -22,95 +22,79 @@ from spectap.record import Record
 from spectap.report.plots import canvas
 from spectap.report.results import Results
 
-# More dots on a curve cannot be told apart, but make the page heavy.
+_METRICS: Final = (metrics.END_TO_END_LATENCY, metrics.TIME_PER_OUTPUT_TOKEN, metrics.TTFT)
+_PANEL: Final = 150  # points of height
+_MARGINS: Final = 80
+# More dots on a curve cannot be told from each other, but make the page heavy.
 _DOTS: Final = 250
 _WAVES: Final = 60
-_MARKED: Final = 15
-
-_MARGIN: Final = 0.03  # of the time, before the first request and after the last
-_LINE: Final = 18  # points of height for the name of a curve
-
-# A piece of the curve's line, in front of its name.
-_SOLID: Final = "\N{BOX DRAWINGS HEAVY HORIZONTAL}" * 2
-_DASHED: Final = "\N{BOX DRAWINGS HEAVY TRIPLE DASH HORIZONTAL}" * 2
-
+_OPEN_ENDED: Final = (0, (4, 2))
 # In an open loop no requests are sent together; so many in a row make one point of a line.
 _IN_A_ROW: Final = 8
 
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True)
-class _Curve:
-    variant: str
-    colour: Colour
-    of: str
-    """The structure of its test case, or the name where it has none."""
-    dots: tuple[Point, ...]
-    waves: tuple[Point, ...]
-
-    @property
-    def solid(self) -> bool:
-        """Whether its line is a full one."""
-        return self.of != Structure.OPEN_ENDED
-
-
-def wave(point: LoadPoint) -> int:
+def wave(load: LoadPoint) -> int:
     """How many requests make one point of a line."""
-    return point.concurrency or _IN_A_ROW
+    return load.concurrency or _IN_A_ROW
 
 
-def paint(run: Results, metric: Metric) -> Figure:
-    """The headline cases' ``metric`` against the time of sending, at the run's one load point.
+def paint(run: Results) -> Figure:
+    """The headline cases' latencies against the time of sending, at the run's one load point.
 
     Raises ``NothingToDraw``.
     """
-    curves = list(_curves(run, metric))
+    curves = {
+        metric: [
+            (case, colour, points)
+            for case in run.summary.cases
+            if case.headline
+            for variant, colour in palette.of(run.summary.variants).items()
+            if any(points := _rounds(run, case, variant, metric))
+        ]
+        for metric in _METRICS
+    }
+    curves = {metric: of for metric, of in curves.items() if of}
     if not curves:
         raise canvas.NothingToDraw("no request of a headline case gave this measure")
-    figure = canvas.figure(height=max(290, _LINE * len(curves)))
-    axes = figure.add_subplot()
-    last = max(x for curve in curves for x, _ in curve.dots)
+    figure = canvas.figure(_MARGINS + _PANEL * len(curves))
+    every = figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0]
+    last = max(x for of in curves.values() for *_, points in of for x, _ in chain(*points))
     unit, seconds = _time_unit(last)
-    top = 1.12 * max(y for curve in curves for _, y in curve.dots)
-    for curve in curves:
-        _paint_curve(axes, curve, seconds)
-    axes.set_ylim(0, top)
-    axes.set_xlim(-_MARGIN * last / seconds, (1 + _MARGIN) * last / seconds)
-    axes.set_xlabel(f"{unit} since the first request")
-    axes.set_ylabel(f"{metric.title.lower()}, {metric.printed}")
-    axes.grid(visible=False, axis="x")
-    _name_curves(axes, curves, gap=top / max(15, len(curves)))
+    for axes, (metric, of) in zip(every, curves.items(), strict=True):
+        for case, colour, points in of:
+            _paint_curve(axes, points, wave(run.summary.loads[0]), colour, case, seconds)
+        axes.set_ylim(0, 1.12 * max(y for *_, points in of for _, y in chain(*points)))
+        axes.set_ylabel(f"{metric.short}, {metric.printed}")
+        axes.grid(visible=False, axis="x")
+    every[-1].set_xlabel(f"{unit} since the first request")
+    structures = {case.structure or case.name for of in curves.values() for case, *_ in of}
+    styles = {name: "--" if name == Structure.OPEN_ENDED else "-" for name in sorted(structures)}
+    canvas.legend(figure, palette.of(run.summary.variants), **styles)
     return figure
 
 
-def _curves(run: Results, metric: Metric) -> Iterator[_Curve]:
+def _rounds(run: Results, case: Case, variant: str, metric: Metric) -> list[list[Point]]:
+    """The requests of each round: when each was sent, and its value."""
     start = run.summary.started or 0.0
-    colours = palette.of(run.summary.variants)
-    for case in (case for case in run.summary.cases if case.headline):
-        for variant, colour in colours.items():
-            rounds = [
-                [
-                    (record.sent - start, value * metric.scale)
-                    for record in _requests(run, case, variant)
-                    if record.round == number
-                    for value in metric.values(record)
-                ]
-                for number in range(1, run.config.load.rounds.at_most + 1)
-            ]
-            requests = [request for of_round in rounds for request in of_round]
-            if requests:
-                dots = requests[:: math.ceil(len(requests) / _DOTS)]
-                waves = _waves(rounds, wave(run.summary.loads[0]))
-                yield _Curve(
-                    variant, colour, case.structure or case.name, tuple(dots), tuple(waves)
-                )
+    records = sorted(_requests(run, case, variant), key=lambda record: record.sent)
+    return [
+        [
+            (record.sent - start, value * metric.scale)
+            for record in records
+            if record.round == number
+            for value in metric.values(record)
+        ]
+        for number in range(1, run.config.load.rounds.at_most + 1)
+    ]
 
 
-def _requests(run: Results, case: Case, variant: str) -> list[Record]:
-    counted = (record for record in run.records if record.round > WARM_UP and record.succeeded)
-    own = [record for record in counted if (record.case, record.variant) == (case.name, variant)]
-    return sorted(own, key=lambda record: record.sent)
+def _requests(run: Results, case: Case, variant: str) -> Iterator[Record]:
+    for record in run.records:
+        counts = record.round > WARM_UP and record.succeeded
+        if counts and (record.case, record.variant) == (case.name, variant):
+            yield record
 
 
 def _waves(rounds: Sequence[Sequence[Point]], together: int) -> Iterator[Point]:
@@ -129,39 +113,32 @@ def _time_unit(length: float) -> tuple[str, float]:
     return ("minutes", 60) if length < 10_800 else ("hours", 3600)
 
 
-def _paint_curve(axes: Axes, curve: _Curve, seconds: float) -> None:
-    colour = curve.colour.light
-    solid = curve.solid
+def _paint_curve(
+    axes: Axes,
+    rounds: Sequence[Sequence[Point]],
+    together: int,
+    colour: Colour,
+    case: Case,
+    seconds: float,
+) -> None:
+    solid = case.structure != Structure.OPEN_ENDED
+    requests = [point for points in rounds for point in points]
+    dots = requests[:: math.ceil(len(requests) / _DOTS)]
     axes.scatter(
-        [x / seconds for x, _ in curve.dots],
-        [y for _, y in curve.dots],
+        [x / seconds for x, _ in dots],
+        [y for _, y in dots],
         s=12,
-        marker=curve.colour.marker,
+        marker=colour.marker,
         linewidths=0.8,
-        facecolors=colour if solid else "none",
-        edgecolors=colour,
+        facecolors=colour.light if solid else "none",
+        edgecolors=colour.light,
         alpha=0.35,
     )
+    waves = [*_waves(rounds, together)]
     axes.plot(
-        [x / seconds for x, _ in curve.waves],
-        [y for _, y in curve.waves],
-        color=colour,
+        [x / seconds for x, _ in waves],
+        [y for _, y in waves],
+        color=colour.light,
         linewidth=1.6,
-        linestyle="-" if solid else (0, (4, 2)),
-        marker=curve.colour.marker if len(curve.waves) <= _MARKED else "",
-        markersize=6,
-        markerfacecolor=colour if solid else canvas.PAPER,
+        linestyle="-" if solid else _OPEN_ENDED,
     )
-
-
-def _name_curves(axes: Axes, curves: Sequence[_Curve], gap: float) -> None:
-    heights = canvas.apart([curve.waves[-1][1] for curve in curves], gap)
-    for curve, height in zip(curves, heights, strict=True):
-        axes.annotate(
-            f"{_SOLID if curve.solid else _DASHED} {wording.short(curve.variant)}, {curve.of}",
-            (1.02, height),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            color=curve.colour.light,
-            annotation_clip=False,
-        )

@@ -93,7 +93,7 @@ def test_the_last_to_end_leaves_the_whole_report(
     assert found == {(case, name) for case in ("counting", "sonnets") for name in sweep.names}
     assert all(check.failures == () for check in read.checks)
     assert len(read.checks) == len(found)
-    assert set(read.published.own) == {(case, "concurrency-2", name) for case, name in found}
+    assert set(read.published.recorded) == {(case, "concurrency-2", name) for case, name in found}
     assert {"report.html", "summary.json", "merged.json", "sweep.json"} <= sweep.stored().keys()
     assert "Greedy answers were not compared" in " ".join(read.summary.notes)
     assert "k7 against Base" in benchmark("read", str(folder)).out

@@ -18,7 +18,7 @@ from spectap.errors import JournalError
 from spectap.journal import Journal
 from spectap.prompt import Form, LeftOut, UsedSet
 from spectap.record import CANCELLED
-from spectap.report import correct, results
+from spectap.report import quality, results
 from spectap.report.results import Results
 from tests.spectap import generated_runs as generated
 from tests.spectap.report import laddered
@@ -37,9 +37,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def llmperf_file(folder: Path, name: str) -> Path:
-    place = folder / "llmperf" / "repetition" / "SD" / name
-    place.mkdir(exist_ok=True)
-    return next(place.glob("*.json"), place / "x_individual_responses.json")
+    path = folder / "llmperf" / "repetition" / "SD" / name
+    path.mkdir(exist_ok=True)
+    return next(path.glob("*.json"), path / "x_individual_responses.json")
 
 
 def published(run: Results, variant: str) -> float | None:
@@ -185,14 +185,14 @@ def test_answers_of_the_last_attempt_are_compared(folder: Path) -> None:
 
 def test_an_evaluation_beside_the_ledger_is_read(folder: Path) -> None:
     for variant, matches in {"Base": (1, 1), "SD": (1, 0)}.items():
-        place = folder / "quality" / variant / "model"
-        place.mkdir(parents=True)
+        model = folder / "quality" / variant / "model"
+        model.mkdir(parents=True)
         samples = (
             {"doc_id": number, "filter": "strict-match", "exact_match": float(match)}
             for number, match in enumerate(matches)
         )
         text = "".join(json.dumps(sample) + "\n" for sample in samples)
-        (place / "samples_gsm8k_2026-11-22T10-00-00.000000.jsonl").write_text(text, "utf-8")
+        (model / "samples_gsm8k_2026-11-22T10-00-00.000000.jsonl").write_text(text, "utf-8")
     (check,) = results.read(folder).summary.correctness
     assert (check.check, check.rate, check.baseline_rate) == ("GSM8K answers", 0.5, 1)
     assert "Source" not in check.sentence
@@ -200,11 +200,11 @@ def test_an_evaluation_beside_the_ledger_is_read(folder: Path) -> None:
     note = {"id": "old", "ended": "2026-11-01T10:01:02Z", "files": [*map(str, files)]}
     (folder / "quality" / "evaluation.json").write_text(json.dumps(note) + "\n", "utf-8")
     summary = results.read(folder).summary
-    assert correct.sentence(summary.correctness[0]).endswith(
+    assert quality.sentence(summary.correctness[0]).endswith(
         " Source: evaluation old, ended 2026-11-01 10:01 UTC."
     )
-    (row,) = correct.rows(summary)
-    assert row.check == "GSM8K answers (evaluation old, ended 2026-11-01 10:01 UTC)"
+    ((row,),) = quality.correctness(summary).groups
+    assert row.labels[1] == "GSM8K answers (evaluation old, ended 2026-11-01 10:01 UTC)"
 
 
 def test_load_points_keep_their_figures_apart(tmp_path: Path) -> None:
@@ -214,11 +214,11 @@ def test_load_points_keep_their_figures_apart(tmp_path: Path) -> None:
     slow = [line for line in laddered.ledger({1: 1.0, 8: 4.0}, {}) if line["load"].endswith("8")]
     write = tmp_path / "own"
     generated.write_llmperf(write, slow)
-    for place in (write / "llmperf").glob("*/*"):
-        moved = tmp_path / "llmperf" / place.parent.name / "concurrency-8" / place.name
-        shutil.copytree(place, moved)
+    for path in (write / "llmperf").glob("*/*"):
+        moved = tmp_path / "llmperf" / path.parent.name / "concurrency-8" / path.name
+        shutil.copytree(path, moved)
     run = results.read(tmp_path)
-    assert {load for _, load, _ in run.published.own} == {"concurrency-8"}
+    assert {load for _, load, _ in run.published.recorded} == {"concurrency-8"}
     assert (
         run.driver == "llmperf, and the built-in driver where prompts have names or requests "
         "have times"

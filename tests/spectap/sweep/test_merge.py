@@ -51,7 +51,7 @@ def test_complete_variants_become_a_run(folder: Path) -> None:
         assert {cell.variant: cell.missing for cell in case.cells} == dict.fromkeys(NAMES, 0)
         assert [cell.comparison is not None for cell in case.cells] == [False, True] * 2
     assert run.published.original
-    assert len(run.published.own) == 3 * len(NAMES)
+    assert len(run.published.recorded) == 3 * len(NAMES)
 
 
 def test_a_second_merge_changes_no_byte(folder: Path) -> None:

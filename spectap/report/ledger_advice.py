@@ -23,7 +23,7 @@ from spectap.rounds import Rounds
 
 _NOWHERE: Final = "http://unknown/v1"
 _UNKNOWN: Final = "unknown"
-_UNTOLD: Final = (
+_NOT_CONFIGURED: Final = (
     "No configuration: windows are what the steps show, every other variant is compared with the "
     "first one, and what a token costs is not known. Nor is it known which variants have the same "
     "draft, so no other window is predicted, and none is recommended."
@@ -45,15 +45,15 @@ def advise(records: Sequence[Record], mix: Mapping[str, float] | None) -> Advice
         for record in records
         if record.load in points
     ]
-    found = analysis.advise(_config(variants, counted, points), named, mix=mix)
-    if not found.prospects:
+    advice = analysis.advise(_config(variants, counted, points), named, mix=mix)
+    if not advice.prospects:
         return None
-    guessed = tuple(f"Of {line.name} one window was measured" for line in found.lines)
+    guessed = tuple(f"Of {line.name} one window was measured" for line in advice.lines)
     return dataclasses.replace(
-        found,
-        prospects=tuple(one for one in found.prospects if one.measured),
+        advice,
+        prospects=tuple(prospect for prospect in advice.prospects if prospect.measured),
         recommendations=(),
-        notes=(_UNTOLD, *(note for note in found.notes if not note.startswith(guessed))),
+        notes=(_NOT_CONFIGURED, *(note for note in advice.notes if not note.startswith(guessed))),
     )
 
 

@@ -1,0 +1,158 @@
+"""How load points, objectives and estimates are written: alike on the page and in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spectap import wording
+from spectap.analysis.estimates import intervals
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.summary import Cell, Summary
+from spectap.config import Config, Objectives
+from spectap.load_points import Load, LoadPoint
+
+MINUS: Final = "\N{MINUS SIGN}"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and the bounds of its interval; both empty where it is not known."""
+
+    figure: str = ""
+    bounds: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.figure} ({self.bounds})" if self.bounds else wording.MISSING
+
+
+def speed(interval: Interval | None) -> Estimate:
+    """How many times faster: ``2.9x``, ``2.7-3.1``."""
+    if interval is None:
+        return Estimate()
+    return Estimate(intervals.times(interval), intervals.span(interval))
+
+
+def cost(interval: Interval | None, *, priced: bool) -> Estimate:
+    """What a token costs against the baseline's: ``-66 %``, ``-68 to -64 %``.
+
+    ``interval``: how many times more tokens a second all requests together get. Where no price is
+    known, that is written.
+    """
+    if interval is None or not priced:
+        return speed(interval)
+    ratio = interval.inverse
+    ends = zip((ratio.point, ratio.low, ratio.high), intervals.percents(ratio), strict=True)
+    figure, low, high = (
+        f"{MINUS}{size}" if end < 1 and float(size) else f"+{size}" for end, size in ends
+    )
+    return Estimate(f"{figure} %", f"{low} to {high} %")
+
+
+def prediction(interval: Interval | None) -> Estimate:
+    """A speed-up whose interval may have no width."""
+    if interval is None:
+        return Estimate(wording.MISSING)
+    if interval.low == interval.high:
+        return Estimate(f"{interval.point:.2f}x")
+    return speed(interval)
+
+
+def probability(part: float) -> str:
+    """``71 %``; never quite all or nothing, which no sample can say."""
+    if part > 0.99:
+        return "> 99 %"
+    return "< 1 %" if part < 0.01 else f"{100 * part:.0f} %"
+
+
+def rate(share: float, bounds: tuple[float, float] | None) -> str:
+    """A share in percent, with its interval if it has one: ``90 % (80-96)``."""
+    text = f"{100 * share:.0f} %"
+    if bounds is not None:
+        text += f" ({100 * bounds[0]:.0f}-{100 * bounds[1]:.0f})"
+    return text
+
+
+def points(share: float) -> str:
+    """A difference of two shares in percentage points, with its sign."""
+    size = f"{100 * abs(share):.1f}"
+    if size == "0.0":
+        return size
+    return f"{MINUS}{size}" if share < 0 else f"+{size}"
+
+
+def priced(summary: Summary) -> bool:
+    """Whether the price of a token is known."""
+    return summary.cost_denominator is not None
+
+
+def load_points(loads: Sequence[LoadPoint | None]) -> str:
+    """To stand after "at": ``concurrency 1, 2 and 4, and 0.5 requests a second``."""
+    closed = [f"{load.concurrency}" for load in loads if load and not load.open]
+    rates = [f"{load.amount:g}" for load in loads if load and load.open]
+    kinds = [f"concurrency {wording.listed(closed)}"] if closed else []
+    if rates:
+        kinds.append(f"{wording.listed(rates)} request{'' if rates == ['1'] else 's'} a second")
+    return ", and ".join(kinds)
+
+
+def short_load(load: LoadPoint | None) -> str:
+    """A load point where there is little room: ``4`` at once, ``0.5/s``."""
+    if load is None:
+        return wording.MISSING
+    return f"{load.amount:g}{'/s' if load.open else ''}"
+
+
+def load_unit(loads: Sequence[LoadPoint]) -> str:
+    """What the load points of one kind count: ``at once`` or ``a second``."""
+    return "a second" if loads[0].open else "at once"
+
+
+def arrangement(config: Config) -> str:
+    """How the variants of a turn were loaded; empty for one variant."""
+    if len(config.variants) < 2:
+        return ""
+    if config.apart:
+        return "variants one after another"
+    return "variants by turns" if config.alternate else "variants beside each other"
+
+
+def requests(load: Load) -> str:
+    """How many requests one variant gets in a turn: ``4``, or ``4 to 40`` by the load point."""
+    amounts = [point.requests for point in load.points]
+    fewest, most = min(amounts), max(amounts)
+    return f"{fewest}" if fewest == most else f"{fewest} to {most}"
+
+
+def load_mark(cell: Cell) -> str:
+    """What to know of a cell's load before its figures: ``queue``, ``lagged``, or nothing."""
+    return ", ".join(_marks(cell))
+
+
+def load_letters(cell: Cell) -> str:
+    """The same in letters: ``q``, ``l``."""
+    return "".join(mark[0] for mark in _marks(cell))
+
+
+def _marks(cell: Cell) -> Iterator[str]:
+    if cell.queued:
+        yield "queue"
+    if cell.lagging:
+        yield "lagged"
+
+
+def objectives(objectives: Objectives) -> str:
+    """What was promised: ``p90 of TTFT within 800 ms, p90 of TPOT within 40 ms``."""
+    limits = objective_limits(objectives)
+    return ", ".join(f"p90 of {name} within {limit:g} ms" for name, limit in limits.items())
+
+
+def objective_limits(objectives: Objectives) -> dict[str, float]:
+    """The limit of each objective there is, in milliseconds, by the metric's short name."""
+    limits = {
+        "TTFT": objectives.ttft_p90_ms,
+        "TPOT": objectives.tpot_p90_ms,
+        "E2E": objectives.e2e_p90_ms,
+    }
+    return {name: limit for name, limit in limits.items() if limit is not None}
