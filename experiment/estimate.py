@@ -141,16 +141,16 @@ class Estimate:
 
 def estimate(experiment: Experiment) -> Estimate:
     """What the variants of ``experiment`` take, of which each must be measured by itself."""
-    found = variants(experiment)
+    measured = variants(experiment)
     capacity = experiment.capacity
     claims = _claims(experiment)
-    seconds = [index_seconds(variant) for variant in found]
+    seconds = [index_seconds(variant) for variant in measured]
     on_cpu = experiment.compile_node is CompileNode.CPU
     return Estimate(
-        variants=len(found),
+        variants=len(measured),
         nodes=capacity.nodes,
-        compile_nodes=compile_nodes(len(found)) if on_cpu else 0,
-        at_once=min(claims, len(found)),
+        compile_nodes=compile_nodes(len(measured)) if on_cpu else 0,
+        at_once=min(claims, len(measured)),
         measuring_hours=sum(seconds) / 3600,
         run_hours=_measuring(seconds, claims) / 3600,
         usd_per_hour=capacity.price.usd_per_hour,
@@ -162,11 +162,11 @@ def measuring_seconds(experiment: Experiment) -> float:
 
     Variants that are measured apart start their servers meanwhile, each its own.
     """
-    found = variants(experiment)
+    measured = variants(experiment)
     if experiment.apart:
-        return _measuring([index_seconds(variant) for variant in found], _claims(experiment))
+        return _measuring([index_seconds(variant) for variant in measured], _claims(experiment))
     # All at once: a turn takes as long as its slowest service.
-    return max(_load_seconds(variant, WARM_UPS) for variant in found)
+    return max(_load_seconds(variant, WARM_UPS) for variant in measured)
 
 
 def job_deadline_seconds(experiment: Experiment) -> int:
@@ -208,9 +208,9 @@ def _job_seconds(variant: Variant) -> float:
     load = variant.experiment.benchmark
     requests = sum(point.requests for point in load.points)
     answers = UNCOUNTED_WAVES + load.rounds.at_most * len(load.test_cases) * requests
-    medusa = any(its.mode is Mode.MEDUSA for its in variant.experiment.speculations)
-    own = 0 if medusa else DEMO_RUNS * variant.experiment.serving.length
-    return START_SECONDS + (answers * load.mean_output_tokens + own) * TOKEN_SECONDS
+    medusa = any(s.mode is Mode.MEDUSA for s in variant.experiment.speculations)
+    demo = 0 if medusa else DEMO_RUNS * variant.experiment.serving.length
+    return START_SECONDS + (answers * load.mean_output_tokens + demo) * TOKEN_SECONDS
 
 
 def _claims(experiment: Experiment) -> int:
@@ -239,6 +239,6 @@ def _turn_seconds(variant: Variant, point: LoadPoint) -> float:
 def _measuring(seconds: Sequence[float], claims: int) -> float:
     """Seconds until the last variant ends. Each begins, in their order, when a claim is free."""
     free = [0.0] * claims
-    for its in seconds:
-        heapq.heapreplace(free, free[0] + its)
+    for duration in seconds:
+        heapq.heapreplace(free, free[0] + duration)
     return max(free)

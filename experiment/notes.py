@@ -59,7 +59,9 @@ def _revisions(experiment: Experiment) -> Iterator[str]:
         known = REVISIONS.get(model.id)
         if model.id not in KNOWN_MODELS or (known and known.commit == model.revision):
             continue
-        which = f"those of {known.commit}, read in {known.read}" if known else "of no one revision"
+        which = (
+            f"those of {known.commit}, read in {known.read}" if known else "not tied to a revision"
+        )
         yield (
             f"{place}.revision = {model.revision}: the known figures of {model.id} are {which}; "
             "compare them with this one's: python -m experiment add-model"
@@ -127,10 +129,10 @@ def _swept(experiment: Experiment) -> Iterator[str]:
     """What a sweep takes, by estimate."""
     if experiment.sweep is None:
         return
-    found = estimate(experiment)
+    needs = estimate(experiment)
     yield (
-        f"sweep: {found.variants} variants, {found.at_once} at a time: by estimate "
-        f"{_takes(experiment)}, mostly for {found.driver}; {_ended(experiment)}"
+        f"sweep: {needs.variants} variants, {needs.at_once} at a time: by estimate "
+        f"{_takes(experiment)}, mostly for {needs.driver}; {_ended(experiment)}"
     )
 
 
@@ -138,16 +140,16 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
     """What jobs take, by estimate, and what they are not."""
     if experiment.workload is not Workload.JOB:
         return
-    found = estimate(experiment)
+    needs = estimate(experiment)
     yield (
-        f"jobs: {found.variants} variants, one after the other: by estimate {_takes(experiment)}, "
-        f"mostly for {found.driver}; {_ended(experiment)}"
+        f"jobs: {needs.variants} variants, one after the other: by estimate {_takes(experiment)}, "
+        f"mostly for {needs.driver}; {_ended(experiment)}"
     )
     yield (
         "jobs: no server answers these prompts, so their figures compare with each other and with "
         "no service's"
     )
-    if any(its.mode is Mode.MEDUSA for its in experiment.speculations):
+    if any(s.mode is Mode.MEDUSA for s in experiment.speculations):
         yield (
             "mode medusa is not lossless on this runtime: its text can leave the target's "
             "(docs/assumptions.md, \"Medusa's text can leave the target's\")"
@@ -156,13 +158,13 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
 
 def _takes(experiment: Experiment) -> str:
     """Compiles, node hours and money of the estimate, used and to be paid."""
-    found, block = estimate(experiment), cost(experiment).block
-    on_cpu = f" in {found.compile_node_hours:.1f} hours of CPU nodes" if found.compile_nodes else ""
+    needs, block = estimate(experiment), cost(experiment).block
+    on_cpu = f" in {needs.compile_node_hours:.1f} hours of CPU nodes" if needs.compile_nodes else ""
     return (
-        f"{found.variants} compiles{on_cpu}, {found.node_hours:.1f} hours of Trainium nodes and "
-        f"{math.ceil(found.usd)} USD"
+        f"{needs.variants} compiles{on_cpu}, {needs.node_hours:.1f} hours of Trainium nodes and "
+        f"{math.ceil(needs.usd)} USD"
     ) + (
-        f" ({math.ceil(block.to_pay(found.usd, found.node_hours))} with the whole Capacity Block)"
+        f" ({math.ceil(block.to_pay(needs.usd, needs.node_hours))} with the whole Capacity Block)"
         if block
         else ""
     )
@@ -187,10 +189,10 @@ def _unsent(experiment: Experiment) -> Iterator[str]:
         if case.is_line:
             continue
         classes = experiment.classes(case)
-        there = sum(
+        available = sum(
             count for name, count in classes.items() if name in case.classes or not case.classes
         )
-        chosen = min(there, case.limit or there)
+        chosen = min(available, case.limit or available)
         if sent < chosen:
             yield (
                 f"benchmark.test_cases[{index}]: {sent} of {chosen} prompts are sent at {point}, "

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from experiment import ExperimentError
 from experiment.known_models import KNOWN_MODELS
 from experiment.loader import parse
+from experiment.modes import modes
 from experiment.runtimes import RUNTIMES, Mode
 from tests.experiment.files import ROOT, edited, of_file
 
 PAGE = ROOT / "docs" / "modes.md"
-
-
-def printed() -> str:
-    command = [sys.executable, "-m", "experiment", "modes"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_tables_of_the_page_are_fresh() -> None:
@@ -27,13 +20,13 @@ def test_the_tables_of_the_page_are_fresh() -> None:
     tables, ended, _ = rest.partition("<!-- end -->\n")
     assert begun
     assert ended
-    assert tables == printed(), (
+    assert tables == modes(), (
         "docs/modes.md is stale: put in what python -m experiment modes prints"
     )
 
 
 def test_the_tables_name_every_mode_on_every_runtime() -> None:
-    who, how, _ = printed().split("\n\n")
+    who, how, _ = modes().split("\n\n")
     assert [line.split("`")[1] for line in who.splitlines()[2:]] == [*Mode]
     named = {tuple(line.split("`")[1:4:2]) for line in how.splitlines()[2:]}
     assert named == {(mode, name) for name, runtime in RUNTIMES.items() for mode in runtime.modes}
@@ -51,7 +44,7 @@ FILES = {
 
 def listed(target: str, mode: str, runtime: str) -> set[str]:
     """The drafts that the third table has."""
-    _, _, pairs = printed().split("\n\n")
+    _, _, pairs = modes().split("\n\n")
     rows = [line.split(" | ") for line in pairs.splitlines()[2:]]
     return {
         draft

@@ -47,8 +47,7 @@ def test_in_a_table_a_rate_is_told_from_a_concurrency() -> None:
 def test_requests_of_a_turn(requests: tuple[int, ...], words: str) -> None:
     load = samples.settings()["load"]
     ladder = [{"concurrency": n, "requests": amount} for n, amount in enumerate(requests, 1)]
-    changed = {key: load[key] for key in load if key not in ("concurrency", "requests")}
-    config = Config.model_validate(samples.settings(load=changed | {"points": ladder}))
+    config = Config.model_validate(samples.settings(load=load | {"points": ladder}))
     assert loads.requests(config.load) == words
 
 

@@ -156,7 +156,7 @@ LINE = {"name": "open-ended", "structure": "open-ended", "headline": True, "line
     [
         ({"load": {"mean_output_tokens": 101}}, "mean_output_tokens"),
         ({"load": {"mean_input_tokens": 65}}, "mean_input_tokens"),
-        ({"load": {"concurrency": 8}}, "load points"),
+        ({"load": {"points": [{"concurrency": 8, "requests": 8}]}}, "load points"),
         ({"test_cases": [told()["test_cases"][0]]}, "test cases"),
         ({"test_cases": [told()["test_cases"][0], LINE]}, "open-ended.line"),
     ],
