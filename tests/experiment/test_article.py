@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from charts.llmperf import benchmark_config
 from experiment import Experiment, load
 from experiment.loader import parse
@@ -74,8 +72,3 @@ def test_the_other_cases_are_the_samples_eight(article: Experiment) -> None:
 def test_a_prompt_of_llmperfs_own_minimum_is_long_enough() -> None:
     shortest = parse(edited({"benchmark.mean_input_tokens": MINIMUM_INPUT_TOKENS}), "mine.yaml")
     assert benchmark_config(shortest, "bucket").load.mean_input_tokens == MINIMUM_INPUT_TOKENS
-
-
-def test_an_experiment_cannot_be_changed(article: Experiment) -> None:
-    with pytest.raises(ValueError, match="frozen"):
-        article.serving.batch = 8  # type: ignore[misc]  # mypy says so, too

@@ -144,16 +144,6 @@ def test_the_whole_is_the_sum_of_its_stages_and_of_its_parts(
 
 
 @settings(deadline=None, max_examples=40)
-@given(shape=shapes, price=priced, nodes=noded, rounds=rounds)
-def test_a_trainium_node_costs_its_price_for_its_hours(
-    shape: dict[str, Any], price: float, nodes: int, rounds: int
-) -> None:
-    found, free = made(shape, price, nodes, rounds), made(shape, 0.005, nodes, rounds)
-    node_hours = nodes * found.hours_of(Standing.TRAINIUM)
-    assert found.usd - free.usd == pytest.approx(node_hours * (price - 0.005), abs=1e-6)
-
-
-@settings(deadline=None, max_examples=40)
 @given(shape=shapes, nodes=noded, rounds=rounds)
 def test_more_rounds_take_longer_and_more_nodes_do_not(
     shape: dict[str, Any], nodes: int, rounds: int
@@ -176,18 +166,6 @@ class TestTheStages:
         assert first.name == "start"
         compiling = {stage.name for stage in found.stages if Standing.COMPILE in stage.standing}
         assert compiling == {"compile"}
-
-    def test_or_on_one_that_stands_if_the_file_says_so(self) -> None:
-        found = costs({"compiling": {"node": "trainium"}})
-        names = [stage.name for stage in found.stages]
-        assert names.index("start") < names.index("compile") < names.index("serve")
-        assert not any(Standing.COMPILE in stage.standing for stage in found.stages)
-        assert found.usd > costs({}).usd
-
-    def test_first_starts_have_no_compile(self) -> None:
-        found = cost(load(EXPERIMENTS / "eagle3.yaml"))
-        assert "compile" not in hours(found)
-        assert "a first start" in {s.name: s.why for s in found.stages}["serve"]
 
     @pytest.mark.parametrize("changes", [SWEEP, VANILLA], ids=["sweep", "jobs"])
     def test_variants_apart_start_their_own_servers(self, changes: dict[str, Any]) -> None:

@@ -77,10 +77,6 @@ class TestAnIndex:
         in_all = START_SECONDS + (UNCOUNTED_WAVES + 10 * 6) * turn  # ten cases, six rounds
         assert seconds() == pytest.approx(in_all)
 
-    def test_has_a_wave_for_each_concurrency_of_requests(self) -> None:
-        more = seconds(**{"benchmark.requests": 9}) - seconds()
-        assert more == pytest.approx(60 * 2 * 27)
-
     def test_beyond_the_batch_has_waves_of_the_batch(self) -> None:
         within, beyond = {"concurrency": 4, "requests": 8}, {"concurrency": 8, "requests": 8}
         more = seconds(**load_of(within, beyond)) - seconds(**load_of(within))
@@ -121,12 +117,6 @@ class TestTheSchedule:
         assert found.compile_node_hours * 3600 == 4 * COMPILE_SECONDS
         expected = found.node_hours * PRICE + 3 * COMPILE_INSTANCE.usd_per_hour
         assert found.usd == pytest.approx(expected)
-
-    def test_four_cpu_nodes_compile_five_graphs_in_two_turns(self) -> None:
-        found = estimate(sweep(windows=[3, 5, 7, 11]))
-        assert (found.variants, found.compile_nodes) == (5, 4)
-        assert found.until_compiled_hours == 2 * COMPILE_SECONDS / 3600
-        assert found.compile_node_hours == 4 * found.until_compiled_hours
 
 
 PRICE: Final = 35.7608
@@ -185,12 +175,6 @@ class TestTheLimit:
         assert one == pytest.approx((1000 - compiles) / PRICE)
         two = guard_hours(sweep(long | {"capacity.nodes": 2}, at_most_usd=1000))
         assert two == pytest.approx(one / 2)
-
-    def test_does_not_pay_for_longer_than_nodes_may_stand(self) -> None:
-        assert guard_hours(sweep({"capacity.max_hours": 3.5}, at_most_usd=1e9)) == 3.5
-
-    def test_is_not_what_ends_the_nodes_of_listed_variants(self) -> None:
-        assert guard_hours(parse(edited({"capacity.max_hours": 30}), "mine.yaml")) == 30
 
     def test_by_default_it_is_three_times_the_estimate_of_what_needs_the_nodes(self) -> None:
         article = load(ARTICLE)

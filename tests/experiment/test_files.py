@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from experiment import Experiment, load
-from experiment.estimate import estimate
 from experiment.loader import parse
 from experiment.notes import notes
 from experiment.runtimes import RUNTIMES, Mode
@@ -49,24 +46,6 @@ def test_real_prompts_are_all_sent_at_every_load_point() -> None:
     }
     assert sent == dict.fromkeys(sent, 48)
     assert [case.limit for case in experiment.benchmark.test_cases] == [48, 48, 48]
-
-
-HOURS = {"hour": 1.0, "hour and a half": 1.5}
-
-
-@pytest.mark.parametrize("name", ["vanilla", "medusa"])
-def test_a_file_of_jobs_says_what_is_estimated(name: str) -> None:
-    file = EXPERIMENTS / f"{name}.yaml"
-    comment = file.read_text(encoding="utf-8").partition("\nname:")[0]
-    found = re.search(
-        r"By estimate an (hour[a-z ]*) of a Trainium node, for two measurements of (\d+) min",
-        comment,
-    )
-    assert found
-    expected = estimate(load(file))
-    assert expected.variants == 2
-    assert HOURS[found[1]] == pytest.approx(expected.node_hours, abs=0.05)
-    assert int(found[2]) == math.ceil(expected.measuring_hours / 2 * 60)
 
 
 def test_the_matrix_has_every_mode_and_every_runtime(

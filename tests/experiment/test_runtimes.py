@@ -22,7 +22,6 @@ from experiment.variants import Variant, variants
 from tests.experiment.files import EAGLE, EAGLE3_HEAD, LLAMA_70B, QWEN3_HEAD, edited
 
 FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron-1.x"
-SERVED = [(runtime, mode) for runtime in RUNTIMES for mode in RUNTIMES[runtime].modes]
 
 # What makes an experiment of each runtime and mode of the article's.
 FORK_FUSED: dict[str, Any] = {}
@@ -84,11 +83,6 @@ def test_each_runtime_s_engine_is_the_one_that_its_environment_selects() -> None
     for changes in EACH:
         selected = environment(changes).get("VLLM_USE_V1") == "0"
         assert (speculative(changes).runtime.engine is Engine.V0) == selected
-
-
-@pytest.mark.parametrize(("name", "mode"), SERVED)
-def test_every_mode_samples_greedily(name: str, mode: Mode) -> None:
-    assert RUNTIMES[name].modes[mode].greedy_only
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,8 @@ def test_runs_of_different_things_are_not_judged(changes: dict[str, Any], name: 
 
 
 def test_more_rounds_and_requests_are_no_other_thing() -> None:
-    more = run(2, load=told()["load"] | {"rounds": 8, "requests": 5})
+    points = [{"concurrency": generated_runs.CONCURRENCY, "requests": 5}]
+    more = run(2, load=told()["load"] | {"rounds": 8, "points": points})
     assert compare(run(1), more, 0.5).incomparable == ()
 
 
