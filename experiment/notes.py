@@ -40,8 +40,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
     yield from _norms(experiment)
     yield from _first_starts(experiment)
     yield from _guarded(experiment)
-    yield from _swept(experiment)
-    yield from _jobs(experiment)
+    yield from _measured_apart(experiment)
     if experiment.apart:
         yield (
             f"alerts.minimum_speedup = {experiment.alerts.minimum_speedup:g}: has no effect, since "
@@ -125,26 +124,24 @@ def _guarded(experiment: Experiment) -> Iterator[str]:
         )
 
 
-def _swept(experiment: Experiment) -> Iterator[str]:
-    """What a sweep takes, by estimate."""
-    if experiment.sweep is None:
+def _measured_apart(experiment: Experiment) -> Iterator[str]:
+    """What a sweep or jobs take, by estimate, and what jobs are not."""
+    if not experiment.apart:
         return
-    needs = estimate(experiment)
+    needs, block = estimate(experiment), cost(experiment).block
+    kind, turns = "sweep", f"{needs.at_once} at a time"
+    if experiment.workload is Workload.JOB:
+        kind, turns = "jobs", "one after the other"
+    on_cpu = f" in {needs.compile_node_hours:.1f} hours of CPU nodes" if needs.compile_nodes else ""
+    whole = math.ceil(block.to_pay(needs.usd, needs.node_hours)) if block else 0
+    to_pay = f" ({whole} with the whole Capacity Block)" if block else ""
     yield (
-        f"sweep: {needs.variants} variants, {needs.at_once} at a time: by estimate "
-        f"{_takes(experiment)}, mostly for {needs.driver}; {_ended(experiment)}"
+        f"{kind}: {needs.variants} variants, {turns}: by estimate {needs.variants} compiles"
+        f"{on_cpu}, {needs.node_hours:.1f} hours of Trainium nodes and {math.ceil(needs.usd)} USD"
+        f"{to_pay}, mostly for {needs.driver}; {_ended(experiment)}"
     )
-
-
-def _jobs(experiment: Experiment) -> Iterator[str]:
-    """What jobs take, by estimate, and what they are not."""
     if experiment.workload is not Workload.JOB:
         return
-    needs = estimate(experiment)
-    yield (
-        f"jobs: {needs.variants} variants, one after the other: by estimate {_takes(experiment)}, "
-        f"mostly for {needs.driver}; {_ended(experiment)}"
-    )
     yield (
         "jobs: no server answers these prompts, so their figures compare with each other and with "
         "no service's"
@@ -154,20 +151,6 @@ def _jobs(experiment: Experiment) -> Iterator[str]:
             "mode medusa is not lossless on this runtime: its text can leave the target's "
             "(docs/assumptions.md, \"Medusa's text can leave the target's\")"
         )
-
-
-def _takes(experiment: Experiment) -> str:
-    """Compiles, node hours and money of the estimate, used and to be paid."""
-    needs, block = estimate(experiment), cost(experiment).block
-    on_cpu = f" in {needs.compile_node_hours:.1f} hours of CPU nodes" if needs.compile_nodes else ""
-    return (
-        f"{needs.variants} compiles{on_cpu}, {needs.node_hours:.1f} hours of Trainium nodes and "
-        f"{math.ceil(needs.usd)} USD"
-    ) + (
-        f" ({math.ceil(block.to_pay(needs.usd, needs.node_hours))} with the whole Capacity Block)"
-        if block
-        else ""
-    )
 
 
 def _ended(experiment: Experiment) -> str:

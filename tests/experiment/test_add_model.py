@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from experiment.add_model import add_model
@@ -81,43 +79,6 @@ def test_pasted_below_a_model_it_loads(tmp_path: Path) -> None:
     assert experiment.models.draft is not None
     assert experiment.models.draft.known.hidden == 1024
     assert f"# from {folder / 'config.json'}\n" in mine
-
-
-SIZES = st.integers(min_value=1, max_value=10**6)
-
-
-@settings(max_examples=40)
-@given(
-    config=st.fixed_dictionaries(
-        {
-            "architectures": st.just(["Qwen3ForCausalLM"]),
-            "model_type": st.sampled_from(["llama", "qwen2", "qwen3"]),
-            "num_hidden_layers": st.integers(min_value=2, max_value=200),
-            "vocab_size": SIZES,
-            "hidden_size": SIZES,
-            "num_attention_heads": SIZES,
-            "num_key_value_heads": SIZES,
-            "head_dim": SIZES,
-            "max_position_embeddings": SIZES,
-        },
-        optional={"tie_word_embeddings": st.booleans()},
-    ),
-    size=st.integers(min_value=1, max_value=10**13),
-)
-def test_any_figures_are_printed_as_they_were_read(
-    tmp_path_factory: pytest.TempPathFactory, config: dict[str, Any], size: int
-) -> None:
-    folder = checkpoint(
-        tmp_path_factory.mktemp("model"), config, pytorch_model__bin__index__json=index(size)
-    )
-    read = Architecture(**_typed(printed(folder)))
-    assert (read.vocabulary, read.layers) == (config["vocab_size"], config["num_hidden_layers"])
-    assert (read.hidden, read.head_dim) == (config["hidden_size"], config["head_dim"])
-    assert read.kv_heads == config["num_key_value_heads"]
-    assert read.max_length == config["max_position_embeddings"]
-    assert read.family == config["model_type"]
-    assert read.tied_embeddings is config.get("tie_word_embeddings", False)
-    assert read.checkpoint_gib == pytest.approx(size / GIB, rel=0.06)
 
 
 @pytest.mark.parametrize(
@@ -233,12 +194,6 @@ def test_the_size_is_that_of_the_weights(
     tmp_path: Path, files: dict[str, bytes], gib: float
 ) -> None:
     assert printed(checkpoint(tmp_path, checkpoints.QWEN3_32B, **files))["checkpoint_gib"] == gib
-
-
-def test_without_weights_the_size_is_a_comment_to_fill_in(tmp_path: Path) -> None:
-    text = add_model(checkpoint(tmp_path, checkpoints.QWEN3_32B))
-    assert "      # checkpoint_gib: " in text
-    assert "checkpoint_gib" not in printed(tmp_path / "config.json")
 
 
 @pytest.mark.parametrize(

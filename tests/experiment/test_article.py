@@ -5,7 +5,6 @@ from __future__ import annotations
 from charts.llmperf import benchmark_config
 from experiment import Experiment, load
 from experiment.loader import parse
-from experiment.schema import Purchase
 from spectap.config import Structure
 from spectap.load_points import MINIMUM_INPUT_TOKENS
 from tests.experiment.files import EXPERIMENTS, edited
@@ -17,24 +16,6 @@ def test_experiment_names_are_unique() -> None:
     # What make smoke wrote has the name of the experiment it is for.
     names = [load(file).name for file in FILES if not file.stem.endswith("-smoke")]
     assert len(set(names)) == len(names), names
-
-
-def test_each_service_has_half_a_node(article: Experiment) -> None:
-    assert article.serving.model_dump() == {
-        "devices": 8,
-        "logical_core_size": 2,
-        "tensor_parallel": 32,
-        "batch": 4,
-        "length": 1024,
-        "api_key": False,
-    }
-
-
-def test_nothing_is_bought_beforehand_or_opened_by_default(article: Experiment) -> None:
-    assert article.capacity.purchase is Purchase.ON_DEMAND
-    assert article.capacity.reservation_id is None
-    assert article.aws.api_access == ()
-    assert article.alerts.emails == ()
 
 
 def test_the_load_is_the_samples(article: Experiment) -> None:

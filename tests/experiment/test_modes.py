@@ -59,12 +59,8 @@ def listed(target: str, mode: str, runtime: str) -> set[str]:
     [
         ("meta-llama/Llama-3.3-70B-Instruct", "fused", "vllm-0.9.1-nxdi", True),
         ("meta-llama/Llama-3.3-70B-Instruct", "eagle", "vllm-0.16-nxdi", False),
-        ("meta-llama/Llama-3.3-70B-Instruct", "eagle3", "vllm-neuron-1.x", True),
         ("meta-llama/Llama-3.1-8B-Instruct", "eagle3", "vllm-0.16-nxdi", True),
-        ("meta-llama/Llama-3.1-8B-Instruct", "eagle3", "vllm-neuron-1.x", True),
-        ("Qwen/Qwen3-32B", "dflash", "vllm-neuron-1.x", False),
         ("Qwen/Qwen3-8B", "dflash", "vllm-neuron-1.x", True),
-        ("Qwen/Qwen3-8B", "eagle3", "vllm-0.16-nxdi", False),
     ],
 )
 def test_the_pairs_are_those_that_no_file_is_refused_for(

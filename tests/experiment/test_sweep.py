@@ -66,11 +66,6 @@ def test_each_batch_has_a_baseline_of_its_own() -> None:
     ]
 
 
-def test_each_combination_is_compiled_for_itself() -> None:
-    found = variants(sweep(drafts=[SMALL_DRAFT, LARGE_DRAFT], windows=[3, 7], batches=[4, 8]))
-    assert len({variant.artifact for variant in found}) == len(found) == 10
-
-
 def test_a_swept_variant_is_the_one_that_a_list_would_have() -> None:
     """It can be served from the artifact that the sweep compiled."""
     (_, listed), (_, its) = variants(parse(edited({}), "mine.yaml")), variants(sweep(windows=[7]))
