@@ -29,8 +29,8 @@ from charts.pods import (
     quantities,
     run_id,
 )
+from experiment.known_models import Model
 from experiment.measurement import Benchmark, TestCase
-from experiment.model import Model
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants

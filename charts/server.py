@@ -36,7 +36,7 @@ from charts.pods import (
     scripts_volume,
 )
 from experiment.images import AWS_CLI, pinned
-from experiment.model import Model
+from experiment.known_models import Model
 from experiment.runtimes import Paths
 from experiment.schema import Experiment
 from experiment.variants import Variant

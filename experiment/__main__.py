@@ -25,7 +25,8 @@ from experiment.modes import modes
 from experiment.notes import notes
 from experiment.smoke import smoke
 
-Command = Callable[[Experiment, str], Iterator[str]]
+Printed = Iterator[str]
+"""Lines, which are shown once all of them are there."""
 
 
 def json_schema() -> str:
@@ -42,69 +43,66 @@ def main() -> int:
     adding = commands.add_parser("add-model", help="print the architecture of downloaded models")
     adding.add_argument("paths", nargs="+", metavar="PATH", help="a folder, or its config.json")
     adding.add_argument("--target", type=Path, help="folder of the target of Medusa heads")
-    for name, does in _COMMANDS.items():
-        command = commands.add_parser(name, help=(does.__doc__ or "").rstrip("."))
+    for name, (command_help, _) in _OF_FILES.items():
+        command = commands.add_parser(name, help=command_help)
         command.add_argument("files", nargs="+", metavar="FILE")
     arguments = parser.parse_args()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads only the beginning ends this quietly
-    if arguments.command == "schema":
-        print(json_schema(), end="")
-        return 0
-    if arguments.command == "modes":
-        print(modes(), end="")
-        return 0
-    if arguments.command == "add-model":
-        return max(_do(_added(path, arguments.target)) for path in arguments.paths)
-    chosen = _COMMANDS[arguments.command]
-    return max(_do(_of_file(chosen, file)) for file in arguments.files)
+    match arguments.command:
+        case "schema":
+            print(json_schema(), end="")
+            return 0
+        case "modes":
+            print(modes(), end="")
+            return 0
+        case "add-model":
+            return max(_show(_added(path, arguments.target)) for path in arguments.paths)
+        case of_files:
+            _, lines = _OF_FILES[of_files]
+            return max(_show(_of_file(lines, file)) for file in arguments.files)
 
 
-def _of_file(command: Command, file: str) -> Iterator[str]:
-    yield from command(load(file), file)
-
-
-def _added(path: str, target: Path | None) -> Iterator[str]:
-    yield add_model(Path(path), target)
-
-
-def _do(printed: Iterator[str]) -> int:
+def _show(lines: Printed) -> int:
     """Prints the lines once all of them are there, or the error that ends them."""
     try:
-        lines = [*printed]
+        text = "".join(f"{line}\n" for line in lines)
     except ExperimentError as error:
         print(error, file=sys.stderr)
         return 1
-    for line in lines:
-        print(line)
+    print(text, end="")
     return 0
 
 
-def _check(experiment: Experiment, file: str) -> Iterator[str]:
-    """Validate files."""
+def _added(path: str, target: Path | None) -> Printed:
+    yield add_model(Path(path), target)
+
+
+def _of_file(lines: Callable[[Experiment, str], Printed], file: str) -> Printed:
+    yield from lines(load(file), file)
+
+
+def _check(experiment: Experiment, file: str) -> Printed:
     yield f"{file}: {experiment.name} is valid"
     yield from _notes(experiment, file)
 
 
-def _notes(experiment: Experiment, file: str) -> Iterator[str]:
-    """Print notes on what may surprise."""
+def _notes(experiment: Experiment, file: str) -> Printed:
     yield from (f"{file}: {note}" for note in notes(experiment))
 
 
-def _smoke(experiment: Experiment, file: str) -> Iterator[str]:
-    """Print a small experiment of the same shape."""
+def _smoke(experiment: Experiment, file: str) -> Printed:
     yield smoke(experiment, file).rstrip("\n")
 
 
-def _cost(experiment: Experiment, file: str) -> Iterator[str]:
-    """Print what it costs by hour, by stage and in all."""
-    yield from page(experiment, file, shutil.get_terminal_size((100, 24)).columns)
+def _cost(experiment: Experiment, file: str) -> Printed:
+    return page(experiment, file, shutil.get_terminal_size((100, 24)).columns)
 
 
-_COMMANDS: Final[Mapping[str, Command]] = {
-    "check": _check,
-    "notes": _notes,
-    "cost": _cost,
-    "smoke": _smoke,
+_OF_FILES: Final[Mapping[str, tuple[str, Callable[[Experiment, str], Printed]]]] = {
+    "check": ("Validate files", _check),
+    "notes": ("Print notes on what may surprise", _notes),
+    "cost": ("Print what it costs by hour, by stage and in all", _cost),
+    "smoke": ("Print a small experiment of the same shape", _smoke),
 }
 
 

@@ -127,20 +127,20 @@ class _Config:
 
     @property
     def family(self) -> Family:
-        its = self.data.get("model_type")
+        model_type = self.data.get("model_type")
         if any(isinstance(n := self.data.get(key), int) and n > 1 for key in _EXPERTS):
-            self.refuse(f"model_type = {shown(its)}: is a mixture of experts; must be dense")
-        if its not in list(Family):
-            self.refuse(f"model_type = {shown(its)}: must be one of {', '.join(Family)}")
-        return Family(its)
+            self.refuse(f"model_type = {shown(model_type)}: is a mixture of experts; must be dense")
+        if model_type not in list(Family):
+            self.refuse(f"model_type = {shown(model_type)}: must be one of {', '.join(Family)}")
+        return Family(model_type)
 
     @property
     def target(self) -> str:
         """How it names its target: as the verifier of speculators, or as Medusa's base model."""
         verifier = self.mapping("speculators_config").get("verifier")
         named = verifier.get("name_or_path") if isinstance(verifier, dict) else None
-        found = named or self.data.get("base_model_name_or_path")
-        return found if isinstance(found, str) else ""
+        target = named or self.data.get("base_model_name_or_path")
+        return target if isinstance(target, str) else ""
 
 
 def _kind(config: _Config) -> ModelKind:
@@ -255,12 +255,12 @@ def _medusa(config: _Config, target: Path | None) -> dict[str, Any]:
             "Medusa heads take their figures from their target; "
             f"{config.target or 'none'} is not known here, so give its folder as --target"
         )
-    found = {match[1] for name in config.files.tensors if (match := _HEAD_TENSOR.fullmatch(name))}
-    heads = len(found) or config.count(
+    numbers = {match[1] for name in config.files.tensors if (match := _HEAD_TENSOR.fullmatch(name))}
+    heads = len(numbers) or config.count(
         "num_heads" if config.has("num_heads") else "medusa_num_heads"
     )
-    kept = ("family", "vocabulary", "hidden", "kv_heads", "head_dim", "max_length")
-    return {field: figures[field] for field in kept} | {
+    shared = ("family", "vocabulary", "hidden", "kv_heads", "head_dim", "max_length")
+    return {field: figures[field] for field in shared} | {
         "layers": 1,
         "tied_embeddings": False,
         "drafts": heads,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from experiment.text_types import ModelId, ToolParser
+from experiment.fields import ModelId, Strict, ToolParser
 
 
 class ModelKind(StrEnum):
@@ -28,10 +28,8 @@ class Family(StrEnum):
     QWEN3 = "qwen3"
 
 
-class Architecture(BaseModel):
+class Architecture(Strict):
     """The part of a model's configuration that decides what it can be paired with."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     kind: ModelKind = Field(
         ModelKind.CAUSAL_LM, description="A language model, or a head trained for one target."

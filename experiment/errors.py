@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from spectap.printing import printable
 
 MOST_SHOWN: Final = 20
 """Errors shown for one file. Nobody reads more at once."""
@@ -23,7 +24,7 @@ class Refusal:
     """A refused value, and what is allowed in its place."""
 
     field: str
-    """Dotted path, e.g. ``spectap.test_cases[0].name``."""
+    """Dotted path, e.g. ``benchmark.test_cases[0].name``."""
     value: Any
     """What the file has; ``ABSENT`` where it has nothing."""
     allowed: str
@@ -47,7 +48,7 @@ class ExperimentError(Exception):
 
     def __init__(self, file: str, *errors: Refusal | Elsewhere | str) -> None:
         lines = [
-            error.line if isinstance(error, Elsewhere) else f"{_place(file, error)}: {error}"
+            error.line if isinstance(error, Elsewhere) else f"{_position(file, error)}: {error}"
             for error in errors
         ]
         if len(lines) > MOST_SHOWN:
@@ -55,7 +56,7 @@ class ExperimentError(Exception):
         super().__init__("\n".join(lines))
 
 
-def _place(file: str, error: Refusal | str) -> str:
+def _position(file: str, error: Refusal | str) -> str:
     line = error.line if isinstance(error, Refusal) else None
     return file if line is None else f"{file}:{line}"
 
@@ -72,28 +73,11 @@ def _key(key: str) -> str:
 
 def steps(field: str) -> Path:
     """``test_cases[0].name`` as ``("test_cases", 0, "name")``; for fields of the schema."""
-    found = re.findall(r"[^.\[\]]+", field)
-    return tuple(int(step) if step.isdigit() else step for step in found)
+    names = re.findall(r"[^.\[\]]+", field)
+    return tuple(int(name) if name.isdigit() else name for name in names)
 
 
 def shown(value: Any) -> str:
-    """``value`` as YAML would write it, short enough for one line."""
-    text = _flow(value)
+    """``value`` as JSON, which is YAML, short enough for one line."""
+    text = printable(json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _flow(value: Any) -> str:
-    match value:
-        case None | bool():
-            return "null" if value is None else str(value).lower()
-        case float() if not math.isfinite(value):
-            return str(value).replace("inf", ".inf").replace("nan", ".nan")
-        case str():
-            return repr(str(value))
-        case Mapping():
-            pairs = (f"{_flow(key)}: {_flow(item)}" for key, item in value.items())
-            return "{" + ", ".join(pairs) + "}"
-        case list() | tuple():
-            return "[" + ", ".join(map(_flow, value)) + "]"
-        case _:
-            return str(value)

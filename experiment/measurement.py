@@ -2,28 +2,76 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
-from experiment.strict import Strict
-from experiment.text_types import Image, PromptFileName, PromptLine, TestCaseName, Text
-from spectap import load_points
-from spectap.config import Structure
+from experiment.fields import (
+    DISTINCT,
+    Image,
+    PromptFileName,
+    PromptLine,
+    Strict,
+    TestCaseName,
+    Text,
+    refused,
+)
+from spectap import load_points, prompt_file
+from spectap.config import Objectives, Structure
 from spectap.load import sets
+from spectap.prompt import Prompt
 from spectap.rounds import Rounds
 
 MOST_ROUNDS: Final = 100
 
 
 def one_of(*keys: str) -> Callable[[dict[str, Any]], None]:
-    """Has the JSON Schema say what a rule refuses: none of these keys, or several."""
+    """Has the JSON Schema say what is refused: none of these keys, or several."""
     return lambda schema: schema.update(oneOf=[{"required": [key]} for key in keys])
 
 
-def _known_set(schema: dict[str, Any]) -> None:
+def _known_set(name: str | None) -> str | None:
+    if name is not None and name not in sets.KNOWN:
+        raise ValueError(f"must be one of {', '.join(sets.KNOWN)}")
+    return name
+
+
+def _name_known_sets(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"enum": [*sets.KNOWN], "type": "string"}, {"type": "null"}]
+
+
+@dataclass(frozen=True)
+class PromptFile:
+    """The user's own prompts: a file beside the experiment's, as it was read."""
+
+    content: bytes
+    prompts: tuple[Prompt, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> PromptFile:
+        """The file at ``path``. Raises ConfigError with a line for each bad line of it."""
+        content = prompt_file.content(path)
+        return cls(content, prompt_file.parse(content, str(path)))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content, in hexadecimal digits."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether an answer to one of its prompts may be a call of a tool."""
+        return any(prompt.tools for prompt in self.prompts)
+
+    @property
+    def only_tools(self) -> bool:
+        """Whether an answer to each of its prompts may be a call of a tool."""
+        return all(prompt.tools for prompt in self.prompts)
 
 
 class TestCase(Strict):
@@ -37,17 +85,17 @@ class TestCase(Strict):
         None,
         description="Line the prompt is filled with; null for llmperf's own text (sonnets).",
     )
-    set: Text | None = Field(
+    set: Annotated[Text | None, AfterValidator(_known_set)] = Field(
         None,
         description="Prompts of a known set, sent as they are, in turn over the rounds.",
-        json_schema_extra=_known_set,
+        json_schema_extra=_name_known_sets,
     )
     file: PromptFileName | None = Field(
         None,
         description="Your own prompts, sent as they are: a file beside this one with a JSON "
         "object a line, which has prompt or messages and may have class, max_tokens and tools.",
     )
-    classes: tuple[Text, ...] = Field(
+    classes: Annotated[tuple[Text, ...], DISTINCT] = Field(
         (), description="Only prompts of these classes of the set or file; empty: all."
     )
     limit: Annotated[int, Field(ge=1)] | None = Field(
@@ -58,12 +106,21 @@ class TestCase(Strict):
         False, description="Drawn in the report's latency figures. Only a line can be."
     )
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """Which of ``line``, ``set`` and ``file`` the test case has. Only a line may be null."""
-        given = (("set", self.set), ("file", self.file))
-        line = ("line",) if "line" in self.model_fields_set else ()
-        return (*line, *(key for key, value in given if value is not None))
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        # Only a line may be null.
+        given = (("line", "line" in self.model_fields_set), ("set", self.set), ("file", self.file))
+        sources = [key for key, value in given if value]
+        if len(sources) != 1:
+            last = sources[-1] if sources else "line"
+            raise refused(last, f"must have one of line, set and file; has {len(sources)}")
+        if self.is_line and self.structure is None:
+            raise refused("structure", "is required with line")
+        foreign = ("classes", "limit") if self.is_line else ("structure", "headline")
+        for key in foreign:
+            if getattr(self, key):
+                raise refused(key, f"must be absent with {sources[0]}")
+        return self
 
     @property
     def is_line(self) -> bool:
@@ -71,7 +128,7 @@ class TestCase(Strict):
         return self.set is None and self.file is None
 
 
-class LoadPoint(Strict):
+class LoadPoint(load_points.Loop, Strict):
     """How hard the services are driven: requests at once (closed loop), or a second (open loop)."""
 
     model_config = ConfigDict(json_schema_extra=one_of("concurrency", "rate"))
@@ -79,40 +136,46 @@ class LoadPoint(Strict):
     concurrency: Annotated[int, Field(ge=1, le=1024)] | None = Field(
         None, description="Requests in flight per service: a closed loop."
     )
-    requests: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="With concurrency: requests per case, round and service, and at least the "
-        "concurrency; null for benchmark.requests.",
-    )
     rate: Annotated[float, Field(gt=0, le=1000)] | None = Field(
         None,
         description="Requests a second per service, at the times of a Poisson process: an open "
         "loop, which sends whatever is in flight.",
+    )
+    requests: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="With concurrency: requests per case, round and service, and at least the "
+        "concurrency; null for benchmark.requests.",
     )
     seconds: Annotated[float, Field(gt=0, le=86400)] | None = Field(
         None,
         description="With rate: how long it lasts in each round. It sends rate x seconds requests.",
     )
 
-
-class Objectives(Strict):
-    """What a service promises its users. A request within all of them counts as goodput."""
-
-    ttft_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time to the first token, milliseconds."
-    )
-    tpot_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time per output token, milliseconds."
-    )
-    e2e_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Time of the whole answer, milliseconds."
-    )
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.rate is None:
+            if self.seconds is not None:
+                raise refused("seconds", "must be absent with concurrency")
+            return self
+        if self.requests is not None:
+            raise refused("requests", "must be absent with rate, which sends rate x seconds")
+        if self.seconds is None:
+            raise refused("seconds", "is required with rate")
+        if self.rate * self.seconds < 1:
+            raise refused("seconds", f"must be at least {1 / self.rate:g}, or nothing is sent")
+        return self
 
 
 def _or_a_number(schema: dict[str, Any]) -> None:
     """Pydantic takes rounds for a mapping. It does not see that a number stands for one."""
     number = {"type": "integer", "minimum": 1, "maximum": MOST_ROUNDS}
     schema["anyOf"] = [number, {"$ref": schema.pop("$ref")}]
+
+
+def _few(rounds: Rounds) -> Rounds:
+    if rounds.at_most > MOST_ROUNDS:
+        raise ValueError(f"must be at most {MOST_ROUNDS}")
+    return rounds
 
 
 class Benchmark(Strict):
@@ -135,7 +198,7 @@ class Benchmark(Strict):
         description="Requests per case, round and service, at least as many as are in flight. "
         "Needed unless every load point has its own.",
     )
-    rounds: Rounds = Field(
+    rounds: Annotated[Rounds, AfterValidator(_few)] = Field(
         description="Passes over all test cases: a number, or a range and a precision.",
         json_schema_extra=_or_a_number,
     )
@@ -166,11 +229,30 @@ class Benchmark(Strict):
     )
     test_cases: Annotated[tuple[TestCase, ...], Field(min_length=1, max_length=50)]
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.concurrency is None) == (self.load is None):
+            raise refused("concurrency", "is required without load, and absent with it")
+        if self.requests is None and any(p.requests is None and not p.open for p in self.given):
+            raise refused("requests", "is required, or at every load point")
+        for key, named in (("load", self.given), ("test_cases", self.test_cases)):
+            names = [item.name for item in named]
+            for index, name in enumerate(names):
+                if name in names[:index]:
+                    raise refused(f"{key}[{index}]", f"{name} is duplicated; list each once")
+        if self.mean_input_tokens is None and any(case.is_line for case in self.test_cases):
+            raise refused("mean_input_tokens", "is required with a line")
+        return self
+
+    @property
+    def given(self) -> tuple[LoadPoint, ...]:
+        """The load points as the file has them."""
+        return self.load or (LoadPoint(concurrency=self.concurrency),)
+
     @property
     def points(self) -> tuple[load_points.LoadPoint, ...]:
-        """The load points, as the benchmark takes them. ``rules`` refuses what has none."""
-        given = self.load or (LoadPoint(concurrency=self.concurrency),)
-        return tuple(map(self._point, given))
+        """The load points, as spectap takes them."""
+        return tuple(map(self._point, self.given))
 
     def _point(self, given: LoadPoint) -> load_points.LoadPoint:
         if given.rate is not None:

@@ -48,8 +48,8 @@ class ModelFiles:
         """The file, or the index of the files, that has the weights."""
         if self.path.name != CONFIG:
             return None
-        there = (self.path.parent / name for name in WEIGHTS)
-        return next((file for file in there if file.is_file()), None)
+        files = (self.path.parent / name for name in WEIGHTS)
+        return next((file for file in files if file.is_file()), None)
 
     @cached_property
     def size(self) -> int | None:
@@ -129,7 +129,7 @@ def _shapes(file: Path) -> Mapping[str, Shape]:
     header = _beginning(file, length, after=8) if length <= _LONGEST_HEADER else b""
     try:
         tensors = json.loads(header)
-        return {n: tuple(its["shape"]) for n, its in tensors.items() if n != "__metadata__"}
+        return {n: tuple(tensor["shape"]) for n, tensor in tensors.items() if n != "__metadata__"}
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
         return {}
 

@@ -58,14 +58,14 @@ def _window(support: ModeSupport) -> str:
 
 
 def _limits(runtime: Runtime, support: ModeSupport) -> str:
-    found = []
+    limits = []
     if support.workload is Workload.JOB:
-        found.append("batch 1")
+        limits.append("batch 1")
     if support.tensor_parallel:
-        found.append(f"`tensor_parallel` {' or '.join(map(str, support.tensor_parallel))}")
+        limits.append(f"`tensor_parallel` {' or '.join(map(str, support.tensor_parallel))}")
     if runtime.lengths:
-        found.append(f"`length` a power of two, {runtime.lengths[0]} to {runtime.lengths[-1]}")
-    return ", ".join(found) or "-"
+        limits.append(f"`length` a power of two, {runtime.lengths[0]} to {runtime.lengths[-1]}")
+    return ", ".join(limits) or "-"
 
 
 def _prepared(runtime: Runtime) -> str:
@@ -88,44 +88,45 @@ def _pairs() -> Iterator[str]:
     yield from _head(
         ["Known target", "Mode", "Runtime", "Known drafts, without their organisation"]
     )
-    for target, its in KNOWN_MODELS.items():
-        if its.kind is not ModelKind.CAUSAL_LM:
+    for target, architecture in KNOWN_MODELS.items():
+        if architecture.kind is not ModelKind.CAUSAL_LM:
             continue
         rows: dict[tuple[str, str], list[str]] = {}
         for mode in Mode:
-            for drafts, where in _served(target, its, mode).items():
+            for drafts, where in _served(target, architecture, mode).items():
                 rows.setdefault((" and ".join(where), drafts), []).append(f"`{mode}`")
         for (runtimes, drafts), able in rows.items():
             yield _row([f"`{target}`", ", ".join(able), runtimes, drafts])
 
 
-def _served(target: str, its: Architecture, mode: Mode) -> dict[str, list[str]]:
+def _served(target: str, architecture: Architecture, mode: Mode) -> dict[str, list[str]]:
     """The known drafts of ``target`` in ``mode``, each list with the runtimes that take it."""
-    found: dict[str, list[str]] = {}
+    runtimes: dict[str, list[str]] = {}
     for runtime in RUNTIMES.values():
-        if fitting := _fitting(target, its, runtime, mode):
+        if fitting := _fitting(target, architecture, runtime, mode):
             drafts = ", ".join(f"`{name.partition('/')[2]}`" for name in fitting)
-            found.setdefault(drafts, []).append(f"`{runtime.name}`{_unseen(runtime, fitting)}")
-    return found
+            runtimes.setdefault(drafts, []).append(f"`{runtime.name}`{_unseen(runtime, fitting)}")
+    return runtimes
 
 
-def _fitting(target: str, its: Architecture, runtime: Runtime, mode: Mode) -> list[str]:
+def _fitting(target: str, architecture: Architecture, runtime: Runtime, mode: Mode) -> list[str]:
     """The known drafts that no rule on models refuses for ``target``."""
     support = runtime.modes.get(mode)
-    if support is None or its.family not in support.families:
+    if support is None or architecture.family not in support.families:
         return []
     return [
         name
         for name, draft in KNOWN_MODELS.items()
         if draft.kind is support.draft
         and not (draft.norm_before_residual and not runtime.takes_norm_before_residual)
-        and not any(mismatches(draft, target, its, one_family=runtime.one_family))
+        and not any(mismatches(draft, target, architecture, one_family=runtime.one_family))
     ]
 
 
 def _unseen(runtime: Runtime, drafts: Sequence[str]) -> str:
     """A condition, where nobody saw whether NxDI computes a head."""
-    heads = [its for name in drafts if (its := KNOWN_MODELS[name]).kind is ModelKind.EAGLE3_HEAD]
+    known = [KNOWN_MODELS[name] for name in drafts]
+    heads = [draft for draft in known if draft.kind is ModelKind.EAGLE3_HEAD]
     if runtime.takes_norm_before_residual or all(h.norm_before_residual is False for h in heads):
         return ""
     return " (unless the head has `norm_before_residual`, which nobody saw)"

@@ -40,8 +40,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
     yield from _norms(experiment)
     yield from _first_starts(experiment)
     yield from _guarded(experiment)
-    yield from _swept(experiment)
-    yield from _jobs(experiment)
+    yield from _measured_apart(experiment)
     if experiment.apart:
         yield (
             f"alerts.minimum_speedup = {experiment.alerts.minimum_speedup:g}: has no effect, since "
@@ -59,7 +58,9 @@ def _revisions(experiment: Experiment) -> Iterator[str]:
         known = REVISIONS.get(model.id)
         if model.id not in KNOWN_MODELS or (known and known.commit == model.revision):
             continue
-        which = f"those of {known.commit}, read in {known.read}" if known else "of no one revision"
+        which = (
+            f"those of {known.commit}, read in {known.read}" if known else "not tied to a revision"
+        )
         yield (
             f"{place}.revision = {model.revision}: the known figures of {model.id} are {which}; "
             "compare them with this one's: python -m experiment add-model"
@@ -123,45 +124,28 @@ def _guarded(experiment: Experiment) -> Iterator[str]:
         )
 
 
-def _swept(experiment: Experiment) -> Iterator[str]:
-    """What a sweep takes, by estimate."""
-    if experiment.sweep is None:
+def _measured_apart(experiment: Experiment) -> Iterator[str]:
+    """What a sweep or jobs take, by estimate, and what jobs are not."""
+    if not experiment.apart:
         return
-    found = estimate(experiment)
+    needs, block = estimate(experiment), cost(experiment).block
+    kind, turns = "sweep", f"{needs.at_once} at a time"
+    if experiment.workload is Workload.JOB:
+        kind, turns = "jobs", "one after the other"
+    on_cpu = f" in {needs.compile_node_hours:.1f} hours of CPU nodes" if needs.compile_nodes else ""
+    whole = math.ceil(block.to_pay(needs.usd, needs.node_hours)) if block else 0
+    to_pay = f" ({whole} with the whole Capacity Block)" if block else ""
     yield (
-        f"sweep: {found.variants} variants, {found.at_once} at a time: by estimate "
-        f"{_takes(experiment)}, mostly for {found.driver}; {_ended(experiment)}"
+        f"{kind}: {needs.variants} variants, {turns}: by estimate {needs.variants} compiles"
+        f"{on_cpu}, {needs.node_hours:.1f} hours of Trainium nodes and {math.ceil(needs.usd)} USD"
+        f"{to_pay}, mostly for {needs.driver}; {_ended(experiment)}"
     )
-
-
-def _jobs(experiment: Experiment) -> Iterator[str]:
-    """What jobs take, by estimate, and what they are not."""
-    if experiment.workload is not Workload.JOB:
-        return
-    found = estimate(experiment)
-    yield (
-        f"jobs: {found.variants} variants, one after the other: by estimate {_takes(experiment)}, "
-        f"mostly for {found.driver}; {_ended(experiment)}"
-    )
-    yield (
-        "jobs: inference_demo --benchmark measures them, on random token ids: no test case, round "
-        "or load of benchmark is used, and the figures compare with each other and with no "
-        "service's"
-    )
-
-
-def _takes(experiment: Experiment) -> str:
-    """Compiles, node hours and money of the estimate, used and to be paid."""
-    found, block = estimate(experiment), cost(experiment).block
-    on_cpu = f" in {found.compile_node_hours:.1f} hours of CPU nodes" if found.compile_nodes else ""
-    return (
-        f"{found.variants} compiles{on_cpu}, {found.node_hours:.1f} hours of Trainium nodes and "
-        f"{math.ceil(found.usd)} USD"
-    ) + (
-        f" ({math.ceil(block.to_pay(found.usd, found.node_hours))} with the whole Capacity Block)"
-        if block
-        else ""
-    )
+    if experiment.workload is Workload.JOB:
+        yield (
+            "jobs: inference_demo --benchmark measures them, on random token ids: no test case, "
+            "round or load of benchmark is used, and the figures compare with each other and with "
+            "no service's"
+        )
 
 
 def _ended(experiment: Experiment) -> str:
@@ -185,10 +169,10 @@ def _unsent(experiment: Experiment) -> Iterator[str]:
         if case.is_line:
             continue
         classes = experiment.classes(case)
-        there = sum(
+        available = sum(
             count for name, count in classes.items() if name in case.classes or not case.classes
         )
-        chosen = min(there, case.limit or there)
+        chosen = min(available, case.limit or available)
         if sent < chosen:
             yield (
                 f"benchmark.test_cases[{index}]: {sent} of {chosen} prompts are sent at {point}, "

@@ -6,28 +6,29 @@ import datetime
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
-from experiment.delivery import Delivery
-from experiment.hardware import INSTANCE_TYPES, InstanceType
-from experiment.measurement import Benchmark, TestCase, one_of
-from experiment.model import Model
-from experiment.prompt_files import PromptFile
-from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
-from experiment.speculation import Batch, Place, Speculation, Speculations, placed
-from experiment.strict import Strict
-from experiment.sweep import Sweep
-from experiment.text_types import (
+from experiment.fields import (
+    DISTINCT,
     Cidr,
     Email,
     Name,
+    Ref,
     Region,
+    Repository,
     ReservationId,
+    Strict,
     Text,
     Zone,
+    refused,
 )
+from experiment.hardware import INSTANCE_TYPES, InstanceType
+from experiment.known_models import Model
+from experiment.measurement import Benchmark, PromptFile, TestCase, one_of
+from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
+from experiment.speculation import Batch, Fields, Speculation, Speculations, Sweep, placed
 from spectap.load import sets
 
 
@@ -43,11 +44,19 @@ class Aws(Strict):
             description="Zones of the VPC. The EKS control plane needs two; "
             "one of them must be capacity.availability_zone.",
         ),
+        DISTINCT,
     ]
     api_access: tuple[Cidr, ...] = Field(
         (),
         description="CIDR blocks that may reach the Kubernetes API. Empty: from the VPC only.",
     )
+
+    @model_validator(mode="after")
+    def _zones_are_of_the_region(self) -> Self:
+        for index, zone in enumerate(self.availability_zones):
+            if not zone.startswith(self.region):
+                raise refused(f"availability_zones[{index}]", f"must be a zone of {self.region}")
+        return self
 
 
 class Purchase(StrEnum):
@@ -64,6 +73,14 @@ class Purchase(StrEnum):
         return self in (Purchase.RESERVATION, Purchase.CAPACITY_BLOCK)
 
 
+def _past(day: datetime.date) -> datetime.date:
+    # UTC+14 is the easternmost time zone: a later date is in the future everywhere.
+    easternmost = datetime.timezone(datetime.timedelta(hours=14))
+    if day > datetime.datetime.now(easternmost).date():
+        raise ValueError("is in the future; must be the day the price was read")
+    return day
+
+
 class Price(Strict):
     """What one node costs. It is one purchase option's and one region's, and it changes."""
 
@@ -76,7 +93,9 @@ class Price(Strict):
         description="The region whose price this is. Another than aws.region is named wherever a "
         "cost is shown."
     )
-    as_of: datetime.date = Field(description="When this price was read.")
+    as_of: Annotated[datetime.date, AfterValidator(_past)] = Field(
+        description="When this price was read."
+    )
     source: Text = Field(description="Where this price was read.")
 
 
@@ -124,6 +143,15 @@ class Capacity(Strict):
         description="stop: after a stage of make experiment has failed, all nodes are scaled to 0 "
         "once the pods' logs are in the bucket. keep: they stay if the command has a terminal.",
     )
+
+    @model_validator(mode="after")
+    def _bought_beforehand(self) -> Self:
+        if self.purchase.reserved and self.reservation_id is None:
+            raise refused("reservation_id", f"is required with purchase {self.purchase}")
+        if not self.purchase.reserved and self.reservation_id is not None:
+            allowed = "is allowed only with purchase reservation or capacity-block"
+            raise refused("reservation_id", allowed)
+        return self
 
     @property
     def stops_after_run(self) -> bool:
@@ -202,7 +230,9 @@ class Quality(Strict):
 class Alerts(Strict):
     """Who is told, and when."""
 
-    emails: tuple[Email, ...] = Field((), description="Subscribers of the alarm topic.")
+    emails: Annotated[tuple[Email, ...], DISTINCT] = Field(
+        (), description="Subscribers of the alarm topic."
+    )
     idle_minutes: Annotated[
         int,
         Field(ge=15, le=1440, multiple_of=5, description="A node idle this long raises an alarm."),
@@ -218,8 +248,33 @@ class Alerts(Strict):
     budget_usd_per_month: Annotated[float, Field(gt=0)]
 
 
+class Provider(StrEnum):
+    """Where the account's OIDC provider of GitHub comes from: an account can have one."""
+
+    MAKE = "make"
+    THERE = "there"
+
+
+class Delivery(Strict):
+    """Roles that workflows of one repository may assume."""
+
+    repository: Repository = Field(
+        description="The repository on github.com as its tokens name it: OWNER/NAME, or "
+        "OWNER@ID/NAME@ID if it was made after July 15, 2026 or has opted in.",
+    )
+    branch: Ref = Field("main", description="The only branch whose workflows may deploy.")
+    environment: Ref = Field(
+        "aws", description="The GitHub environment that deploys wait for. Protect it."
+    )
+    provider: Provider = Field(
+        Provider.MAKE,
+        description="Whether the account's OIDC provider of GitHub is made with the roles, or is "
+        "there already.",
+    )
+
+
 _SUPPORTED: Final = [pair for runtime in RUNTIMES.values() for pair in runtime.modes.items()]
-_SERVED: Final = {mode for mode, its in _SUPPORTED if its.workload is Workload.SERVICE}
+_SERVED: Final = {mode for mode, support in _SUPPORTED if support.workload is Workload.SERVICE}
 _JOB_MODES: Final = sorted({mode.value for mode, _ in _SUPPORTED if mode not in _SERVED})
 """Modes that no server serves, so that there is nothing for ``quality`` to ask."""
 
@@ -274,7 +329,7 @@ class Experiment(Strict):
         return tuple(speculation for speculation, _ in self.placed)
 
     @property
-    def placed(self) -> tuple[tuple[Speculation, Place], ...]:
+    def placed(self) -> tuple[tuple[Speculation, Fields], ...]:
         """The same, and where the file says what each is made of."""
         if self.sweep:
             return self.sweep.placed
@@ -310,9 +365,9 @@ class Experiment(Strict):
 
     def with_prompt_files(self, files: Mapping[str, PromptFile]) -> Experiment:
         """The same experiment, with the content of the files that its test cases name."""
-        own = self.model_copy()
-        own._prompt_files = files
-        return own
+        copy = self.model_copy()
+        copy._prompt_files = files
+        return copy
 
     def classes(self, case: TestCase) -> Mapping[str, int]:
         """How many prompts of each class the set or file of ``case`` has."""

@@ -67,8 +67,10 @@ def smoke(experiment: Experiment, file: str) -> str:
     data["benchmark"] |= small_load(experiment)
     if experiment.quality:
         data["quality"]["limit"] = 1
-    own = sorted({str(its.mode) for its in experiment.speculations if its.mode is not mode})
-    untried = f"# Not tried: mode {', '.join(own)}, and what prepares it; in its place is {mode}.\n"
+    untried = sorted({str(s.mode) for s in experiment.speculations if s.mode is not mode})
+    warning = (
+        f"# Not tried: mode {', '.join(untried)}, and what prepares it; in its place is {mode}.\n"
+    )
     text = io.StringIO()
     yaml = YAML()
     yaml.default_flow_style = False
@@ -76,7 +78,7 @@ def smoke(experiment: Experiment, file: str) -> str:
     return (
         f"# Made by make smoke from {file}: the same stacks, tried with a small pair.\n"
         f"# Deploy it before {file}. Its results say nothing about speculation.\n"
-        + (untried if own else "")
+        + (warning if untried else "")
         + "\n"
         + text.getvalue()
     )

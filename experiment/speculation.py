@@ -1,22 +1,27 @@
-"""One way of speculating, and where the file says it."""
+"""Which variants speculate: those that the file lists, or all combinations of a sweep."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from itertools import product
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from experiment.model import Model
+from experiment.fields import DISTINCT, Strict, VariantName
+from experiment.known_models import Model
 from experiment.runtimes import Mode
-from experiment.strict import Strict
-from experiment.text_types import VariantName
+
+LARGEST_WINDOW: Final = 15
+LONGEST_DRAFT: Final = 20 - len("-k15-b256")
+"""Characters of a variant's name that are left for its draft's."""
 
 Batch = Annotated[int, Field(ge=1, le=256)]
-LARGEST_WINDOW: Final = 15
 Window = Annotated[int, Field(ge=1, le=LARGEST_WINDOW)]
+
+_Item = TypeVar("_Item")
 
 
 class Speculation(Strict):
@@ -38,7 +43,7 @@ class Speculation(Strict):
 
 
 @dataclass(frozen=True)
-class Place:
+class Fields:
     """The fields of the file that make one variant what it is, e.g. ``sweep.windows[2]``."""
 
     mode: str
@@ -49,13 +54,13 @@ class Place:
     """None where the variant has no batch of its own."""
 
 
-def placed(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, Place], ...]:
-    """What the file lists as ``speculation``, each with its place."""
-    return tuple((its, _place(its, f"speculation[{index}]")) for index, its in enumerate(listed))
+def placed(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, Fields], ...]:
+    """What the file lists as ``speculation``, each with its fields."""
+    return tuple((item, _fields(item, f"speculation[{i}]")) for i, item in enumerate(listed))
 
 
-def _place(speculation: Speculation, item: str) -> Place:
-    return Place(
+def _fields(speculation: Speculation, item: str) -> Fields:
+    return Fields(
         mode=f"{item}.mode",
         window=f"{item}.num_speculative_tokens",
         draft=f"{item}.draft" if speculation.draft else None,
@@ -78,3 +83,78 @@ Speculations = Annotated[
     BeforeValidator(_listed, json_schema_input_type=Speculation | _Several),
     Field(description="One variant, or a list of them, each with a name."),
 ]
+
+
+class Sweep(Strict):
+    """Which drafts, windows and batches are compared. Each batch has a baseline of its own."""
+
+    mode: Mode = Field(description="Speculation mode; what a runtime can serve differs.")
+    drafts: Annotated[tuple[Model, ...], Field(min_length=1), DISTINCT] | None = Field(
+        None, description="Draft models; null for models.draft alone."
+    )
+    windows: Annotated[tuple[Window, ...], Field(min_length=1), DISTINCT] = Field(
+        description="Each a num_speculative_tokens."
+    )
+    batches: Annotated[tuple[Batch, ...], Field(min_length=1), DISTINCT] | None = Field(
+        None, description="Null for serving.batch alone."
+    )
+    at_most_usd: Annotated[float, Field(gt=0)] = Field(
+        description="A sweep that is estimated to cost more is refused, and the Trainium nodes are "
+        "scaled to 0 when it is spent, counted from their start."
+    )
+    run: Annotated[int, Field(ge=1, le=9999)] = Field(
+        1,
+        description="Another number measures the same sweep anew. With the same one, what is "
+        "complete is kept.",
+    )
+
+    @property
+    def placed(self) -> tuple[tuple[Speculation, Fields], ...]:
+        """The variants but for the baselines, and where the file says what each is made of.
+
+        They are named by what they differ in: ``Qwen3-1-7B-k7``, ``k7-b16``. No two names are the
+        same, whatever the case.
+        """
+        return tuple(self._combinations())
+
+    def _combinations(self) -> Iterator[tuple[Speculation, Fields]]:
+        drafts, batches = _indexed(self.drafts), _indexed(self.batches)
+        names = _names(self.drafts or ())
+        windows = enumerate(self.windows)
+        for (d, draft), (b, batch), (w, window) in product(drafts, batches, windows):
+            parts = [
+                *([names[d]] if len(names) > 1 else []),
+                f"k{window}",
+                *([f"b{batch}"] if len(batches) > 1 else []),
+            ]
+            speculation = Speculation(
+                name="-".join(parts),
+                mode=self.mode,
+                num_speculative_tokens=window,
+                draft=draft,
+                batch=batch,
+            )
+            fields = Fields(
+                mode="sweep.mode",
+                window=f"sweep.windows[{w}]",
+                draft=f"sweep.drafts[{d}]" if draft else None,
+                batch=f"sweep.batches[{b}]" if batch else None,
+            )
+            yield speculation, fields
+
+
+def _indexed(listed: Sequence[_Item] | None) -> list[tuple[int, _Item | None]]:
+    """What is listed, with its positions; the usual alone, as None, where nothing is."""
+    return list(enumerate(listed or (None,)))
+
+
+def _names(drafts: Sequence[Model]) -> list[str]:
+    """Each draft's name as a variant's has it: ``Qwen3-1-7B`` for ``Qwen/Qwen3-1.7B``.
+
+    Where these are too long, or not distinct, the drafts are numbered: ``draft-1``.
+    """
+    short = [draft.id.rpartition("/")[2].replace(".", "-").replace("_", "-") for draft in drafts]
+    distinct = len({name.lower() for name in short}) == len(short)
+    if distinct and all(len(name) <= LONGEST_DRAFT for name in short):
+        return short
+    return [f"draft-{number}" for number in range(1, len(drafts) + 1)]

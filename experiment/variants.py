@@ -1,16 +1,56 @@
-"""The variants of an experiment: what is compared, and what each differs in."""
+"""The variants of an experiment: what is compared, what each differs in, and where its graph is.
+
+NxDI loads whatever graph it finds at ``NEURON_COMPILED_ARTIFACTS`` and ignores flags that differ
+from those the graph was compiled with. If a key left out an input, one window would run on another
+window's graph, and nothing would say so.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from experiment.artifacts import CompileInputs, artifact_key
 from experiment.images import pinned
-from experiment.model import Model
+from experiment.known_models import Model
 from experiment.runtimes import RUNTIMES, Mode, ModeSupport, Runtime
 from experiment.schema import Experiment
 from experiment.speculation import Speculation
+
+
+@dataclass(frozen=True)
+class CompileInputs:
+    """Everything that changes what the compiler produces."""
+
+    target: str
+    target_revision: str
+    draft: str | None
+    draft_revision: str | None
+    mode: str | None
+    num_speculative_tokens: int | None
+    tensor_parallel: int
+    logical_core_size: int
+    batch: int
+    length: int
+    instance_type: str
+    image: str
+    family: str
+    compile_flags: tuple[str, ...]
+
+
+def artifact_key(inputs: CompileInputs) -> str:
+    """A readable prefix and 16 hex digits of SHA-256 over all inputs.
+
+    For example ``qwen3-32b-fused-7-0123456789abcdef``; safe as an object key, a label value and
+    part of a file name.
+    """
+    canonical = json.dumps(asdict(inputs), sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    decoding = f"{inputs.mode}-{inputs.num_speculative_tokens}" if inputs.mode else "base"
+    # A label value holds 63 characters.
+    model = inputs.target.rpartition("/")[2].lower()[:24].strip(".-_")
+    return f"{model}-{decoding}-{digest}"
 
 
 @dataclass(frozen=True)
@@ -119,28 +159,28 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     """
     usual = experiment.serving.batch
     batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculations)
-    found: list[Variant] = []
+    listed: list[Variant] = []
     for batch in sorted(batches, key=lambda batch: batch != usual):
         baseline = "Base" if batch == usual else f"Base-batch-{batch}"
-        found.append(Variant(baseline, service(baseline), experiment, None, None, batch))
-        found += (
+        listed.append(Variant(baseline, service(baseline), experiment, None, None, batch))
+        listed += (
             Variant(s.name, service(s.name), experiment, s, baseline, batch)
             for s in experiment.speculations
             if (s.batch or usual) == batch
         )
-    return (*found, *_matched(experiment, found))
+    return (*listed, *_matched(experiment, listed))
 
 
-def _matched(experiment: Experiment, found: Sequence[Variant]) -> Sequence[Variant]:
+def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Variant]:
     """As many as are free on the nodes of the variants that decide, so that none is paid for."""
     runtime = RUNTIMES.get(experiment.runtime)  # no such runtime is refused by a rule, elsewhere
     if runtime is None or runtime.speculates_without is None:
         return ()
     per_node = experiment.capacity.instance.devices // experiment.serving.devices
-    names = [(f"{its.name}-matched", its.batch) for its in found if its.baseline is None]
+    names = [(f"{v.name}-matched", v.batch) for v in listed if v.baseline is None]
     return [
         Variant(name, service(name), experiment, None, None, batch, matched=True)
-        for name, batch in names[: -len(found) % per_node]
+        for name, batch in names[: -len(listed) % per_node]
     ]
 
 

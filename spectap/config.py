@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     ValidationError,
-    field_validator,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from spectap.errors import ConfigError
 from spectap.load_points import Load, LoadPoint
@@ -156,14 +157,6 @@ class TestCase(_Model):
         exclude_if=lambda prompts: prompts is None,
     )
 
-    @field_validator("prompts", mode="before")
-    @classmethod
-    def _from_earlier(cls, prompts: Any) -> Any:
-        """Earlier configurations have the prompts of a file themselves, or an empty list."""
-        if not isinstance(prompts, (list, tuple)):
-            return prompts
-        return {"file": f"{len(prompts)} of a file"} if prompts else None
-
     @property
     def source(self) -> str:
         """What its prompts are made of, in words."""
@@ -173,14 +166,24 @@ class TestCase(_Model):
 
 
 class Objectives(_Model):
-    """What a service promises its users: service-level objectives, in milliseconds."""
+    """What a service promises its users. A request within all of them counts as goodput."""
 
-    ttft_p90_ms: Annotated[float, Field(gt=0)] | None = None
-    tpot_p90_ms: Annotated[float, Field(gt=0)] | None = None
-    e2e_p90_ms: Annotated[float, Field(gt=0)] | None = None
+    model_config = ConfigDict(strict=True)
+
+    ttft_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Time to the first token, milliseconds."
+    )
+    tpot_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Time per output token, milliseconds."
+    )
+    e2e_p90_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Time of the whole answer, milliseconds."
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Objectives:
+        if not self.model_dump(exclude_none=True):
+            raise ValueError(f"must have {' or '.join(type(self).model_fields)}")
         if (self.e2e_p90_ms or math.inf) <= (self.ttft_p90_ms or 0):
             raise ValueError(
                 f"e2e_p90_ms must be more than ttft_p90_ms, {self.ttft_p90_ms:g}: no answer ends "
@@ -269,19 +272,6 @@ class Config(_Model):
     stand_in: Text | None = Field(
         None, description="What serves in place of Trainium, if anything does."
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_earlier(cls, data: Any) -> Any:
-        """Configurations from before variants had fields name two endpoints, Base and SD."""
-        if not isinstance(data, Mapping) or not isinstance(data.get("endpoints"), Mapping):
-            return data
-        endpoints = data["endpoints"]
-        variants = [
-            {"name": name, "endpoint": url, "baseline": None if name == "Base" else "Base"}
-            for name, url in sorted(endpoints.items())
-        ]
-        return {key: data[key] for key in data if key != "endpoints"} | {"variants": variants}
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:
@@ -385,6 +375,46 @@ def dump(config: Config) -> str:
     In ASCII: a manifest has it, and CloudFormation tells of other characters as ``?``.
     """
     return config.model_dump_json(indent=2, ensure_ascii=True) + "\n"
+
+
+def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    """What pydantic says is allowed where ``model`` refuses a value; the keys, of an unknown one.
+
+    It is the end of a line that begins with the field and its value.
+    """
+    match problem["type"]:
+        case "missing":
+            return "is required"
+        case "extra_forbidden":
+            *parents, key = problem["loc"]
+            return _unknown(str(key), _keys(model, parents))
+        case "value_error":
+            return str(problem["ctx"]["error"])
+        case _:
+            return re.sub(r"^\w+ should ", "must ", problem["msg"])
+
+
+def _unknown(key: str, keys: Sequence[str]) -> str:
+    close = difflib.get_close_matches(key, keys, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"unknown key; {hint}allowed: {', '.join(keys)}"
+
+
+def _keys(model: type[BaseModel], path: Iterable[str | int]) -> list[str]:
+    """The keys of the mapping at ``path`` in ``model``, as a file spells them."""
+    for step in path:
+        if isinstance(step, str):
+            fields = {field.alias or name: field for name, field in model.model_fields.items()}
+            model = next(_models(fields[step].annotation))
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in a type such as ``tuple[Model, ...] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def lines(error: ValidationError) -> Iterator[str]:

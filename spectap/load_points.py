@@ -25,8 +25,8 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class LoadPoint(_Model):
-    """How hard the variants are driven: by so many requests at once, or by so many a second."""
+class Loop(_Model):
+    """How hard the variants are driven: requests at once (closed loop), or a second (open loop)."""
 
     concurrency: Annotated[int, Field(ge=1)] | None = Field(
         None,
@@ -38,12 +38,9 @@ class LoadPoint(_Model):
         description="Requests a second, at the times of a Poisson process: an open loop.",
         exclude_if=lambda value: value is None,
     )
-    requests: Annotated[int, Field(ge=1)] = Field(
-        description="For each test case and variant, in each round."
-    )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> LoadPoint:
+    def _one_of_both(self) -> Loop:
         if (self.concurrency is None) == (self.rate is None):
             raise ValueError("needs either concurrency or rate")
         return self
@@ -72,6 +69,14 @@ class LoadPoint(_Model):
         return f"{self.rate:g} request{'' if self.rate == 1 else 's'} a second"
 
 
+class LoadPoint(Loop):
+    """A load at which each test case is measured, and with how many requests."""
+
+    requests: Annotated[int, Field(ge=1)] = Field(
+        description="For each test case and variant, in each round."
+    )
+
+
 class Load(_Model):
     """What is asked of the variants, and how hard. Token counts are in llmperf's terms."""
 
@@ -88,15 +93,6 @@ class Load(_Model):
         default_factory=dict, description="Sent with each request as it is."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_earlier(cls, data: Any) -> Any:
-        """Configurations from before there were load points have one concurrency."""
-        if not isinstance(data, Mapping) or "concurrency" not in data or "points" in data:
-            return data
-        point = {key: data[key] for key in ("concurrency", "requests") if key in data}
-        return {key: data[key] for key in data if key not in point} | {"points": [point]}
-
     @model_validator(mode="after")
     def _consistent(self) -> Load:
         counts = Counter(point.name for point in self.points)
@@ -105,8 +101,5 @@ class Load(_Model):
         return self
 
     def point(self, name: str) -> LoadPoint:
-        """The load point of that name; the first, for the empty name of earlier ledgers.
-
-        Raises KeyError.
-        """
+        """The load point of that name; the only one, for an empty name. Raises KeyError."""
         return {point.name: point for point in self.points}[name] if name else self.points[0]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
+from spectap.config import allowed
 from spectap.prompt import Form, Prompt
 
 _TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
@@ -107,14 +108,6 @@ class _Line(_Model):
         return self
 
 
-_WITH_KEYS: Final[Mapping[str, type[BaseModel]]] = {
-    "": _Line,
-    "tools": _Tool,
-    "function": _Function,
-}
-"""What knows all of its keys, by the field it stands in."""
-
-
 def read(line: str, number: int) -> Prompt | list[str]:
     """The prompt, or what is wrong with it: ``field = value: what is allowed``, one each.
 
@@ -124,9 +117,9 @@ def read(line: str, number: int) -> Prompt | list[str]:
         value = json.loads(line, object_pairs_hook=_once_each)
         # Python reads more than others write: NaN, and halves of characters.
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-        return _prompt(value, _Line.model_validate(value), number)
-    except ValidationError as error:
-        return [_said(one) for one in error.errors(include_url=False)]
+        return _prompt(value, _Line.model_validate_json(line), number)
+    except ValidationError as invalid:
+        return [_problem(error) for error in invalid.errors(include_url=False)]
     except json.JSONDecodeError as error:
         return [f"is no JSON: {error.msg} at column {error.colno}"]
     except UnicodeEncodeError:
@@ -181,54 +174,12 @@ def _unknown_types(schema: Any) -> Iterator[Any]:
             yield from _unknown_types(inner)
 
 
-def _said(error: Mapping[str, Any]) -> str:
-    """``field = value: what is allowed``, in the words of the file."""
+def _problem(error: ErrorDetails) -> str:
+    """``field = value: what is allowed``; a whole object or list is not shown."""
     field = "".join(f"[{s}]" if isinstance(s, int) else f".{s}" for s in error["loc"])
-    field = field.removeprefix(".")
-    match error["type"]:
-        case "missing":
-            return f"{field}: is required"
-        case "value_error" if not field or isinstance(error["input"], (dict, list)):
-            return f"{field}: {_allowed(error)}".removeprefix(": ")
-        case _:
-            return f"{field} = {_shown(error['input'])}: {_allowed(error)}".removeprefix(" = ")
-
-
-def _allowed(error: Mapping[str, Any]) -> str:
-    context = error.get("ctx", {})
-    match error["type"]:
-        case "extra_forbidden":
-            return _unknown_key(error)
-        case "literal_error":
-            return f"must be {context['expected']}".replace("'", '"')
-        case "string_type":
-            return "must be text"
-        case "int_type":
-            return "must be an integer"
-        case "bool_type":
-            return "must be true or false"
-        case "list_type":
-            return "must be a list"
-        case "dict_type" | "model_type":
-            return "must be an object"
-        case "too_short":
-            return "must not be empty"
-        case "greater_than_equal":
-            return f"must be at least {context['ge']}"
-        case "string_pattern_mismatch":
-            return "must be 1 to 64 of A-Z, a-z, 0-9, _ and -"
-        case _:
-            return str(error["msg"]).removeprefix("Value error, ")
-
-
-def _unknown_key(error: Mapping[str, Any]) -> str:
-    *above, key = error["loc"]
-    held_in = next((step for step in reversed(above) if isinstance(step, str)), "")
-    fields = _WITH_KEYS[held_in].model_fields.items()
-    keys = [field.alias or name for name, field in fields]
-    close = difflib.get_close_matches(str(key), keys, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"unknown key; {hint}allowed: {', '.join(keys)}"
+    if error["type"] != "missing" and not isinstance(error["input"], (dict, list)):
+        field += f" = {_shown(error['input'])}"
+    return f"{field}: {allowed(error, _Line)}".removeprefix(".").removeprefix(": ")
 
 
 def _shown(value: Any) -> str:

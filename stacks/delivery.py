@@ -14,8 +14,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from charts.names import LOGS_PREFIX, bucket_name, stopper_name
-from experiment.delivery import Delivery, Provider
-from experiment.schema import Experiment
+from experiment.schema import Delivery, Experiment, Provider
 from stacks.acknowledge import acknowledge
 from stacks.regions import budget_region, budget_stack_name
 

@@ -30,7 +30,8 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         f"spectap.{name}" for name in ("config", "load_points", "names", "rounds")
     )
     # Prompts are read, and the known sets' names and classes looked up, before synthesis.
-    | {"spectap.errors", "spectap.prompt", "spectap.prompt_file", "spectap.load.sets"},
+    | {"spectap.errors", "spectap.prompt", "spectap.prompt_file", "spectap.load.sets"}
+    | {"spectap.printing"},
     "spectap": frozenset(),
     "rehearsal": CONTRACT
     | {

@@ -68,11 +68,11 @@ class Cost:
 
 def cost(experiment: Experiment) -> Cost:
     """What ``experiment`` costs by estimate."""
-    found = stages(experiment)
-    hours = sum(stage.hours for stage in found if Standing.TRAINIUM in stage.standing)
+    in_order = stages(experiment)
+    hours = sum(stage.hours for stage in in_order if Standing.TRAINIUM in stage.standing)
     return Cost(
         parts(experiment),
-        found,
+        in_order,
         usd_per_hour(experiment, ALWAYS),
         smallest(experiment, hours),
     )

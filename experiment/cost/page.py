@@ -31,52 +31,52 @@ _NARROWEST: Final = 76
 
 def page(experiment: Experiment, file: str, width: int) -> Iterator[str]:
     """Lines of at most ``width`` characters, and at least 76."""
-    width, found = max(width, _NARROWEST), cost(experiment)
+    width, costs = max(width, _NARROWEST), cost(experiment)
     yield from textwrap.wrap(
-        f"{experiment.name} ({file}): {found.hours:.2f} h and {found.amount} by estimate, if "
+        f"{experiment.name} ({file}): {costs.hours:.2f} h and {costs.amount} by estimate, if "
         "nothing of it is there yet",
         width,
     )
-    yield from _section("By hour", _by_hour(found), width, left=1)
-    yield from _section("By stage", _by_stage(found), width, left=0)
-    if found.block:
-        yield from _section("To buy", _to_buy(found, found.block), width)
-    yield from _section("Afterwards", _afterwards(experiment, found), width)
+    yield from _section("By hour", _by_hour(costs), width, left=1)
+    yield from _section("By stage", _by_stage(costs), width, left=0)
+    if costs.block:
+        yield from _section("To buy", _to_buy(costs, costs.block), width)
+    yield from _section("Afterwards", _afterwards(experiment, costs), width)
     yield from _section("Not in these figures", _not_counted(experiment), width)
     yield from _section("Prices and durations", _prices(experiment), width)
 
 
-def _by_hour(found: Cost) -> Iterator[tuple[str, ...]]:
+def _by_hour(costs: Cost) -> Iterator[tuple[str, ...]]:
     """Each part, and the whole: what stands an hour, for how long."""
     yield "", "", "USD an hour", "h", "USD"
-    for part, usd in found.by_part.items():
-        hours = found.hours_of(part.standing)
+    for part, usd in costs.by_part.items():
+        hours = costs.hours_of(part.standing)
         yield part.name, part.formula, f"{part.usd_per_hour:.2f}", f"{hours:.2f}", f"{usd:.2f}"
-    used = f"{sum(found.by_part.values()):.2f}"
-    if found.block is None:
+    used = f"{sum(costs.by_part.values()):.2f}"
+    if costs.block is None:
         yield "in all", "", "", "", used
         return
     yield "in all", "used", "", "", used
-    yield "", "to pay", "", "", f"{found.usd_to_pay:.2f}"
+    yield "", "to pay", "", "", f"{costs.usd_to_pay:.2f}"
 
 
-def _by_stage(found: Cost) -> Iterator[tuple[str, ...]]:
+def _by_stage(costs: Cost) -> Iterator[tuple[str, ...]]:
     """Each stage, and the whole: how long it takes, and what stands meanwhile."""
     yield "", "h", "USD an hour", "USD", "how long"
-    for stage in found.stages:
+    for stage in costs.stages:
         figures = (stage.hours, stage.usd_per_hour, stage.usd)
         yield stage.name, *(f"{figure:.2f}" for figure in figures), stage.why
-    used = f"{found.usd:.2f}"
-    if found.block is None:
-        yield "in all", f"{found.hours:.2f}", "", used, ""
+    used = f"{costs.usd:.2f}"
+    if costs.block is None:
+        yield "in all", f"{costs.hours:.2f}", "", used, ""
         return
-    yield "in all", f"{found.hours:.2f}", "", used, "used"
-    yield "", "", "", f"{found.usd_to_pay:.2f}", "to pay"
+    yield "in all", f"{costs.hours:.2f}", "", used, "used"
+    yield "", "", "", f"{costs.usd_to_pay:.2f}", "to pay"
 
 
-def _to_buy(found: Cost, block: Block) -> Iterator[tuple[str, ...]]:
+def _to_buy(costs: Cost, block: Block) -> Iterator[tuple[str, ...]]:
     """What a Capacity Block adds to what is used, and what may cost less."""
-    hours = found.hours_of(Standing.TRAINIUM)
+    hours = costs.hours_of(Standing.TRAINIUM)
     node_hours = block.instances * hours
     used, (low, high) = block.used_usd(node_hours), SPOT_USD
     yield (
@@ -86,8 +86,8 @@ def _to_buy(found: Cost, block: Block) -> Iterator[tuple[str, ...]]:
     )
     yield (
         "in all",
-        f"{found.usd:.2f} used - {used:.2f} of it in the block + {block.usd:.2f} = "
-        f"{found.usd_to_pay:.2f} USD to pay",
+        f"{costs.usd:.2f} used - {used:.2f} of it in the block + {block.usd:.2f} = "
+        f"{costs.usd_to_pay:.2f} USD to pay",
     )
     yield (
         "try first",
@@ -96,21 +96,21 @@ def _to_buy(found: Cost, block: Block) -> Iterator[tuple[str, ...]]:
     )
 
 
-def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]]:
+def _afterwards(experiment: Experiment, costs: Cost) -> Iterator[tuple[str, ...]]:
     """What goes on, and until when."""
     yield (
         "between runs",
-        f"without Trainium nodes {found.idle_usd_per_hour:.2f} USD an hour: x {HOURS_PER_MONTH} h "
-        f"= {found.idle_usd_per_month:.0f} USD a month, until the stacks are deleted",
+        f"without Trainium nodes {costs.idle_usd_per_hour:.2f} USD an hour: x {HOURS_PER_MONTH} h "
+        f"= {costs.idle_usd_per_month:.0f} USD a month, until the stacks are deleted",
     )
     capacity, most = experiment.capacity, guard_hours(experiment)
-    each = sum(p.usd_per_hour for p in found.parts if p.standing is Standing.TRAINIUM)
+    each = sum(p.usd_per_hour for p in costs.parts if p.standing is Standing.TRAINIUM)
     yield (
         "guard",
         f"a schedule ends the Trainium nodes {most:.4g} h after they are ready, whatever becomes "
         f"of the run: at most {most:.4g} h x {each:.2f} = {most * each:.2f} USD",
     )
-    needed = found.hours_of(Standing.TRAINIUM)
+    needed = costs.hours_of(Standing.TRAINIUM)
     if most < needed:
         yield (
             "too early",
@@ -131,9 +131,9 @@ def _afterwards(experiment: Experiment, found: Cost) -> Iterator[tuple[str, ...]
 
 def _not_counted(experiment: Experiment) -> Iterator[tuple[str, ...]]:
     """What cannot be said beforehand, and what drives it."""
-    gib, found = checkpoints_gib(experiment), variants(experiment)
+    gib, count = checkpoints_gib(experiment), len(variants(experiment))
     loaded = gib * _GB_PER_GIB * NAT_TRAFFIC.usd
-    kept = gib * STORAGE.usd
+    stored = gib * STORAGE.usd
     yield (
         "NAT traffic",
         f"{gib:.1f} GiB of checkpoints once, x {NAT_TRAFFIC.usd} a GB = {loaded:.2f} USD, and the "
@@ -142,10 +142,10 @@ def _not_counted(experiment: Experiment) -> Iterator[tuple[str, ...]]:
     graphs = "" if experiment.compile_node is None else ", and a compiled artifact of each variant"
     yield (
         "S3",
-        f"{gib:.1f} GiB of checkpoints x {STORAGE.usd} = {kept:.2f} USD a month{graphs}; results",
+        f"{gib:.1f} GiB of checkpoints x {STORAGE.usd} = {stored:.2f} USD a month{graphs}; results",
     )
     load = experiment.benchmark
-    cells = len(found) * len(load.test_cases) * len(load.points)
+    cells = count * len(load.test_cases) * len(load.points)
     yield (
         "CloudWatch",
         f"metrics of {cells} cells, of nodes, pods and NeuronCores while they stand; logs; "
@@ -155,11 +155,11 @@ def _not_counted(experiment: Experiment) -> Iterator[tuple[str, ...]]:
 
 def _prices(experiment: Experiment) -> Iterator[tuple[str, ...]]:
     """Of what, how much, when and where it was read."""
-    its = experiment.capacity
+    capacity, node = experiment.capacity, experiment.capacity.price
     yield (
-        its.instance_type,
-        f"{its.price.usd_per_hour:.4f}",
-        f"an hour; {experiment.price_of}; read on {its.price.as_of} in: {its.price.source}",
+        capacity.instance_type,
+        f"{node.usd_per_hour:.4f}",
+        f"an hour; {experiment.price_of}; read on {node.as_of} in: {node.source}",
     )
     on_cpus = experiment.compile_node is CompileNode.CPU
     listed: tuple[tuple[str, ListPrice], ...] = (
@@ -170,10 +170,10 @@ def _prices(experiment: Experiment) -> Iterator[tuple[str, ...]]:
     )
     for name, price in listed:
         period = "an hour" if price.unit == "hour" else "a month"
-        said = f"{period}; {price.source}, {price.as_of}: {price.page}"
-        yield name, f"{price.usd:.4f}", said
-    said = "assumptions, none measured by this project: docs/cost.md says where each is from"
-    yield "durations", "", said
+        source = f"{period}; {price.source}, {price.as_of}: {price.page}"
+        yield name, f"{price.usd:.4f}", source
+    source = "assumptions, none measured by this project: docs/cost.md says where each is from"
+    yield "durations", "", source
 
 
 def _section(

@@ -107,16 +107,16 @@ def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Stan
 def checkpoints_gib(experiment: Experiment) -> float:
     """Weights that the download Job fetches: each checkpoint once."""
     drafts = (variant.draft for variant in variants(experiment))
-    found = {(m.id, m.revision): m for m in (experiment.models.target, *drafts) if m}
-    return sum(model.known.checkpoint_gib for model in found.values())
+    checkpoints = {(m.id, m.revision): m for m in (experiment.models.target, *drafts) if m}
+    return sum(model.known.checkpoint_gib for model in checkpoints.values())
 
 
 def _compiling(experiment: Experiment, nodes: int) -> tuple[float, str]:
     """Each node compiles one graph at a time."""
     graphs = len({variant.artifact for variant in variants(experiment)})
     at_once = min(graphs, nodes)
-    said = f"{_counted(graphs, 'graph')}, {at_once} at a time, {_minutes(COMPILE_SECONDS)} each"
-    return math.ceil(graphs / nodes) * COMPILE_SECONDS, said
+    why = f"{_counted(graphs, 'graph')}, {at_once} at a time, {_minutes(COMPILE_SECONDS)} each"
+    return math.ceil(graphs / nodes) * COMPILE_SECONDS, why
 
 
 def _serving(experiment: Experiment) -> tuple[float, str]:
@@ -128,12 +128,12 @@ def _serving(experiment: Experiment) -> tuple[float, str]:
 
 def _measured(experiment: Experiment) -> str:
     """What is measured, and how long each takes."""
-    load, found = experiment.benchmark, variants(experiment)
+    load, measured = experiment.benchmark, variants(experiment)
     if experiment.apart:
-        longest = max(map(index_seconds, found))
+        longest = max(map(index_seconds, measured))
         at_once = estimate(experiment).at_once
-        return f"{len(found)} variants, {at_once} at a time, up to {_minutes(longest)} each"
-    turns = " + ".join(f"{seconds:.0f}" for seconds in max(map(turn_seconds, found), key=sum))
+        return f"{len(measured)} variants, {at_once} at a time, up to {_minutes(longest)} each"
+    turns = " + ".join(f"{seconds:.0f}" for seconds in max(map(turn_seconds, measured), key=sum))
     most = load.rounds.at_most
     rounds = _counted(most, "round") if load.rounds.at_least == most else f"up to {most} rounds"
     cases = _counted(len(load.test_cases), "test case")

@@ -1,4 +1,6 @@
-"""What must hold between the fields of an experiment. Each rule is one function.
+"""What must hold between the sections of an experiment. Each rule is one function.
+
+What must hold within one section is said by the section's own class.
 
 A rule yields its refusals. A rule can depend on others: it is skipped when one of those has refused
 something.
@@ -11,38 +13,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiment.rules import (
-    aws,
-    heads,
-    listed_or_swept,
-    measurement,
-    models,
-    offline,
-    prompts,
-    serving,
-)
+from experiment.rules import listed_or_swept, measurement, models, offline, serving
 from experiment.rules.rule import Refusals, Rule
 from experiment.schema import Experiment
 
 _RULES: Final = {
-    **aws.RULES,
     **listed_or_swept.RULES,
     **models.RULES,
-    **heads.RULES,
     **offline.RULES,
     **serving.RULES,
     **measurement.RULES,
-    **prompts.RULES,
 }
 
 
 def refusals(experiment: Experiment) -> Refusals:
     """Everything in ``experiment`` that is refused, the most basic first."""
-    kept: set[Rule] = set()
+    passed: set[Rule] = set()
     for rule, depends_on in _RULES.items():
-        if kept.issuperset(depends_on):
+        if passed.issuperset(depends_on):
             # Variants that share a mode or a draft are refused for the same reason: say it once.
-            found = {str(refusal): refusal for refusal in rule(experiment)}
-            yield from found.values()
-            if not found:
-                kept.add(rule)
+            refused = {str(refusal): refusal for refusal in rule(experiment)}
+            yield from refused.values()
+            if not refused:
+                passed.add(rule)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from experiment.errors import ABSENT, Refusal
 from experiment.rules.rule import Refusals, Rule
 from experiment.runtimes import RUNTIMES, Preparation
 from experiment.schema import Experiment
+from experiment.variants import variants
 
 
 def one_way(experiment: Experiment) -> Refusals:
@@ -47,26 +49,21 @@ def _compiled_ahead(experiment: Experiment) -> Refusals:
         )
 
 
-def listed_once(experiment: Experiment) -> Refusals:
-    """A sweep lists each draft, window and batch once."""
-    sweep = experiment.sweep
-    if sweep is None:
-        return
-    drafts = [f"{draft.id}@{draft.revision}" for draft in sweep.drafts or ()]
-    yield from _repeated("sweep.drafts", drafts, "draft")
-    yield from _repeated("sweep.windows", sweep.windows, "window")
-    yield from _repeated("sweep.batches", sweep.batches or (), "batch")
-
-
-def _repeated(field: str, listed: Sequence[str | int], word: str) -> Iterator[Refusal]:
-    for index, value in enumerate(listed):
-        if value in listed[:index]:
-            yield Refusal(f"{field}[{index}]", value, f"is duplicated; list each {word} once")
+def names_distinct(experiment: Experiment) -> Refusals:
+    """No two variants have one name. A sweep makes its names, and makes them distinct."""
+    names = Counter(speculation.name.lower() for speculation in experiment.speculation or ())
+    baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
+    for index, speculation in enumerate(experiment.speculation or ()):
+        name, field = speculation.name, f"speculation[{index}].name"
+        if name.lower() in baselines:
+            yield Refusal(field, name, "is reserved for a baseline")
+        if names[name.lower()] > 1:
+            yield Refusal(field, name, "is duplicated; must be unique, ignoring case")
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_way: (),
+    names_distinct: (),
     _rounds: (one_way,),
     _compiled_ahead: (one_way,),
-    listed_once: (one_way,),
 }

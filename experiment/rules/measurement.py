@@ -1,4 +1,4 @@
-"""Rules on the load, on the objectives, and on the subscribers of alarms."""
+"""Rules on the load, and on the test cases and the prompts that they name."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Final
 
 from experiment.errors import ABSENT, Refusal
 from experiment.estimate import estimate
-from experiment.measurement import MOST_ROUNDS, LoadPoint
-from experiment.rules.listed_or_swept import listed_once, one_way
-from experiment.rules.models import mode_served, speculating
+from experiment.measurement import TestCase
+from experiment.rules.listed_or_swept import one_way
+from experiment.rules.models import mode_served, models_known, speculating
 from experiment.rules.offline import one_at_a_time, one_workload
 from experiment.rules.rule import Refusals, Rule
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
+from spectap.config import Structure
 from spectap.load_points import MINIMUM_INPUT_TOKENS
 
 MOST_CELLS: Final = 150
@@ -41,18 +42,15 @@ def _load_fits(experiment: Experiment) -> Refusals:
         # llmperf draws lengths from a normal distribution; three deviations cover nearly all.
         + 3 * (load.stddev_input_tokens + load.stddev_output_tokens)
     )
-    most, kept = _room(experiment)
+    most, reserved = _room(experiment)
     if longest > most:
         yield Refusal(
             "benchmark.mean_output_tokens",
             load.mean_output_tokens,
             f"input, output and three standard deviations add up to {longest} tokens; the limit "
-            f"is {most}: serving.length {experiment.serving.length} minus {kept}",
+            f"is {most}: serving.length {experiment.serving.length} minus {reserved}",
         )
-    if load.mean_input_tokens is None:
-        if any(case.is_line for case in load.test_cases):
-            yield Refusal("benchmark.mean_input_tokens", ABSENT, "is required with a line")
-    elif load.mean_input_tokens < MINIMUM_INPUT_TOKENS:
+    if load.mean_input_tokens is not None and load.mean_input_tokens < MINIMUM_INPUT_TOKENS:
         yield Refusal(
             "benchmark.mean_input_tokens",
             load.mean_input_tokens,
@@ -60,108 +58,40 @@ def _load_fits(experiment: Experiment) -> Refusals:
         )
 
 
-def _load(experiment: Experiment) -> Refusals:
+def _seconds(experiment: Experiment) -> Refusals:
     benchmark = experiment.benchmark
-    if benchmark.load is None and benchmark.concurrency is None:
-        yield Refusal("benchmark.concurrency", ABSENT, "is required, or load in its place")
-    if benchmark.load is not None and benchmark.concurrency is not None:
-        yield Refusal(
-            "benchmark.concurrency",
-            benchmark.concurrency,
-            "must be absent beside load, which has the load points",
-        )
     for index, given in enumerate(benchmark.load or ()):
-        yield from _load_point(f"benchmark.load[{index}]", given, benchmark.timeout_seconds)
-
-
-def _load_point(place: str, given: LoadPoint, timeout: int) -> Refusals:
-    """One load point: a concurrency, or a rate and how long it lasts."""
-    if given.rate is not None:
-        yield from _absent(place, given, "concurrency", "requests", beside="rate")
-        yield from _seconds(f"{place}.seconds", given.rate, given.seconds, timeout / 2)
-    elif given.concurrency is not None:
-        yield from _absent(place, given, "seconds", beside="concurrency")
-    else:
-        yield Refusal(f"{place}.concurrency", ABSENT, "is required, or rate in its place")
-
-
-def _absent(place: str, given: LoadPoint, *keys: str, beside: str) -> Refusals:
-    for key in keys:
-        if (value := getattr(given, key)) is not None:
-            yield Refusal(f"{place}.{key}", value, f"must be absent beside {beside}")
-
-
-def _seconds(field: str, rate: float, seconds: float | None, most: float) -> Refusals:
-    if seconds is None:
-        yield Refusal(field, ABSENT, "is required with rate")
-    elif rate * seconds < 1:
-        least = f"must be at least {1 / rate:g}: at this rate requests are so far apart"
-        yield Refusal(field, seconds, least)
-    elif seconds > most:
-        yield Refusal(
-            field,
-            seconds,
-            f"must be at most {most:g}, half of benchmark.timeout_seconds: the last answers need "
-            "the rest",
-        )
-
-
-def _requests(experiment: Experiment) -> Refusals:
-    benchmark = experiment.benchmark
-    if benchmark.requests is not None:
-        return
-    for place, given in _closed(experiment):
-        if given.requests is None:
+        if given.seconds and given.seconds > benchmark.timeout_seconds / 2:
             yield Refusal(
-                "benchmark.requests", ABSENT, f"is required, because {place} has no requests"
-            )
-            return
-
-
-def _distinct_points(experiment: Experiment) -> Refusals:
-    points = experiment.benchmark.points
-    for index, point in enumerate(points):
-        if point.name in (earlier.name for earlier in points[:index]):
-            key = "rate" if point.open else "concurrency"
-            yield Refusal(
-                f"benchmark.load[{index}].{key}",
-                getattr(point, key),
-                "is duplicated; list each load point once",
+                f"benchmark.load[{index}].seconds",
+                given.seconds,
+                f"must be at most {benchmark.timeout_seconds / 2:g}, half of "
+                "benchmark.timeout_seconds: the last answers need the rest",
             )
 
 
-def _closed(experiment: Experiment) -> Iterator[tuple[str, LoadPoint]]:
-    """Each closed loop with its place in the file."""
-    benchmark = experiment.benchmark
-    if benchmark.load is None:
-        yield "benchmark", LoadPoint(concurrency=benchmark.concurrency)
-    for index, given in enumerate(benchmark.load or ()):
+def _closed(experiment: Experiment) -> Iterator[tuple[int, str]]:
+    """The concurrency of each closed loop, with its field in the file."""
+    listed = experiment.benchmark.load
+    for index, given in enumerate(experiment.benchmark.given):
         if given.concurrency is not None:
-            yield f"benchmark.load[{index}]", given
+            field = f"benchmark.load[{index}]" if listed else "benchmark"
+            yield given.concurrency, f"{field}.concurrency"
 
 
 def _concurrency(experiment: Experiment) -> Refusals:
     """A ladder may go on beyond a batch: there the queue is measured, which the report says."""
-    closed = [(given.concurrency or 0, place) for place, given in _closed(experiment)]
+    closed = [*_closed(experiment)]
     if not closed:
         return
-    lowest, place = min(closed)
-    for speculation, its in experiment.placed:
-        own = its.batch if experiment.sweep else f"the batch of {speculation.name}"
-        whose = own if speculation.batch else "serving.batch"
+    lowest, field = min(closed)
+    for speculation, fields in experiment.placed:
         batch = speculation.batch or experiment.serving.batch
         if lowest > batch:
+            whose = fields.batch if speculation.batch else "serving.batch"
             yield Refusal(
-                f"{place}.concurrency",
-                lowest,
-                f"must be at most {batch}, {whose}: more would measure the queue",
+                field, lowest, f"must be at most {batch}, {whose}: more would measure the queue"
             )
-
-
-def _rounds(experiment: Experiment) -> Refusals:
-    most = experiment.benchmark.rounds.at_most
-    if most > MOST_ROUNDS:
-        yield Refusal("benchmark.rounds.at_most", most, f"must be at most {MOST_ROUNDS}")
 
 
 def _cells(experiment: Experiment) -> Refusals:
@@ -183,28 +113,12 @@ def _cells(experiment: Experiment) -> Refusals:
 
 def _affordable(experiment: Experiment) -> Refusals:
     sweep = experiment.sweep
-    if sweep is not None and (found := estimate(experiment)).usd > sweep.at_most_usd:
+    if sweep is not None and (cost := estimate(experiment)).usd > sweep.at_most_usd:
         yield Refusal(
             "sweep.at_most_usd",
             sweep.at_most_usd,
-            f"must be at least {math.ceil(found.usd)}, the estimate, mostly for {found.driver}; "
+            f"must be at least {math.ceil(cost.usd)}, the estimate, mostly for {cost.driver}; "
             "or sweep less",
-        )
-
-
-def _objectives(experiment: Experiment) -> Refusals:
-    given = experiment.benchmark.objectives
-    if given is None:
-        return
-    if not given.model_dump(exclude_none=True):
-        keys = " or ".join(type(given).model_fields)
-        yield Refusal("benchmark.objectives", ABSENT, f"must have {keys}")
-    if given.ttft_p90_ms and given.e2e_p90_ms and given.e2e_p90_ms <= given.ttft_p90_ms:
-        yield Refusal(
-            "benchmark.objectives.e2e_p90_ms",
-            given.e2e_p90_ms,
-            f"must be more than ttft_p90_ms, {given.ttft_p90_ms:g}: no answer ends before it "
-            "begins",
         )
 
 
@@ -220,23 +134,66 @@ def _temperature(experiment: Experiment) -> Refusals:
             )
 
 
-def _emails(experiment: Experiment) -> Refusals:
-    emails = experiment.alerts.emails
-    for index, email in enumerate(emails):
-        if email in emails[:index]:
-            yield Refusal(f"alerts.emails[{index}]", email, "is duplicated; list each address once")
+def _headlines(experiment: Experiment) -> Refusals:
+    cases = experiment.benchmark.test_cases
+    for structure in Structure:
+        headlines = [i for i, c in enumerate(cases) if c.headline and c.structure is structure]
+        # The article's figures are of lines: where there are others, they may be left out.
+        if not headlines and all(case.is_line for case in cases):
+            yield Refusal(
+                "benchmark.test_cases",
+                ABSENT,
+                f"one {structure} case must have headline: true; none has",
+            )
+        for index in headlines[1:]:
+            first = cases[headlines[0]].name
+            yield Refusal(
+                f"benchmark.test_cases[{index}].headline",
+                True,
+                f"only one {structure} case may have true; {first} has it",
+            )
+
+
+def _cases(experiment: Experiment) -> Iterator[tuple[str, TestCase]]:
+    """Each test case with its field in the file."""
+    for index, case in enumerate(experiment.benchmark.test_cases):
+        yield f"benchmark.test_cases[{index}]", case
+
+
+def _classes(experiment: Experiment) -> Refusals:
+    for field, case in _cases(experiment):
+        known = [name for name in experiment.classes(case) if name]
+        for index, name in enumerate(case.classes):
+            if name not in known:
+                allowed = f"one of {', '.join(known)}" if known else "absent: it has no classes"
+                yield Refusal(
+                    f"{field}.classes[{index}]",
+                    name,
+                    f"is no class of {case.set or case.file}; must be {allowed}",
+                )
+
+
+def _tools(experiment: Experiment) -> Refusals:
+    target = experiment.models.target
+    for field, case in _cases(experiment):
+        if experiment.has_tools(case) and target.known.tool_parser is None:
+            key = "set" if case.set else "file"
+            yield Refusal(
+                f"{field}.{key}",
+                getattr(case, key),
+                f"has tools, and no parser of {target.id}'s tool calls is known; give one in "
+                "models.target.architecture.tool_parser",
+            )
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _load_fits: (mode_served, one_way),
-    _load: (),
-    _requests: (_load,),
-    _distinct_points: (_load,),
-    _concurrency: (_load, one_at_a_time),
-    _rounds: (),
-    _cells: (_load, one_way),
-    _affordable: (_load, _requests, _cells, one_workload, listed_once),
+    _seconds: (),
+    _concurrency: (one_at_a_time,),
+    _cells: (one_way,),
+    _affordable: (_cells, one_workload),
     _temperature: (mode_served,),
-    _objectives: (),
-    _emails: (),
+    _headlines: (),
+    _classes: (),
+    _tools: (models_known,),
 }

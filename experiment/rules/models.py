@@ -1,39 +1,28 @@
-"""Rules on the runtime, the variants, and the models they decode with."""
+"""Rules on the runtime, and on the models that the variants decode with.
+
+Also on what the training of a head has fixed: how it computes, and how many drafts it makes.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from experiment.architecture import Architecture, ModelKind
-from experiment.errors import Refusal, shown
-from experiment.known_models import KNOWN_MODELS
-from experiment.model import Model
-from experiment.rules.listed_or_swept import one_way
+from experiment.errors import ABSENT, Refusal, shown
+from experiment.known_models import KNOWN_MODELS, Model
+from experiment.rules.listed_or_swept import names_distinct, one_way
 from experiment.rules.rule import Refusals, Rule
-from experiment.runtimes import RUNTIMES, ModeSupport, serving_in_words
+from experiment.runtimes import RUNTIMES, ModeSupport, runtimes_serving, serving_in_words
 from experiment.schema import Experiment
-from experiment.speculation import Place, Speculation
+from experiment.speculation import Fields, Speculation
 from experiment.variants import variants
 
 
 def _runtime(experiment: Experiment) -> Refusals:
     if experiment.runtime not in RUNTIMES:
         yield Refusal("runtime", experiment.runtime, f"must be one of {', '.join(RUNTIMES)}")
-
-
-def _names(experiment: Experiment) -> Refusals:
-    # A sweep makes its names, and makes them distinct.
-    names = Counter(speculation.name.lower() for speculation in experiment.speculation or ())
-    baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
-    for index, speculation in enumerate(experiment.speculation or ()):
-        name, field = speculation.name, f"speculation[{index}].name"
-        if name.lower() in baselines:
-            yield Refusal(field, name, "is reserved for a baseline")
-        if names[name.lower()] > 1:
-            yield Refusal(field, name, "is duplicated; must be unique, ignoring case")
 
 
 def mode_served(experiment: Experiment) -> Refusals:
@@ -51,7 +40,7 @@ def mode_served(experiment: Experiment) -> Refusals:
             )
 
 
-def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, Place, ModeSupport]]:
+def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, Fields, ModeSupport]]:
     """Each speculation with its place in the file, and how the runtime serves its mode."""
     modes = experiment.serving_runtime.modes
     for speculation, place in experiment.placed:
@@ -245,17 +234,59 @@ def _length(experiment: Experiment) -> Refusals:
         yield Refusal("serving.length", length, f"runtime {runtime.name} compiles for {able}")
 
 
+def _norms(experiment: Experiment) -> Refusals:
+    """Some EAGLE3 heads compute something that NxDI does not, and would draft badly in silence."""
+    if experiment.serving_runtime.takes_norm_before_residual:
+        return
+    for speculation, field, model in drafted(experiment):
+        if model.known.norm_before_residual:
+            served = runtimes_serving(speculation.mode)
+            able = [name for name in served if RUNTIMES[name].takes_norm_before_residual]
+            yield Refusal(
+                field,
+                model.id,
+                "has norm_before_residual, which NxDI does not compute; "
+                f"{' or '.join(able)} serves it as it is",
+            )
+
+
+def _fixed(experiment: Experiment) -> Refusals:
+    """Training fixes how many drafts a DFlash draft makes, and how many heads Medusa has."""
+    for speculation, place, support in speculating(experiment):
+        draft = speculation.draft or experiment.models.draft
+        if draft is None:
+            continue
+        if draft.known.drafts is None:
+            if draft.known.kind is ModelKind.DFLASH_DRAFT:
+                yield Refusal(
+                    f"{place.draft or 'models.draft'}.architecture.drafts",
+                    ABSENT,
+                    f"is required of a {draft.known.kind}: block_size - 1 of its config.json",
+                )
+            continue
+        given, drafts = speculation.num_speculative_tokens, draft.known.drafts
+        fixed = drafts + support.kept
+        at_most = "" if draft.known.kind is ModelKind.DFLASH_DRAFT else "at most "
+        if given > fixed or (given < fixed and not at_most):
+            yield Refusal(
+                place.window,
+                given,
+                f"must be {at_most}{fixed}: {draft.id} makes {at_most}{drafts} drafts in a step",
+            )
+
+
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     _runtime: (),
-    _names: (),
     mode_served: (_runtime, one_way),
     _draft: (mode_served,),
     models_known: (),
     _family: (mode_served, models_known),
     _kinds: (_family, _draft),
     pair: (_kinds,),
-    _distinct: (_names, _draft, models_known),
+    _distinct: (names_distinct, _draft, models_known),
     window: (mode_served,),
     _cores: (mode_served,),
     _length: (mode_served,),
+    _norms: (pair,),
+    _fixed: (pair, window),
 }

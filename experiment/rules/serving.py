@@ -1,4 +1,4 @@
-"""Rules on what each service gets: devices, memory, batch and length."""
+"""Rules on where an experiment runs, and on what each service gets: devices, memory and length."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ LARGEST_TENSOR_PARALLEL: Final = 64
 USABLE_MEMORY: Final = 0.8
 """Share of a claim's device memory that weights and KV cache may use. Compiled graphs and scratch
 space need the rest."""
+
+
+def _zone(experiment: Experiment) -> Refusals:
+    zone, zones = experiment.capacity.availability_zone, experiment.aws.availability_zones
+    if zone not in zones:
+        field = "capacity.availability_zone"
+        yield Refusal(field, zone, f"must be in aws.availability_zones: {', '.join(zones)}")
 
 
 def _parallelism(experiment: Experiment) -> Refusals:
@@ -89,9 +96,9 @@ def _memory(experiment: Experiment) -> Refusals:
     room = used_devices * instance.hbm_gib_per_device
     more = "more devices" if used_devices == serving.devices else "a larger tensor_parallel"
     # A baseline needs no more than the variants of its batch.
-    made = variants(experiment)
-    for speculation, place in experiment.placed:
-        variant = next(v for v in made if v.speculation == speculation)
+    all_variants = variants(experiment)
+    for speculation, fields in experiment.placed:
+        variant = next(v for v in all_variants if v.speculation == speculation)
         models = (target, *([variant.draft.known] if variant.draft else []))
         weights = sum(model.checkpoint_gib for model in models)
         cache = sum(_cache_gib(variant, model) for model in models)
@@ -104,7 +111,7 @@ def _memory(experiment: Experiment) -> Refusals:
             )
         elif weights + cache > room * USABLE_MEMORY:
             yield Refusal(
-                place.batch or "serving.batch",
+                fields.batch or "serving.batch",
                 variant.batch,
                 f"{variant.batch} sequences of {serving.length} tokens need a KV cache of "
                 f"{cache:.0f} GiB; with {weights:g} GiB of weights that exceeds "
@@ -126,7 +133,7 @@ def _cache_gib(variant: Variant, model: Architecture) -> float:
 
 def _length(experiment: Experiment) -> Refusals:
     length = experiment.serving.length
-    _, role, model = min(models_of(experiment), key=lambda found: found[2].known.max_length)
+    _, role, model = min(models_of(experiment), key=lambda entry: entry[2].known.max_length)
     if length > model.known.max_length:
         yield Refusal(
             "serving.length",
@@ -136,6 +143,7 @@ def _length(experiment: Experiment) -> Refusals:
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
+    _zone: (),
     _parallelism: (),
     _claims_fit: (one_workload,),
     _nodes_are_used: (mode_served,),

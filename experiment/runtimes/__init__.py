@@ -1,13 +1,14 @@
-"""Runtimes: the image generations that compile and serve on Trainium, one module each.
+"""Runtimes: the image generations that compile and serve on Trainium.
 
-A new one is a module with a ``Runtime``, and an entry in ``RUNTIMES``.
+A new one is a ``Runtime``, in a module of its own unless it is one of NxDI's, and an entry in
+``RUNTIMES``.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from experiment.runtimes import nxdi_fork, nxdi_plugin, vllm_neuron
+from experiment.runtimes import nxdi, vllm_neuron
 from experiment.runtimes.runtime import (
     Engine,
     Mode,
@@ -32,8 +33,7 @@ __all__ = [
 ]
 
 RUNTIMES: Final[dict[str, Runtime]] = {
-    runtime.name: runtime
-    for runtime in (nxdi_fork.RUNTIME, nxdi_plugin.RUNTIME, vllm_neuron.RUNTIME)
+    runtime.name: runtime for runtime in (nxdi.FORK, nxdi.PLUGIN, vllm_neuron.RUNTIME)
 }
 
 

@@ -1,4 +1,4 @@
-"""What the generations of NeuronX Distributed Inference (NxDI) have in common.
+"""The generations of vLLM that run models by NeuronX Distributed Inference (NxDI).
 
 Serve flags: aws-neuron-sdk, NxD Inference feature guide and release notes. It is compiled with
 ``inference_demo``.
@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from experiment.architecture import Family, ModelKind
-from experiment.runtimes.command_line import compact, serve, tools
-from experiment.runtimes.inference_demo import CompiledMode, JobMode
-from experiment.runtimes.runtime import Mode, Paths, Runtime
+from experiment.runtimes.inference_demo import CompiledMode, JobMode, MedusaMode, VanillaMode
+from experiment.runtimes.runtime import (
+    IMAGES,
+    Engine,
+    Mode,
+    Paths,
+    Runtime,
+    compact,
+    serve,
+    tools,
+)
 
 if TYPE_CHECKING:  # at run time variants import runtimes
     from experiment.variants import Variant
 
-ANY: Final = frozenset(Family)
-LLAMA: Final = frozenset({Family.LLAMA})
+_ANY: Final = frozenset(Family)
+_LLAMA: Final = frozenset({Family.LLAMA})
 """The one family here whose class in NxDI knows an EAGLE draft (0.6 to 0.9,
 ``models/llama/modeling_llama.py``: ``is_eagle_draft``, ``is_eagle3``; Qwen's classes do not) and
 Medusa heads (0.6, there too)."""
@@ -30,7 +39,7 @@ DRAFT: Final = "draft"
 _HEADS: Final = {ModelKind.EAGLE_HEAD: "eagle", ModelKind.EAGLE3_HEAD: "eagle3"}
 """What ``prepare_draft.py`` calls a kind of head."""
 
-FEATURE_GUIDE: Final = (
+_FEATURE_GUIDE: Final = (
     "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"
     "libraries/nxd-inference/developer_guides/feature-guide.rst"
 )
@@ -215,3 +224,108 @@ class Nxdi(Runtime):
 
 def _cores(variant: Variant) -> dict[str, str]:
     return {"NEURON_LOGICAL_NC_CONFIG": str(variant.experiment.serving.logical_core_size)}
+
+
+_FORK_LOADER: Final = (
+    "https://github.com/vllm-project/vllm/blob/v0.9.1/"
+    "vllm/model_executor/model_loader/neuronx_distributed.py"
+)
+_TUTORIAL: Final = (
+    "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"
+    "libraries/nxd-inference/tutorials/sd-inference-tutorial.rst"
+)
+
+FORK: Final = Nxdi(
+    name="vllm-0.9.1-nxdi",
+    image=f"{IMAGES}:0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04",
+    # Driver 2.28, the last before 2.29; the library is 2.28 (SDK 2.26.1).
+    ami_release="1.35.6-20260625",
+    engine=Engine.V0,
+    modes=MappingProxyType(
+        {
+            Mode.FUSED: ServedMode(
+                draft=ModelKind.CAUSAL_LM,
+                families=_ANY,
+                # As AWS serves this pair on this image (docs/assumptions.md).
+                method="eagle",
+                overrides=("enable_fused_speculation",),
+                source=_TUTORIAL,
+            ),
+            Mode.EAGLE: ServedMode(
+                draft=ModelKind.EAGLE_HEAD,
+                families=_LLAMA,
+                overrides=("enable_eagle_speculation",),
+                source=_FORK_LOADER,
+            ),
+            Mode.VANILLA: VanillaMode(
+                draft=ModelKind.CAUSAL_LM, families=_ANY, source=f"{_FEATURE_GUIDE}#L504-L592"
+            ),
+            Mode.MEDUSA: MedusaMode(
+                draft=ModelKind.MEDUSA_HEADS, families=_LLAMA, source=f"{_FEATURE_GUIDE}#L594-L631"
+            ),
+        }
+    ),
+    config_flag="--override-neuron-config",
+    config_key=None,
+    # 0.9 logs every prompt unless it is told not to.
+    flags=("--disable-log-requests",),
+    environment=MappingProxyType(
+        {
+            "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
+            "VLLM_USE_V1": "0",
+            # Milliseconds, as in Neuron's own tutorials; the default of 10 s is for GPUs.
+            "VLLM_RPC_TIMEOUT": "100000",
+        }
+    ),
+)
+"""vLLM 0.9.1, Neuron's fork, and the modes that ``inference_demo`` runs in the same image.
+
+The image has the tag 2.26.1 of aws-neuron/upstreaming-to-vllm. What was read is vLLM 0.9.1, which
+has the same loader (docs/assumptions.md). It reads no method: the overrides alone decide the mode.
+"""
+
+_PLUGIN_LOADER: Final = (
+    "https://github.com/vllm-project/vllm-neuron/blob/0d6b1cb7/"
+    "vllm_neuron/worker/neuronx_distributed_model_loader.py"
+)
+
+PLUGIN: Final = Nxdi(
+    name="vllm-0.16-nxdi",
+    image=f"{IMAGES}:0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04",
+    # Driver 2.29; the library is 2.33 (both of SDK 2.31).
+    ami_release="1.35.6-20260714",
+    engine=Engine.V1,
+    modes=MappingProxyType(
+        {
+            Mode.EAGLE: ServedMode(
+                draft=ModelKind.EAGLE_HEAD,
+                families=_LLAMA,
+                method="eagle",
+                overrides=("enable_eagle_speculation",),
+                source=_PLUGIN_LOADER,
+            ),
+            Mode.EAGLE3: ServedMode(
+                draft=ModelKind.EAGLE3_HEAD,
+                families=_LLAMA,
+                method="eagle",
+                # Without the last, NxDI's Llama leaves out the two norms that every EAGLE3 head has
+                # before its attention, and says nothing (0.10, ``models/llama/modeling_llama.py``).
+                overrides=(
+                    "enable_eagle_speculation",
+                    "is_eagle3",
+                    "enable_eagle_draft_input_norm",
+                ),
+                source=_PLUGIN_LOADER,
+            ),
+        }
+    ),
+    config_flag="--additional-config",
+    # With underscores: the dashed spelling is ignored without a word.
+    config_key="override_neuron_config",
+    # The plugin's block cache would answer the second of two equal prompts without a prefill.
+    flags=("--no-enable-prefix-caching",),
+)
+"""vLLM 0.16 with Neuron's plugin. Source: vllm-project/vllm-neuron.
+
+The plugin knows no method but eagle; ``is_eagle3`` in the overrides makes it EAGLE3.
+"""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from experiment.architecture import Family, ModelKind
 
 if TYPE_CHECKING:  # at run time variants import runtimes
+    from experiment.schema import Experiment
     from experiment.variants import Variant
+
+IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
 
 
 class Mode(StrEnum):
@@ -176,3 +180,25 @@ class Runtime(ABC):
     @abstractmethod
     def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
         """Environment of the serve command."""
+
+
+def serve(experiment: Experiment, paths: Paths, port: int) -> tuple[str, ...]:
+    """What is served, under which name, and where."""
+    return (
+        *("vllm", "serve", paths.target),
+        *("--served-model-name", experiment.models.target.id),
+        *("--port", str(port)),
+    )
+
+
+def tools(experiment: Experiment) -> tuple[str, ...]:
+    """Flags for calls of tools, where the prompts have some: all services get them or none."""
+    parser = experiment.models.target.known.tool_parser
+    if not experiment.calls_tools or parser is None:
+        return ()
+    return ("--enable-auto-tool-choice", "--tool-call-parser", parser)
+
+
+def compact(value: Mapping[str, Any]) -> str:
+    """JSON for a command line: one line, keys in the given order."""
+    return json.dumps(value, separators=(",", ":"))

@@ -14,8 +14,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from experiment.architecture import Family, ModelKind
-from experiment.runtimes.command_line import IMAGES, compact, serve, tools
-from experiment.runtimes.runtime import Engine, Mode, ModeSupport, Paths, Preparation, Runtime
+from experiment.runtimes.runtime import (
+    IMAGES,
+    Engine,
+    Mode,
+    ModeSupport,
+    Paths,
+    Preparation,
+    Runtime,
+    compact,
+    serve,
+    tools,
+)
 
 if TYPE_CHECKING:  # at run time variants import runtimes
     from experiment.variants import Variant

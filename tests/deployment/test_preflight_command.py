@@ -118,4 +118,4 @@ def test_a_file_that_is_refused_is_refused_here_too(tmp_path: Path, aws: Aws) ->
     changes: dict[str, Any] = {"capacity.purchase": "capacity-block"}
     done = preflight(edited(tmp_path, changes), aws.environment)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "capacity.reservation_id = null: is required" in done.stderr
+    assert "capacity.reservation_id: is required" in done.stderr

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from experiment.add_model import add_model
@@ -83,55 +81,6 @@ def test_pasted_below_a_model_it_loads(tmp_path: Path) -> None:
     assert f"# from {folder / 'config.json'}\n" in mine
 
 
-SIZES = st.integers(min_value=1, max_value=10**6)
-
-
-@settings(max_examples=40)
-@given(
-    config=st.fixed_dictionaries(
-        {
-            "architectures": st.just(["Qwen3ForCausalLM"]),
-            "model_type": st.sampled_from(["llama", "qwen2", "qwen3"]),
-            "num_hidden_layers": st.integers(min_value=2, max_value=200),
-            "vocab_size": SIZES,
-            "hidden_size": SIZES,
-            "num_attention_heads": SIZES,
-            "num_key_value_heads": SIZES,
-            "head_dim": SIZES,
-            "max_position_embeddings": SIZES,
-        },
-        optional={"tie_word_embeddings": st.booleans()},
-    ),
-    size=st.integers(min_value=1, max_value=10**13),
-)
-def test_any_figures_are_printed_as_they_were_read(
-    tmp_path_factory: pytest.TempPathFactory, config: dict[str, Any], size: int
-) -> None:
-    folder = checkpoint(
-        tmp_path_factory.mktemp("model"), config, pytorch_model__bin__index__json=index(size)
-    )
-    read = Architecture(**_typed(printed(folder)))
-    assert (read.vocabulary, read.layers) == (config["vocab_size"], config["num_hidden_layers"])
-    assert (read.hidden, read.head_dim) == (config["hidden_size"], config["head_dim"])
-    assert read.kv_heads == config["num_key_value_heads"]
-    assert read.max_length == config["max_position_embeddings"]
-    assert read.family == config["model_type"]
-    assert read.tied_embeddings is config.get("tie_word_embeddings", False)
-    assert read.checkpoint_gib == pytest.approx(size / GIB, rel=0.06)
-
-
-@settings(max_examples=30)
-@given(value=st.one_of(st.none(), st.booleans(), st.text(), st.floats(), st.just(0), st.just([1])))
-@pytest.mark.parametrize("key", ["vocab_size", "hidden_size", "max_position_embeddings"])
-def test_what_is_no_figure_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, key: str, value: Any
-) -> None:
-    folder = checkpoint(tmp_path_factory.mktemp("model"), checkpoints.QWEN3_32B | {key: value})
-    why = refused(folder)
-    assert why == f"{key} is missing" or why.endswith("must be a positive integer")
-    assert why.startswith(key)
-
-
 @pytest.mark.parametrize(
     ("config", "tensors", "kind"),
     [
@@ -181,10 +130,7 @@ def test_medusa_heads_take_figures_from_the_target_that_is_given(tmp_path: Path)
     config = {"medusa_num_heads": 4, "medusa_num_layers": 1, "base_model_name_or_path": "N/A"}
     tensors = {f"{i}.0.linear.weight": [4096, 4096] for i in range(4)}
     heads = checkpoint(tmp_path / "h", config, model__safetensors=safetensors(tensors))
-    assert refused(heads) == (
-        "Medusa heads take their figures from their target; N/A is not known here, so give its "
-        "folder as --target"
-    )
+    assert "--target" in refused(heads)
     target = checkpoint(tmp_path / "t", checkpoints.LLAMA_8B)
     read = printed(heads, target)
     assert (read["drafts"], read["vocabulary"], read["hidden"]) == (4, 128256, 4096)
@@ -199,7 +145,7 @@ def test_where_a_head_has_its_norm_is_read(tmp_path: Path) -> None:
     assert printed(checkpoint(tmp_path, checkpoints.EAGLE3))["norm_before_residual"] is False
     assert "norm_before_residual" not in printed(checkpoint(tmp_path, checkpoints.EAGLE))
     why = refused(checkpoint(tmp_path, checkpoints.SPECULATORS | {"norm_before_residual": "yes"}))
-    assert why == "norm_before_residual = 'yes': must be true or false"
+    assert why.startswith("norm_before_residual = ")
 
 
 @pytest.mark.parametrize(
@@ -250,63 +196,38 @@ def test_the_size_is_that_of_the_weights(
     assert printed(checkpoint(tmp_path, checkpoints.QWEN3_32B, **files))["checkpoint_gib"] == gib
 
 
-def test_without_weights_the_size_is_a_comment_to_fill_in(tmp_path: Path) -> None:
-    text = add_model(checkpoint(tmp_path, checkpoints.QWEN3_32B))
-    assert "      # checkpoint_gib: " in text
-    assert "checkpoint_gib" not in printed(tmp_path / "config.json")
-
-
 @pytest.mark.parametrize(
-    ("change", "why"),
+    ("change", "field", "word"),
     [
-        (
-            {"model_type": "qwen3_moe", "num_experts": 128},
-            "model_type = 'qwen3_moe': is a mixture of experts; must be dense",
-        ),
-        ({"model_type": "mistral"}, "model_type = 'mistral': must be one of llama, qwen2, qwen3"),
-        ({"model_type": ["x"]}, "model_type = ['x']: must be one of llama, qwen2, qwen3"),
-        (
-            {"architectures": ["Qwen3ForSequenceClassification"]},
-            "architectures: Qwen3ForSequenceClassification; a causal language model's ends in "
-            "ForCausalLM",
-        ),
-        (
-            {"architectures": 7},
-            "architectures: none; a causal language model's ends in ForCausalLM",
-        ),
-        (
-            {"quantization_config": {"bits": 4}},
-            "is quantized (quantization_config); must be a checkpoint in 16 bits",
-        ),
-        ({"head_dim": None}, "head_dim is missing"),
-        ({"num_attention_heads": "64"}, "num_attention_heads = '64': must be a positive integer"),
-        (
-            {"medusa_num_heads": 5},
-            "has Medusa heads and a model of its own in one; they must be apart",
-        ),
+        ({"model_type": "qwen3_moe", "num_experts": 128}, "model_type", "mixture of experts"),
+        ({"model_type": ["x"]}, "model_type", "llama, qwen2, qwen3"),
+        ({"architectures": ["Qwen3ForSequenceClassification"]}, "architectures", "ForCausalLM"),
+        ({"architectures": 7}, "architectures", "ForCausalLM"),
+        ({"quantization_config": {"bits": 4}}, "is quantized", "16 bits"),
+        ({"head_dim": None}, "head_dim", "missing"),
+        ({"num_attention_heads": "64"}, "num_attention_heads", "positive integer"),
+        ({"hidden_size": True}, "hidden_size", "positive integer"),
+        ({"medusa_num_heads": 5}, "has Medusa heads", "apart"),
         (
             {"architectures": ["DFlash2DraftModel"], "dflash_config": {"block_size": 8}},
-            "architectures must be DFlashDraftModel, the one DFlash draft that is served",
-        ),
-        (
-            {"speculators_config": {"algorithm": "mtp"}},
-            "speculators_config.algorithm = 'mtp': must be one of eagle3, eagle, dflash",
+            "architectures",
+            "DFlashDraftModel",
         ),
         (
             {"speculators_config": {"algorithm": ["eagle3"]}},
-            "speculators_config.algorithm = ['eagle3']: must be one of eagle3, eagle, dflash",
+            "speculators_config.algorithm",
+            "eagle3, eagle, dflash",
         ),
-        (
-            {"architectures": ["DFlashDraftModel"], "block_size": 1},
-            "block_size = 1: must be at least 2: the last token and its drafts",
-        ),
-        ({"architectures": ["DFlashDraftModel"]}, "block_size is missing"),
+        ({"architectures": ["DFlashDraftModel"], "block_size": 1}, "block_size", "at least 2"),
+        ({"architectures": ["DFlashDraftModel"]}, "block_size", "missing"),
     ],
 )
 def test_a_model_that_no_experiment_can_use_is_refused(
-    tmp_path: Path, change: dict[str, Any], why: str
+    tmp_path: Path, change: dict[str, Any], field: str, word: str
 ) -> None:
-    assert refused(checkpoint(tmp_path, checkpoints.QWEN3_32B | change)) == why
+    why = refused(checkpoint(tmp_path, checkpoints.QWEN3_32B | change))
+    assert why.startswith(field)
+    assert word in why
 
 
 @pytest.mark.parametrize(
@@ -332,13 +253,6 @@ def test_weights_that_cannot_be_read_leave_what_config_json_says(
 ) -> None:
     folder = checkpoint(tmp_path, checkpoints.EAGLE, model__safetensors=content)
     assert printed(folder)["kind"] == "eagle-head"
-
-
-def test_of_a_file_by_another_name_the_weights_beside_it_are_not_taken(tmp_path: Path) -> None:
-    folder = checkpoint(tmp_path, {}, model__safetensors=b"0" * 2**20)
-    other = folder / "other.json"
-    other.write_text(json.dumps(checkpoints.QWEN3_32B))
-    assert "checkpoint_gib" not in printed(other)
 
 
 def test_the_command_prints_several_and_ends_with_1_if_one_is_refused(tmp_path: Path) -> None:

@@ -335,9 +335,9 @@ def test_a_combination_has_its_commands_or_says_what_works(
 def refusal(mode: Mode, runtime: str, family: Family) -> str:
     if (mode, runtime) in TABLE:
         works = f"mode {mode} is served by {WORKS[mode]}"
-        return f"models.target = 'example/{family}': is of family {family}; {works}"
+        return f'models.target = "example/{family}": is of family {family}; {works}'
     works = f"{mode} is served by {WORKS[mode]}"
-    return f"speculation.mode = '{mode}': runtime {runtime} serves {RUNS[runtime]}; {works}"
+    return f'speculation.mode = "{mode}": runtime {runtime} serves {RUNS[runtime]}; {works}'
 
 
 def filled(command: str, family: Family) -> str:

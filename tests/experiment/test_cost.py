@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,9 +19,8 @@ from experiment.cost.standing import ALWAYS
 from experiment.estimate import START_SECONDS, estimate
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import EXPERIMENTS, ROOT, SMALL_DRAFT, VANILLA, edited, swept
+from tests.experiment.files import EXPERIMENTS, SMALL_DRAFT, VANILLA, edited, swept
 
-FILES: Final = sorted(EXPERIMENTS.glob("*.yaml"))
 SWEEP: Final = swept(at_most_usd=1e9)
 THREE: Final = [
     {"name": f"K{window}", "mode": "fused", "num_speculative_tokens": window} for window in (3, 7)
@@ -64,8 +61,6 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> set[str]:
         ({}, {"capacity.price.usd_per_hour": 10.0}, set(), {Standing.TRAINIUM}, RUNNING),
         ({}, {"capacity.nodes": 2}, set(), {Standing.TRAINIUM}, RUNNING),
         ({}, {"benchmark.rounds": 7}, {"benchmark"}, set(), {"benchmark"}),
-        ({}, {"benchmark.requests": 5}, {"benchmark"}, set(), {"benchmark"}),
-        ({}, {"benchmark.concurrency": 2}, {"benchmark"}, set(), {"benchmark"}),
         ({}, {"benchmark.mean_output_tokens": 300}, {"benchmark"}, set(), {"benchmark"}),
         ({}, {"benchmark.timeout_seconds": 20}, {"benchmark"}, set(), {"benchmark"}),
         # Of a prompt, nothing is counted.
@@ -83,9 +78,6 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> set[str]:
         ),
         # Neither what happens if something goes wrong nor who is told costs anything by itself.
         ({}, {"capacity.max_hours": 3}, set(), set(), set()),
-        ({}, {"capacity.after_run": "keep"}, set(), set(), set()),
-        ({}, {"alerts.budget_usd_per_month": 1}, set(), set(), set()),
-        ({}, {"name": "another"}, set(), set(), set()),
         # Apart, variants start their own servers, and nodes share them out.
         (SWEEP, {"capacity.nodes": 2}, {"benchmark"}, {Standing.TRAINIUM}, RUNNING - {"serve"}),
         (
@@ -95,7 +87,6 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> set[str]:
             {Standing.TRAINIUM},
             RUNNING - {"serve"},
         ),
-        (SWEEP, {"benchmark.rounds": 7}, {"benchmark"}, set(), {"benchmark"}),
         (
             SWEEP,
             {"sweep.windows": [3, 5, 7, 15]},
@@ -153,16 +144,6 @@ def test_the_whole_is_the_sum_of_its_stages_and_of_its_parts(
 
 
 @settings(deadline=None, max_examples=40)
-@given(shape=shapes, price=priced, nodes=noded, rounds=rounds)
-def test_a_trainium_node_costs_its_price_for_its_hours(
-    shape: dict[str, Any], price: float, nodes: int, rounds: int
-) -> None:
-    found, free = made(shape, price, nodes, rounds), made(shape, 0.005, nodes, rounds)
-    node_hours = nodes * found.hours_of(Standing.TRAINIUM)
-    assert found.usd - free.usd == pytest.approx(node_hours * (price - 0.005), abs=1e-6)
-
-
-@settings(deadline=None, max_examples=40)
 @given(shape=shapes, nodes=noded, rounds=rounds)
 def test_more_rounds_take_longer_and_more_nodes_do_not(
     shape: dict[str, Any], nodes: int, rounds: int
@@ -186,18 +167,6 @@ class TestTheStages:
         compiling = {stage.name for stage in found.stages if Standing.COMPILE in stage.standing}
         assert compiling == {"compile"}
 
-    def test_or_on_one_that_stands_if_the_file_says_so(self) -> None:
-        found = costs({"compiling": {"node": "trainium"}})
-        names = [stage.name for stage in found.stages]
-        assert names.index("start") < names.index("compile") < names.index("serve")
-        assert not any(Standing.COMPILE in stage.standing for stage in found.stages)
-        assert found.usd > costs({}).usd
-
-    def test_first_starts_have_no_compile(self) -> None:
-        found = cost(load(EXPERIMENTS / "eagle3.yaml"))
-        assert "compile" not in hours(found)
-        assert "a first start" in {s.name: s.why for s in found.stages}["serve"]
-
     @pytest.mark.parametrize("changes", [SWEEP, VANILLA], ids=["sweep", "jobs"])
     def test_variants_apart_start_their_own_servers(self, changes: dict[str, Any]) -> None:
         experiment = parse(edited(changes), "mine.yaml")
@@ -215,11 +184,11 @@ def lines(experiment: Experiment, width: int = 100) -> list[str]:
     return [*page(experiment, "mine.yaml", width)]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_page_fits_the_terminal_and_says_the_figures(file: Any) -> None:
-    experiment = load(file)
+@pytest.mark.parametrize("name", ["article", "eagle3"])
+def test_the_page_fits_the_terminal_and_says_the_figures(name: str) -> None:
+    experiment = load(EXPERIMENTS / f"{name}.yaml")
     found = cost(experiment)
-    for width in (76, 80, 120, 200):
+    for width in (76, 200):
         shown = lines(experiment, width)
         addresses = [line for line in shown if len(line) > width]
         assert all("https://" in line for line in addresses), addresses
@@ -231,13 +200,6 @@ def test_the_page_fits_the_terminal_and_says_the_figures(file: Any) -> None:
         assert part.formula in text
     assert re.search(f"in all +{found.hours:.2f} +{found.usd:.2f}", text)
     assert f"{found.idle_usd_per_month:.0f} USD a month" in text
-
-
-def test_the_page_says_what_no_price_is_given_for() -> None:
-    text = "\n".join(lines(load(EXPERIMENTS / "article.yaml"), 400))
-    assert "capacity-block in us-east-2; no price of on-demand in us-east-2 is given" in text
-    for unknown in ("NAT traffic", "S3", "CloudWatch"):
-        assert f"\n  {unknown}" in text
 
 
 BLOCK: Final = {
@@ -304,18 +266,6 @@ def test_the_page_says_what_a_guard_may_cost() -> None:
     assert "so the guard ends them before the run ends" in short
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"capacity.after_run": "keep"}, "stay until they are stopped"),
-        (BLOCK | {"capacity.purchase": "reservation"}, "paid for whether the nodes stand or not"),
-    ],
-)
-def test_the_page_says_what_goes_on_after_the_run(changes: dict[str, Any], words: str) -> None:
-    assert words in "\n".join(lines(parse(edited(changes), "mine.yaml"), 400))
-    assert words not in "\n".join(lines(load(EXPERIMENTS / "article.yaml"), 400))
-
-
 def test_a_guard_before_the_end_is_noted() -> None:
     needed = cost(load(EXPERIMENTS / "article.yaml")).hours_of(Standing.TRAINIUM)
     said = {
@@ -342,17 +292,3 @@ def test_a_sweep_whose_money_ends_its_nodes_before_is_noted() -> None:
     (short,) = said(least)
     assert short.startswith(f"sweep.at_most_usd = {least}, which pays for ")
     assert said(least + 20) == []
-
-
-def test_the_command_prints_the_page(tmp_path: Any) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text(edited({}))
-    done = subprocess.run(
-        [sys.executable, "-m", "experiment", "cost", str(file)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "By stage" in done.stdout
-    assert done.stderr == ""

@@ -31,7 +31,7 @@ from experiment.limits import compile_guard_hours, guard_hours
 from experiment.loader import parse
 from experiment.notes import notes
 from experiment.runtimes import Mode
-from experiment.sweep import Sweep
+from experiment.speculation import Sweep
 from experiment.variants import variants
 from spectap.rounds import Rounds
 from tests.experiment.files import (
@@ -40,7 +40,6 @@ from tests.experiment.files import (
     EXPERIMENTS,
     ON_TRAINIUM,
     ROOT,
-    SMALL_DRAFT,
     VANILLA,
     edited,
     swept,
@@ -77,10 +76,6 @@ class TestAnIndex:
         assert turn == 37  # docs/cost.md: 27 s, and 10 s for the start of the load generator
         in_all = START_SECONDS + (UNCOUNTED_WAVES + 10 * 6) * turn  # ten cases, six rounds
         assert seconds() == pytest.approx(in_all)
-
-    def test_has_a_wave_for_each_concurrency_of_requests(self) -> None:
-        more = seconds(**{"benchmark.requests": 9}) - seconds()
-        assert more == pytest.approx(60 * 2 * 27)
 
     def test_beyond_the_batch_has_waves_of_the_batch(self) -> None:
         within, beyond = {"concurrency": 4, "requests": 8}, {"concurrency": 8, "requests": 8}
@@ -123,27 +118,6 @@ class TestTheSchedule:
         expected = found.node_hours * PRICE + 3 * COMPILE_INSTANCE.usd_per_hour
         assert found.usd == pytest.approx(expected)
 
-    def test_four_cpu_nodes_compile_five_graphs_in_two_turns(self) -> None:
-        found = estimate(sweep(windows=[3, 5, 7, 11]))
-        assert (found.variants, found.compile_nodes) == (5, 4)
-        assert found.until_compiled_hours == 2 * COMPILE_SECONDS / 3600
-        assert found.compile_node_hours == 4 * found.until_compiled_hours
-
-    def test_the_node_holds_two_and_two_nodes_four(self) -> None:
-        wide = {"windows": [*range(2, 10)], "batches": [4]}
-        assert [estimate(sweep({"capacity.nodes": n}, **wide)).at_once for n in (1, 2, 8)] == [
-            2,
-            4,
-            9,
-        ]
-
-    def test_each_node_compiles_one_at_a_time(self) -> None:
-        quick = ON_TRAINIUM | {"benchmark.rounds": 1}
-        one, two = (estimate(sweep(quick | {"capacity.nodes": n})).hours for n in (1, 2))
-        # Four graphs, and four variants on two claims or four.
-        each = seconds(**quick)
-        assert (one - two) * 3600 == pytest.approx(2 * COMPILE_SECONDS + each)
-
 
 PRICE: Final = 35.7608
 PLAIN: Final = sweep()
@@ -178,24 +152,6 @@ def made(its: Sweep, rounds: int, nodes: int, devices: int = 8) -> Estimate:
 
 @settings(deadline=None, max_examples=50)
 @given(its=swept_over, rounds=rounds, nodes=nodes)
-def test_more_nodes_never_take_longer(its: Sweep, rounds: int, nodes: int) -> None:
-    assert made(its, rounds, nodes + 1).hours <= made(its, rounds, nodes).hours
-
-
-@settings(deadline=None, max_examples=50)
-@given(its=swept_over, rounds=rounds, nodes=nodes)
-def test_smaller_claims_never_take_longer(its: Sweep, rounds: int, nodes: int) -> None:
-    assert made(its, rounds, nodes, 4).hours <= made(its, rounds, nodes, 8).hours
-
-
-@settings(deadline=None, max_examples=50)
-@given(its=swept_over, rounds=rounds, nodes=nodes)
-def test_more_rounds_take_longer(its: Sweep, rounds: int, nodes: int) -> None:
-    assert made(its, rounds + 1, nodes).hours > made(its, rounds, nodes).hours
-
-
-@settings(deadline=None, max_examples=50)
-@given(its=swept_over, rounds=rounds, nodes=nodes)
 def test_nothing_is_quicker_than_its_parts(its: Sweep, rounds: int, nodes: int) -> None:
     found = made(its, rounds, nodes)
     compiling = math.ceil(found.variants / min(found.variants, 4)) * COMPILE_SECONDS / 3600
@@ -219,12 +175,6 @@ class TestTheLimit:
         assert one == pytest.approx((1000 - compiles) / PRICE)
         two = guard_hours(sweep(long | {"capacity.nodes": 2}, at_most_usd=1000))
         assert two == pytest.approx(one / 2)
-
-    def test_does_not_pay_for_longer_than_nodes_may_stand(self) -> None:
-        assert guard_hours(sweep({"capacity.max_hours": 3.5}, at_most_usd=1e9)) == 3.5
-
-    def test_is_not_what_ends_the_nodes_of_listed_variants(self) -> None:
-        assert guard_hours(parse(edited({"capacity.max_hours": 30}), "mine.yaml")) == 30
 
     def test_by_default_it_is_three_times_the_estimate_of_what_needs_the_nodes(self) -> None:
         article = load(ARTICLE)
@@ -252,35 +202,6 @@ def test_the_notes_say_what_a_sweep_takes() -> None:
     assert "Trainium nodes are ended after 9.0 hours, or 322 USD, whatever runs on them" in said
 
 
-def test_the_notes_of_compiles_on_trainium_speak_of_no_cpu_nodes() -> None:
-    (said,) = (note for note in notes(sweep(ON_TRAINIUM)) if note.startswith("sweep: "))
-    assert "CPU" not in said
-
-
-def test_notes_on_listed_variants_say_nothing_of_a_sweep() -> None:
-    assert not [note for note in notes(parse(edited({}), "mine.yaml")) if "sweep" in note]
-
-
-def test_the_articles_sweep_compares_its_drafts_over_its_windows() -> None:
-    experiment = load(ARTICLE_SWEEP)
-    compared = {(v.draft.id, v.window) for v in variants(experiment) if v.draft}
-    drafts, windows = zip(*compared, strict=True)
-    assert set(drafts) == {"Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B"}
-    assert (min(windows), max(windows)) == (5, 15)
-    assert ("Qwen/Qwen3-1.7B", 7) in compared  # what the article settled on
-    assert len(compared) == len(set(drafts)) * len(set(windows))
-    assert experiment.benchmark.concurrency == experiment.serving.batch == 4
-
-
-def test_its_pair_is_the_articles() -> None:
-    article, its = load(EXPERIMENTS / "article.yaml"), load(ARTICLE_SWEEP)
-    assert its.models.target == article.models.target
-    assert article.models.draft in (its.sweep.drafts or () if its.sweep else ())
-    assert its.serving == article.serving
-    headlines = [case for case in article.benchmark.test_cases if case.headline]
-    assert [*its.benchmark.test_cases] == headlines
-
-
 @pytest.mark.parametrize("nodes", [1, 2, 3])
 def test_the_figures_of_the_cost_page_are_these(nodes: int) -> None:
     experiment = load(ARTICLE_SWEEP)
@@ -294,11 +215,6 @@ def test_the_figures_of_the_cost_page_are_these(nodes: int) -> None:
         f"{found.node_hours:.1f}",
         f"{math.ceil(found.usd)}",
     )
-
-
-def test_a_small_draft_is_no_less_to_compile() -> None:
-    """Nothing is known of it, so nothing is promised."""
-    assert hours() == estimate(sweep(drafts=[SMALL_DRAFT])).hours
 
 
 def jobs(changes: dict[str, Any] | None = None) -> Experiment:

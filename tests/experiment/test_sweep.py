@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiment import Experiment
+from experiment.known_models import Model
 from experiment.loader import parse
-from experiment.model import Model
 from experiment.runtimes import RUNTIMES, Mode
-from experiment.sweep import Sweep
+from experiment.speculation import Sweep
 from experiment.variants import service, variants
 from tests.experiment.files import ABSENT, SMALL_DRAFT, edited, swept
 
@@ -42,10 +42,6 @@ def test_each_window_is_a_variant_beside_the_baseline() -> None:
     assert {v.draft.id for v in found if v.draft} == {"Qwen/Qwen3-1.7B"}
 
 
-def test_one_window_is_a_sweep() -> None:
-    assert names(sweep(windows=[7])) == ["Base", "k7"]
-
-
 def test_drafts_need_no_common_one() -> None:
     drafts = [SMALL_DRAFT, LARGE_DRAFT]
     found = variants(sweep({"models.draft": ABSENT}, drafts=drafts, windows=[3, 7]))
@@ -70,20 +66,10 @@ def test_each_batch_has_a_baseline_of_its_own() -> None:
     ]
 
 
-def test_each_combination_is_compiled_for_itself() -> None:
-    found = variants(sweep(drafts=[SMALL_DRAFT, LARGE_DRAFT], windows=[3, 7], batches=[4, 8]))
-    assert len({variant.artifact for variant in found}) == len(found) == 10
-
-
 def test_a_swept_variant_is_the_one_that_a_list_would_have() -> None:
     """It can be served from the artifact that the sweep compiled."""
     (_, listed), (_, its) = variants(parse(edited({}), "mine.yaml")), variants(sweep(windows=[7]))
     assert its.artifact == listed.artifact
-
-
-def test_all_take_the_same_requests_whatever_their_windows() -> None:
-    experiment = sweep(windows=[3, 12, 7])
-    assert experiment.served_length == experiment.serving.length - 12
 
 
 def test_two_of_one_name_are_numbered() -> None:
@@ -144,7 +130,3 @@ def test_names_fit_and_are_distinct_whatever_the_case(
 def test_what_a_window_drafts(runtime: str, mode: Mode, drafts: tuple[int, ...]) -> None:
     support = RUNTIMES[runtime].modes[mode]
     assert tuple(support.drafts_per_step(window) for window in (2, 7, 15)) == drafts
-
-
-def test_a_baseline_has_no_drafts() -> None:
-    assert [v.drafts_per_step for v in variants(sweep(windows=[3, 7]))] == [None, 2, 6]

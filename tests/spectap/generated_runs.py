@@ -68,8 +68,7 @@ def config(
             "stddev_input_tokens": 0,
             "mean_output_tokens": output_tokens,
             "stddev_output_tokens": 0,
-            "concurrency": CONCURRENCY,
-            "requests": requests,
+            "points": [{"concurrency": CONCURRENCY, "requests": requests}],
             "rounds": rounds,
             "timeout_seconds": 1200,
             "sampling": {"temperature": 0.0},
@@ -174,9 +173,10 @@ def _part(
     acceptance: Mapping[str, float],
 ) -> Iterator[Line]:
     load = configuration["load"]
-    amount = load["concurrency"] if number == 0 else load["requests"]
+    [point] = load["points"]
+    amount = point["concurrency"] if number == 0 else point["requests"]
     # A request in flight for each slot; a slot sends its next one when its own has ended.
-    free = [clock + slot * 0.001 for slot in range(load["concurrency"])]
+    free = [clock + slot * 0.001 for slot in range(point["concurrency"])]
     for index in range(amount):
         slot = free.index(min(free))
         chunks = _chunks(

@@ -6,7 +6,6 @@ from typing import Any
 
 from spectap.analysis.summary import Cell
 from spectap.config import Config
-from spectap.load_points import Load
 from spectap.record import Record
 
 
@@ -44,14 +43,14 @@ def variants(**endpoints: str) -> list[dict[str, Any]]:
 
 
 def load(**changes: Any) -> dict[str, Any]:
-    """The ``load`` of ``settings``."""
+    """The ``load`` of ``settings``; ``concurrency`` and ``requests`` are its one load point's."""
+    point = {key: changes.pop(key, 2) for key in ("concurrency", "requests")}
     return {
         "mean_input_tokens": 64,
         "stddev_input_tokens": 0,
         "mean_output_tokens": 20,
         "stddev_output_tokens": 0,
-        "concurrency": 2,
-        "requests": 2,
+        "points": [point],
         "rounds": 2,
         "timeout_seconds": 20,
         "sampling": {"temperature": 0.0},
@@ -60,8 +59,7 @@ def load(**changes: Any) -> dict[str, Any]:
 
 def loads(*points: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """The ``load`` of ``settings``, at these load points."""
-    others = {key: value for key, value in load(**changes).items() if key in Load.model_fields}
-    return others | {"points": [*points]}
+    return load(points=[*points], **changes)
 
 
 def config(**changes: Any) -> Config:

@@ -47,19 +47,6 @@ def test_prompts_are_written_only_where_there_are_any(tmp_path: Path) -> None:
     ]
 
 
-def test_prompts_of_an_earlier_configuration_are_counted(tmp_path: Path) -> None:
-    contents = samples.settings(test_cases=[CASE | {"prompts": ["Why?", "How so?"]}])
-    (case,) = config.read(write(tmp_path, contents)).test_cases
-    assert case.source == "2 of a file"
-
-
-def test_an_earlier_load_has_one_point(tmp_path: Path) -> None:
-    earlier = samples.load()
-    assert "points" not in earlier
-    (point,) = config.read(write(tmp_path, samples.settings(load=earlier))).load.points
-    assert (point.name, point.requests) == ("concurrency-2", 2)
-
-
 @pytest.mark.parametrize(
     ("points", "message"),
     [
@@ -107,7 +94,6 @@ def variants(*changes: dict[str, Any]) -> dict[str, Any]:
     contents = samples.settings(
         variants=[one | change for one, change in zip(VARIANTS, changes, strict=False)]
     )
-    contents.pop("endpoints", None)
     return contents
 
 
@@ -117,18 +103,10 @@ def test_holds_any_number_of_variants() -> None:
     assert [variant.window for variant in read.variants] == [None, 7, 3]
 
 
-def test_reads_what_named_two_endpoints() -> None:
-    contents = samples.settings(endpoints={"SD": "http://h:2/v1", "Base": "http://h:1/v1"})
-    contents.pop("variants", None)
-    base, speculative = config.Config.model_validate(contents).variants
-    assert (base.name, base.endpoint, base.baseline) == ("Base", "http://h:1/v1", None)
-    assert (speculative.name, speculative.baseline) == ("SD", "Base")
-
-
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (samples.settings(variants=[]) | {"endpoints": {}}, "the first must be a baseline"),
+        (samples.settings(variants=[]), "the first must be a baseline"),
         (samples.settings(colour="red"), "colour: Extra inputs are not permitted"),
         (samples.settings(bucket=""), "bucket: String should have at least 1 character"),
         (samples.settings(bucket=None), "bucket and region: both or neither"),

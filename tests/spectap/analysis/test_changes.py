@@ -143,7 +143,7 @@ LINE = {"name": "open-ended", "structure": "open-ended", "headline": True, "line
     [
         ({"load": {"mean_output_tokens": 101}}, "mean_output_tokens"),
         ({"load": {"mean_input_tokens": 65}}, "mean_input_tokens"),
-        ({"load": {"concurrency": 8}}, "load points"),
+        ({"load": {"points": [{"concurrency": 8, "requests": 8}]}}, "load points"),
         ({"test_cases": [told()["test_cases"][0]]}, "test cases"),
         ({"test_cases": [told()["test_cases"][0], LINE]}, "open-ended.line"),
     ],
@@ -165,7 +165,8 @@ def test_runs_of_different_things_are_not_judged(changes: dict[str, Any], name: 
 
 
 def test_more_rounds_and_requests_are_no_other_thing() -> None:
-    more = run(2, load=told()["load"] | {"rounds": 8, "requests": 5})
+    points = [{"concurrency": generated_runs.CONCURRENCY, "requests": 5}]
+    more = run(2, load=told()["load"] | {"rounds": 8, "points": points})
     assert compare(run(1), more, 0.5).incomparable == ()
 
 

@@ -41,7 +41,6 @@ Say = Callable[[int, random.Random], Answer]
 
 def config(temperature: float = 0.0, others: Sequence[str] = ("SD",)) -> Config:
     load = samples.load(points=POINTS, sampling={"temperature": temperature})
-    del load["concurrency"], load["requests"]
     case = {"name": "tools", "prompts": {"known": "bfcl"}}
     named = samples.variants(**{name: f"http://{name}/v1" for name in ("Base", *others)})
     return Config.model_validate(samples.settings(load=load, test_cases=[case], variants=named))

@@ -27,7 +27,6 @@ CASE = {"name": "counting", "line": "counting ", "structure": "structured"}
 def config(points: Sequence[Mapping[str, Any]] = POINTS, **changes: Any) -> Config:
     """A baseline and a variant with a batch of four each, and one test case."""
     of_load = samples.load(points=points, rounds=ROUNDS)
-    del of_load["concurrency"], of_load["requests"]
     variants = samples.variants(Base="http://127.0.0.1:1/v1", SD="http://127.0.0.1:2/v1")
     values: dict[str, Any] = {
         "load": of_load,

@@ -27,8 +27,8 @@ def configuration(
 ) -> Line:
     """The content of a ``config.json`` with these load points."""
     content = generated.config(cases)
-    load = {name: content["load"][name] for name in content["load"] if name != "concurrency"}
-    requests = load.pop("requests")
+    load = content["load"]
+    requests = load["points"][0]["requests"]
     points = [
         *({"concurrency": int(one), "requests": requests} for one in concurrencies),
         *({"rate": one, "requests": requests} for one in rates),

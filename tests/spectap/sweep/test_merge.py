@@ -126,7 +126,7 @@ def test_an_unfinished_control_is_none(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "change"),
     [
-        ("load", lambda config: config["load"] | {"requests": 8}),
+        ("load", lambda config: config["load"] | {"rounds": 8}),
         ("test_cases", lambda config: config["test_cases"][1:]),
         ("variants", lambda config: [config["variants"][0] | {"window": 5}]),
     ],

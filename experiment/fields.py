@@ -1,0 +1,161 @@
+"""What every mapping and every text of an experiment file is made of."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+from pydantic_core import PydanticCustomError
+
+PATTERN_MESSAGES: Final[dict[str, str]] = {}
+"""What each pattern allows, in words."""
+
+
+class Strict(BaseModel):
+    """Takes the keys that it knows, with values of the very type, and cannot be changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def matching(pattern: str, words: str) -> Any:
+    """A constraint on text: a regular expression, and what it allows in words.
+
+    The words stand in refusals and, by the JSON Schema's ``patternErrorMessage``, in editors
+    (redhat-developer/yaml-language-server, ``src/languageservice/jsonSchema.ts``).
+    """
+    PATTERN_MESSAGES[pattern] = f"must be {words}"
+    extra: dict[str, JsonValue] = {"patternErrorMessage": PATTERN_MESSAGES[pattern]}
+    return Field(pattern=pattern, json_schema_extra=extra)
+
+
+def refused(field: str, allowed: str) -> PydanticCustomError:
+    """What a validator of a mapping or a list raises, to name the field that it refuses."""
+    return PydanticCustomError("refused", "{allowed}", {"field": field, "allowed": allowed})
+
+
+def _distinct(listed: tuple[Any, ...]) -> tuple[Any, ...]:
+    for index, item in enumerate(listed):
+        if item in listed[:index]:
+            raise refused(f"[{index}]", "is duplicated; list each once")
+    return listed
+
+
+DISTINCT: Final = AfterValidator(_distinct)
+"""A constraint on a list: no item is there twice."""
+
+WIDEST_API_ACCESS: Final = 8
+"""No organisation has more addresses than one /8. The whole internet is also two blocks of /1."""
+
+PRIVATE: Final = tuple(
+    ipaddress.IPv4Network(block)
+    for block in (
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+    )
+)
+
+OTHER_PARTITIONS: Final = ("cn-", "us-gov-", "us-iso", "eu-iso", "eusc-")
+"""Regions with other domains and registries than the manifests name."""
+
+
+def _public(block: str) -> str:
+    """Raises ValueError for what EKS cannot let in, or ought not to."""
+    network = ipaddress.IPv4Network(block)
+    if network.prefixlen < WIDEST_API_ACCESS:
+        raise ValueError(f"must be /{WIDEST_API_ACCESS} or narrower; list your own addresses")
+    if any(network.overlaps(private) for private in PRIVATE):
+        raise ValueError("is private; EKS sees your public address")
+    return block
+
+
+def _in_partition(region: str) -> str:
+    if region.startswith(OTHER_PARTITIONS):
+        raise ValueError("must be a region of the partition aws")
+    return region
+
+
+Text = Annotated[str, Field(min_length=1, max_length=4000)]
+Name = Annotated[
+    str,
+    matching(
+        r"^[a-z][a-z0-9-]{0,18}[a-z0-9]$",
+        "2 to 20 of a-z, 0-9 and -, beginning with a letter and not ending with -",
+    ),
+]
+VariantName = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9]([A-Za-z0-9-]{0,18}[A-Za-z0-9])?$",
+        "1 to 20 of A-Z, a-z, 0-9 and -, with no - at either end",
+    ),
+]
+TestCaseName = Annotated[
+    str,
+    matching(
+        r"^[a-z0-9][a-z0-9-]{0,38}[a-z0-9]$",
+        "2 to 40 of a-z, 0-9 and -, with no - at either end",
+    ),
+]
+Region = Annotated[
+    str,
+    matching(r"^[a-z]{2}(-[a-z]+)+-\d$", "a region such as us-east-2"),
+    AfterValidator(_in_partition),
+]
+Zone = Annotated[
+    str, matching(r"^[a-z]{2}(-[a-z]+)+-\d[a-z]$", "an availability zone such as us-east-2a")
+]
+Email = Annotated[
+    str, matching(r"^[^@\s]+@[^@\s]+\.[^@\s]+$", "an email address such as you@example.org")
+]
+Cidr = Annotated[
+    str,
+    matching(r"^(\d{1,3}\.){3}\d{1,3}/\d{1,2}$", "an IPv4 network such as 203.0.113.0/24"),
+    AfterValidator(_public),
+]
+ReservationId = Annotated[
+    str,
+    matching(
+        r"^cr-[0-9a-f]{8,17}$", "the identifier of a reservation, such as cr-0123456789abcdef0"
+    ),
+]
+ModelId = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$",
+        "organisation/name, as on the Hugging Face Hub",
+    ),
+]
+Commit = Annotated[
+    str,
+    matching(r"^[0-9a-f]{40}$", "a commit, 40 hexadecimal digits; a branch can change its content"),
+]
+Image = Annotated[
+    str, matching(r"^[^\s@]+(:[\w.-]+|@sha256:[0-9a-f]{64})$", "an image with a tag or a digest")
+]
+PromptLine = Annotated[Text, matching(r"\S", "more than whitespace")]
+PromptFileName = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(jsonl|txt)$",
+        "the name of a .jsonl or .txt file in the experiment's folder, of A-Z, a-z, 0-9 and . _ -",
+    ),
+]
+Repository = Annotated[
+    str,
+    matching(
+        r"^[A-Za-z0-9-]+(@\d+)?/[A-Za-z0-9._-]+(@\d+)?$",
+        "OWNER/NAME of a repository on github.com, or OWNER@ID/NAME@ID",
+    ),
+]
+Ref = Annotated[
+    str,
+    matching(r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", "a name of letters, digits and . _ / -"),
+]
+ToolParser = Annotated[
+    str, matching(r"^[a-z0-9_-]{1,40}$", "the name of a parser of vLLM's, such as hermes")
+]
