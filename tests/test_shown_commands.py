@@ -25,7 +25,7 @@ RUN_BY: Final = {
     "make destroy": "tests/test_deployment.py",
     "make experiment": "tests/cluster/way.py",
     "make measure": "tests/spectap/commands/test_measure.py",
-    "make preflight": "tests/deployment/test_preflight_command.py",
+    "make preflight": "tests/deployment/test_preflight.py",
     "make rehearse": "tests/rehearsal/test_rehearse.py",
     "make rehearse-vllm": "tests/vllm/conftest.py",
     "make report": "tests/spectap/test_main.py",
