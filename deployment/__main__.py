@@ -31,8 +31,9 @@ def main() -> int:
         file = options.pop("experiment")
         # Each command imports only what it needs: the CDK and Kubernetes' client take seconds.
         run = getattr(importlib.import_module(f"deployment.{module}"), function)
-        # The preflight says what it can without an account, too.
-        status: int = run(file if module == "preflight" else Deployment.of(file), **options)
+        # The preflight's say what they can without an account, too.
+        needs_account = not module.startswith("preflight")
+        status: int = run(Deployment.of(file) if needs_account else file, **options)
     except KeyboardInterrupt:  # the CLI has said what it leaves
         return INTERRUPTED
     except (DeploymentError, ExperimentError) as error:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 
 import rich.console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -73,17 +74,17 @@ class Console:
     def _print(self, line: str) -> None:
         self._rich.print(printable(line), soft_wrap=True)
 
-    def _live(self, title: str, stage: Stage) -> Progress:
-        line = Progress(
-            TextColumn("{task.description}", markup=False),
-            SpinnerColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[stage].now}", markup=False),
-            console=self._rich,
-            transient=True,
-        )
-        line.add_task(printable(title), total=None, stage=stage)
-        return line
+    def _live(self, title: str, stage: Stage) -> Live:
+        """One line, cut at the terminal's width."""
+        frames, start = Spinner("dots").frames, time.monotonic()
+
+        def line() -> Text:
+            seconds = time.monotonic() - start
+            frame = frames[int(10 * seconds) % len(frames)]
+            text = printable(f"{title} {frame} {seconds:.0f} s  {stage.now}")
+            return Text(text, no_wrap=True, overflow="ellipsis")
+
+        return Live(get_renderable=line, console=self._rich, transient=True, refresh_per_second=10)
 
 
 def rich_console(stream: TextIO) -> rich.console.Console:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -96,16 +96,19 @@ def synthesised(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack
     completed = run(arguments, capture=True)
     if completed.returncode:
         raise DeploymentError((completed.stderr or completed.stdout).strip())
-    return [*_stacks(deployment, assembly)]
+    return assembled(deployment, assembly)
 
 
-def _stacks(deployment: Deployment, assembly: Path) -> Iterator[Stack]:
+def assembled(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack]:
+    """The stacks of the assembly as it is, with their status. Raises DeploymentError."""
+    stacks = []
     manifest = json.loads((assembly / "manifest.json").read_text(encoding="utf-8"))
     for name, artifact in manifest["artifacts"].items():
         if artifact["type"] == "aws:cloudformation:stack":
             region = artifact["environment"].rpartition("/")[2]
             stack = deployment.stack(name, region)
-            yield Stack(name, region, stack["StackStatus"] if stack else None)
+            stacks.append(Stack(name, region, stack["StackStatus"] if stack else None))
+    return stacks
 
 
 def unchanged(deployment: Deployment, stack: Stack) -> bool:

@@ -204,32 +204,26 @@ def cpu_quota(deployment: Deployment) -> Iterator[Answer]:
         yield answer, facts
 
 
-def vpc_quota(deployment: Deployment) -> Iterator[Answer]:
-    """One VPC, unless the network exists."""
-    ec2 = deployment.client("ec2")
-    yield _one_more(deployment, VPCS, "network", lambda: len(ec2.describe_vpcs()["Vpcs"]))
+def one_more(deployment: Deployment) -> Iterator[Answer]:
+    """One VPC, one address for the NAT gateway and one cluster, unless they exist."""
+    ec2, eks = deployment.client("ec2"), deployment.client("eks")
 
+    def clusters() -> int:
+        pages = eks.get_paginator("list_clusters").paginate()
+        return sum(len(page["clusters"]) for page in pages)
 
-def address_quota(deployment: Deployment) -> Iterator[Answer]:
-    """One address for the NAT gateway, unless the network exists."""
-    ec2 = deployment.client("ec2")
-    yield _one_more(
-        deployment, ADDRESSES, "network", lambda: len(ec2.describe_addresses()["Addresses"])
-    )
-
-
-def cluster_quota(deployment: Deployment) -> Iterator[Answer]:
-    """One cluster, unless it exists."""
-    pages = deployment.client("eks").get_paginator("list_clusters")
-    yield _one_more(
-        deployment, CLUSTERS, "cluster", lambda: sum(len(p["clusters"]) for p in pages.paginate())
-    )
-
-
-def _one_more(deployment: Deployment, quota: Quota, label: str, used: Callable[[], int]) -> Answer:
-    if has_stack(deployment, label):
-        return "exists", {"stack": f"{deployment.name}-{label}"}
-    return _compared(deployment, quota, 1, used())
+    wanted: dict[str, tuple[Quota, str, Callable[[], int]]] = {
+        "VPCs": (VPCS, "network", lambda: len(ec2.describe_vpcs()["Vpcs"])),
+        "addresses": (ADDRESSES, "network", lambda: len(ec2.describe_addresses()["Addresses"])),
+        "clusters": (CLUSTERS, "cluster", clusters),
+    }
+    for name, (quota, label, used) in wanted.items():
+        facts: dict[str, object] = {"subject": f"quota, {name}"}
+        if has_stack(deployment, label):
+            yield "exists", facts | {"stack": f"{deployment.name}-{label}"}
+        else:
+            answer, compared = _compared(deployment, quota, 1, used())
+            yield answer, facts | dict(compared)
 
 
 def _compared(deployment: Deployment, quota: Quota, needed: int, used: int) -> Answer:

@@ -15,10 +15,11 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 from kubernetes.client import VersionApi
 
-from deployment.account import Denied, Deployment, DeploymentError, aws_errors
+from deployment.account import Denied, Deployment, DeploymentError, aws_errors, client
 from deployment.cluster import ADDRESS_VARIABLE, NoCluster, connected, kubernetes_errors
 from deployment.preflight.account import has_stack
 from deployment.preflight.check import Answer
+from experiment import load
 from experiment.notes import gated
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
@@ -189,11 +190,11 @@ def addons(deployment: Deployment) -> Iterator[Answer]:
     yield "missing" if missing else "ok", {"missing": ", ".join(missing), "number": len(VERSIONS)}
 
 
-def compare_addons(deployment: Deployment) -> int:
+def compare_addons(file: str) -> int:
     """``make addons``: a line for each. Returns 1 if EKS lacks a pinned version, otherwise 0."""
-    region = deployment.region
+    region = load(file).aws.region
     print(f"add-ons of EKS {KUBERNETES_VERSION} in {region}, against stacks/addons.py", flush=True)
-    eks, status = deployment.client("eks"), 0
+    eks, status = client("eks", region), 0
     for name, pinned in VERSIONS.items():
         with aws_errors():
             offered = _offered(name, eks)

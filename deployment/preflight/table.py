@@ -49,9 +49,7 @@ CHECKS: Final = (
     ),
     Check("quota, Trainium vCPUs", account.trainium_quota, _QUOTA),
     Check("quota, CPU nodes' vCPUs", account.cpu_quota, _QUOTA),
-    Check("quota, VPCs", account.vpc_quota, _QUOTA),
-    Check("quota, addresses", account.address_quota, _QUOTA),
-    Check("quota, clusters", account.cluster_quota, _QUOTA),
+    Check("quotas", account.one_more, _QUOTA),
     Check(
         "zones",
         capacity.zones,

@@ -60,7 +60,7 @@ class Deploy(Stage):
         """Runs the CLI. The assembly is up to date: ``existing`` has written it."""
         if lifecycle.deploy(self.deployment, [], yes=True, is_synthesised=True):
             raise StageFailed("the deploy failed, as the CDK CLI says above")
-        return "all stacks"
+        return f"{len(lifecycle.assembled(self.deployment))} stacks"
 
 
 class Prove(Stage):
