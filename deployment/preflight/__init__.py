@@ -27,15 +27,17 @@ def run(file: str) -> int:
     Raises ExperimentError.
     """
     experiment = load(file)
-    try:
-        deployment = Deployment.of(file)
-    except DeploymentError as error:
-        unknown = Deployment(experiment, file, "unknown")
-        findings = [_no_account(error, unknown.region), *_asked(LOCAL_CHECKS, unknown)]
-        print(f"experiment {experiment.name} ({file}), {unknown.region}: nothing is created")
-    else:
-        findings = checks(deployment)
-        print(f"{deployment.headline}: nothing is created")
+    console = rich_console(sys.stderr)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        try:
+            deployment = Deployment.of(file)
+        except DeploymentError as error:
+            unknown = Deployment(experiment, file, "unknown")
+            headline = f"experiment {experiment.name} ({file}), {unknown.region}"
+            findings = [_no_account(error, unknown.region), *_asked(LOCAL_CHECKS, unknown, bar)]
+        else:
+            headline, findings = deployment.headline, checks(deployment, bar)
+    print(f"{headline}: nothing is created")
     print_table(_rows(findings), _STYLES)
     count = {status: sum(each.status is status for each in findings) for status in Status}
     print(
@@ -45,17 +47,16 @@ def run(file: str) -> int:
     return int(count[Status.REFUSED] > 0)
 
 
-def checks(deployment: Deployment) -> list[Finding]:
+def checks(deployment: Deployment, bar: Progress | None = None) -> list[Finding]:
     """All findings, in a fixed order. Makes no change, and raises nothing."""
-    return _asked((*CHECKS, *LOCAL_CHECKS), deployment)
+    return _asked((*CHECKS, *LOCAL_CHECKS), deployment, bar)
 
 
-def _asked(every: Sequence[Check], deployment: Deployment) -> list[Finding]:
-    """Several at once, with a bar on a terminal."""
-    console = rich_console(sys.stderr)
-    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
-    with bar, ThreadPoolExecutor(_AT_ONCE) as threads:
-        task = bar.add_task("checks", total=len(every))
+def _asked(every: Sequence[Check], deployment: Deployment, bar: Progress | None) -> list[Finding]:
+    """Several at once. ``bar`` shows how many are done."""
+    bar = bar or Progress(disable=True)
+    task = bar.add_task("checks", total=len(every))
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
         asked = [threads.submit(check.findings, deployment) for check in every]
         try:
             for _ in as_completed(asked):

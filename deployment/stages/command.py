@@ -59,8 +59,8 @@ def start(deployment: Deployment, *, yes: bool) -> int:
     usd, hours = capacity.nodes * capacity.price.usd_per_hour, guard_hours(deployment.experiment)
 
     def perform() -> None:
-        nodes = f"{capacity.nodes} x {capacity.instance_type}"
-        _ask(f"{nodes}: {usd:.2f} USD an hour, for {hours:.1f} hours at most", yes=yes)
+        wanted = f"{capacity.nodes} x {capacity.instance_type}"
+        _ask(f"{wanted}: {usd:.2f} USD an hour, for {hours:.1f} hours at most", yes=yes)
         console = Console(2, sys.stdout)
         for stage in (Prove(context), Start(context)):
             _perform(stage, console)

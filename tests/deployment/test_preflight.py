@@ -15,6 +15,7 @@ from deployment import preflight
 from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.preflight import Finding, Status, checks, software
+from deployment.preflight.table import CHECKS
 from experiment import load
 from rehearsal.aws.client import Aws, environment
 from stacks.addons import VERSIONS
@@ -398,19 +399,29 @@ def test_an_image_that_is_not_there(aws: Aws, sound: At, image: str, missing: st
 
 
 @pytest.mark.parametrize(
-    ("allowed", "address", "answer"),
+    ("allowed", "address", "status", "remedy"),
     [
-        ((), "203.0.113.7", "private"),
-        (("203.0.113.0/24",), "203.0.113.7", "admitted"),
-        (("203.0.113.0/24",), "198.51.100.1", "outside"),
-        (("203.0.113.0/24",), None, "no address"),
+        ((), None, WARNING, "or set aws.api_access: [your address]"),
+        ((), "203.0.113.7", WARNING, "or set aws.api_access: [203.0.113.7/32]"),
+        (("203.0.113.0/24",), "203.0.113.7", Status.OK, ""),
+        (("203.0.113.0/24",), "198.51.100.1", WARNING, "add 198.51.100.1/32"),
+        (("203.0.113.0/24",), None, WARNING, "https://checkip.amazonaws.com"),
     ],
 )
 def test_who_will_reach_the_api(
-    allowed: tuple[str, ...], address: str | None, answer: str, monkeypatch: pytest.MonkeyPatch
+    allowed: tuple[str, ...],
+    address: str | None,
+    status: Status,
+    remedy: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
-    assert software.access(allowed, lambda: address)[0] == answer
+    (check,) = (check for check in CHECKS if check.subject == "Kubernetes API")
+    asked = dataclasses.replace(check, ask=lambda _: [software.access(allowed, lambda: address)])
+    article = load(ROOT / "experiments" / "article.yaml")
+    (finding,) = asked.findings(Deployment(article, "article.yaml", "123456789012"))
+    assert finding.status is status
+    assert remedy in finding.remedy
 
 
 def test_a_gated_model(aws: Aws, sound: At) -> None:
