@@ -1,4 +1,4 @@
-"""The account that the credentials belong to, and clients for it."""
+"""An experiment in an account and region: its credentials, clients of AWS, and its stacks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import botocore.session
@@ -13,36 +14,111 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.loaders import Loader, create_loader
 from botocore.parsers import ResponseParserError
 
-from deployment.errors import Denied, DeploymentError
+from experiment import Experiment, load
 
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 _ACTION: Final = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
 
 
+class DeploymentError(Exception):
+    """The command cannot be carried out in this account. One line."""
+
+
+class Denied(DeploymentError):
+    """The credentials may not make a call."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(f"AWS: these credentials may not call {action}")
+        self.action = action
+        """As IAM names it, e.g. ``ec2:DescribeInstances``."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """An experiment in an account and region: what every command acts on."""
+
+    experiment: Experiment
+    file: str
+    """As the user named it."""
+    account: str
+    """Twelve digits."""
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
+    """By service and region: to make one takes longer than most calls."""
+
+    @classmethod
+    def of(cls, file: str) -> Deployment:
+        """Reads the experiment and asks whose credentials these are.
+
+        Raises ExperimentError or DeploymentError.
+        """
+        experiment = load(file)
+        return cls(experiment, file, account_id(experiment.aws.region))
+
+    @property
+    def region(self) -> str:
+        """The experiment's."""
+        return self.experiment.aws.region
+
+    @property
+    def name(self) -> str:
+        """The experiment's, which is also its cluster's."""
+        return self.experiment.name
+
+    @property
+    def headline(self) -> str:
+        """What a command begins with."""
+        return f"experiment {self.name} ({self.file}), account {self.account}, {self.region}"
+
+    def client(self, service: str, region: str | None = None) -> Any:
+        """A client of ``service`` in the experiment's region, or another."""
+        key = service, region or self.region
+        if key not in self._clients:
+            self._clients[key] = client(*key)
+        return self._clients[key]
+
+    def stack(self, name: str, region: str | None = None) -> dict[str, Any] | None:
+        """As CloudFormation describes it; None if the account does not have it.
+
+        Raises DeploymentError.
+        """
+        with aws_errors():
+            try:
+                cloudformation = self.client("cloudformation", region)
+                (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
+            except ClientError as error:
+                # CloudFormation has no error code for a stack that does not exist.
+                if "does not exist" in str(error):
+                    return None
+                raise
+        return None if stack["StackStatus"] == "DELETE_COMPLETE" else dict(stack)
+
+    def outputs(self, label: str) -> dict[str, str]:
+        """Of the stack with this label, such as ``trainium``; none if there is no such stack.
+
+        Raises DeploymentError.
+        """
+        stack = self.stack(f"{self.name}-{label}") or {}
+        return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+
+
 def client(service: str, region: str) -> Any:
-    """A client with the credentials that the CDK CLI would find, too."""
-    with in_words():
+    """A client with the credentials that the CDK CLI would use."""
+    with aws_errors():
         core = botocore.session.get_session()
         core.register_component("data_loader", _descriptions())
-        # A session of its own: credentials may have been renewed since the last one.
+        # A session per client: credentials may have been renewed since the last one.
         return core.create_client(service, region_name=region)
 
 
 def account_id(region: str) -> str:
     """The account that the credentials belong to. Raises DeploymentError."""
-    with in_words():
-        found: str = client("sts", region).get_caller_identity()["Account"]
-    return found
-
-
-@functools.cache
-def _descriptions() -> Loader:
-    """The services' descriptions, each read once: that takes longer than most calls."""
-    return create_loader()
+    with aws_errors():
+        identity = client("sts", region).get_caller_identity()
+    return str(identity["Account"])
 
 
 @contextlib.contextmanager
-def in_words() -> Iterator[None]:
+def aws_errors() -> Iterator[None]:
     """Turns errors of boto3 into a DeploymentError of one line, a refused call into Denied."""
     try:
         yield
@@ -59,6 +135,12 @@ def in_words() -> Iterator[None]:
 
 
 def _action(error: ClientError) -> str:
-    """The action that was denied. Most services name it; the others' errors have its operation."""
+    """Most services name the denied action; otherwise the error has the operation."""
     named = _ACTION.search(str(error))
     return named[1] if named else error.operation_name
+
+
+@functools.cache
+def _descriptions() -> Loader:
+    """The services' descriptions, each read once: that takes longer than most calls."""
+    return create_loader()

@@ -18,9 +18,7 @@ from kubernetes.client import ApiClient, ApiException, Configuration
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
-from deployment.account import in_words
-from deployment.errors import DeploymentError
-from deployment.place import Place
+from deployment.account import Deployment, DeploymentError, aws_errors
 
 ADDRESS_VARIABLE: Final = "KUBERNETES_API"
 """Environment variable: where the API answers in place of its own address, e.g. a forwarded port
@@ -44,100 +42,93 @@ class Unreachable(DeploymentError):
 
 
 @contextlib.contextmanager
-def connected(place: Place) -> Iterator[ApiClient]:
+def connected(deployment: Deployment) -> Iterator[ApiClient]:
     """A client for the typed APIs of the ``kubernetes`` package. Its token renews itself.
 
     Raises NoCluster or DeploymentError.
     """
-    found = _describe(place)
-    tokens = _Tokens(place, administrator(place))
+    cluster = _describe(deployment)
+    tokens = _Tokens(deployment, administrator(deployment))
     with tempfile.NamedTemporaryFile(suffix=".crt") as authority:
-        authority.write(base64.b64decode(found["certificateAuthority"]["data"]))
+        authority.write(base64.b64decode(cluster["certificateAuthority"]["data"]))
         authority.flush()
-        its = Configuration()
-        its.host = os.environ.get(ADDRESS_VARIABLE) or found["endpoint"]
+        configuration = Configuration()
+        configuration.host = os.environ.get(ADDRESS_VARIABLE) or cluster["endpoint"]
         # A private API drops what comes from elsewhere, so that each try takes its whole time.
-        its.retries = Retry(total=3, connect=1)
-        its.ssl_ca_cert = authority.name
-        its.tls_server_name = found["endpoint"].removeprefix("https://").partition(":")[0]
-        its.api_key_prefix["authorization"] = "Bearer"
+        configuration.retries = Retry(total=3, connect=1)
+        configuration.ssl_ca_cert = authority.name
+        configuration.tls_server_name = (
+            cluster["endpoint"].removeprefix("https://").partition(":")[0]
+        )
+        configuration.api_key_prefix["authorization"] = "Bearer"
         # The hook is asked only where there is a key already (kubernetes 35.0.0, configuration.py,
         # auth_settings).
-        its.api_key["authorization"] = ""
-        its.refresh_api_key_hook = lambda asked: asked.api_key.update(
+        configuration.api_key["authorization"] = ""
+        configuration.refresh_api_key_hook = lambda requested: requested.api_key.update(
             authorization=tokens.current()
         )
-        with ApiClient(its) as client:
+        with ApiClient(configuration) as client:
             yield client
 
 
-def administrator(place: Place) -> str:
+def administrator(deployment: Deployment) -> str:
     """ARN of the role that administers the cluster. Raises NoCluster or DeploymentError."""
-    name = f"{place.name}-cluster"
-    with in_words():
-        try:
-            (stack,) = place.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-        except ClientError as error:
-            if "does not exist" in str(error):
-                raise NoCluster(f"there is no stack {name} in {place.region}") from None
-            raise
-    for output in stack.get("Outputs", []):
-        if output["OutputKey"] == ADMINISTRATOR_OUTPUT:
-            arn: str = output["OutputValue"]
-            return arn
-    raise NoCluster(f"stack {name} is not complete: it has no output {ADMINISTRATOR_OUTPUT}")
+    role = deployment.outputs("cluster").get(ADMINISTRATOR_OUTPUT)
+    if role is None:
+        raise NoCluster(
+            f"stack {deployment.name}-cluster in {deployment.region} is missing or not complete"
+        )
+    return role
 
 
 class _Tokens:
     """The current token, made anew after ten minutes."""
 
-    def __init__(self, place: Place, role: str) -> None:
-        self._place, self._role = place, role
+    def __init__(self, deployment: Deployment, role: str) -> None:
+        self._deployment, self._role = deployment, role
         self._token, self._made = "", float("-inf")
 
     def current(self) -> str:
         """Called before each request."""
         if time.monotonic() - self._made > _RENEWED_SECONDS:
-            self._token, self._made = token(self._place, self._role), time.monotonic()
+            self._token, self._made = token(self._deployment, self._role), time.monotonic()
         return self._token
 
 
-def token(place: Place, role: str) -> str:
+def token(deployment: Deployment, role: str) -> str:
     """A bearer token for the cluster: a signed request that says who asks.
 
     As ``aws eks get-token`` makes it (aws-cli 1.46.3, ``customizations/eks/get_token.py``).
     """
-    with in_words():
-        lent = place.client("sts").assume_role(RoleArn=role, RoleSessionName="experiment")
-    its = lent["Credentials"]
-    session = boto3.Session(
-        its["AccessKeyId"], its["SecretAccessKey"], its["SessionToken"], place.region
-    )
+    with aws_errors():
+        lent = deployment.client("sts").assume_role(RoleArn=role, RoleSessionName="experiment")
+    keys = [lent["Credentials"][key] for key in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
+    session = boto3.Session(*keys, region_name=deployment.region)
     sts = session.client("sts")
     signer = RequestSigner(
         sts.meta.service_model.service_id,
-        place.region,
+        deployment.region,
         "sts",
         "v4",
         session.get_credentials(),
         session.events,
     )
     query = urlencode({"Action": "GetCallerIdentity", "Version": "2011-06-15"})
-    asked = {
+    request = {
         "method": "GET",
         "url": f"{sts.meta.endpoint_url}/?{query}",
         "body": {},
-        "headers": {_CLUSTER_HEADER: place.name},
+        "headers": {_CLUSTER_HEADER: deployment.name},
         "context": {},
     }
     signed = signer.generate_presigned_url(
-        asked, region_name=place.region, expires_in=_SIGNED_SECONDS, operation_name=""
+        request, region_name=deployment.region, expires_in=_SIGNED_SECONDS, operation_name=""
     )
     return _TOKEN_PREFIX + base64.urlsafe_b64encode(signed.encode()).decode().rstrip("=")
 
 
 @contextlib.contextmanager
-def kubernetes_in_words() -> Iterator[None]:
+def kubernetes_errors() -> Iterator[None]:
     """Turns errors of the Kubernetes client into a DeploymentError of one line."""
     try:
         yield
@@ -148,14 +139,17 @@ def kubernetes_in_words() -> Iterator[None]:
         raise Unreachable(f"Kubernetes: the API does not answer: {why}") from None
 
 
-def _describe(place: Place) -> dict[str, Any]:
-    with in_words():
+def _describe(deployment: Deployment) -> dict[str, Any]:
+    with aws_errors():
         try:
-            found: dict[str, Any] = place.client("eks").describe_cluster(name=place.name)["cluster"]
+            answer = deployment.client("eks").describe_cluster(name=deployment.name)
         except ClientError as error:
             if error.response["Error"]["Code"] == "ResourceNotFoundException":
-                raise NoCluster(f"there is no cluster {place.name} in {place.region}") from None
+                raise NoCluster(
+                    f"there is no cluster {deployment.name} in {deployment.region}"
+                ) from None
             raise
-    if found["status"] not in ("ACTIVE", "UPDATING"):
-        raise NoCluster(f"cluster {place.name} is {found['status']}")
-    return found
+    cluster: dict[str, Any] = answer["cluster"]
+    if cluster["status"] not in ("ACTIVE", "UPDATING"):
+        raise NoCluster(f"cluster {deployment.name} is {cluster['status']}")
+    return cluster

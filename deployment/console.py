@@ -1,21 +1,24 @@
-"""Shows what takes a while on the terminal: its stages, and how long each took."""
+"""Shows the stages of a long command: a live line on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import shutil
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from spectap.printing import printable, redraw
+import rich.console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
 
-_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_FRAME_SECONDS: Final = 0.1
+from spectap.printing import printable
+
+_UNLIMITED: Final = 100_000
+"""Columns of a log, where no line is wrapped."""
 
 
 @dataclass
@@ -29,21 +32,19 @@ class Stage:
 
 
 class Console:
-    """Shows one stage after another: a spinner on a terminal, plain lines in a log."""
+    """Shows one stage after another."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+        self._rich = rich_console(stream or sys.stderr)
         self._total = total
         self._start = time.monotonic()
-        # Whoever writes holds it: the spinner has a thread of its own.
-        self._writing = threading.Lock()
         self.current: Stage | None = None
         self.done: list[Stage] = []
 
     @property
     def on_terminal(self) -> bool:
         """Whether a person looks on, and not a log."""
-        return self._stream.isatty()
+        return self._rich.is_terminal
 
     @property
     def seconds(self) -> float:
@@ -54,61 +55,57 @@ class Console:
     def stage(self, title: str, *, shows_itself: bool = False) -> Iterator[Stage]:
         """Shows one stage. ``shows_itself``: what it runs writes to the terminal itself."""
         self.current = stage = Stage(title)
-        start = time.monotonic()
-        spinning = self._stream.isatty() and not shows_itself
-        if not spinning:
-            print(f"{self._number} {title}", file=self._stream, flush=True)
-        with self._spinning(stage) if spinning else contextlib.nullcontext():
+        number, start = f"[{len(self.done) + 1}/{self._total}]", time.monotonic()
+        is_live = self.on_terminal and not shows_itself
+        if not is_live:
+            self._print(f"{number} {title}")
+        with self._live(f"{number} {title}", stage) if is_live else contextlib.nullcontext():
             yield stage
         stage.seconds = time.monotonic() - start
         self.done.append(stage)
-        self._conclude(stage, repeat_title=spinning)
+        begin = f"{number} {title}:" if is_live else " " * len(number)
+        result = f"{stage.found}, " if stage.found else ""
+        self._print(f"{begin} {result}{stage.seconds:.1f} s")
 
     def say(self, line: str) -> None:
-        """Prints a line below the current stage's title, above what a terminal shows of it."""
-        text = f"{' ' * len(self._number)} {printable(line)}"
-        with self._writing:
-            if self._stream.isatty():
-                redraw("", self._stream)
-            print(text, file=self._stream, flush=True)
+        """Prints a line below the current stage's title."""
+        self._print(f"{' ' * len(f'[{len(self.done) + 1}/{self._total}]')} {line}")
 
-    @property
-    def _number(self) -> str:
-        return f"[{len(self.done) + 1}/{self._total}]"
+    def _print(self, line: str) -> None:
+        self._rich.print(printable(line), soft_wrap=True)
 
-    def _conclude(self, stage: Stage, *, repeat_title: bool) -> None:
-        number = f"[{len(self.done)}/{self._total}]"
-        begin = f"{number} {stage.title}" if repeat_title else " " * len(number)
-        found = f"{stage.found}, " if stage.found else ""
-        separator = ": " if repeat_title else " "
-        text = printable(f"{begin}{separator}{found}{stage.seconds:.1f} s")
-        print(text, file=self._stream, flush=True)
+    def _live(self, title: str, stage: Stage) -> Live:
+        """One line, cut at the terminal's width."""
+        frames, start = Spinner("dots").frames, time.monotonic()
 
-    @contextlib.contextmanager
-    def _spinning(self, stage: Stage) -> Iterator[None]:
-        over = threading.Event()
-        line = f"{self._number} {stage.title}"
+        def line() -> Text:
+            seconds = time.monotonic() - start
+            frame = frames[int(10 * seconds) % len(frames)]
+            text = printable(f"{title} {frame} {seconds:.0f} s  {stage.now}")
+            return Text(text, no_wrap=True, overflow="ellipsis")
 
-        def spin() -> None:
-            start = time.monotonic()
-            for frame in itertools.cycle(_FRAMES):
-                elapsed = time.monotonic() - start
-                now = f"  {stage.now}" if stage.now else ""
-                # What wraps would stay.
-                shown = f"{line} {frame} {elapsed:.0f} s{now}"[: shutil.get_terminal_size()[0] - 1]
-                self._redraw(shown)
-                if over.wait(_FRAME_SECONDS):
-                    return
+        return Live(get_renderable=line, console=self._rich, transient=True, refresh_per_second=10)
 
-        thread = threading.Thread(target=spin, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
-            self._redraw("")
 
-    def _redraw(self, text: str) -> None:
-        with self._writing:
-            redraw(text, self._stream)
+def rich_console(stream: TextIO) -> rich.console.Console:
+    """Prints text as it is: colour and wrapping only on a terminal, whatever a CI forces."""
+    return rich.console.Console(
+        file=stream,
+        force_terminal=stream.isatty(),
+        width=None if stream.isatty() else _UNLIMITED,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def print_table(rows: Iterable[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
+    """Columns as wide as their text; ``styles`` colour the cells that have these texts."""
+    table = Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*(Text(printable(cell), (styles or {}).get(cell, "")) for cell in row))
+    console = rich_console(sys.stdout)
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        print(line.rstrip(), flush=True)

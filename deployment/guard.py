@@ -14,10 +14,9 @@ import datetime
 from dataclasses import dataclass
 from typing import Any, Final
 
-from deployment import clock, nodes, schedules, stopper
-from deployment.errors import DeploymentError
+from deployment import clock, nodes, schedules
+from deployment.account import Deployment, DeploymentError
 from deployment.nodes import STACK, Group, Kind
-from deployment.place import Place
 from experiment.limits import compile_guard_hours, guard_hours
 
 _NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
@@ -48,83 +47,83 @@ class Guard:
         return (self.at - clock.now()).total_seconds() / 3600
 
 
-def start(place: Place, kind: Kind, size: int) -> Guard:
+def start(deployment: Deployment, kind: Kind, size: int) -> Guard:
     """Gives the group at least ``size`` nodes, guarded; returns the guard.
 
     Nodes that stand, or are awaited, keep the date of their guard. Raises DeploymentError, also if
     the nodes are being ended, or if another terminal stops them meanwhile.
     """
-    group = _at_rest(place, kind)
+    group = _at_rest(deployment, kind)
     if kind is Kind.TRAINIUM:
-        stopper.cancel(place)
-    if not group.size or find(place, kind) is None:
-        _write(place, group, clock.now() + _limit(place, kind))
+        nodes.cancel_stopper(deployment)
+    if not group.size or find(deployment, kind) is None:
+        _write(deployment, group, clock.now() + _limit(deployment, kind))
     size = min(max(size, group.size), group.maximum)
     # A stop brings the guard forward, also while EKS is busy.
-    nodes.resize(place, group, size, before=lambda: _still_guarded(place, kind))
-    nodes.await_report(place, kind, size)
-    if find(place, kind) is None:
-        _write(place, group, clock.now())
-    return _still_guarded(place, kind)
+    nodes.resize(deployment, group, size, before=lambda: _still_guarded(deployment, kind))
+    nodes.await_report(deployment, kind, size)
+    if find(deployment, kind) is None:
+        _write(deployment, group, clock.now())
+    return _still_guarded(deployment, kind)
 
 
-def count_from(place: Place, kind: Kind, ready: datetime.datetime) -> Guard | None:
+def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> Guard | None:
     """Has the guard count from ``ready``, when the group's first node joined; returns the guard.
 
     While capacity is awaited, the guard keeps the date of the start. None if there is no guard any
     more. Raises DeploymentError.
     """
-    schedule = _schedule(place, kind)
+    schedule = _schedule(deployment, kind)
     guard = _guard(kind, schedule)
     if guard is None or (schedule or {}).get("Description", "").endswith(_COUNTED):
         return guard
-    group = nodes.find(place, kind)
+    group = nodes.find(deployment, kind)
     if group is None:
         return None
-    at = min(ready, clock.now()) + _limit(place, kind)
-    return _write(place, group, max(at, guard.at), is_counted=True)
+    at = min(ready, clock.now()) + _limit(deployment, kind)
+    return _write(deployment, group, max(at, guard.at), is_counted=True)
 
 
-def stop(place: Place, kind: Kind) -> bool:
+def stop(deployment: Deployment, kind: Kind) -> bool:
     """Scales the group to 0, whatever size EKS reports; returns whether there was one to scale.
 
     It returns once EKS has carried that out. Raises DeploymentError; then, or after Ctrl-C, the
     guard asks for 0 every ten minutes, and otherwise every hour.
     """
-    group = nodes.find(place, kind)
+    group = nodes.find(deployment, kind)
     if group is None or group.status in _NO_NODES:
         return False
-    has_guard = group.size or _schedule(place, kind)
-    forward = _write(place, group, clock.now()) if has_guard else None
-    nodes.resize(place, group, 0)
-    schedule = _schedule(place, kind)
+    has_guard = group.size or _schedule(deployment, kind)
+    forward = _write(deployment, group, clock.now()) if has_guard else None
+    nodes.resize(deployment, group, 0)
+    schedule = _schedule(deployment, kind)
     if forward and schedule and _at(schedule) == forward.at:
-        _write(place, group, clock.now(), interval=_AFTER_STOP)
+        _write(deployment, group, clock.now(), interval=_AFTER_STOP)
     return True
 
 
-def find(place: Place, kind: Kind) -> Guard | None:
+def find(deployment: Deployment, kind: Kind) -> Guard | None:
     """The group's guard; None if there is none, or if its time is over. Raises DeploymentError."""
-    return _guard(kind, _schedule(place, kind))
+    return _guard(kind, _schedule(deployment, kind))
 
 
-def is_acting(place: Place, kind: Kind) -> bool:
+def is_acting(deployment: Deployment, kind: Kind) -> bool:
     """Whether the group's guard is asking EKS for no nodes. Raises DeploymentError."""
-    schedule = _schedule(place, kind)
+    schedule = _schedule(deployment, kind)
     return schedule is not None and _at(schedule) <= clock.now()
 
 
-def _at_rest(place: Place, kind: Kind) -> Group:
+def _at_rest(deployment: Deployment, kind: Kind) -> Group:
     """The group, once EKS reports no nodes that a stop or the guard is ending."""
-    run_has_ended = kind is Kind.TRAINIUM and stopper.has_just_ended(place)
-    if run_has_ended or is_acting(place, kind):
-        nodes.await_report(place, kind, 0)
-    group = nodes.find(place, kind)
+    run_has_ended = kind is Kind.TRAINIUM and nodes.has_stopper_just_ended(deployment)
+    if run_has_ended or is_acting(deployment, kind):
+        nodes.await_report(deployment, kind, 0)
+    group = nodes.find(deployment, kind)
     if group is None:
         raise DeploymentError(
-            f"there are no {kind} nodes to start: {place.name}-{STACK} lacks them"
+            f"there are no {kind} nodes to start: {deployment.name}-{STACK} lacks them"
         )
-    if group.size and is_acting(place, kind):
+    if group.size and is_acting(deployment, kind):
         raise DeploymentError(
             f"the {kind} nodes are being ended, and EKS still reports {group.size}: try again when "
             "EKS reports 0"
@@ -132,15 +131,15 @@ def _at_rest(place: Place, kind: Kind) -> Group:
     return group
 
 
-def _still_guarded(place: Place, kind: Kind) -> Guard:
-    guard = find(place, kind)
+def _still_guarded(deployment: Deployment, kind: Kind) -> Guard:
+    guard = find(deployment, kind)
     if guard is None:
         raise DeploymentError(f"the {kind} nodes were stopped while they were being started")
     return guard
 
 
 def _write(
-    place: Place,
+    deployment: Deployment,
     group: Group,
     at: datetime.datetime,
     *,
@@ -155,14 +154,14 @@ def _write(
         "EndDate": at + _DAYS,
         "ActionAfterCompletion": "DELETE",
     }
-    description = f"Scales the {group.kind} nodes of experiment {place.name} to 0"
-    schedules.write(place, group, name, description + (_COUNTED if is_counted else ""), times)
+    description = f"Scales the {group.kind} nodes of experiment {deployment.name} to 0"
+    schedules.write(deployment, group, name, description + (_COUNTED if is_counted else ""), times)
     return Guard(group.kind, name, at)
 
 
-def _limit(place: Place, kind: Kind) -> datetime.timedelta:
+def _limit(deployment: Deployment, kind: Kind) -> datetime.timedelta:
     hours = {Kind.TRAINIUM: guard_hours, Kind.COMPILE: compile_guard_hours}[kind]
-    return datetime.timedelta(hours=hours(place.experiment))
+    return datetime.timedelta(hours=hours(deployment.experiment))
 
 
 def _guard(kind: Kind, schedule: dict[str, Any] | None) -> Guard | None:
@@ -176,5 +175,5 @@ def _at(schedule: dict[str, Any]) -> datetime.datetime:
     return at.astimezone(datetime.UTC)
 
 
-def _schedule(place: Place, kind: Kind) -> dict[str, Any] | None:
-    return schedules.find(place, kind, _NAMES[kind])
+def _schedule(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
+    return schedules.find(deployment, kind, _NAMES[kind])

@@ -1,4 +1,4 @@
-"""The logs of the experiment's pods, without kubectl."""
+"""``make logs``: the logs of the experiment's pods, without kubectl."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from kubernetes.client import ApiClient, ApiException, CoreV1Api, V1Pod
 from urllib3.exceptions import HTTPError
 
 from charts.names import NAMESPACE
-from deployment import reasons
-from deployment.cluster import connected, kubernetes_in_words
-from deployment.errors import DeploymentError
-from deployment.place import Place
+from deployment import objects, pods
+from deployment.account import Deployment, DeploymentError
+from deployment.cluster import connected, kubernetes_errors
 from spectap.printing import printable
 
 _LABELS: Final = ("app", "step", "component", "batch.kubernetes.io/job-name")
@@ -41,39 +40,38 @@ class Source:
         return f"{self.pod}/{self.container}{before}"
 
 
-def show(place: Place, of: str | None, *, follow: bool) -> int:
-    """``make logs``: prints the logs of what is called ``of``, or of what goes on now.
+def show(deployment: Deployment, name: str | None, *, follow: bool) -> int:
+    """Prints the logs of what is called ``name``, or of what runs now; returns the exit status.
 
-    Returns the exit status. Raises DeploymentError.
+    Raises DeploymentError.
     """
-    with connected(place) as api, kubernetes_in_words():
-        pods = selected(_pods(api), of)
+    with connected(deployment) as api, kubernetes_errors():
+        printer = _Printer(api, name)
         if follow:
-            _Following(api, of).run()
-            return 0
-        for pod in pods:
-            _print(api, pod, of)
+            printer.follow()
+        else:
+            printer.print_once()
     return 0
 
 
-def selected(pods: Iterable[V1Pod], of: str | None) -> list[V1Pod]:
-    """The pods that are called ``of``; without it, those that have not ended well.
+def selected(every: Iterable[V1Pod], name: str | None) -> list[V1Pod]:
+    """The pods that are called ``name``; without it, those that have not ended well.
 
     A name is that of a service, a Job, a step, a component or a pod, or how a pod's name begins.
     Raises DeploymentError if there is none.
     """
-    every = sorted(pods, key=lambda pod: str(pod.metadata.creation_timestamp))
-    if of is None:
-        fitting = [pod for pod in every if pod.status.phase != "Succeeded"]
-        if not fitting:
+    ordered = sorted(every, key=lambda pod: str(pod.metadata.creation_timestamp))
+    if name is None:
+        current = [pod for pod in ordered if pod.status.phase != "Succeeded"]
+        if not current:
             raise DeploymentError("no pod runs or waits; OF=NAME shows one that has ended")
-        return fitting
-    fitting = [pod for pod in every if of in _names(pod)] or [
-        pod for pod in every if pod.metadata.name.startswith(of)
+        return current
+    fitting = [pod for pod in ordered if name in _names(pod)] or [
+        pod for pod in ordered if pod.metadata.name.startswith(name)
     ]
     if not fitting:
-        there = sorted({name for pod in every for name in _names(pod)}) or ["nothing"]
-        raise DeploymentError(f"OF = {of!r}: no pod is called so; there is {', '.join(there)}")
+        names = sorted({each for pod in ordered for each in _names(pod)}) or ["nothing"]
+        raise DeploymentError(f"OF = {name!r}: no pod is called so; there is {', '.join(names)}")
     return fitting
 
 
@@ -82,16 +80,15 @@ def sources(pod: V1Pod, *, running: bool = False) -> Iterator[Source]:
 
     ``running``: only those that run. One that runs again comes after the one before it.
     """
-    status = pod.status
-    for each in (*(status.init_container_statuses or []), *(status.container_statuses or [])):
-        state, last = each.state, each.last_state and each.last_state.terminated
-        now = bool(state and state.running)
-        if running and not now and not (last and not (state and state.terminated)):
+    for status in pods.statuses(pod):
+        state, last = status.state, status.last_state and status.last_state.terminated
+        is_running, has_ended = bool(state and state.running), bool(state and state.terminated)
+        if running and not is_running and not (last and not has_ended):
             continue
-        if last and now:
-            yield Source(pod.metadata.name, each.name, each.restart_count, previous=True)
-        if now or last or (state and state.terminated):
-            yield Source(pod.metadata.name, each.name, each.restart_count)
+        if last and is_running:
+            yield Source(pod.metadata.name, status.name, status.restart_count, previous=True)
+        if is_running or last or has_ended:
+            yield Source(pod.metadata.name, status.name, status.restart_count)
 
 
 def _names(pod: V1Pod) -> set[str]:
@@ -99,19 +96,66 @@ def _names(pod: V1Pod) -> set[str]:
     return {labels[key] for key in _LABELS if key in labels} | {pod.metadata.name}
 
 
-def _pods(api: ApiClient) -> list[V1Pod]:
-    found: list[V1Pod] = CoreV1Api(api).list_namespaced_pod(NAMESPACE).items
-    return found
+class _Printer:
+    """Prints the logs of the pods that are called ``name``, or of all that run."""
 
+    def __init__(self, api: ApiClient, name: str | None) -> None:
+        self._api, self._name = api, name
+        self._tail = _TAIL_OF_ALL if name is None else _TAIL
+        self._threads: dict[Source, threading.Thread] = {}
+        self._reasons: dict[str, str] = {}
+        self._writing = threading.Lock()
 
-def _print(api: ApiClient, pod: V1Pod, of: str | None) -> None:
-    """Prints the logs of one pod, and why it is not ready if it is not."""
-    for source in sources(pod, running=of is None):
-        tail = _TAIL_OF_ALL if of is None or source.previous else _TAIL
-        for line in _lines(api, source, tail_lines=tail):
-            print(printable(f"{source} | {line}"))
-    if reason := reasons.explained(api, pod):
-        print(printable(f"{pod.metadata.name}: {reason}"), flush=True)
+    def print_once(self) -> None:
+        """What there is now, and why a pod is not ready."""
+        for pod in selected(objects.pods(self._api), self._name):
+            for source in self._sources(pod):
+                tail = _TAIL_OF_ALL if source.previous else self._tail
+                for line in _lines(self._api, source, tail_lines=tail):
+                    self._say(f"{source} | {line}")
+            if reason := pods.reason(self._api, pod):
+                self._say(f"{pod.metadata.name}: {reason}")
+
+    def follow(self) -> None:
+        """As logs are written, also of pods that come later, until all have ended."""
+        while True:
+            try:
+                followed = selected(objects.pods(self._api), self._name)
+            except DeploymentError:  # nothing runs any more
+                followed = []
+            for pod in followed:
+                self._begin(pod)
+            is_alive = any(thread.is_alive() for thread in self._threads.values())
+            if not is_alive and all(pod.status.phase in objects.OVER for pod in followed):
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def _begin(self, pod: V1Pod) -> None:
+        for source in self._sources(pod):
+            if source not in self._threads:
+                thread = threading.Thread(target=self._follow, args=(source,), daemon=True)
+                self._threads[source] = thread
+                thread.start()
+        name, reason = pod.metadata.name, pods.reason(self._api, pod)
+        # What a container's log says is printed already.
+        if reason and pods.working(pod) is None and self._reasons.get(name) != reason:
+            self._say(f"{name}: {reason}")
+            self._reasons[name] = reason
+
+    def _follow(self, source: Source) -> None:
+        options = {"follow": not source.previous, "tail_lines": self._tail}
+        try:
+            for line in _lines(self._api, source, **options):
+                self._say(f"{source} | {line}")
+        except (ApiException, HTTPError) as error:
+            self._say(f"{source}: its log ends here: {str(error).splitlines()[0]}")
+
+    def _sources(self, pod: V1Pod) -> Iterator[Source]:
+        return sources(pod, running=self._name is None)
+
+    def _say(self, line: str) -> None:
+        with self._writing:
+            print(printable(line), flush=True)
 
 
 def _lines(api: ApiClient, source: Source, **options: Any) -> Iterator[str]:
@@ -135,51 +179,3 @@ def _lines(api: ApiClient, source: Source, **options: Any) -> Iterator[str]:
         yield from (line.decode(errors="replace") for line in whole)
     if rest:
         yield rest.decode(errors="replace")
-
-
-class _Following:
-    """Prints logs as they are written, of pods and containers that come later, too."""
-
-    def __init__(self, api: ApiClient, of: str | None) -> None:
-        self._api, self._of = api, of
-        self._threads: dict[Source, threading.Thread] = {}
-        self._said: dict[str, str] = {}
-        self._writing = threading.Lock()
-
-    def run(self) -> None:
-        """Returns when all that it follows has ended."""
-        while True:
-            try:
-                pods = selected(_pods(self._api), self._of)
-            except DeploymentError:  # nothing goes on any more
-                pods = []
-            for pod in pods:
-                self._begin(pod)
-            alive = [thread for thread in self._threads.values() if thread.is_alive()]
-            if not alive and all(pod.status.phase in ("Succeeded", "Failed") for pod in pods):
-                return
-            time.sleep(_POLL_SECONDS)
-
-    def _begin(self, pod: V1Pod) -> None:
-        name, reason = pod.metadata.name, reasons.explained(self._api, pod) or ""
-        for source in sources(pod, running=self._of is None):
-            if source not in self._threads:
-                thread = threading.Thread(target=self._follow, args=(source,), daemon=True)
-                self._threads[source] = thread
-                thread.start()
-        # What a container's log says stands above already.
-        if reason and reasons.working(pod) is None and self._said.get(name) != reason:
-            self._say(f"{name}: {reason}")
-            self._said[name] = reason
-
-    def _follow(self, source: Source) -> None:
-        tail = _TAIL_OF_ALL if self._of is None else _TAIL
-        try:
-            for line in _lines(self._api, source, follow=not source.previous, tail_lines=tail):
-                self._say(f"{source} | {line}")
-        except (ApiException, HTTPError) as error:
-            self._say(f"{source}: its log ends here: {str(error).splitlines()[0]}")
-
-    def _say(self, line: str) -> None:
-        with self._writing:
-            print(printable(line), flush=True)

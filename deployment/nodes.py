@@ -1,7 +1,8 @@
-"""The two groups of nodes that stand only while they are needed, and their sizes."""
+"""The two node groups that run only while they are needed, and what resizes them."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,10 +12,7 @@ from botocore.exceptions import ClientError
 
 from charts.names import COMPILE_NODES, TRAINIUM_NODES
 from deployment import clock
-from deployment.account import in_words
-from deployment.errors import DeploymentError
-from deployment.outputs import NoStack, outputs
-from deployment.place import Place
+from deployment.account import Deployment, DeploymentError, aws_errors
 
 STACK: Final = "trainium"
 """The stack that has both groups, their guards and their roles."""
@@ -29,6 +27,8 @@ _SOON_SECONDS: Final = 0.5
 """Before the first look."""
 _NOTHING_TO_DO: Final = frozenset({"InvalidParameterException", "InvalidRequestException"})
 """What EKS may answer if the group has the size already (docs/assumptions.md)."""
+_STOPPER_REPORTED: Final = datetime.timedelta(minutes=5)
+"""For how long EKS may report nodes that the stopper asked it to end."""
 _REPORTED_TRIES: Final = 24
 """How often it is asked for a new size once it has: it may report the old one for a while."""
 
@@ -66,36 +66,33 @@ class Group:
     """Names of its Auto Scaling groups."""
 
 
-def find(place: Place, kind: Kind) -> Group | None:
+def find(deployment: Deployment, kind: Kind) -> Group | None:
     """The group; None if the experiment has none or its stack is not there yet.
 
     Raises DeploymentError.
     """
-    try:
-        name = outputs(place, STACK).get(kind.output)
-    except NoStack:
-        return None
+    name = deployment.outputs(STACK).get(kind.output)
     if name is None:
         return None
-    with in_words():
+    with aws_errors():
         try:
-            found = place.client("eks").describe_nodegroup(
-                clusterName=place.name, nodegroupName=name
+            answer = deployment.client("eks").describe_nodegroup(
+                clusterName=deployment.name, nodegroupName=name
             )
         except ClientError as error:
             if error.response["Error"]["Code"] == "ResourceNotFoundException":
                 return None
             raise
-    return _group(kind, found["nodegroup"])
+    return _group(kind, answer["nodegroup"])
 
 
-def groups(place: Place) -> list[Group]:
-    """Those that are there. Raises DeploymentError."""
-    return [group for kind in Kind if (group := find(place, kind))]
+def groups(deployment: Deployment) -> list[Group]:
+    """The groups that exist. Raises DeploymentError."""
+    return [group for kind in Kind if (group := find(deployment, kind))]
 
 
 def resize(
-    place: Place, group: Group, size: int, before: Callable[[], object] = lambda: None
+    deployment: Deployment, group: Group, size: int, before: Callable[[], object] = lambda: None
 ) -> bool:
     """Asks EKS for so many nodes, and returns once EKS has carried that out.
 
@@ -103,15 +100,15 @@ def resize(
     attempt. Above 0 only ``guard.start`` may: no node stands unguarded. Returns False if EKS made
     no update of it, because the group has that size. Raises DeploymentError.
     """
-    with in_words():
+    with aws_errors():
         try:
-            accepted = _accepted(place, group, size, before)
+            accepted = _accepted(deployment, group, size, before)
         except ClientError as error:
             refused = error.response["Error"]["Code"] in _NOTHING_TO_DO
-            if refused and _reports(place, group.kind, size):
+            if refused and _reports(deployment, group.kind, size):
                 return False
             raise
-        update = _carried_out(place, group, accepted)
+        update = _carried_out(deployment, group, accepted)
     if update["status"] != "Successful":
         reasons = [f": {error.get('errorMessage')}" for error in update.get("errors", [])]
         raise DeploymentError(
@@ -121,23 +118,23 @@ def resize(
     return True
 
 
-def await_report(place: Place, kind: Kind, size: int) -> None:
+def await_report(deployment: Deployment, kind: Kind, size: int) -> None:
     """Waits, up to two minutes, until EKS reports a group's new size. Raises DeploymentError."""
     for _ in range(_REPORTED_TRIES):
-        group = find(place, kind)
+        group = find(deployment, kind)
         if group is None or group.size == size:
             return
         clock.sleep(_UPDATE_SECONDS)
 
 
-def _reports(place: Place, kind: Kind, size: int) -> bool:
-    await_report(place, kind, size)
-    group = find(place, kind)
+def _reports(deployment: Deployment, kind: Kind, size: int) -> bool:
+    await_report(deployment, kind, size)
+    group = find(deployment, kind)
     return group is not None and group.size == size
 
 
 def _accepted(
-    place: Place, group: Group, size: int, before: Callable[[], object]
+    deployment: Deployment, group: Group, size: int, before: Callable[[], object]
 ) -> Mapping[str, Any]:
     """The update that EKS has accepted."""
     wanted = {"desiredSize": size} | ({} if size else {"minSize": 0})
@@ -145,8 +142,8 @@ def _accepted(
     while True:
         before()
         try:
-            answer = place.client("eks").update_nodegroup_config(
-                clusterName=place.name, nodegroupName=group.name, scalingConfig=wanted
+            answer = deployment.client("eks").update_nodegroup_config(
+                clusterName=deployment.name, nodegroupName=group.name, scalingConfig=wanted
             )
         except ClientError as error:
             left -= 1
@@ -158,49 +155,92 @@ def _accepted(
             return update
 
 
-def _carried_out(place: Place, group: Group, update: Mapping[str, Any]) -> Mapping[str, Any]:
+def _carried_out(
+    deployment: Deployment, group: Group, update: Mapping[str, Any]
+) -> Mapping[str, Any]:
     """The same update, once it is over."""
     for attempt in range(_UPDATE_TRIES):
         if update["status"] != "InProgress":
             break
         clock.sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
-        update = place.client("eks").describe_update(
-            name=place.name, nodegroupName=group.name, updateId=update["id"]
+        update = deployment.client("eks").describe_update(
+            name=deployment.name, nodegroupName=group.name, updateId=update["id"]
         )["update"]
     return update
 
 
-def failures(place: Place, group: Group) -> list[str]:
+def failures(deployment: Deployment, group: Group) -> list[str]:
     """Why the group's newest attempts at an instance failed, in the words of Auto Scaling.
 
     Empty if the newest has not. EKS tells of an issue until an attempt succeeds, so also when its
     cause is gone. Raises DeploymentError.
     """
-    return [*dict.fromkeys(_failed_activities(place, group))]
+    return [*dict.fromkeys(_failed_activities(deployment, group))]
 
 
-def _failed_activities(place: Place, group: Group) -> Iterator[str]:
-    scaling = place.client("autoscaling")
+def _failed_activities(deployment: Deployment, group: Group) -> Iterator[str]:
+    scaling = deployment.client("autoscaling")
     for name in group.scaling_groups:
-        with in_words():
-            found = scaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=5)
-        for activity in found["Activities"]:  # newest first
+        with aws_errors():
+            answer = scaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=5)
+        for activity in answer["Activities"]:  # newest first
             if activity["StatusCode"] not in ("Failed", "Cancelled"):
                 break
             yield activity.get("StatusMessage") or activity["StatusCode"]
 
 
-def _group(kind: Kind, found: Mapping[str, Any]) -> Group:
-    scaling, resources = found["scalingConfig"], found.get("resources") or {}
+def _group(kind: Kind, described: Mapping[str, Any]) -> Group:
+    scaling, resources = described["scalingConfig"], described.get("resources") or {}
     return Group(
         kind=kind,
-        name=found["nodegroupName"],
+        name=described["nodegroupName"],
         size=scaling["desiredSize"],
         maximum=scaling["maxSize"],
-        status=found["status"],
+        status=described["status"],
         issues=tuple(
             f"{issue.get('code')}: {issue.get('message')}"
-            for issue in (found.get("health") or {}).get("issues", [])
+            for issue in (described.get("health") or {}).get("issues", [])
         ),
         scaling_groups=tuple(each["name"] for each in resources.get("autoScalingGroups", [])),
     )
+
+
+def is_stopper_running(deployment: Deployment) -> bool:
+    """Whether the end of a run is about to scale the Trainium nodes to 0. Raises DeploymentError.
+
+    The end of a run starts the stopper; a minute later it ends whatever nodes there are.
+    """
+    return bool(_executions(deployment))
+
+
+def has_stopper_just_ended(deployment: Deployment) -> bool:
+    """Whether the stopper has ended nodes that EKS may still report. Raises DeploymentError."""
+    since = clock.now() - _STOPPER_REPORTED
+    return any(each["stopDate"] >= since for each in _listed(deployment, "SUCCEEDED"))
+
+
+def cancel_stopper(deployment: Deployment) -> None:
+    """Spares the nodes that are started now. Raises DeploymentError."""
+    for execution in _executions(deployment):
+        with aws_errors():
+            deployment.client("stepfunctions").stop_execution(
+                executionArn=execution, cause="nodes were started for another run"
+            )
+
+
+def _executions(deployment: Deployment) -> list[str]:
+    """ARNs of those that run."""
+    return [each["executionArn"] for each in _listed(deployment, "RUNNING")]
+
+
+def _listed(deployment: Deployment, status: str) -> list[dict[str, Any]]:
+    """The newest executions of a status."""
+    machine = deployment.outputs(STACK).get("Stopper")
+    if machine is None:
+        return []
+    with aws_errors():
+        answer = deployment.client("stepfunctions").list_executions(
+            stateMachineArn=machine, statusFilter=status, maxResults=10
+        )
+    executions: list[dict[str, Any]] = answer["executions"]
+    return executions

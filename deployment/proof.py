@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from deployment import clock, nodes, schedules
-from deployment.account import in_words
-from deployment.errors import DeploymentError
+from deployment.account import Deployment, DeploymentError, aws_errors
 from deployment.nodes import Group, Kind
-from deployment.place import Place
 
 _NAMES: Final = {Kind.TRAINIUM: "trainium-proof", Kind.COMPILE: "compile-proof"}
 _SOON: Final = datetime.timedelta(minutes=1)
@@ -28,67 +26,77 @@ class NotProved(DeploymentError):
     """EKS has no update that comes from the schedule."""
 
 
-def is_proved(place: Place, group: Group) -> bool:
+def is_proved(deployment: Deployment, group: Group) -> bool:
     """Whether EKS has carried out this call for this group. Raises DeploymentError."""
-    schedule = schedules.find(place, group.kind, _NAMES[group.kind])
+    schedule = schedules.find(deployment, group.kind, _NAMES[group.kind])
     return (
         schedule is not None
         and schedule.get("Description", "").startswith(_SEEN)
-        and schedules.calls_as_now(place, group, schedule)
+        and schedules.calls_as_now(deployment, group, schedule)
     )
 
 
-def prove(place: Place, groups: Iterable[Group], waits: Callable[[str], None]) -> list[Group]:
+def prove(
+    deployment: Deployment, groups: Iterable[Group], waits: Callable[[str], None]
+) -> list[Group]:
     """Has a schedule act for each, and returns once EKS has carried all out. They have no nodes.
 
     ``waits`` is told what is awaited. Returns those that were proved: nothing can be seen of one
     for which EKS makes no update, because it has no nodes already. Raises NotProved, or another
     DeploymentError.
     """
-    proved = [group for group in groups if nodes.resize(place, group, 0)]
-    before = {group: _updates(place, group) for group in proved}
+    proved = [group for group in groups if nodes.resize(deployment, group, 0)]
+    before = {group: _updates(deployment, group) for group in proved}
     at = clock.now() + _SOON
     for group in before:
-        _write(place, group, at, f"Proves that the guard of the {group.kind} nodes acts", "ENABLED")
+        _write(
+            deployment,
+            group,
+            at,
+            f"Proves that the guard of the {group.kind} nodes acts",
+            "ENABLED",
+        )
     while before:
         if clock.now() > at + _PATIENCE:
-            raise NotProved(_words(place, before))
+            raise NotProved(_words(deployment, before))
         waits(f"its schedule calls EKS at {at:%H:%M:%S} UTC; EKS has no update from it yet")
         clock.sleep(_POLL_SECONDS)
         for group, earlier in list(before.items()):
-            if update := _carried_out(place, group, _updates(place, group) - earlier):
+            if update := _carried_out(deployment, group, _updates(deployment, group) - earlier):
                 # Switched off, it never acts; but Scheduler may refuse a time that has passed.
-                _write(place, group, clock.now() + _SOON, f"{_SEEN}{update}", "DISABLED")
+                _write(deployment, group, clock.now() + _SOON, f"{_SEEN}{update}", "DISABLED")
                 del before[group]
     return proved
 
 
-def _write(place: Place, group: Group, at: datetime.datetime, description: str, state: str) -> None:
+def _write(
+    deployment: Deployment, group: Group, at: datetime.datetime, description: str, state: str
+) -> None:
     times = {
         "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
         "State": state,
         "ActionAfterCompletion": "NONE",
     }
-    schedules.write(place, group, _NAMES[group.kind], description, times)
+    schedules.write(deployment, group, _NAMES[group.kind], description, times)
 
 
-def _updates(place: Place, group: Group) -> set[str]:
+def _updates(deployment: Deployment, group: Group) -> set[str]:
     """Ids of all of EKS's updates of the group."""
-    with in_words():
-        pages = place.client("eks").get_paginator("list_updates")
+    with aws_errors():
+        pages = deployment.client("eks").get_paginator("list_updates")
         return {
             update
-            for page in pages.paginate(name=place.name, nodegroupName=group.name)
+            for page in pages.paginate(name=deployment.name, nodegroupName=group.name)
             for update in page["updateIds"]
         }
 
 
-def _carried_out(place: Place, group: Group, updates: Iterable[str]) -> str | None:
+def _carried_out(deployment: Deployment, group: Group, updates: Iterable[str]) -> str | None:
     """One of ``updates`` that asked for no nodes, and has succeeded."""
     for update in updates:
-        with in_words():
-            answer: Mapping[str, Any] = place.client("eks").describe_update(
-                name=place.name, nodegroupName=group.name, updateId=update
+        with aws_errors():
+            answer: Mapping[str, Any] = deployment.client("eks").describe_update(
+                name=deployment.name, nodegroupName=group.name, updateId=update
             )["update"]
         asked = {param["type"]: param["value"] for param in answer["params"]}
         if answer["status"] == "Successful" and asked.get("DesiredSize") == "0":
@@ -96,11 +104,11 @@ def _carried_out(place: Place, group: Group, updates: Iterable[str]) -> str | No
     return None
 
 
-def _words(place: Place, groups: Iterable[Group]) -> str:
+def _words(deployment: Deployment, groups: Iterable[Group]) -> str:
     names = " and ".join(f"{group.kind} nodes" for group in groups)
     return (
         f"the guard of the {names} does not act: {_PATIENCE.seconds // 60} minutes after its "
         f"schedule should have called EKS, EKS has no update from it. No node is started without a "
-        f"guard. TargetErrorCount of the schedule group {place.name}-guard in CloudWatch says "
+        f"guard. TargetErrorCount of the schedule group {deployment.name}-guard in CloudWatch says "
         "whether it was refused, and UpdateNodegroupConfig in CloudTrail says why"
     )

@@ -1,100 +1,117 @@
-"""Removes an experiment from its account, and says before what stays and what that costs."""
+"""Removes an experiment from its account, and says before what is retained and what that costs."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from pathlib import Path
+from typing import Final
 
-from deployment import guard, lifecycle, nodes, stack
-from deployment.errors import DeploymentError
-from deployment.kept import Kept, images, kept, remove
-from deployment.lifecycle import ASSEMBLY, Stack, say
-from deployment.place import Place
+from botocore.exceptions import ClientError
 
+from deployment import guard, lifecycle, nodes
+from deployment.account import Deployment, DeploymentError, aws_errors
+from deployment.lifecycle import ASSEMBLY, say
+from experiment.cost.prices import IMAGES, LOGS, STORAGE, ListPrice
 
-class Keep(StrEnum):
-    """What outlives the stacks."""
-
-    RESULTS = "results"
-    """The bucket, which has the checkpoints and graphs as well, and the logs."""
-    NONE = "none"
+_GIB: Final = 1 << 30
+_BATCH: Final = 1000
+"""Objects that one call may delete."""
+_REPOSITORY: Final = "cdk-hnb659fds-container-assets-{account}-{region}"
+"""Of the CDK's bootstrap with the default qualifier, where the benchmark's image goes."""
+_ASKED: Final = "All of it goes for good. Type the experiment's name, {}, to delete it: "
+_BUCKET: Final = "AWS::S3::Bucket"
+_LOGS: Final = "AWS::Logs::LogGroup"
+_NAMES: Final = {_BUCKET: "BucketName", _LOGS: "LogGroupName"}
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the user has said."""
+class Retained:
+    """Something that outlives the stacks."""
 
-    yes: bool
-    """Not to be asked about the stacks."""
-    keep: Keep
-    name: str | None
-    """The experiment's, if it was given instead of being asked for."""
+    name: str
+    bytes: int
+    price: ListPrice
+    """Of a GiB for a month."""
+    type: str = ""
+
+    def __str__(self) -> str:
+        size = f"{self.bytes / _GIB:.1f} GiB" if self.bytes >= _GIB / 10 else "less than 0.1 GiB"
+        return f"{self.name} ({size}, {self.bytes / _GIB * self.price.usd:.2f} USD a month)"
 
 
-def destroy(place: Place, wanted: Wanted) -> int:
+def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -> int:
     """Deletes the stacks that exist, and no others; returns the CLI's exit status.
 
-    It first says what it found, what stays and what that costs, and asks. The nodes go first,
+    ``keep`` is what outlives them: ``results`` is the bucket, which has the checkpoints and graphs
+    as well, and the logs; ``none`` deletes these, too, and wants the experiment's ``name``.
+
+    It first says what there is, what is retained and what that costs, and asks. The nodes go first,
     because the rest takes long. Raises DeploymentError, also if there is nothing to delete.
     """
-    say(f"{place.headline}: looking for its stacks")
-    everything = wanted.keep is Keep.NONE
-    if not everything and not stack.begins_with(place, f"{place.name}-"):
-        raise _nothing(place)
-    _refuse_without_terminal(place, wanted)
-    stacks = lifecycle.synthesised(place)
-    there = [each.name for each in stacks if each.status]
-    stays = kept(place, ASSEMBLY, [each.name for each in stacks])
-    if not there and not (everything and stays):
-        raise _nothing(place)
-    _say_stacks(stacks)
-    _say_kept(place, stays, everything=everything)
-    if not _agreed(place, wanted):
+    everything = keep == "none"
+    say(f"{deployment.headline}: looking for its stacks")
+    if not everything and not has_stacks(deployment):
+        raise _nothing(deployment)
+    _refuse_without_terminal(deployment, yes=yes, everything=everything, name=name)
+    stacks = lifecycle.synthesised(deployment)
+    deployed = [stack.name for stack in stacks if stack.status]
+    remaining = retained(deployment, ASSEMBLY, [stack.name for stack in stacks])
+    if not deployed and not (everything and remaining):
+        raise _nothing(deployment)
+    width = max(len(stack.name) for stack in stacks)
+    for stack in stacks:
+        fate = f"will be deleted ({stack.status})" if stack.status else "not there"
+        say(f"  {stack.name:{width}}  {stack.region}  {fate}")
+    for each in remaining:
+        fate = "will be deleted for good" if everything else "stays; make deploy takes it back"
+        say(f"  {each} {fate}")
+    for each in images(deployment):
+        say(f"  {each} stays: it belongs to the CDK's bootstrap")
+    if everything:
+        agreed = (name or _answer(_ASKED.format(deployment.name))) == deployment.name
+    else:
+        agreed = yes or _answer("Delete these stacks (y/n)? ") in ("y", "yes")
+    if not agreed:
         say("nothing was deleted")
         return 1
-    if there:
-        _stop(place)
-        # It has been asked above, with more to go by than the CLI has.
-        status = lifecycle.cdk(
-            "destroy", "--app", str(ASSEMBLY), *there, "--exclusively", "--force"
-        )
-        if status:
+    if deployed:
+        _stop(deployment)
+        # The user was asked above, with more to go by than the CLI has.
+        app = ("--app", str(ASSEMBLY))
+        if status := lifecycle.cdk("destroy", *app, *deployed, "--exclusively", "--force"):
             return status
     if everything:
-        for each in stays:
-            remove(place, each)
+        for each in remaining:
+            _remove(deployment, each)
             say(f"  {each.name} is deleted")
     return 0
 
 
-def _refuse_without_terminal(place: Place, wanted: Wanted) -> None:
-    if wanted.name is not None and wanted.name != place.name:
+def has_stacks(deployment: Deployment) -> bool:
+    """Whether any stack begins with the experiment's name. Raises DeploymentError."""
+    stacks = lifecycle.existing(deployment)
+    return any(stack["StackName"].startswith(f"{deployment.name}-") for stack in stacks)
+
+
+def _refuse_without_terminal(
+    deployment: Deployment, *, yes: bool, everything: bool, name: str | None
+) -> None:
+    if name is not None and name != deployment.name:
         raise DeploymentError(
-            f"NAME = {wanted.name!r}: the experiment is {place.name}: nothing was deleted"
+            f"NAME = {name!r}: the experiment is {deployment.name}: nothing was deleted"
         )
     if sys.stdin.isatty():
         return
-    if not wanted.yes:
+    if not yes:
         raise DeploymentError("there is no terminal to ask on; YES=1 deletes without asking")
-    if wanted.keep is Keep.NONE and wanted.name is None:
+    if everything and name is None:
         raise DeploymentError(
-            f"there is no terminal to ask on; KEEP=none wants NAME={place.name} as well as YES=1"
+            "there is no terminal to ask on; "
+            f"KEEP=none wants NAME={deployment.name} as well as YES=1"
         )
-
-
-def _agreed(place: Place, wanted: Wanted) -> bool:
-    """Whether the user wants it. Checkpoints, graphs and results are worth a typed name."""
-    if wanted.keep is Keep.NONE:
-        return (
-            wanted.name == place.name
-            or _answer(
-                f"All of it goes for good. Type the experiment's name, {place.name}, to delete it: "
-            )
-            == place.name
-        )
-    return wanted.yes or _answer("Delete these stacks (y/n)? ") in ("y", "yes")
 
 
 def _answer(question: str) -> str:
@@ -104,37 +121,102 @@ def _answer(question: str) -> str:
         return ""
 
 
-def _say_stacks(stacks: Iterable[Stack]) -> None:
-    every = [*stacks]
-    width = max(len(each.name) for each in every)
-    for each in every:
-        what = f"will be deleted ({each.status})" if each.status else "not there"
-        say(f"  {each.name:{width}}  {each.region}  {what}")
-
-
-def _say_kept(place: Place, stays: Iterable[Kept], *, everything: bool) -> None:
-    for each in stays:
-        does = "will be deleted for good" if everything else "stays; make deploy takes it back"
-        say(f"  {each.name} ({each.size}, {each.cost}) {does}")
-    for each in images(place):
-        say(f"  {each.name} ({each.size}, {each.cost}) stays: it belongs to the CDK's bootstrap")
-
-
-def _stop(place: Place) -> None:
+def _stop(deployment: Deployment) -> None:
     """Scales all groups to 0: a deletion that fails half-way must leave no node behind."""
-    for group in nodes.groups(place):
+    for group in nodes.groups(deployment):
         # EKS changes no size then, and the deletion takes the nodes.
-        if group.status != "DELETE_FAILED" and guard.stop(place, group.kind):
+        if group.status != "DELETE_FAILED" and guard.stop(deployment, group.kind):
             say(f"  {group.kind} nodes: to 0")
 
 
-def _nothing(place: Place) -> DeploymentError:
-    found = {
-        name for region in lifecycle.regions(place.experiment) for name in stack.experiments(region)
+def _nothing(deployment: Deployment) -> DeploymentError:
+    owners = {
+        owner for stack in lifecycle.existing(deployment) if (owner := lifecycle.owner(stack))
     }
-    others = ", ".join(sorted(found - {place.name}))
+    others = ", ".join(sorted(owners - {deployment.name}))
     return DeploymentError(
-        f"nothing of experiment {place.name} is in account {place.account}, "
-        f"{place.region}: nothing was deleted. "
+        f"nothing of experiment {deployment.name} is in account {deployment.account}, "
+        f"{deployment.region}: nothing was deleted. "
         + (f"There are stacks of: {others}" if others else "No experiment has stacks there")
     )
+
+
+def retained(deployment: Deployment, assembly: Path, stacks: Iterable[str]) -> list[Retained]:
+    """The buckets and logs that these stacks leave, as far as they exist.
+
+    Raises DeploymentError.
+    """
+    existing: list[Retained] = []
+    for stack in stacks:
+        template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
+        for resource in template["Resources"].values():
+            type_ = resource["Type"]
+            if resource.get("DeletionPolicy") != "Retain" or type_ not in _NAMES:
+                continue
+            name = resource["Properties"][_NAMES[type_]]
+            with aws_errors():
+                measure = _bucket if type_ == _BUCKET else _logs
+                existing += measure(deployment, name)
+    return existing
+
+
+def images(deployment: Deployment) -> Iterator[Retained]:
+    """The images in the bootstrap's repository, which other stacks of the account may share.
+
+    Raises DeploymentError.
+    """
+    name = _REPOSITORY.format(account=deployment.account, region=deployment.region)
+    with aws_errors():
+        pages = deployment.client("ecr").get_paginator("describe_images")
+        try:
+            listed = [*pages.paginate(repositoryName=name)]
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "RepositoryNotFoundException":
+                return
+            raise
+    sizes = [each.get("imageSizeInBytes", 0) for page in listed for each in page["imageDetails"]]
+    if sizes:
+        yield Retained(name, sum(sizes), IMAGES)
+
+
+def _bucket(deployment: Deployment, name: str) -> Iterator[Retained]:
+    """With all versions, which are all paid for."""
+    pages = deployment.client("s3").get_paginator("list_object_versions")
+    try:
+        listed = [*pages.paginate(Bucket=name)]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "NoSuchBucket":
+            return
+        raise
+    sizes = (version["Size"] for page in listed for version in page.get("Versions", []))
+    yield Retained(name, sum(sizes), STORAGE, _BUCKET)
+
+
+def _logs(deployment: Deployment, name: str) -> Iterator[Retained]:
+    pages = deployment.client("logs").get_paginator("describe_log_groups")
+    for page in pages.paginate(logGroupNamePrefix=name):
+        for group in page["logGroups"]:
+            if group["logGroupName"] == name:
+                yield Retained(name, group.get("storedBytes", 0), LOGS, _LOGS)
+
+
+def _remove(deployment: Deployment, each: Retained) -> None:
+    """Deletes it for good: a bucket with all versions of its objects. Raises DeploymentError."""
+    with aws_errors():
+        if each.type == _LOGS:
+            deployment.client("logs").delete_log_group(logGroupName=each.name)
+            return
+        s3 = deployment.client("s3")
+        for page in s3.get_paginator("list_object_versions").paginate(
+            Bucket=each.name, PaginationConfig={"PageSize": _BATCH}
+        ):
+            versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+            keys = [{"Key": v["Key"], "VersionId": v["VersionId"]} for v in versions]
+            if not keys:
+                continue
+            answer = s3.delete_objects(Bucket=each.name, Delete={"Objects": keys, "Quiet": True})
+            for error in answer.get("Errors", []):
+                raise DeploymentError(
+                    f"s3://{each.name}/{error['Key']} was not deleted: {error['Message']}"
+                )
+        s3.delete_bucket(Bucket=each.name)

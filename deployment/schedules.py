@@ -8,11 +8,8 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from deployment.account import in_words
-from deployment.errors import DeploymentError
+from deployment.account import Deployment, DeploymentError, aws_errors
 from deployment.nodes import STACK, Group, Kind
-from deployment.outputs import NoStack, outputs
-from deployment.place import Place
 
 GROUP_OUTPUT: Final = "GuardGroup"
 
@@ -24,7 +21,7 @@ _ROLES: Final = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 
 
 def write(
-    place: Place,
+    deployment: Deployment,
     group: Group,
     name: str,
     description: str,
@@ -35,16 +32,17 @@ def write(
     ``times``: when it acts, and what becomes of it then, as CreateSchedule has it. Raises
     DeploymentError.
     """
+    call = _call(deployment, group)
     schedule = {
         "Name": name,
-        "GroupName": outputs(place, STACK)[GROUP_OUTPUT],
+        "GroupName": deployment.outputs(STACK)[GROUP_OUTPUT],
         "Description": description,
         "FlexibleTimeWindow": {"Mode": "OFF"},
-        "Target": {**_call(place, group), "RetryPolicy": _ONCE},
+        "Target": {**call, "RetryPolicy": _ONCE},
         **times,
     }
-    scheduler = place.client("scheduler")
-    with in_words():
+    scheduler = deployment.client("scheduler")
+    with aws_errors():
         try:
             scheduler.update_schedule(**schedule)
         except ClientError as error:
@@ -53,20 +51,17 @@ def write(
             scheduler.create_schedule(**schedule)
 
 
-def find(place: Place, kind: Kind, name: str) -> dict[str, Any] | None:
+def find(deployment: Deployment, kind: Kind, name: str) -> dict[str, Any] | None:
     """The schedule ``name``; None unless it is for the group that the stack has now.
 
     Raises DeploymentError.
     """
-    try:
-        stack = outputs(place, STACK)
-    except NoStack:
-        return None
+    stack = deployment.outputs(STACK)
     if GROUP_OUTPUT not in stack:
         return None
-    with in_words():
+    with aws_errors():
         try:
-            schedule: dict[str, Any] = place.client("scheduler").get_schedule(
+            schedule: dict[str, Any] = deployment.client("scheduler").get_schedule(
                 Name=name, GroupName=stack[GROUP_OUTPUT]
             )
         except ClientError as error:
@@ -77,17 +72,17 @@ def find(place: Place, kind: Kind, name: str) -> dict[str, Any] | None:
     return schedule if asked.get("NodegroupName") == stack.get(kind.output) else None
 
 
-def calls_as_now(place: Place, group: Group, schedule: Mapping[str, Any]) -> bool:
+def calls_as_now(deployment: Deployment, group: Group, schedule: Mapping[str, Any]) -> bool:
     """Whether a schedule that is made now would make the same call, under the same role."""
     target = schedule["Target"]
-    return all(target[key] == value for key, value in _call(place, group).items())
+    return all(target[key] == value for key, value in _call(deployment, group).items())
 
 
-def _call(place: Place, group: Group) -> dict[str, str]:
+def _call(deployment: Deployment, group: Group) -> dict[str, str]:
     """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
     nothing = {"MinSize": 0, "DesiredSize": 0}
-    asked = {"ClusterName": place.name, "NodegroupName": group.name, "ScalingConfig": nothing}
-    role = outputs(place, STACK).get(_ROLES[group.kind])
+    asked = {"ClusterName": deployment.name, "NodegroupName": group.name, "ScalingConfig": nothing}
+    role = deployment.outputs(STACK).get(_ROLES[group.kind])
     if role is None:
-        raise DeploymentError(f"{place.name}-{STACK} has no {group.kind} nodes any more")
+        raise DeploymentError(f"{deployment.name}-{STACK} has no {group.kind} nodes any more")
     return {"Arn": _ACTION, "RoleArn": role, "Input": json.dumps(asked)}

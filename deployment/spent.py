@@ -1,27 +1,25 @@
-"""What an experiment has cost so far, and what it costs an hour as it stands."""
+"""What an experiment has cost so far, and what an hour of what is running costs."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from deployment import nodes
-from deployment.account import in_words
+from deployment.account import Deployment, aws_errors
 from deployment.nodes import Kind
-from deployment.place import Place
 from experiment.cost.block import Block
 from experiment.cost.standing import Standing, usd_per_hour, usd_per_node_hour
 from experiment.schema import Purchase
 
-STANDING: Final = {Kind.TRAINIUM: Standing.TRAINIUM, Kind.COMPILE: Standing.COMPILE}
+_PARTS: Final = {Kind.TRAINIUM: Standing.TRAINIUM, Kind.COMPILE: Standing.COMPILE}
 
-KEPT: Final = datetime.timedelta(weeks=6)
-"""How long Auto Scaling tells of its activities (API reference, DescribeScalingActivities)."""
+_REMEMBERED: Final = datetime.timedelta(weeks=6)
+"""How long Auto Scaling keeps its activities (API reference, DescribeScalingActivities)."""
 
 _UNPAID: Final = frozenset({"cancelled", "failed", "payment-failed", "unsupported"})
 """States of a Capacity Block that nobody has paid for."""
@@ -32,18 +30,18 @@ _INSTANCE: Final = re.compile(r"(Launching|Terminating).*?\b(i-[0-9a-f]+)")
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """What stood of one kind: a node group, or the stack of the network or of the cluster."""
+class Part:
+    """A node group, or the stack of the network or of the cluster."""
 
     standing: Standing
     now: int
-    """How many nodes stand; of a stack 1."""
+    """How many nodes are running; of a stack 1."""
     hours: float
     """Of all nodes added up."""
     usd_each: float
     """An hour, of one."""
     since: datetime.datetime | None
-    """When the oldest of those that stand now came."""
+    """When the oldest of those that are running came."""
 
     @property
     def usd(self) -> float:
@@ -52,7 +50,7 @@ class Stretch:
 
     @property
     def usd_per_hour(self) -> float:
-        """Of those that stand now."""
+        """Of those that are running."""
         return self.now * self.usd_each
 
     @property
@@ -65,10 +63,9 @@ class Stretch:
 class Spent:
     """Dollars by list prices and by ``capacity.price``, from the first stack's creation to now."""
 
-    at: datetime.datetime
     since: datetime.datetime | None
-    """When the first stack was made. None if none is there."""
-    parts: tuple[Stretch, ...]
+    """When the first stack was made. None if there is none."""
+    parts: tuple[Part, ...]
     block: Block | None
     """The Capacity Block of ``capacity.reservation_id``, which is paid for whatever is used."""
 
@@ -82,111 +79,108 @@ class Spent:
         """What is used, e.g. ``43.28 USD``, and with a Capacity Block what is paid."""
         if self.block is None:
             return f"{self.usd:.2f} USD"
-        nodes = sum(part.hours for part in self.parts if part.standing is Standing.TRAINIUM)
-        paid = self.block.to_pay(self.usd, nodes)
+        hours = sum(part.hours for part in self.parts if part.standing is Standing.TRAINIUM)
+        paid = self.block.to_pay(self.usd, hours)
         return f"{self.usd:.2f} USD used, {paid:.2f} USD paid with the whole Capacity Block"
 
     @property
     def usd_per_hour(self) -> float:
-        """Of all that stands now."""
+        """Of all that is running."""
         return sum(part.usd_per_hour for part in self.parts)
 
 
-def spent(place: Place, at: datetime.datetime | None = None) -> Spent:
+def spent(deployment: Deployment, at: datetime.datetime | None = None) -> Spent:
     """What was spent until ``at``, or until now. Raises DeploymentError.
 
     It asks CloudFormation, EKS, Auto Scaling and EC2, so it knows neither bytes nor requests.
     """
     at = at or datetime.datetime.now(datetime.UTC)
     stacks = [
-        stack
+        _stack(deployment, standing, stack["CreationTime"], at)
         for standing in (Standing.NETWORK, Standing.CLUSTER)
-        if (stack := _stack(place, standing, at))
+        if (stack := deployment.stack(f"{deployment.name}-{standing}"))
     ]
-    groups = [_group(place, group, at) for group in nodes.groups(place)]
+    groups = [_group(deployment, group, at) for group in nodes.groups(deployment)]
     since = min((stack.since for stack in stacks if stack.since), default=None)
-    return Spent(at, since, (*stacks, *groups), _block(place))
+    return Spent(since, (*stacks, *groups), _block(deployment))
 
 
-def _block(place: Place) -> Block | None:
+def _block(deployment: Deployment) -> Block | None:
     """As EC2 describes it. None if none was bought, or EC2 describes it no more."""
-    capacity = place.experiment.capacity
+    capacity = deployment.experiment.capacity
     if capacity.purchase is not Purchase.CAPACITY_BLOCK:
         return None
-    with in_words():
+    with aws_errors():
         try:
-            (found,) = place.client("ec2").describe_capacity_reservations(
+            (block,) = deployment.client("ec2").describe_capacity_reservations(
                 CapacityReservationIds=[capacity.reservation_id]
             )["CapacityReservations"]
         except ClientError as error:
             if error.response["Error"]["Code"].startswith("InvalidCapacityReservationId"):
                 return None
             raise
-    begin, end = found.get("StartDate"), found.get("EndDate")
-    if begin is None or end is None or found["State"] in _UNPAID:
+    begin, end = block.get("StartDate"), block.get("EndDate")
+    if begin is None or end is None or block["State"] in _UNPAID:
         return None
-    count, price = found["TotalInstanceCount"], capacity.price.usd_per_hour
+    count, price = block["TotalInstanceCount"], capacity.price.usd_per_hour
     return Block(_hours(end - begin), count, capacity.instance_type, price)
 
 
-def _stack(place: Place, standing: Standing, at: datetime.datetime) -> Stretch | None:
-    """What stands from a stack's creation on. None if the account does not have the stack."""
-    with in_words():
-        try:
-            name = f"{place.name}-{standing}"
-            (found,) = place.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-        except ClientError as error:
-            if "does not exist" in str(error):
-                return None
-            raise
-    since = found["CreationTime"]
-    each = usd_per_hour(place.experiment, {standing})
-    return Stretch(standing, 1, _hours(at - since), each, since)
+def _stack(
+    deployment: Deployment, standing: Standing, since: datetime.datetime, at: datetime.datetime
+) -> Part:
+    """What costs from a stack's creation on."""
+    each = usd_per_hour(deployment.experiment, {standing})
+    return Part(standing, 1, _hours(at - since), each, since)
 
 
-def _group(place: Place, group: nodes.Group, at: datetime.datetime) -> Stretch:
-    """What stood in a node group."""
-    stood: dict[str, tuple[datetime.datetime, datetime.datetime | None]] = {}
-    with in_words():
-        for name in group.scaling_groups:
-            stood |= _stood(place.client("autoscaling"), name, at)
-    now = [since for since, until in stood.values() if until is None]
-    hours = sum(_hours((until or at) - since) for since, until in stood.values())
-    standing = STANDING[group.kind]
-    each = usd_per_node_hour(place.experiment, standing)
-    return Stretch(standing, len(now), hours, each, min(now, default=None))
+def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) -> Part:
+    """What ran in a node group: from the start of a launch to the end of its termination.
 
-
-def _stood(
-    autoscaling: Any, group: str, at: datetime.datetime
-) -> Mapping[str, tuple[datetime.datetime, datetime.datetime | None]]:
-    """When each instance of ``group`` came and went; None: it is still there.
-
-    From the start of its launch to the end of its termination: some minutes more than EC2 bills. An
-    instance whose launch is no longer told of counts from the earliest that is.
+    That is some minutes more than EC2 bills. An instance whose launch is forgotten counts from the
+    earliest that is remembered.
     """
-    pages = autoscaling.get_paginator("describe_scaling_activities")
-    came: dict[str, datetime.datetime] = {}
-    went: dict[str, datetime.datetime | None] = {}
+    began: dict[str, datetime.datetime] = {}
+    ended: dict[str, datetime.datetime] = {}
+    running: dict[str, datetime.datetime] = {}
+    with aws_errors():
+        client = deployment.client("autoscaling")
+        for name in group.scaling_groups:
+            _read_activities(client, name, began, ended)
+            described = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
+            running |= {
+                instance["InstanceId"]: scaling_group["CreatedTime"]
+                for scaling_group in described["AutoScalingGroups"]
+                for instance in scaling_group["Instances"]
+            }
+    earliest = at - _REMEMBERED
+    for instance in {*running, *ended} - {*began}:
+        began[instance] = max(running.get(instance, earliest), earliest)
+    now = [since for instance, since in began.items() if instance not in ended]
+    hours = sum(_hours(ended.get(instance, at) - since) for instance, since in began.items())
+    standing = _PARTS[group.kind]
+    each = usd_per_node_hour(deployment.experiment, standing)
+    return Part(standing, len(now), hours, each, min(now, default=None))
+
+
+def _read_activities(
+    client: Any,
+    group: str,
+    began: dict[str, datetime.datetime],
+    ended: dict[str, datetime.datetime],
+) -> None:
+    """When each instance of ``group`` came and went."""
+    pages = client.get_paginator("describe_scaling_activities")
     for page in pages.paginate(AutoScalingGroupName=group):
         for activity in page["Activities"]:
-            told = _INSTANCE.match(activity["Description"])
-            if told is None or activity["StatusCode"] in ("Failed", "Cancelled"):
+            match = _INSTANCE.match(activity["Description"])
+            if match is None or activity["StatusCode"] in ("Failed", "Cancelled"):
                 continue
-            what, instance = told.groups()
-            if what == "Launching":
-                came[instance] = activity["StartTime"]
+            action, instance = match.groups()
+            if action == "Launching":
+                began[instance] = activity["StartTime"]
             elif activity["StatusCode"] == "Successful":
-                went[instance] = activity.get("EndTime", activity["StartTime"])
-    described = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])
-    there = {
-        its["InstanceId"]: found["CreatedTime"]
-        for found in described["AutoScalingGroups"]
-        for its in found["Instances"]
-    }
-    for instance in {*there, *went} - {*came}:
-        came[instance] = max(there.get(instance, at - KEPT), at - KEPT)
-    return {instance: (since, went.get(instance)) for instance, since in came.items()}
+                ended[instance] = activity.get("EndTime", activity["StartTime"])
 
 
 def _hours(time: datetime.timedelta) -> float:

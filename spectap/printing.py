@@ -7,7 +7,7 @@ window's title.
 from __future__ import annotations
 
 import re
-from typing import Final, TextIO
+from typing import Final
 
 _CONTROLS: Final = re.compile(
     r"[\x00-\x08\x0a-\x1f\x7f-\x9f"  # C0 but the tab, DEL, C1
@@ -15,7 +15,6 @@ _CONTROLS: Final = re.compile(
     r"\u2028\u2029\ud800-\udfff]"  # line separators; halves of characters, which cannot be encoded
 )
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
-_CLEAR_LINE: Final = "\r\x1b[2K"
 
 
 def printable(text: str) -> str:
@@ -26,9 +25,3 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same of a text that may have several lines."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-def redraw(text: str, stream: TextIO) -> None:
-    """Shows a text in place of the terminal's last line."""
-    stream.write(_CLEAR_LINE + printable(text))
-    stream.flush()

@@ -173,7 +173,7 @@ class DeliveryStack(Stack):
         return self._arn("iam", f"role/{name}-train*", region="")
 
     def _add_stopper(self, role: iam.Role) -> None:
-        """What ``deployment.stopper`` looks at and cancels."""
+        """What ``deployment.nodes`` looks at and cancels."""
         name = stopper_name(self._experiment)
         for action, resource in (
             ("ListExecutions", f"stateMachine:{name}"),

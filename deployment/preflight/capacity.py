@@ -1,4 +1,4 @@
-"""Whether the zones have the instances, and what was reserved of them."""
+"""Asks EC2 whether the zones have the instances, and what was reserved of them."""
 
 from __future__ import annotations
 
@@ -8,197 +8,149 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from deployment.place import Place
-from deployment.preflight.finding import Finding, ok, refused, warning
+from deployment.account import Deployment
+from deployment.preflight.check import Answer
 from experiment.cost.block import SCALED_IN
 from experiment.cost.standing import SYSTEM_INSTANCE
 from experiment.hardware import COMPILE_INSTANCE
 from experiment.limits import guard_hours
-from experiment.schema import Capacity, CompileNode, Purchase
+from experiment.schema import CompileNode, Purchase
 
 _KINDS: Final = {Purchase.RESERVATION: "default", Purchase.CAPACITY_BLOCK: "capacity-block"}
 """EC2's names of them (``ReservationType``)."""
 _COMING: Final = frozenset({"scheduled", "pending", "payment-pending", "assessing", "delayed"})
 
 
-def zones(place: Place) -> Iterator[Finding]:
-    """That this account has the zones, and may use them."""
-    wanted = place.experiment.aws.availability_zones
-    asked = place.client("ec2").describe_availability_zones(AllAvailabilityZones=True)
-    state = {its["ZoneName"]: _state(its) for its in asked["AvailabilityZones"]}
-    wrong = [f"{zone}: {state.get(zone, 'not known')}" for zone in wanted if state.get(zone)]
-    wrong += [f"{zone}: no such zone" for zone in wanted if zone not in state]
-    usable = ", ".join(sorted(zone for zone, its in state.items() if not its))
-    if wrong:
-        yield refused(
-            "zones",
-            "; ".join(wrong),
-            f"set aws.availability_zones; this account has {usable or 'none'}",
-        )
-    else:
-        yield ok("zones", ", ".join(wanted))
+def zones(deployment: Deployment) -> Iterator[Answer]:
+    """Whether this account has the zones, and may use them."""
+    wanted = deployment.experiment.aws.availability_zones
+    answer = deployment.client("ec2").describe_availability_zones(AllAvailabilityZones=True)
+    problems = {zone["ZoneName"]: _problem(zone) for zone in answer["AvailabilityZones"]}
+    wrong = [
+        f"{zone}: {problem}" for zone in wanted if (problem := problems.get(zone, "no such zone"))
+    ]
+    usable = ", ".join(sorted(zone for zone, problem in problems.items() if not problem))
+    facts = {"zones": ", ".join(wanted), "wrong": "; ".join(wrong), "usable": usable or "none"}
+    yield "wrong" if wrong else "ok", facts
 
 
-def _state(zone: dict[str, Any]) -> str:
-    """What is wrong with it, or nothing."""
+def _problem(zone: dict[str, Any]) -> str:
     if zone.get("OptInStatus") == "not-opted-in":
         return "the account has not opted into it"
-    if zone["State"] != "available":
-        return str(zone["State"])
-    return ""
+    return "" if zone["State"] == "available" else str(zone["State"])
 
 
-def offerings(place: Place) -> Iterator[Finding]:
-    """That each zone has the instance types that the experiment wants there."""
-    experiment = place.experiment
-    yield _offered(
-        place, experiment.capacity.instance_type, [experiment.capacity.availability_zone]
-    )
+def offerings(deployment: Deployment) -> Iterator[Answer]:
+    """Whether any of the zones has each instance type: a node group takes those that have it."""
+    experiment = deployment.experiment
     zones = [*experiment.aws.availability_zones]
-    yield _offered(place, SYSTEM_INSTANCE, zones)
+    wanted = {
+        experiment.capacity.instance_type: [experiment.capacity.availability_zone],
+        SYSTEM_INSTANCE: zones,
+    }
     if experiment.compile_node is CompileNode.CPU:
-        yield _offered(place, COMPILE_INSTANCE.name, zones)
-
-
-def _offered(place: Place, instance_type: str, zones: list[str]) -> Finding:
-    """Whether any of ``zones`` has it: a node group takes those that have it."""
-    pages = place.client("ec2").get_paginator("describe_instance_type_offerings")
-    asked = pages.paginate(
-        LocationType="availability-zone",
-        Filters=[{"Name": "instance-type", "Values": [instance_type]}],
-    )
-    there = sorted(its["Location"] for page in asked for its in page["InstanceTypeOfferings"])
-    if having := [zone for zone in zones if zone in there]:
-        return ok(instance_type, f"offered in {', '.join(having)}")
-    found = f"not offered in {', '.join(zones)}"
-    if there:
-        remedy = (
-            f"{place.region} has it in {', '.join(there)}: set aws.availability_zones"
-            " and capacity.availability_zone"
+        wanted[COMPILE_INSTANCE.name] = zones
+    for instance, asked in wanted.items():
+        pages = deployment.client("ec2").get_paginator("describe_instance_type_offerings")
+        listed = pages.paginate(
+            LocationType="availability-zone",
+            Filters=[{"Name": "instance-type", "Values": [instance]}],
         )
-    else:
-        remedy = f"{place.region} has it in no zone: set aws.region to one that does"
-    return refused(instance_type, found, remedy)
+        offered = sorted(o["Location"] for page in listed for o in page["InstanceTypeOfferings"])
+        having = [zone for zone in asked if zone in offered]
+        yield (
+            "ok" if having else "elsewhere" if offered else "nowhere",
+            {
+                "subject": instance,
+                "asked": ", ".join(asked),
+                "having": ", ".join(having or offered),
+            },
+        )
 
 
-def reservation(place: Place) -> Iterator[Finding]:
+def reservation(deployment: Deployment) -> Iterator[Answer]:
     """The Capacity Block, or the reservation, if one is named."""
-    capacity = place.experiment.capacity
-    if capacity.reservation_id is None:
+    id = deployment.experiment.capacity.reservation_id
+    if id is None:
         return
-    ec2 = place.client("ec2")
+    facts = {"subject": id}
     try:
-        (found,) = ec2.describe_capacity_reservations(
-            CapacityReservationIds=[capacity.reservation_id]
+        (described,) = deployment.client("ec2").describe_capacity_reservations(
+            CapacityReservationIds=[id]
         )["CapacityReservations"]
     except ClientError as error:
         # InvalidCapacityReservationId.NotFound, or .Malformed
         if not error.response["Error"]["Code"].startswith("InvalidCapacityReservationId"):
             raise
-        yield refused(
-            capacity.reservation_id,
-            f"there is none in this account and {place.region}",
-            "set capacity.reservation_id: aws ec2 describe-capacity-reservations "
-            f"--region {place.region}",
-        )
+        yield "missing", facts
         return
-    yield _judged(place, capacity, found)
+    answer, more = _judged(deployment, described)
+    yield answer, facts | dict(more)
 
 
-def _judged(place: Place, capacity: Capacity, found: dict[str, Any]) -> Finding:
-    subject, begins = str(capacity.reservation_id), found.get("StartDate")
-    for problem in (_mismatched(capacity, found), _ended(found), _used_up(place, found)):
-        if problem:
-            return refused(subject, *problem)
-    said = (
-        f"{found['State']}, {found['TotalInstanceCount']} x {found['InstanceType']} "
-        f"in {found['AvailabilityZone']}"
-    )
-    if found["State"] in _COMING:
-        return warning(
-            subject,
-            f"{said}{f', from {_time(begins)}' if begins else ''}",
-            "nodes come when it is active; start them then",
-        )
-    return _time_left(capacity, guard_hours(place.experiment), found, said)
-
-
-def _mismatched(capacity: Capacity, found: dict[str, Any]) -> tuple[str, str] | None:
-    """What of it differs from what the file says."""
-    kind = found.get("ReservationType", "default")
-    pairs = {
-        "capacity.purchase": (kind, _KINDS[capacity.purchase]),
-        "capacity.instance_type": (found["InstanceType"], capacity.instance_type),
-        "capacity.availability_zone": (found["AvailabilityZone"], capacity.availability_zone),
+def _judged(deployment: Deployment, described: dict[str, Any]) -> Answer:
+    capacity, state = deployment.experiment.capacity, described["State"]
+    end, left = described.get("EndDate"), _left(described)
+    facts = {
+        "state": f"{state}, {described['TotalInstanceCount']} x {described['InstanceType']} "
+        f"in {described['AvailabilityZone']}"
     }
-    wrong = {field: its for field, its in pairs.items() if its[0] != its[1]}
-    if not wrong:
-        return None
-    said = "; ".join(
-        f"{field} is {has}, the file has {wants}" for field, (has, wants) in wrong.items()
-    )
-    return said, f"set {', '.join(wrong)}, or another capacity.reservation_id"
+    pairs = {
+        "capacity.purchase": (
+            described.get("ReservationType", "default"),
+            _KINDS[capacity.purchase],
+        ),
+        "capacity.instance_type": (described["InstanceType"], capacity.instance_type),
+        "capacity.availability_zone": (described["AvailabilityZone"], capacity.availability_zone),
+    }
+    wrong = {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
+    if wrong:
+        words = (f"{field} is {has}, the file has {wants}" for field, (has, wants) in wrong.items())
+        return "other", {"differences": "; ".join(words), "fields": ", ".join(wrong)}
+    if state != "active" and state not in _COMING:
+        return "over", {"state": state}
+    if left is not None and left <= datetime.timedelta():
+        return "too late", {"end": _time(end)}
+    free = _free(deployment, described)
+    if free < capacity.nodes:
+        return "used up", {"free": free, "of": described["TotalInstanceCount"]} | {
+            "wanted": capacity.nodes
+        }
+    if state in _COMING:
+        begin = described.get("StartDate")
+        return "coming", facts | {"begin": f", from {_time(begin)}" if begin else ""}
+    if left is None:
+        return "endless", facts
+    hours, limit = left.total_seconds() / 3600, guard_hours(deployment.experiment)
+    facts |= {"hours": f"{hours:.1f}", "limit": f"{limit:g}"}
+    return "short" if hours < limit else "ok", facts
 
 
-def _ended(found: dict[str, Any]) -> tuple[str, str] | None:
-    left = _left(found)
-    if found["State"] != "active" and found["State"] not in _COMING:
-        said = str(found["State"])
-    elif left is not None and left <= datetime.timedelta():
-        said = f"ends at {_time(found['EndDate'])}, and EKS takes its nodes away 40 minutes before"
-    else:
-        return None
-    return said, "buy another, and set capacity.reservation_id"
-
-
-def _used_up(place: Place, found: dict[str, Any]) -> tuple[str, str] | None:
-    """Fewer instances are left than are wanted, beside those that are the experiment's own."""
-    wanted, total = place.experiment.capacity.nodes, found["TotalInstanceCount"]
-    left = found.get("AvailableInstanceCount", total) if found["State"] == "active" else total
-    if left < wanted:
-        left += _own(place, found["CapacityReservationId"])
-    if left >= wanted:
-        return None
-    said = f"{left} of {total} instances are free, {wanted} are wanted (capacity.nodes)"
-    return said, "end the instances that use it, or set capacity.nodes"
-
-
-def _own(place: Place, reservation: str) -> int:
-    """The experiment's nodes that run in it."""
+def _free(deployment: Deployment, described: dict[str, Any]) -> int:
+    """The instances that are left, beside those that are the experiment's own."""
+    total = int(described["TotalInstanceCount"])
+    if described["State"] != "active":
+        return total
     filters = {
-        "tag:eks:cluster-name": place.name,
-        "capacity-reservation-id": reservation,
+        "tag:eks:cluster-name": deployment.name,
+        "capacity-reservation-id": described["CapacityReservationId"],
         "instance-state-name": "running",
     }
     asked = [{"Name": name, "Values": [value]} for name, value in filters.items()]
-    pages = place.client("ec2").get_paginator("describe_instances").paginate(Filters=asked)
-    return sum(len(its["Instances"]) for page in pages for its in page["Reservations"])
+    pages = deployment.client("ec2").get_paginator("describe_instances").paginate(Filters=asked)
+    own = sum(len(each["Instances"]) for page in pages for each in page["Reservations"])
+    return int(described.get("AvailableInstanceCount", total)) + own
 
 
-def _time_left(capacity: Capacity, most: float, found: dict[str, Any], said: str) -> Finding:
-    """Warns if it ends before the guard would."""
-    subject, left = str(capacity.reservation_id), _left(found)
-    if left is None:
-        return ok(subject, f"{said}, without an end")
-    hours = left.total_seconds() / 3600
-    said = f"{said}, {hours:.1f} hours left until EKS takes the nodes away"
-    if hours < most:
-        remedy = (
-            f"what takes longer is cut off, and the guard leaves them {most:g} hours; "
-            "measure less, or buy a longer one"
-        )
-        return warning(subject, said, remedy)
-    return ok(subject, said)
-
-
-def _left(found: dict[str, Any]) -> datetime.timedelta | None:
+def _left(described: dict[str, Any]) -> datetime.timedelta | None:
     """Until its nodes go. None if it has no end."""
-    end: datetime.datetime | None = found.get("EndDate")
+    end: datetime.datetime | None = described.get("EndDate")
     if end is None:
         return None
-    early = SCALED_IN if found.get("ReservationType") == "capacity-block" else datetime.timedelta()
+    is_block = described.get("ReservationType") == "capacity-block"
+    early = SCALED_IN if is_block else datetime.timedelta()
     return end - early - datetime.datetime.now(datetime.UTC)
 
 
-def _time(when: datetime.datetime) -> str:
-    return f"{when.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC"
+def _time(when: datetime.datetime | None) -> str:
+    return f"{when.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC" if when else ""

@@ -1,149 +1,154 @@
-"""What is made once and kept in the bucket: checkpoints, and compiled graphs."""
+"""What is made once and stays in the bucket: checkpoints, and compiled graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from kubernetes.client import ApiClient, V1Job
 
-from deployment import guard, nodes
+from deployment import guard, nodes, objects, pods
+from deployment.bucket import Bucket, checkpoints, graphs
 from deployment.cluster import connected
 from deployment.nodes import Kind
-from deployment.stages import objects
-from deployment.stages.shown import Shown
-from deployment.stages.stage import StageFailed, Way
-from deployment.stages.store import Store, checkpoints, graphs
-from deployment.stages.waiting import not_ready, why_no_nodes
+from deployment.stages.nodes import not_ready, why_no_nodes
+from deployment.stages.stage import Progress, Stage, StageFailed
 from experiment.hardware import compile_nodes
 from experiment.schema import CompileNode
 
 
-@dataclass(frozen=True)
-class Download:
+class _Prepare(Stage):
+    """By the Jobs of one step, which mark in the bucket what they have made."""
+
+    def existing(self) -> str | None:
+        """Asks the bucket."""
+        missing = Bucket(self.deployment).incomplete(self._wanted)
+        return None if missing else self._made
+
+    def perform(self, progress: Progress) -> str:
+        """Waits until everything is marked."""
+        with connected(self.deployment) as api:
+            self._await(api, progress)
+        return self._made
+
+    @property
+    def _wanted(self) -> Sequence[str]:
+        """Prefixes in the bucket."""
+        raise NotImplementedError
+
+    @property
+    def _made(self) -> str:
+        raise NotImplementedError
+
+    def _await(self, api: ApiClient, progress: Progress) -> None:
+        """Where a Job has failed it says so, waits for the others, and raises StageFailed."""
+        self._revive(api, progress)
+        bucket, given_up = Bucket(self.deployment), dict[str, str]()
+
+        def look() -> bool | None:
+            missing = bucket.incomplete(self._wanted)
+            if not missing:
+                return True
+            jobs = objects.jobs(api, f"step={self.name}")
+            for job in jobs:
+                name, reason = job.metadata.name, objects.failure(job)
+                if reason and name not in given_up:
+                    given_up[name] = f"{name} failed: {reason}"
+                    last = objects.pods_of(api, job)[-1:]
+                    words = (pods.last_words(api, pod) for pod in last)
+                    progress.say("\n".join([given_up[name], *words]))
+            if given_up and all(map(_is_over, jobs)):
+                return False
+            complete = len(self._wanted) - len(missing)
+            made = f"{complete} of {len(self._wanted)} are in the bucket"
+            progress.wait("; ".join([made, *self._waiting(api)]))
+            return None
+
+        if not progress.until(look):
+            raise StageFailed("\n".join(given_up.values()))
+
+    def _revive(self, api: ApiClient, progress: Progress) -> None:
+        """Makes Jobs anew that an earlier attempt has left failed."""
+        for job in objects.jobs(api, f"step={self.name}"):
+            if objects.failure(job):
+                progress.say(f"{job.metadata.name} has failed, and begins again")
+                objects.replace(api, job)
+
+    def _waiting(self, api: ApiClient) -> Iterator[str]:
+        """What the pods wait for."""
+        yield from not_ready(api, f"step={self.name}")
+
+
+class Download(_Prepare):
     """The checkpoints, which pass through a CPU node."""
 
-    way: Way
     name = "download"
-    costs = True
 
-    def there(self) -> str | None:
-        """Asks the bucket. Raises DeploymentError."""
-        wanted = checkpoints(self.way.place.experiment)
-        missing = Store(self.way.place).incomplete(wanted)
-        return None if missing else _counted(len(wanted), "checkpoint")
+    @property
+    def _wanted(self) -> Sequence[str]:
+        return checkpoints(self.deployment.experiment)
 
-    def perform(self, shown: Shown) -> str:
-        """Raises DeploymentError."""
-        wanted = checkpoints(self.way.place.experiment)
-        with connected(self.way.place) as api:
-            await_jobs(self.way, api, shown, "download", wanted)
-        return _counted(len(wanted), "checkpoint")
+    @property
+    def _made(self) -> str:
+        return f"checkpoints: {len(self._wanted)}"
 
 
-@dataclass(frozen=True)
-class Compile:
-    """The graphs, on nodes that stand only for that long unless they are the Trainium nodes."""
+class Compile(_Prepare):
+    """The graphs, on nodes that run only for that long unless they are the Trainium nodes."""
 
-    way: Way
     name = "compile"
-    costs = True
 
-    def there(self) -> str | None:
-        """Asks the bucket. Nodes that an earlier attempt has left are no part of it.
+    def existing(self) -> str | None:
+        """Asks the bucket. Nodes that an earlier attempt has left are no part of it."""
+        made = super().existing()
+        if made:
+            self._end()
+        return made
 
-        Raises DeploymentError.
-        """
-        wanted = graphs(self.way.place.experiment)
-        if Store(self.way.place).incomplete(wanted):
-            return None
-        self._end()
-        return _counted(len(wanted), "graph")
-
-    def perform(self, shown: Shown) -> str:
-        """Raises DeploymentError."""
-        place = self.way.place
-        wanted = graphs(place.experiment)
-        missing = len(Store(place).incomplete(wanted))
-        with connected(place) as api:
-            revive(api, shown, "compile")
-            if self._own_nodes:
+    def perform(self, progress: Progress) -> str:
+        """Ends its nodes, unless it is interrupted."""
+        missing = len(Bucket(self.deployment).incomplete(self._wanted))
+        with connected(self.deployment) as api:
+            self._revive(api, progress)
+            if self._has_nodes:
                 size = compile_nodes(missing)
-                until = guard.start(place, Kind.COMPILE, size)
-                shown.say(f"{_counted(size, 'CPU node')}, until {until.at:%Y-%m-%d %H:%M} UTC")
+                until = guard.start(self.deployment, Kind.COMPILE, size)
+                progress.say(f"CPU nodes: {size}, until {until.at:%Y-%m-%d %H:%M} UTC")
             try:
-                await_jobs(self.way, api, shown, "compile", wanted)
+                self._await(api, progress)
             except StageFailed:
                 self._end()
                 raise
         self._end()
-        return _counted(len(wanted), "graph")
+        return self._made
 
     @property
-    def _own_nodes(self) -> bool:
-        return self.way.place.experiment.compile_node is CompileNode.CPU
+    def _wanted(self) -> Sequence[str]:
+        return graphs(self.deployment.experiment)
+
+    @property
+    def _made(self) -> str:
+        return f"graphs: {len(self._wanted)}"
+
+    @property
+    def _has_nodes(self) -> bool:
+        """Whether there are nodes that only compile."""
+        return self.deployment.experiment.compile_node is CompileNode.CPU
 
     def _end(self) -> None:
-        if self._own_nodes:
-            guard.stop(self.way.place, Kind.COMPILE)
+        if self._has_nodes:
+            guard.stop(self.deployment, Kind.COMPILE)
+
+    def _waiting(self, api: ApiClient) -> Iterator[str]:
+        """Where there is no node for the pods, why not."""
+        if self._has_nodes:
+            group = nodes.find(self.deployment, Kind.COMPILE)
+            if group and not group.size:
+                raise StageFailed("the compile nodes were scaled to 0, by hand or the guard")
+            yield from why_no_nodes(self.deployment, group)
+        yield from super()._waiting(api)
 
 
-def await_jobs(way: Way, api: ApiClient, shown: Shown, step: str, wanted: Sequence[str]) -> None:
-    """Waits until all of ``wanted`` is marked in the bucket, by the Jobs of one step.
-
-    Where a Job has failed it says so, waits for the others, and raises StageFailed.
-    """
-    revive(api, shown, step)
-    store, given_up = Store(way.place), dict[str, str]()
-
-    def look() -> bool | None:
-        missing = store.incomplete(wanted)
-        if not missing:
-            return True
-        found = objects.jobs(api, f"step={step}")
-        for job in found:
-            if (reason := objects.failed(job)) and job.metadata.name not in given_up:
-                given_up[job.metadata.name] = f"{job.metadata.name} failed: {reason}"
-                shown.say("\n".join([given_up[job.metadata.name], *_last_words(api, job)]))
-        if given_up and all(map(_over, found)):
-            return False
-        done = f"{len(wanted) - len(missing)} of {len(wanted)} are in the bucket"
-        shown.waits("; ".join([done, *_waiting(way, api, step)]))
-        return None
-
-    if not shown.until(look):
-        raise StageFailed("\n".join(given_up.values()))
-
-
-def revive(api: ApiClient, shown: Shown, step: str) -> None:
-    """Makes Jobs anew that an earlier attempt has left failed. Raises DeploymentError."""
-    for job in objects.jobs(api, f"step={step}"):
-        if objects.failed(job):
-            shown.say(f"{job.metadata.name} has failed, and begins again")
-            objects.replace(api, job)
-
-
-def _over(job: V1Job) -> bool:
-    ended = {c.type for c in job.status.conditions or [] if c.status == "True"}
+def _is_over(job: V1Job) -> bool:
+    conditions = job.status.conditions or []
+    ended = {condition.type for condition in conditions if condition.status == "True"}
     return bool(ended & {"Complete", "Failed"})
-
-
-def _last_words(api: ApiClient, job: V1Job) -> Iterator[str]:
-    """Of the pod that was the Job's last, where it is still there."""
-    pods = objects.pods(api, f"batch.kubernetes.io/job-name={job.metadata.name}")
-    if pods:
-        yield objects.last_words(api, max(pods, key=lambda pod: pod.metadata.creation_timestamp))
-
-
-def _waiting(way: Way, api: ApiClient, step: str) -> Iterator[str]:
-    """What the pods wait for; where there is no node for them, why not."""
-    if step == "compile" and way.place.experiment.compile_node is CompileNode.CPU:
-        group = nodes.find(way.place, Kind.COMPILE)
-        if group and not group.size:
-            raise StageFailed("the compile nodes were scaled to 0 meanwhile, by hand or the guard")
-        yield from why_no_nodes(way.place, group)
-    yield from not_ready(api, f"step={step}")
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

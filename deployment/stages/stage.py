@@ -1,13 +1,31 @@
-"""What a stage of an experiment is."""
+"""What a stage of ``make experiment`` is, and what it shows while it waits."""
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Final, TypeVar
 
-from deployment.errors import DeploymentError
-from deployment.place import Place
-from deployment.stages.shown import Shown
+from deployment.account import Deployment, DeploymentError
+from deployment.cluster import Unreachable
+from deployment.console import Console
+from deployment.console import Stage as Line
+from spectap.printing import printable
+
+T = TypeVar("T")
+
+POLL_SECONDS: Final = 5.0
+"""Between two looks, once what is waited for has not come soon."""
+_FIRST_SECONDS: Final = 0.5
+_GROWTH: Final = 1.3
+_PASSING: Final = (DeploymentError, Unreachable)
+"""What may be over when it is asked again, unlike a missing right or a stage that has failed."""
+_MUTE_SECONDS: Final = 600.0
+"""How long AWS or the cluster may be out of reach before a wait is given up."""
+_OFTEN_SECONDS: Final = 10.0
+_SELDOM_SECONDS: Final = 60.0
 
 
 class StageFailed(DeploymentError):
@@ -18,34 +36,86 @@ class StageFailed(DeploymentError):
 
 
 @dataclass(frozen=True)
-class Way:
-    """What every stage is told."""
+class Context:
+    """What every stage is given."""
 
-    place: Place
+    deployment: Deployment
     again: bool = False
     """Whether to measure anew what has been measured."""
 
 
-class Stage(Protocol):
-    """A part of the way that leaves something behind, by which it is known to be over.
+class Progress:
+    """What one stage shows: on a terminal at once, in a log at least once a minute."""
+
+    def __init__(self, console: Console, line: Line, *, poll_seconds: float = POLL_SECONDS) -> None:
+        self._console, self._line, self._poll = console, line, poll_seconds
+        self._last, self._when = "", float("-inf")
+
+    def say(self, text: str) -> None:
+        """Lines that stay."""
+        for line in text.splitlines():
+            self._console.say(line)
+
+    def wait(self, text: str) -> None:
+        """What it waits for now."""
+        text = printable(" ".join(text.split()))
+        self._line.now = text
+        if self._console.on_terminal:
+            return
+        since = time.monotonic() - self._when
+        if since >= (_SELDOM_SECONDS if text == self._last else _OFTEN_SECONDS):
+            self._console.say(text)
+            self._last, self._when = text, time.monotonic()
+
+    def until(self, look: Callable[[], T | None]) -> T:
+        """Looks again and again, until there is an answer that is not None.
+
+        Raises what ``look`` raises, but what may pass only after ten minutes of nothing else.
+        """
+        heard, pause = time.monotonic(), min(_FIRST_SECONDS, self._poll)
+        while True:
+            try:
+                answer = look()
+                heard = time.monotonic()
+            except DeploymentError as error:
+                lasting = type(error) not in _PASSING
+                if lasting or time.monotonic() - heard > _MUTE_SECONDS:
+                    raise
+                self.wait(f"{error}; asking again")
+                answer = None
+            if answer is not None:
+                return answer
+            time.sleep(pause)
+            pause = min(pause * _GROWTH, self._poll)
+
+
+@dataclass(frozen=True)
+class Stage(ABC):
+    """A part of an experiment that leaves something behind, by which it is known to be over.
 
     Each may be ended at any moment and begun again: what it leaves is asked for, never remembered.
+    Both methods raise DeploymentError.
     """
 
-    @property
-    def name(self) -> str:
-        """One word, which the terminal shows."""
+    context: Context
+
+    name: ClassVar[str]
+    """One word, which the terminal shows."""
+    costs: ClassVar[bool] = True
+    """Whether it may start what is paid for by the hour. Once a run is complete, no such stage is
+    needed."""
+    shows_itself: ClassVar[bool] = False
+    """Whether it runs a program that writes to the terminal itself."""
 
     @property
-    def costs(self) -> bool:
-        """Whether it may start what is paid for by the hour. Once a run is complete, no such stage
-        is needed."""
+    def deployment(self) -> Deployment:
+        """The context's."""
+        return self.context.deployment
 
-    def there(self) -> str | None:
-        """What of it is there already, in words; None if it is to be performed.
+    def existing(self) -> str | None:
+        """What of it exists already, in words; None if it is to be performed."""
+        return None
 
-        Raises DeploymentError.
-        """
-
-    def perform(self, shown: Shown) -> str:
-        """Goes on until its end; returns what it made, in words. Raises DeploymentError."""
+    @abstractmethod
+    def perform(self, progress: Progress) -> str:
+        """Goes on until its end; returns what it made, in words."""

@@ -21,8 +21,8 @@ from charts.names import NAMESPACE
 from control_plane.programs import programs
 from control_plane.servers import ControlPlane
 from deployment import cluster, guard, nodes
+from deployment.account import Deployment
 from deployment.nodes import Kind
-from deployment.place import Place
 from experiment import load
 from rehearsal.account.joined import account
 from rehearsal.aws.client import Aws
@@ -88,26 +88,26 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 
 
 @pytest.fixture
-def place(mine: Account, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(mine: Account, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     for name, value in mine.aws.environment.items():
         monkeypatch.setenv(name, value)
     file = edited(mine.folder, IMAGE)
-    return Place(load(file), str(file), mine.aws.account)
+    return Deployment(load(file), str(file), mine.aws.account)
 
 
-def jobs(place: Place) -> set[str]:
+def jobs(place: Deployment) -> set[str]:
     """Names of the cluster's Jobs that compile, as the administrator's role sees them."""
     with cluster.connected(place) as api:
         found = BatchV1Api(api).list_namespaced_job(NAMESPACE).items
     return {job.metadata.name for job in found if job.metadata.name.startswith("compile-")}
 
 
-def namespaces(place: Place) -> set[str]:
+def namespaces(place: Deployment) -> set[str]:
     with cluster.connected(place) as api:
         return {each.metadata.name for each in CoreV1Api(api).list_namespace().items}
 
 
-def test_every_stack_is_made(mine: Account, place: Place) -> None:
+def test_every_stack_is_made(mine: Account, place: Deployment) -> None:
     found = mine.statuses()
     assert found == dict.fromkeys(STACKS, "CREATE_COMPLETE")
     assert NAMESPACE in namespaces(place)
@@ -115,7 +115,9 @@ def test_every_stack_is_made(mine: Account, place: Place) -> None:
     assert {each.kind: each.size for each in nodes.groups(place)} == dict.fromkeys(Kind, 0)
 
 
-def test_an_update_changes_the_cluster_and_leaves_nodes_alone(mine: Account, place: Place) -> None:
+def test_an_update_changes_the_cluster_and_leaves_nodes_alone(
+    mine: Account, place: Deployment
+) -> None:
     before = jobs(place)
     guard.start(place, Kind.TRAINIUM, 1)
     mine.run("deploy", "--yes", **{"serving.batch": 2, "benchmark.concurrency": 2})
@@ -130,7 +132,7 @@ def test_an_update_changes_the_cluster_and_leaves_nodes_alone(mine: Account, pla
     assert group.size == 1
 
 
-def test_what_is_deleted_can_be_made_again(mine: Account, place: Place) -> None:
+def test_what_is_deleted_can_be_made_again(mine: Account, place: Deployment) -> None:
     mine.run("destroy", "--yes")
     stacks = mine.aws.client("cloudformation").describe_stacks()["Stacks"]
     assert {stack["StackName"] for stack in stacks} == {"CDKToolkit"}

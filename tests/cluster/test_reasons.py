@@ -1,4 +1,4 @@
-"""Why a pod has no place, in words, from what the real scheduler and controllers write."""
+"""Why a pod has no node, in the words of the real scheduler and controllers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 from charts.names import NAMESPACE
-from deployment.reasons import explained
+from deployment.pods import reason as reason_of
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.deployment import Manifests
 
@@ -44,7 +44,7 @@ def reason(cluster: Cluster, deployment: Manifests) -> Iterator[Any]:
 
         def look() -> str | None:
             found = CoreV1Api(api).read_namespaced_pod(metadata["name"], NAMESPACE)
-            said = explained(api, found)
+            said = reason_of(api, found)
             return said if said and word in said else None
 
         return cluster.until(look, f"{word!r} as the reason")
@@ -54,21 +54,15 @@ def reason(cluster: Cluster, deployment: Manifests) -> Iterator[Any]:
         cluster.delete(pod)
 
 
-def test_the_scheduler_is_put_in_words(reason: Any) -> None:
+def test_the_newest_event_says_why(reason: Any) -> None:
     huge = {"requests": {"memory": "9Ti"}, "limits": {"memory": "9Ti"}}
     small = {"requests": {"memory": "1Mi"}, "limits": {"memory": "1Mi"}}
-    assert reason(_restricted(huge, **TRAINIUM), "memory") == (
-        "the Trainium node has too little memory free"
-    )
-    compiling = {"nodeSelector": {"speculative-decoding/node-group": "compile"}}
-    assert reason(_restricted(small, **compiling), "no compile node").startswith(
-        "no compile node is ready: their group is at 0"
-    )
+    assert "Insufficient memory" in reason(_restricted(huge, **TRAINIUM), "FailedScheduling")
     volume = [{"name": "v", "persistentVolumeClaim": {"claimName": "absent"}}]
     assert 'persistentvolumeclaim "absent" not found' in reason(
-        _restricted(small, volumes=volume), "has no place"
+        _restricted(small, volumes=volume), "FailedScheduling"
     )
     claims = [{"name": "d", "resourceClaimTemplateName": "absent"}]
     assert 'resource claim template "absent"' in reason(
-        _restricted(small, resourceClaims=claims, **TRAINIUM), "its device claim is not made"
+        _restricted(small, resourceClaims=claims, **TRAINIUM), "FailedResourceClaimCreation"
     )

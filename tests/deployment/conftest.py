@@ -1,21 +1,24 @@
-"""An embedded AWS for the commands of a module, and places in it."""
+"""An embedded AWS for the commands of a module, and deployments in it."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import pytest
 
-from deployment import place
+from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE
-from deployment.place import Place
+from deployment.console import Console
+from deployment.stages.stage import Progress, Stage
 from rehearsal.aws.client import Aws, embedded_aws
 from tests.conftest import edited
 from tests.deployment.api import Objects, serving
 
 REGION: Final = "us-east-2"
+At = Callable[..., Deployment]
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +29,13 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
 
 
 @pytest.fixture
-def at(aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Place]:
-    """Makes the place of an experiment of that name, the article's but for changed fields."""
+def at(aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> At:
+    """Makes an experiment of that name there, the article's but for changed fields."""
     for name, value in aws.environment.items():
         monkeypatch.setenv(name, value)
 
-    def make(name: str, changes: dict[str, Any] | None = None) -> Place:
-        return place.find(str(edited(tmp_path, {"name": name} | (changes or {}))))
+    def make(name: str, changes: dict[str, Any] | None = None) -> Deployment:
+        return Deployment.of(str(edited(tmp_path, {"name": name} | (changes or {}))))
 
     return make
 
@@ -43,3 +46,12 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Objects]:
     with serving() as objects:
         monkeypatch.setenv(ADDRESS_VARIABLE, objects.url)
         yield objects
+
+
+def performed(stage: Stage, log: TextIO | None = None) -> str:
+    """What a stage shows in a log, its result included."""
+    log = log or io.StringIO()
+    console = Console(1, log)
+    with console.stage(stage.name) as line:
+        line.found = stage.perform(Progress(console, line, poll_seconds=0.01))
+    return log.getvalue() if isinstance(log, io.StringIO) else ""

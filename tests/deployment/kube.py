@@ -1,42 +1,70 @@
-"""Kubernetes objects from JSON, as its client makes them of what the API server answers."""
+"""Kubernetes objects as JSON, and as its client makes them of what the API server answers."""
 
 from __future__ import annotations
 
 import json
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from kubernetes.client import ApiClient, CoreV1Event, V1Pod
 
+RUNNING: Final = {"running": {"startedAt": "2026-11-22T10:00:00Z"}}
 
-def typed(manifest: dict[str, Any], kind: str) -> Any:
+
+def meta(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "namespace": "speculative-decoding",
+        "uid": f"{name}-uid",
+        "labels": labels or {},
+        "creationTimestamp": "2026-11-22T10:00:00Z",
+    }
+
+
+def pod(
+    name: str,
+    labels: dict[str, str],
+    phase: str,
+    *containers: dict[str, Any],
+    init: tuple[dict[str, Any], ...] = (),
+    node: str | None = "t-0",
+    **status: Any,
+) -> dict[str, Any]:
+    """A service's pod with a sidecar. It is ready if all of its containers are."""
+    is_ready = phase == "Running" and all(each["ready"] for each in (*containers, *init))
+    condition = {
+        "type": "Ready",
+        "status": str(is_ready),
+        "lastTransitionTime": "2026-11-22T10:20:00Z",
+    }
+    spec: dict[str, Any] = {
+        "initContainers": [
+            {"name": "fetch-artifact"},
+            {"name": "keep-cache", "restartPolicy": "Always"},
+        ],
+        "containers": [{"name": "vllm"}],
+    }
+    return {
+        "metadata": meta(name, labels),
+        "spec": spec | ({"nodeName": node} if node else {}),
+        "status": {
+            "phase": phase,
+            "initContainerStatuses": [*init],
+            "containerStatuses": [*containers],
+            "conditions": [condition, *status.pop("conditions", [])],
+        }
+        | status,
+    }
+
+
+def typed(manifest: dict[str, Any], kind: str = "V1Pod") -> Any:
     """``manifest`` as the client's class ``kind``."""
     return ApiClient().deserialize(SimpleNamespace(data=json.dumps(manifest)), kind)
 
 
-def pod(
-    status: dict[str, Any], *, node: str | None = "trainium-0", group: str | None = "trainium"
-) -> V1Pod:
-    """A service's pod with a sidecar, on ``node``, for the nodes of ``group``."""
-    spec: dict[str, Any] = {
-        "initContainers": [
-            {"name": "fetch-artifact", "image": "aws-cli"},
-            {"name": "keep-cache", "image": "aws-cli", "restartPolicy": "Always"},
-        ],
-        "containers": [{"name": "vllm", "image": "neuron"}],
-    }
-    if node:
-        spec["nodeName"] = node
-    if group:
-        spec["nodeSelector"] = {"speculative-decoding/node-group": group}
-    metadata = {"name": "qwen-vllm-1", "namespace": "speculative-decoding", "uid": "u-1"}
-    return typed({"metadata": metadata, "spec": spec, "status": status}, "V1Pod")
-
-
-def unplaced(message: str) -> dict[str, Any]:
-    """The status of a pod that the scheduler has no place for."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    return {"phase": "Pending", "conditions": [condition | {"message": message}]}
+def typed_pod(phase: str, *containers: dict[str, Any], **options: Any) -> V1Pod:
+    """A pod as the client has it."""
+    return typed(pod("qwen-vllm-1", {}, phase, *containers, **options))
 
 
 def container(
@@ -63,21 +91,17 @@ def container(
 
 def ended(code: int, **fields: Any) -> dict[str, Any]:
     """How a container ended."""
-    return {"exitCode": code, "reason": "Error" if code else "Completed"} | fields
+    usual = {"exitCode": code, "reason": "Error" if code else "Completed"}
+    return usual | {"finishedAt": "2026-11-22T10:00:00Z"} | fields
 
 
-def event(reason: str, message: str, **fields: Any) -> CoreV1Event:
-    """An event of ``pod``."""
-    return typed(
-        {
-            "metadata": {"name": "e", "namespace": "speculative-decoding"},
-            "involvedObject": {"kind": "Pod", "uid": fields.pop("uid", "u-1")}
-            | ({"fieldPath": fields.pop("path")} if "path" in fields else {}),
-            "reason": reason,
-            "message": message,
-            "type": "Warning",
-            "lastTimestamp": "2026-11-22T10:00:00Z",
-        }
-        | fields,
-        "CoreV1Event",
-    )
+def event(reason: str, message: str, minute: int = 0, uid: str = "qwen-vllm-1-uid") -> CoreV1Event:
+    """An event of ``typed_pod``."""
+    manifest = {
+        "metadata": {"name": "e", "namespace": "speculative-decoding"},
+        "involvedObject": {"kind": "Pod", "uid": uid},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": f"2026-11-22T10:{minute:02}:00Z",
+    }
+    return typed(manifest, "CoreV1Event")

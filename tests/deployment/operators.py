@@ -11,10 +11,9 @@ from typing import Final
 
 import pytest
 
-from deployment import clock, guard, lifecycle, nodes, proof, removal, stack
-from deployment.errors import DeploymentError
+from deployment import clock, guard, lifecycle, nodes, proof, removal
+from deployment.account import Deployment, DeploymentError
 from deployment.nodes import Kind
-from deployment.place import Place
 from experiment import Experiment, load
 from experiment.limits import compile_guard_hours, guard_hours
 from experiment.schema import CompileNode, Compiling
@@ -76,11 +75,11 @@ class Office:
     _clients: dict[tuple[str, str], object] = field(default_factory=dict)
 
     @property
-    def place(self) -> Place:
+    def deployment(self) -> Deployment:
         """Of the experiment as its file is now."""
         node = CompileNode.CPU if "compile" in self.generations else CompileNode.TRAINIUM
         experiment = _experiment(node)
-        return Place(experiment, "article.yaml", "123456789012", self._clients)
+        return Deployment(experiment, "article.yaml", "123456789012", self._clients)
 
     def group(self, kind: Kind) -> NodeGroup:
         """As it is, whatever EKS reports."""
@@ -90,45 +89,44 @@ class Office:
         """As CloudFormation has it."""
         there = self.aws.cloudformation.stack
         status = there.status if there else None
-        return lifecycle.Stack(f"{self.place.name}-trainium", region, status)
+        return lifecycle.Stack(f"{self.deployment.name}-trainium", region, status)
 
     def prove(self) -> None:
         """As a stage does it, for groups without nodes."""
-        place = self.place
+        deployment = self.deployment
         groups = [
             group
-            for group in nodes.groups(place)
-            if not group.size and not guard.find(place, group.kind)
+            for group in nodes.groups(deployment)
+            if not group.size and not guard.find(deployment, group.kind)
         ]
-        proof.prove(place, groups, lambda _: None)
+        proof.prove(deployment, groups, lambda _: None)
 
     def start(self, kind: Kind, waits: float = 0.0) -> None:
         """As the stages do it: with the guard, and then waiting for the first node."""
-        guard.start(self.place, kind, 1)
+        guard.start(self.deployment, kind, 1)
         for _ in range(int(waits / _POLL)):
-            group = nodes.find(self.place, kind)
+            group = nodes.find(self.deployment, kind)
             if group is None or not group.size:
                 return
             there = self.aws.eks.groups.get(group.name)  # unless it went with the answer
             if there and there.nodes:
                 if kind is Kind.TRAINIUM:
-                    guard.count_from(self.place, kind, self.aws.clock.moment(there.nodes[0]))
+                    guard.count_from(self.deployment, kind, self.aws.clock.moment(there.nodes[0]))
                 return
             clock.sleep(_POLL)
 
     def stop(self) -> None:
         """``make stop``."""
         for kind in Kind:
-            guard.stop(self.place, kind)
+            guard.stop(self.deployment, kind)
 
     def deploy(self) -> None:
         """``make deploy``."""
-        lifecycle.deploy(self.place, [], yes=True)
+        lifecycle.deploy(self.deployment, [], yes=True)
 
     def destroy(self) -> None:
         """``make destroy YES=1``."""
-        wanted = removal.Wanted(yes=True, keep=removal.Keep.RESULTS, name=None)
-        removal.destroy(self.place, wanted)
+        removal.destroy(self.deployment, yes=True, keep="results", name=None)
 
     def command(self, action: Callable[[], None], mishaps: Sequence[Mishap] = ()) -> None:
         """One of them from its begin to its end, whatever the end is."""
@@ -185,9 +183,11 @@ def office() -> Iterator[Office]:
         patch.setattr(lifecycle, "notes", lambda _: ())
         patch.setattr(lifecycle, "say", lambda _: None)
         patch.setattr(removal, "say", lambda _: None)
-        patch.setattr(stack, "begins_with", lambda *_: bool(aws.cloudformation.stack))
+        name = f"{article.name}-trainium"
+        existing = [{"StackName": name}]
+        patch.setattr(lifecycle, "existing", lambda _: existing if aws.cloudformation.stack else [])
         patch.setattr(lifecycle, "synthesised", lambda _: [made.stack(region)])
-        patch.setattr(removal, "kept", lambda *_: [])
+        patch.setattr(removal, "retained", lambda *_: [])
         patch.setattr(removal, "images", lambda *_: [])
         made.deploy()
         aws.clock.advance(5 * MINUTE)

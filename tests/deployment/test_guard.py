@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from deployment import guard, nodes, proof
-from deployment.errors import DeploymentError
+from deployment.account import DeploymentError
 from deployment.nodes import Kind
 from tests.deployment.fake_aws import HOUR, MINUTE
 from tests.deployment.fake_aws.cloudformation import Template
@@ -218,22 +218,22 @@ def test_it_counts_from_the_first_node_and_until_then_from_the_start(made: Offic
     made.aws.pace.capacity = 2 * HOUR
     asked = made.aws.clock.now()
     made.start(Kind.TRAINIUM)
-    first = guard.find(made.place, Kind.TRAINIUM)
+    first = guard.find(made.deployment, Kind.TRAINIUM)
     assert first is not None
     assert (first.at - asked).total_seconds() == pytest.approx(4 * HOUR, abs=10)
 
     made.aws.clock.advance(HOUR)
     made.start(Kind.TRAINIUM)  # which does not put it off
-    assert guard.find(made.place, Kind.TRAINIUM) == first
+    assert guard.find(made.deployment, Kind.TRAINIUM) == first
 
     made.start(Kind.TRAINIUM, 3 * HOUR)
     (joined,) = made.group(Kind.TRAINIUM).nodes
-    counted = guard.find(made.place, Kind.TRAINIUM)
+    counted = guard.find(made.deployment, Kind.TRAINIUM)
     assert counted is not None
     assert counted.at == made.aws.clock.moment(joined + 4 * HOUR)
     made.aws.clock.advance(HOUR)
     made.start(Kind.TRAINIUM, HOUR)
-    assert guard.find(made.place, Kind.TRAINIUM) == counted
+    assert guard.find(made.deployment, Kind.TRAINIUM) == counted
 
 
 def test_what_an_earlier_start_has_left_does_not_end_a_later_one(made: Office) -> None:
@@ -242,7 +242,7 @@ def test_what_an_earlier_start_has_left_does_not_end_a_later_one(made: Office) -
     made.aws.clock.advance(3.5 * HOUR)
     interrupted_once_asked(made, 0, made.stop)
     assert made.group(Kind.TRAINIUM).reported == 1
-    assert guard.find(made.place, Kind.TRAINIUM) is None
+    assert guard.find(made.deployment, Kind.TRAINIUM) is None
 
     made.start(Kind.TRAINIUM, HOUR)
     made.aws.clock.advance(3 * HOUR)
@@ -263,11 +263,11 @@ def test_a_stop_does_not_end_the_nodes_of_the_next_start(made: Office, pause: in
 
 def test_a_node_that_replaces_another_does_not_put_the_guard_off(made: Office) -> None:
     made.start(Kind.TRAINIUM, HOUR)
-    guarded = guard.find(made.place, Kind.TRAINIUM)
+    guarded = guard.find(made.deployment, Kind.TRAINIUM)
     made.aws.clock.advance(HOUR)
     made.group(Kind.TRAINIUM).nodes[:] = [made.aws.clock.seconds]
     made.start(Kind.TRAINIUM, HOUR)
-    assert guard.find(made.place, Kind.TRAINIUM) == guarded
+    assert guard.find(made.deployment, Kind.TRAINIUM) == guarded
 
 
 def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(made: Office) -> None:
@@ -291,7 +291,7 @@ def test_a_start_right_after_a_run_that_ended_its_nodes_has_its_whole_time(made:
     made.aws.clock.advance(80)
     assert made.group(Kind.TRAINIUM).reported == 1
     made.start(Kind.TRAINIUM, HOUR)
-    later = guard.find(made.place, Kind.TRAINIUM)
+    later = guard.find(made.deployment, Kind.TRAINIUM)
     assert later is not None
     assert later.hours > 3.8
 
@@ -310,7 +310,7 @@ def test_nodes_that_come_after_a_run_that_ended_them_have_their_whole_time(made:
     made.aws.machines.start("trainium-1")
     made.aws.clock.advance(10 * MINUTE)
     made.start(Kind.TRAINIUM)
-    later = guard.find(made.place, Kind.TRAINIUM)
+    later = guard.find(made.deployment, Kind.TRAINIUM)
     assert later is not None
     assert later.hours == pytest.approx(4, abs=0.1)
 
@@ -373,7 +373,7 @@ def test_the_guard_of_a_group_that_was_replaced_is_no_other_groups(made: Office)
     made.aws.clock.advance(HOUR)
     assert made.aws.eks.groups.keys() == {"trainium-2", "compile-1"}
     assert schedule(made, Kind.TRAINIUM)["StartDate"] > made.aws.clock.now()
-    assert guard.find(made.place, Kind.TRAINIUM) is None
+    assert guard.find(made.deployment, Kind.TRAINIUM) is None
 
 
 def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(made: Office) -> None:
@@ -404,18 +404,18 @@ def test_a_stack_whose_nodes_cannot_be_stopped_is_not_deleted(made: Office) -> N
 
 def test_an_experiment_without_stacks_has_no_nodes(made: Office) -> None:
     made.destroy()
-    assert nodes.groups(made.place) == []
-    assert guard.find(made.place, Kind.TRAINIUM) is None
-    assert not guard.stop(made.place, Kind.TRAINIUM)
+    assert nodes.groups(made.deployment) == []
+    assert guard.find(made.deployment, Kind.TRAINIUM) is None
+    assert not guard.stop(made.deployment, Kind.TRAINIUM)
     with pytest.raises(DeploymentError, match="article-trainium lacks them"):
-        guard.start(made.place, Kind.TRAINIUM, 1)
+        guard.start(made.deployment, Kind.TRAINIUM, 1)
 
 
 def test_the_guard_is_seen_to_act_once_before_there_are_nodes(made: Office) -> None:
     made.prove()
     asked = [update["status"] for update in made.group(Kind.TRAINIUM).updates]
     assert asked == ["Successful"] * 2  # by the command itself, and by the schedule
-    assert all(proof.is_proved(made.place, group) for group in nodes.groups(made.place))
+    assert all(proof.is_proved(made.deployment, group) for group in nodes.groups(made.deployment))
     made.aws.clock.advance(24 * HOUR)
     assert len(made.group(Kind.TRAINIUM).updates) == 2
 
@@ -424,7 +424,9 @@ def test_a_guard_that_may_not_act_is_not_proved(made: Office) -> None:
     made.aws.scheduler.is_denied = True
     with pytest.raises(DeploymentError, match="the guard of the trainium nodes and compile nodes"):
         made.prove()
-    assert not any(proof.is_proved(made.place, group) for group in nodes.groups(made.place))
+    assert not any(
+        proof.is_proved(made.deployment, group) for group in nodes.groups(made.deployment)
+    )
 
 
 def test_a_group_that_was_replaced_is_proved_anew(made: Office) -> None:
@@ -432,12 +434,14 @@ def test_a_group_that_was_replaced_is_proved_anew(made: Office) -> None:
     made.generations["compile"] = 2
     made.deploy()
     made.aws.clock.advance(HOUR)
-    proved = {each.kind: proof.is_proved(made.place, each) for each in nodes.groups(made.place)}
+    proved = {
+        each.kind: proof.is_proved(made.deployment, each) for each in nodes.groups(made.deployment)
+    }
     assert proved == {Kind.TRAINIUM: True, Kind.COMPILE: False}
 
 
 def test_a_group_has_no_more_nodes_than_it_may_and_none_is_taken_away(made: Office) -> None:
-    guard.start(made.place, Kind.COMPILE, 7)
+    guard.start(made.deployment, Kind.COMPILE, 7)
     assert made.group(Kind.COMPILE).desired == 4
-    guard.start(made.place, Kind.COMPILE, 1)
+    guard.start(made.deployment, Kind.COMPILE, 1)
     assert made.group(Kind.COMPILE).desired == 4

@@ -4,39 +4,41 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import boto3
 import pytest
 
-from deployment.cluster import ADDRESS_VARIABLE, ADMINISTRATOR_OUTPUT
-from deployment.place import Place
-from deployment.preflight import Finding, Status, checks, kubernetes_api
+from deployment import preflight
+from deployment.account import Deployment
+from deployment.cluster import ADDRESS_VARIABLE
+from deployment.preflight import Finding, Status, checks, software
+from deployment.preflight.table import CHECKS
 from experiment import load
-from rehearsal.aws.client import Aws
+from rehearsal.aws.client import Aws, environment
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
-from tests.deployment.conftest import REGION
+from tests.conftest import edited
+from tests.deployment import account
+from tests.deployment.conftest import REGION, At
 from tests.synthesis import ROOT
 
 READS: Final = ("Describe", "Get", "List", "Head")
 BOOTSTRAP: Final = "/cdk-bootstrap/hnb659fds/version"
-ELSEWHERE: Final = "ap-south-2"
 BLOCK: Final = "cr-0123456789abcdef0"
 OTHERS: Final = "arn:aws:iam::111111111111:role/others"
-
 MANIFEST: Final = '{"mediaType": "application/vnd.oci.image.manifest.v1+json"}'
+REFUSED, WARNING = Status.REFUSED, Status.WARNING
 
-At = Callable[..., Place]
+Says = tuple[Status, str, str, str]
+"""Status, subject, and words of the text and of the remedy."""
 
 
 @pytest.fixture(scope="module")
 def clients() -> dict[tuple[str, str], Any]:
-    """Shared by the places of all tests: to make them takes longer than to ask."""
+    """Shared by the deployments of all tests: to make them takes longer than to ask."""
     return {}
 
 
@@ -56,7 +58,7 @@ def sound(
     image: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[At]:
-    """Makes places in which nothing is wrong, but for the fields given."""
+    """Makes deployments in which nothing is wrong, but for the fields given."""
     usual = {
         "aws.api_access": ["203.0.113.0/24"],
         "alerts.emails": ["team@example.com"],
@@ -72,29 +74,31 @@ def sound(
         )
     aws.know(addons={name: [version] for name, version in VERSIONS.items()})
 
-    def make(changes: dict[str, Any] | None = None, name: str = "mine") -> Place:
-        found = at(name, usual | (changes or {}))
-        return Place(found.experiment, found.file, found.account, clients)
+    def make(changes: dict[str, Any] | None = None, name: str = "mine") -> Deployment:
+        made = at(name, usual | (changes or {}))
+        return Deployment(made.experiment, made.file, made.account, clients)
 
     yield make
     aws.forget_facts()
     aws.deny()
 
 
-def problems(aws: Aws, place: Place, *, also: frozenset[str] = frozenset()) -> list[Finding]:
-    """What is not ok. Nothing but reading calls may have been made, and those of ``also``."""
+def problems(aws: Aws, deployment: Deployment, also: str = "") -> list[Finding]:
+    """What is not ok. Nothing but reading calls may have been made, and ``also``."""
     aws.forget_calls()
-    found = checks(place)
-    made = set(aws.calls())
-    assert made
-    assert {its for its in made if not its.partition(":")[2].startswith(READS)} <= also
-    return [its for its in found if its.status is not Status.OK]
+    findings = checks(deployment)
+    made = {call for call in aws.calls() if not call.partition(":")[2].startswith(READS)}
+    assert made <= {also}
+    return [finding for finding in findings if finding.status is not Status.OK]
 
 
-def the_problem(aws: Aws, place: Place) -> Finding:
-    (found,) = problems(aws, place)
-    assert found.remedy
-    return found
+def is_found(aws: Aws, deployment: Deployment, says: Says, also: str = "") -> None:
+    """The only problem is this."""
+    (problem,) = problems(aws, deployment, also)
+    status, subject, text, remedy = says
+    assert (problem.status, problem.subject) == (status, subject)
+    assert text in problem.text
+    assert problem.remedy and remedy in problem.remedy  # noqa: PT018
 
 
 def capacity_block(**changes: Any) -> dict[str, Any]:
@@ -114,63 +118,157 @@ def capacity_block(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
+SPOT: Final = {"capacity.purchase": "spot", "capacity.price.purchase": "spot"}
 BOUGHT: Final = {
     "capacity.purchase": "capacity-block",
     "capacity.reservation_id": BLOCK,
     "capacity.price.purchase": "capacity-block",
 }
+LONG_AGO: Final = (datetime.date.today() - datetime.timedelta(days=61)).isoformat()
+QUOTAS: Final = {"L-2C3B7624": 192, "L-1216C47A": 512}
+OTHER_OFFERS: Final = {
+    name: ["us-east-2a", "us-east-2c"] for name in ("m7i.xlarge", "r7i.24xlarge")
+}
+ADDONS: Final = {name: [version] for name, version in VERSIONS.items()}
 
 
-def test_a_sound_account_has_no_problem(aws: Aws, sound: At) -> None:
-    assert problems(aws, sound()) == []
+def trn2(*zones: str) -> dict[str, Any]:
+    return {"offerings": OTHER_OFFERS | {"trn2.48xlarge": [*zones]}}
 
 
-def test_a_region_that_is_not_bootstrapped(aws: Aws, sound: At) -> None:
-    place = sound()
-    place.client("ssm").delete_parameter(Name=BOOTSTRAP)
-    found = the_problem(aws, place)
-    assert (found.status, found.subject) == (Status.REFUSED, f"bootstrap {REGION}")
-    assert found.remedy == f"make bootstrap EXPERIMENT={place.file}"
+@pytest.mark.parametrize(
+    ("changes", "facts", "says"),
+    [
+        (
+            {},
+            {"quotas": {"L-1216C47A": 512}},
+            (
+                REFUSED,
+                "quota, Trainium vCPUs",
+                "192 needed, 0 in use",
+                "L-2C3B7624 --desired-value 192",
+            ),
+        ),
+        (SPOT, {}, (REFUSED, "quota, Trainium vCPUs", "192 needed", "--quota-code L-6B0D517C")),
+        (
+            {},
+            {"quotas": QUOTAS | {"L-1216C47A": 32}},
+            (REFUSED, "quota, CPU nodes' vCPUs", "204 needed", "L-1216C47A --desired-value 204"),
+        ),
+        (
+            {},
+            {"quotas": QUOTAS | {"L-1216C47A": 120}},
+            (WARNING, "quota, CPU nodes' vCPUs", "room for 1 of 2", "--desired-value 204"),
+        ),
+        (
+            {},
+            {"quotas": QUOTAS | {"L-F678F1CE": 0}},
+            (REFUSED, "quota, VPCs", "1 needed", "--quota-code L-F678F1CE"),
+        ),
+        (
+            {},
+            {"quotas": QUOTAS | {"L-0263D0A3": 0}},
+            (REFUSED, "quota, addresses", "1 needed", "--quota-code L-0263D0A3"),
+        ),
+        (
+            {},
+            {"quotas": QUOTAS | {"L-1194D53C": 0}},
+            (REFUSED, "quota, clusters", "1 needed", "--quota-code L-1194D53C"),
+        ),
+        (
+            {"aws.availability_zones": ["us-east-2c", "us-east-2f"]},
+            {},
+            (REFUSED, "zones", "us-east-2f: no such zone", "us-east-2a, us-east-2b, us-east-2c"),
+        ),
+        (
+            {},
+            trn2("us-east-2b"),
+            (
+                REFUSED,
+                "trn2.48xlarge",
+                "not offered in us-east-2c",
+                "has it in us-east-2b: set aws",
+            ),
+        ),
+        (
+            {},
+            trn2(),
+            (REFUSED, "trn2.48xlarge", "not offered in us-east-2c", "in no zone: set aws.region"),
+        ),
+        (
+            {"benchmark.image": "ghcr.io/mine/bench:1"},
+            {},
+            (WARNING, "image", "not in ECR", "docker manifest inspect ghcr.io/mine/bench:1"),
+        ),
+        (
+            {"capacity.price.as_of": LONG_AGO},
+            {},
+            (WARNING, "price", "61 days ago", "read the price of on-demand in us-east-2 again"),
+        ),
+        (
+            {"capacity.price.purchase": "capacity-block"},
+            {},
+            (WARNING, "price", "is that of", "set capacity.price"),
+        ),
+        ({"alerts.emails": []}, {}, (WARNING, "alarms", "alerts.emails is empty", "name an")),
+        (
+            {},
+            {"addons": ADDONS | {"coredns": ["v9.9.9"]}},
+            (REFUSED, "add-ons", f"coredns {VERSIONS['coredns']}", "make addons"),
+        ),
+        (
+            {},
+            {"cluster_versions": {KUBERNETES_VERSION: "2026-01-01"}},
+            (WARNING, "Kubernetes", "left standard support", "stacks/cluster.py"),
+        ),
+        (
+            {},
+            {"cluster_versions": {}},
+            (REFUSED, "Kubernetes", "does not offer", "stacks/cluster.py"),
+        ),
+    ],
+)
+def test_a_fault_is_found_with_its_remedy(
+    aws: Aws, sound: At, changes: dict[str, Any], facts: dict[str, Any], says: Says
+) -> None:
+    deployment = sound(changes)
+    aws.know(**facts)
+    is_found(aws, deployment, says)
 
 
-def test_a_bootstrap_that_is_too_old(aws: Aws, sound: At) -> None:
-    place = sound()
-    place.client("ssm").put_parameter(Name=BOOTSTRAP, Value="5", Type="String", Overwrite=True)
-    found = the_problem(aws, place)
-    assert (found.status, found.found) == (Status.REFUSED, "version 5; the stacks need 6")
+@pytest.mark.parametrize(
+    "changes", [{}, {"compiling": {"node": "trainium"}}], ids=["article", "compiles on Trainium"]
+)
+def test_a_sound_account_has_no_problem(aws: Aws, sound: At, changes: dict[str, Any]) -> None:
+    cpus = 12 if changes else 512  # those for compiles are not needed where Trainium compiles
+    aws.know(quotas=QUOTAS | {"L-1216C47A": cpus})
+    assert problems(aws, sound(changes)) == []
 
 
-def test_the_region_of_the_budget_must_be_bootstrapped_too(aws: Aws, sound: At) -> None:
-    place = sound(
-        {
-            "aws.region": ELSEWHERE,
-            "aws.availability_zones": [f"{ELSEWHERE}a", f"{ELSEWHERE}b"],
-            "capacity.availability_zone": f"{ELSEWHERE}b",
-            "capacity.price.region": ELSEWHERE,
-        }
-    )
-    subjects = {its.subject for its in checks(place)}
-    assert {f"bootstrap {ELSEWHERE}", "bootstrap us-east-1"} <= subjects
+def test_a_bootstrap_that_is_missing_or_too_old(aws: Aws, sound: At) -> None:
+    deployment, subject = sound(), f"bootstrap {REGION}"
+    ssm, remedy = deployment.client("ssm"), f"make bootstrap EXPERIMENT={deployment.file}"
+    ssm.delete_parameter(Name=BOOTSTRAP)
+    is_found(aws, deployment, (REFUSED, subject, "not prepared", remedy))
+    ssm.put_parameter(Name=BOOTSTRAP, Value="5", Type="String")
+    is_found(aws, deployment, (REFUSED, subject, "version 5; the stacks need 6", remedy))
 
 
-def test_a_quota_that_was_never_raised(aws: Aws, sound: At) -> None:
-    aws.know(quotas={"L-1216C47A": 512})
-    found = the_problem(aws, sound())
-    assert (found.status, found.subject) == (Status.REFUSED, "quota, Trainium")
-    assert found.found.startswith("192 vCPUs needed, 0 in use by others, 0 allowed")
-    assert "--quota-code L-2C3B7624 --desired-value 192" in found.remedy
-
-
-def test_spot_has_a_quota_of_its_own(aws: Aws, sound: At) -> None:
-    place = sound({"capacity.purchase": "spot", "capacity.price.purchase": "spot"})
-    found = the_problem(aws, place)
-    assert "--quota-code L-6B0D517C --desired-value 192" in found.remedy
+def test_the_region_of_the_budget_must_be_bootstrapped_too(sound: At) -> None:
+    elsewhere = {
+        "aws.region": "ap-south-2",
+        "aws.availability_zones": ["ap-south-2a", "ap-south-2b"],
+        "capacity.availability_zone": "ap-south-2b",
+        "capacity.price.region": "ap-south-2",
+    }
+    subjects = {finding.subject for finding in checks(sound(elsewhere))}
+    assert {"bootstrap ap-south-2", "bootstrap us-east-1"} <= subjects
 
 
 def test_what_others_run_counts_and_what_is_its_own_does_not(aws: Aws, sound: At) -> None:
-    place = sound()
-    ec2 = place.client("ec2")
-    tags = [{"Key": "eks:cluster-name", "Value": place.name}]
+    deployment = sound()
+    ec2 = deployment.client("ec2")
+    tags = [{"Key": "eks:cluster-name", "Value": deployment.name}]
     started = ec2.run_instances(
         ImageId="ami-12c6146b",
         InstanceType="trn1.32xlarge",
@@ -178,76 +276,60 @@ def test_what_others_run_counts_and_what_is_its_own_does_not(aws: Aws, sound: At
         MaxCount=1,
         TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
     )
-    instances = [its["InstanceId"] for its in started["Instances"]]
+    instances = [instance["InstanceId"] for instance in started["Instances"]]
     try:
-        assert problems(aws, place) == []
+        assert problems(aws, deployment) == []
         ec2.delete_tags(Resources=instances, Tags=tags)
-        found = the_problem(aws, place)
+        text = "192 needed, 128 in use by others, 192 allowed"
+        subject = "quota, Trainium vCPUs"
+        is_found(aws, deployment, (REFUSED, subject, text, "--desired-value 320"))
     finally:
         ec2.terminate_instances(InstanceIds=instances)
-    assert found.found.startswith("192 vCPUs needed, 128 in use by others, 192 allowed")
-    assert "--desired-value 320" in found.remedy
 
 
 @pytest.mark.parametrize(
-    ("allowed", "status", "said"),
+    ("changes", "status", "text", "remedy"),
     [
-        (32, Status.REFUSED, "204 vCPUs needed, 0 in use by others, 32 allowed"),
-        (120, Status.WARNING, "room for 1 of 2 compile nodes"),
+        ({"CapacityReservationId": "cr-1"}, REFUSED, "there is none in this account", "set cap"),
+        (
+            {"AvailabilityZone": "us-east-2b"},
+            REFUSED,
+            "capacity.availability_zone is us-east-2b, the file has us-east-2c",
+            "set capacity.availability_zone",
+        ),
+        (
+            {"ReservationType": "default"},
+            REFUSED,
+            "capacity.purchase is default, the file has capacity-block",
+            "set capacity.purchase",
+        ),
+        ({"State": "payment-failed"}, REFUSED, "payment-failed", "buy another"),
+        ({"hours": 0.5}, REFUSED, "ends at ", "buy another"),
+        (
+            {"AvailableInstanceCount": 0},
+            REFUSED,
+            "0 of 1 instances are free, 1 are wanted",
+            "end the instances that use it",
+        ),
+        (
+            {"State": "scheduled", "AvailableInstanceCount": 0},
+            WARNING,
+            "scheduled, 1 x trn2.48xlarge in us-east-2c, from ",
+            "nodes come when it is active",
+        ),
+        (
+            {"hours": 2 + 40 / 60},
+            WARNING,
+            "active, 1 x trn2.48xlarge in us-east-2c, 2.0 hours left",
+            "the guard leaves them 4 hours",
+        ),
     ],
 )
-def test_too_few_cpus(aws: Aws, sound: At, allowed: int, status: Status, said: str) -> None:
-    aws.know(quotas={"L-2C3B7624": 192, "L-1216C47A": allowed})
-    found = the_problem(aws, sound())
-    assert (found.status, found.subject) == (status, "quota, CPU nodes")
-    assert found.found.startswith(said)
-    assert "--quota-code L-1216C47A --desired-value 204" in found.remedy
-
-
-def test_cpus_for_compiles_are_not_needed_where_trainium_compiles(aws: Aws, sound: At) -> None:
-    aws.know(quotas={"L-2C3B7624": 192, "L-1216C47A": 12})
-    assert problems(aws, sound({"compiling": {"node": "trainium"}})) == []
-
-
-@pytest.mark.parametrize(
-    ("code", "subject"),
-    [
-        ("L-F678F1CE", "quota, VPCs"),
-        ("L-0263D0A3", "quota, addresses"),
-        ("L-1194D53C", "quota, clusters"),
-    ],
-)
-def test_no_room_for_one_more(aws: Aws, sound: At, code: str, subject: str) -> None:
-    aws.know(quotas={"L-2C3B7624": 192, "L-1216C47A": 512, code: 0})
-    found = the_problem(aws, sound())
-    assert (found.status, found.subject) == (Status.REFUSED, subject)
-    assert f"--quota-code {code}" in found.remedy
-
-
-def test_a_zone_that_the_account_has_not(aws: Aws, sound: At) -> None:
-    place = sound({"aws.availability_zones": ["us-east-2c", "us-east-2f"]})
-    found = the_problem(aws, place)
-    assert (found.status, found.found) == (Status.REFUSED, "us-east-2f: no such zone")
-    assert "us-east-2a, us-east-2b, us-east-2c" in found.remedy
-
-
-@pytest.mark.parametrize(
-    ("zones", "remedy"),
-    [
-        (["us-east-2b"], "us-east-2 has it in us-east-2b: set aws.availability_zones"),
-        ([], "us-east-2 has it in no zone: set aws.region"),
-    ],
-)
-def test_a_zone_without_the_instance_type(
-    aws: Aws, sound: At, zones: list[str], remedy: str
+def test_a_capacity_block_that_does_not_fit(
+    aws: Aws, sound: At, changes: dict[str, Any], status: Status, text: str, remedy: str
 ) -> None:
-    others = {name: ["us-east-2a", "us-east-2c"] for name in ("m7i.xlarge", "r7i.24xlarge")}
-    place = sound()
-    aws.know(offerings=others | {"trn2.48xlarge": zones})
-    found = the_problem(aws, place)
-    assert (found.status, found.subject) == (Status.REFUSED, "trn2.48xlarge")
-    assert found.found == "not offered in us-east-2c"
-    assert found.remedy.startswith(remedy)
+    aws.know(reservations=[capacity_block(**changes)], quotas={"L-1216C47A": 512})
+    is_found(aws, sound(BOUGHT), (status, BLOCK, text, remedy))
 
 
 def test_a_capacity_block_that_fits(aws: Aws, sound: At) -> None:
@@ -255,332 +337,145 @@ def test_a_capacity_block_that_fits(aws: Aws, sound: At) -> None:
     assert problems(aws, sound(BOUGHT)) == []
 
 
-@pytest.mark.parametrize(
-    ("changes", "status", "said", "remedy"),
-    [
-        (
-            {"CapacityReservationId": "cr-1"},
-            Status.REFUSED,
-            "there is none in this account",
-            "set capacity.reservation_id",
-        ),
-        (
-            {"AvailabilityZone": "us-east-2b"},
-            Status.REFUSED,
-            "capacity.availability_zone is us-east-2b, the file has us-east-2c",
-            "set capacity.availability_zone",
-        ),
-        (
-            {"ReservationType": "default"},
-            Status.REFUSED,
-            "capacity.purchase is default, the file has capacity-block",
-            "set capacity.purchase",
-        ),
-        ({"State": "expired"}, Status.REFUSED, "expired", "buy another"),
-        ({"State": "payment-failed"}, Status.REFUSED, "payment-failed", "buy another"),
-        ({"hours": 0.5}, Status.REFUSED, "ends at ", "buy another"),
-        (
-            {"AvailableInstanceCount": 0},
-            Status.REFUSED,
-            "0 of 1 instances are free, 1 are wanted",
-            "end the instances that use it",
-        ),
-        (
-            {"State": "scheduled", "AvailableInstanceCount": 0},
-            Status.WARNING,
-            "scheduled, 1 x trn2.48xlarge in us-east-2c, from ",
-            "nodes come when it is active",
-        ),
-        (
-            {"hours": 2 + 40 / 60},
-            Status.WARNING,
-            "active, 1 x trn2.48xlarge in us-east-2c, 2.0 hours left",
-            "the guard leaves them 4 hours",
-        ),
-    ],
-)
-def test_a_capacity_block_that_does_not_fit(
-    aws: Aws, sound: At, changes: dict[str, Any], status: Status, said: str, remedy: str
-) -> None:
-    aws.know(reservations=[capacity_block(**changes)], quotas={"L-1216C47A": 512})
-    found = the_problem(aws, sound(BOUGHT))
-    assert (found.status, found.subject) == (status, BLOCK)
-    assert found.found.startswith(said)
-    assert found.remedy.startswith(remedy) or remedy in found.remedy
+def test_names_of_somebody_else(aws: Aws, sound: At) -> None:
+    deployment, name = sound(name="theirs"), "theirs-observability"
+    template = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'
+    aws.client("cloudformation").create_stack(StackName=name, TemplateBody=template)
+    is_found(aws, deployment, (REFUSED, f"stack {name}", "somebody else's", "another name"))
 
-
-def test_a_stack_of_somebody_else(aws: Aws, sound: At) -> None:
-    place = sound(name="theirs")
-    _stack(place, "theirs-observability", tags={})
-    found = the_problem(aws, place)
-    assert (found.status, found.subject) == (Status.REFUSED, "stack theirs-observability")
-    assert found.remedy == "give the experiment another name"
-
-
-@pytest.mark.parametrize(
-    ("failing", "status", "said", "remedy"),
-    [
-        ("CREATE", Status.WARNING, "is ROLLBACK_COMPLETE", "a deploy deletes it and makes it anew"),
-        ("UPDATE", Status.REFUSED, "is UPDATE_FAILED", "cdk rollback"),
-    ],
-)
-def test_a_stack_that_failed(
-    aws: Aws, sound: At, failing: str, status: Status, said: str, remedy: str
-) -> None:
-    place = sound(name=f"failed-{failing.lower()}")
-    stack = f"{place.name}-network"
-    if failing == "UPDATE":
-        _change(place, stack, {})
-    bad = {"Bad": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String"}}}
-    _change(place, stack, bad, kind=failing)
-    found = the_problem(aws, place)
-    assert (found.status, found.subject) == (status, f"stack {stack}")
-    assert found.found.startswith(said)
-    assert found.remedy.startswith(remedy)
-    assert f"describe-stack-events --region {REGION} --stack-name {stack}" in found.remedy
-
-
-def test_a_cluster_of_somebody_else(aws: Aws, sound: At) -> None:
-    place = sound(name="taken", changes={})
-    _cluster(place, tags={})
-    found = [its for its in problems(aws, place) if its.subject == "cluster"]
-    assert [its.status for its in found] == [Status.REFUSED]
-    assert found[0].remedy == "give the experiment another name"
+    taken = sound(name="taken")
+    account.cluster(aws, taken)
+    subjects = {each.subject: each for each in problems(aws, taken, "sts:AssumeRole")}
+    assert subjects["cluster"].status is REFUSED
+    assert subjects["cluster"].remedy == "give the experiment another name"
+    # It does not answer either.
+    assert subjects["Kubernetes API"].status is WARNING
+    assert "\n" not in subjects["Kubernetes API"].text
+    assert "Reach a private API" in subjects["Kubernetes API"].remedy
 
 
 def test_a_bucket_of_another_account(aws: Aws, sound: At) -> None:
-    place = sound(name="bucketed")
+    deployment = sound(name="bucketed")
     theirs = boto3.client("sts", REGION).assume_role(RoleArn=OTHERS, RoleSessionName="others")
-    its = theirs["Credentials"]
-    other = boto3.client(
-        "s3",
-        REGION,
-        aws_access_key_id=its["AccessKeyId"],
-        aws_secret_access_key=its["SecretAccessKey"],
-        aws_session_token=its["SessionToken"],
-    )
-    other.create_bucket(
+    keys = [theirs["Credentials"][k] for k in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
+    boto3.Session(*keys, region_name=REGION).client("s3").create_bucket(
         Bucket=f"bucketed-models-{aws.account}-{REGION}",
         CreateBucketConfiguration={"LocationConstraint": REGION},
     )
     aws.deny("s3:HeadBucket")  # as S3 answers; moto lets everyone look
-    found = the_problem(aws, place)
-    assert (found.status, found.subject) == (Status.REFUSED, "bucket")
-    assert found.found.endswith("belongs to another account")
+    is_found(aws, deployment, (REFUSED, "bucket", "belongs to another account", "another name"))
 
 
-def test_what_an_earlier_deploy_left_is_no_problem(aws: Aws, sound: At) -> None:
-    place = sound(name="again")
-    bucket = f"again-models-{aws.account}-{REGION}"
-    place.client("s3").create_bucket(
-        Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION}
-    )
-    place.client("logs").create_log_group(logGroupName="/aws/eks/again/cluster")
-    assert problems(aws, place) == []
-    said = {its.subject: its.found for its in checks(place)}
-    assert said["bucket"] == f"{bucket} stayed of an earlier deploy; the next one takes it back"
-    assert said["log groups"].startswith("/aws/eks/again/cluster stayed")
+def test_a_bucket_that_an_earlier_deploy_left_is_no_problem(aws: Aws, sound: At) -> None:
+    deployment = sound(name="again")
+    account.put(aws, deployment, "any")
+    assert problems(aws, deployment) == []
+    texts = {finding.subject: finding.text for finding in checks(deployment)}
+    assert texts["bucket"].endswith(" stayed of an earlier deploy; the next one takes it back")
+    aws.deny("s3:HeadBucket")
+    is_found(aws, deployment, (WARNING, "bucket", "may not call s3:ListBucket", "s3:ListBucket"))
 
 
 def test_no_docker_to_build_the_image(
     aws: Aws, sound: At, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = sound({"benchmark.image": None})
-    monkeypatch.setenv("CDK_DOCKER", str(tmp_path / "no-docker"))
-    found = the_problem(aws, place)
-    assert (found.status, found.subject) == (Status.REFUSED, "image")
-    assert "is not installed" in found.found
-    assert found.remedy == "start it, or set benchmark.image to a ready one"
-
-    docker = tmp_path / "docker"
+    deployment, docker = sound({"benchmark.image": None}, name="built"), tmp_path / "docker"
+    monkeypatch.setenv("CDK_DOCKER", str(docker))
+    is_found(aws, deployment, (REFUSED, "image", "is not installed", "set benchmark.image"))
     docker.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
     docker.chmod(0o755)
-    monkeypatch.setenv("CDK_DOCKER", str(docker))
-    assert "Cannot connect to the Docker daemon" in the_problem(aws, place).found
-
+    is_found(aws, deployment, (REFUSED, "image", "Cannot connect to the Docker", "start it"))
+    account.stack(aws, deployment, "serving")
+    is_found(aws, deployment, (WARNING, "image", "only if spectap/ changed", "start it"))
     docker.write_text("#!/bin/sh\necho 29.1.2\n")
-    assert problems(aws, place) == []
-
-
-def test_docker_is_hardly_needed_once_the_services_stand(
-    aws: Aws, sound: At, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = sound({"benchmark.image": None}, name="served")
-    monkeypatch.setenv("CDK_DOCKER", "/no/docker")
-    _stack(place, "served-serving")
-    assert the_problem(aws, place).status is Status.WARNING
+    assert problems(aws, deployment) == []
 
 
 @pytest.mark.parametrize("missing", ["nothing:1", f"bench@sha256:{'0' * 64}"])
 def test_an_image_that_is_not_there(aws: Aws, sound: At, image: str, missing: str) -> None:
     name = f"{image.partition('/')[0]}/{missing}"
-    found = the_problem(aws, sound({"benchmark.image": name}))
-    assert (found.status, found.found) == (Status.REFUSED, f"{name} is not there")
-
-
-def test_an_image_of_another_registry_is_not_known(aws: Aws, sound: At) -> None:
-    found = the_problem(aws, sound({"benchmark.image": "ghcr.io/mine/bench:1"}))
-    assert found.status is Status.WARNING
-    assert found.remedy == "docker manifest inspect ghcr.io/mine/bench:1"
+    deployment = sound({"benchmark.image": name})
+    is_found(aws, deployment, (REFUSED, "image", f"{name} does not exist", "push it"))
 
 
 @pytest.mark.parametrize(
     ("allowed", "address", "status", "remedy"),
     [
-        ((), None, Status.WARNING, "or set aws.api_access: [your address]"),
-        ((), "203.0.113.7", Status.WARNING, "or set aws.api_access: [203.0.113.7/32]"),
+        ((), None, WARNING, "or set aws.api_access: [your address]"),
+        ((), "203.0.113.7", WARNING, "or set aws.api_access: [203.0.113.7/32]"),
         (("203.0.113.0/24",), "203.0.113.7", Status.OK, ""),
-        (("203.0.113.0/24",), "198.51.100.1", Status.WARNING, "add 198.51.100.1/32"),
-        (("203.0.113.0/24",), None, Status.WARNING, "https://checkip.amazonaws.com"),
+        (("203.0.113.0/24",), "198.51.100.1", WARNING, "add 198.51.100.1/32"),
+        (("203.0.113.0/24",), None, WARNING, "https://checkip.amazonaws.com"),
     ],
 )
 def test_who_will_reach_the_api(
-    allowed: tuple[str, ...], address: str | None, status: Status, remedy: str
+    allowed: tuple[str, ...],
+    address: str | None,
+    status: Status,
+    remedy: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = kubernetes_api.access(allowed, lambda: address)
-    assert found.status is status
-    assert remedy in found.remedy
-
-
-def test_a_cluster_that_does_not_answer(aws: Aws, sound: At) -> None:
-    place = sound(name="silent")
-    _cluster(place, tags={"Experiment": "silent"})
-    _stack(place, "silent-cluster", outputs={ADMINISTRATOR_OUTPUT: OTHERS})
-    (found,) = problems(aws, place, also=frozenset({"sts:AssumeRole"}))
-    assert (found.status, found.subject) == (Status.WARNING, "Kubernetes API")
-    assert "\n" not in found.found
-    assert "Reach a private API" in found.remedy
-
-
-def test_a_price_of_long_ago(aws: Aws, sound: At) -> None:
-    read = datetime.date.today() - datetime.timedelta(days=61)
-    found = the_problem(aws, sound({"capacity.price.as_of": read.isoformat()}))
-    assert (found.status, found.subject) == (Status.WARNING, "price")
-    assert "61 days ago" in found.found
-
-
-def test_a_price_of_something_else(aws: Aws, sound: At) -> None:
-    found = the_problem(aws, sound({"capacity.price.purchase": "capacity-block"}))
-    assert found.status is Status.WARNING
-    assert found.remedy == "read the price of on-demand in us-east-2, and set capacity.price"
-
-
-def test_alarms_that_reach_nobody(aws: Aws, sound: At) -> None:
-    found = the_problem(aws, sound({"alerts.emails": []}))
-    assert (found.status, found.subject) == (Status.WARNING, "alarms")
-    assert "alerts.emails is empty" in found.found
+    monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
+    (check,) = (check for check in CHECKS if check.subject == "Kubernetes API")
+    asked = dataclasses.replace(check, ask=lambda _: [software.access(allowed, lambda: address)])
+    article = load(ROOT / "experiments" / "article.yaml")
+    (finding,) = asked.findings(Deployment(article, "article.yaml", "123456789012"))
+    assert finding.status is status
+    assert remedy in finding.remedy
 
 
 def test_a_gated_model(aws: Aws, sound: At) -> None:
-    place = sound()
+    deployment = sound()
     gated = load(ROOT / "experiments" / "eagle3-nxdi.yaml").models
-    changed = place.experiment.model_copy(update={"models": gated})
-    found = the_problem(aws, dataclasses.replace(place, experiment=changed))
-    assert (found.status, found.subject) == (Status.WARNING, "gated models")
-    assert "Gated models" in found.remedy
-
-
-def test_an_addon_that_is_not_offered(aws: Aws, sound: At) -> None:
-    place = sound()
-    aws.know(addons={name: [its] for name, its in VERSIONS.items()} | {"coredns": ["v9.9.9"]})
-    found = the_problem(aws, place)
-    assert (found.status, found.found) == (
-        Status.REFUSED,
-        f"not offered: coredns {VERSIONS['coredns']}",
-    )
-    assert "make addons" in found.remedy
-
-
-@pytest.mark.parametrize(
-    ("versions", "status"),
-    [({KUBERNETES_VERSION: "2026-01-01"}, Status.WARNING), ({}, Status.REFUSED)],
-)
-def test_a_kubernetes_out_of_support(
-    aws: Aws, sound: At, versions: dict[str, str], status: Status
-) -> None:
-    place = sound()
-    aws.know(cluster_versions=versions)
-    found = the_problem(aws, place)
-    assert (found.status, found.subject) == (status, "Kubernetes")
-    assert "stacks/cluster.py" in found.remedy
+    changed = deployment.experiment.model_copy(update={"models": gated})
+    deployment = dataclasses.replace(deployment, experiment=changed)
+    is_found(aws, deployment, (WARNING, "gated models", "the download fails", "Gated models"))
 
 
 def test_a_call_that_is_denied_is_a_row_and_no_crash(aws: Aws, sound: At) -> None:
     denied = {
-        "quota, Trainium": "service-quotas:GetServiceQuota",
+        "quota, Trainium vCPUs": "servicequotas:GetServiceQuota",
         "instance types": "ec2:DescribeInstanceTypeOfferings",
-        "Kubernetes": "eks:DescribeClusterVersions",
         "stacks": "cloudformation:DescribeStacks",
         "bootstrap": "ssm:GetParameter",
-        "log groups": "logs:DescribeLogGroups",
         "image": "ecr:DescribeImages",
     }
-    place = sound()
-    aws.deny(*denied.values())
-    found = {its.subject: its for its in problems(aws, place)}
-    assert {its.status for its in found.values()} == {Status.WARNING}
+    deployment = sound()
+    aws.deny(*(action.replace("servicequotas", "service-quotas") for action in denied.values()))
+    found = {each.subject: each for each in problems(aws, deployment)}
+    assert {each.status for each in found.values()} == {WARNING}
     for subject, action in denied.items():
-        action = {"service-quotas:GetServiceQuota": "servicequotas:GetServiceQuota"}.get(
-            action, action
-        )
-        assert found[subject].found == f"not known: these credentials may not call {action}"
+        assert found[subject].text == f"not known: these credentials may not call {action}"
         assert found[subject].remedy == f"allow {action}, which only reads"
 
 
-def test_a_bucket_that_may_not_be_looked_at(aws: Aws, sound: At) -> None:
-    place = sound(name="unseen")
-    place.client("s3").create_bucket(
-        Bucket=f"unseen-models-{aws.account}-{REGION}",
-        CreateBucketConfiguration={"LocationConstraint": REGION},
-    )
-    aws.deny("s3:HeadBucket")
-    assert "s3:ListBucket" in the_problem(aws, place).found
-    aws.deny("s3:HeadBucket", "s3:ListBuckets")
-    assert "s3:ListAllMyBuckets" in the_problem(aws, place).found
-
-
-def _stack(
-    place: Place,
-    name: str,
-    *,
-    tags: dict[str, str] | None = None,
-    outputs: dict[str, str] | None = None,
+def test_the_command_prints_each_check_and_fails_where_one_refuses(
+    aws: Aws, sound: At, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tags = {"Experiment": place.name} if tags is None else tags
-    template = {
-        "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
-        "Outputs": {key: {"Value": value} for key, value in (outputs or {}).items()},
-    }
-    place.client("cloudformation").create_stack(
-        StackName=name,
-        TemplateBody=json.dumps(template),
-        Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
-    )
+    deployment = sound()
+    assert preflight.run(deployment.file) == 0
+    printed = capsys.readouterr()
+    first, *rows, last = printed.out.splitlines()
+    assert (first, printed.err) == (f"{deployment.headline}: nothing is created", "")
+    assert {row.split()[0] for row in rows} == {"ok"}
+    assert last == f"{len(rows)} ok, 0 warnings, 0 refused; nothing was created"
+    aws.know(**trn2())
+    assert preflight.run(deployment.file) == 1
+    rows = capsys.readouterr().out.splitlines()
+    number = next(number for number, row in enumerate(rows) if row.startswith("refused"))
+    assert rows[number].split()[1] == "trn2.48xlarge"
+    assert rows[number + 1].strip().startswith("-> us-east-2 has it in no zone")
 
 
-def _change(place: Place, name: str, resources: dict[str, Any], *, kind: str = "CREATE") -> None:
-    """As the CDK's CLI does: by a change set, which fails as in AWS."""
-    cloudformation = place.client("cloudformation")
-    template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}} | resources}
-    cloudformation.create_change_set(
-        StackName=name,
-        ChangeSetName=f"{kind.lower()}-it",
-        ChangeSetType=kind,
-        TemplateBody=json.dumps(template),
-        Tags=[{"Key": "Experiment", "Value": place.name}],
-    )
-    cloudformation.execute_change_set(StackName=name, ChangeSetName=f"{kind.lower()}-it")
-    for _ in range(300):
-        (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
-        if not stack["StackStatus"].endswith("_IN_PROGRESS"):
-            return
-        time.sleep(0.1)
-
-
-def _cluster(place: Place, *, tags: dict[str, str]) -> None:
-    place.client("eks").create_cluster(
-        name=place.name,
-        roleArn=f"arn:aws:iam::{place.account}:role/cluster",
-        resourcesVpcConfig={"subnetIds": []},
-        tags=tags,
-    )
+def test_without_credentials_it_says_what_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = edited(tmp_path, {"capacity.price.as_of": "2026-01-01"})
+    for name, value in environment("http://127.0.0.1:9", REGION).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert preflight.run(str(file)) == 1
+    rows = capsys.readouterr().out.splitlines()
+    assert " ".join(rows[1].split()).startswith("refused credentials AWS: no credentials; set AWS")
+    assert any(row.startswith("warning  price ") for row in rows)

@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 import requests
 
-from deployment import results
-from deployment.errors import DeploymentError
-from deployment.place import Place
-from deployment.stages import store
-from deployment.status import account
-from deployment.status import command as status
+from deployment import results, status
+from deployment.account import Deployment, DeploymentError
+from deployment.bucket import Bucket
 from rehearsal.aws.client import Aws
 from tests.spectap import generated_runs as generated
 
-Make = Callable[..., Place]
+Make = Callable[..., Deployment]
 CONFIG = json.dumps({"variants": [{"name": "Base"}, {"name": "SD"}]})
 SERVICES = {
     "config.json": CONFIG,
@@ -29,8 +26,8 @@ SERVICES = {
 }
 
 
-def put(aws: Aws, place: Place, run: str, files: dict[str, str]) -> None:
-    store, bucket = aws.client("s3"), results.bucket(place)
+def put(aws: Aws, deployment: Deployment, run: str, files: dict[str, str]) -> None:
+    store, bucket = aws.client("s3"), Bucket(deployment).name
     if bucket not in {each["Name"] for each in store.list_buckets()["Buckets"]}:
         store.create_bucket(
             Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": aws.region}
@@ -50,20 +47,26 @@ def brought(folder: Path) -> dict[str, str]:
     }
 
 
+def bring(deployment: Deployment, into: Path, say: Callable[[str], None] = lambda _: None) -> Path:
+    """Downloads the only run."""
+    run = results.chosen(results.listing(deployment).runs, None)
+    return results.download(deployment, run, into=into, say=say)
+
+
 def test_without_a_bucket_there_are_no_runs(at: Make) -> None:
-    place = at("none")
-    assert results.listing(place).runs == []
-    with pytest.raises(DeploymentError, match="it has no results yet"):
-        results.bring(place, None)
+    deployment = at("none")
+    assert results.listing(deployment).runs == []
+    with pytest.raises(DeploymentError, match="has no results yet"):
+        results.show(deployment, None)
 
 
 def test_a_run_comes_home_under_the_same_keys(aws: Aws, at: Make, tmp_path: Path) -> None:
-    place, said = at("home"), list[str]()
-    put(aws, place, "run-1", SERVICES)
-    put(aws, place, "quality", {"job/Base/samples.json": "no run"})
-    (run,) = results.listing(place).runs
+    deployment, said = at("home"), list[str]()
+    put(aws, deployment, "run-1", SERVICES)
+    put(aws, deployment, "quality", {"job/Base/samples.json": "no run"})
+    (run,) = results.listing(deployment).runs
     assert (run.id, run.complete, run.variants) == ("run-1", True, ("Base", "SD"))
-    folder = results.bring(place, None, into=tmp_path / "results", say=said.append)
+    folder = bring(deployment, tmp_path / "results", said.append)
     assert folder == tmp_path / "results" / "run-1"
     # The page is drawn at home.
     assert brought(folder) == {name: SERVICES[name] for name in SERVICES if name != "report.html"}
@@ -73,13 +76,13 @@ def test_a_run_comes_home_under_the_same_keys(aws: Aws, at: Make, tmp_path: Path
 def test_only_what_is_missing_or_has_changed_comes_again(
     aws: Aws, at: Make, tmp_path: Path
 ) -> None:
-    place, said = at("again"), list[str]()
-    put(aws, place, "run-1", SERVICES)
-    folder = results.bring(place, "run-1", into=tmp_path)
+    deployment, said = at("again"), list[str]()
+    put(aws, deployment, "run-1", SERVICES)
+    folder = bring(deployment, tmp_path)
     (folder / "config.json").unlink()
-    put(aws, place, "run-1", {"ledger.jsonl": "{}\n{}\n"})
+    put(aws, deployment, "run-1", {"ledger.jsonl": "{}\n{}\n"})
     (folder / "_COMPLETE.draft").write_text("half of an earlier try")
-    results.bring(place, "run-1", into=tmp_path, say=said.append)
+    bring(deployment, tmp_path, said.append)
     assert said == [f"2 files, 0.0 MB, into {folder}; 2 were here"]
     assert (folder / "ledger.jsonl").read_text() == "{}\n{}\n"
 
@@ -87,7 +90,7 @@ def test_only_what_is_missing_or_has_changed_comes_again(
 def test_a_run_of_indexes_is_complete_when_none_is_missing(
     aws: Aws, at: Make, tmp_path: Path
 ) -> None:
-    place = at("indexes")
+    deployment = at("indexes")
     files = {
         "sweep.json": CONFIG,
         "config.json": json.dumps({"variants": [{"name": "Base"}]}),
@@ -95,13 +98,13 @@ def test_a_run_of_indexes_is_complete_when_none_is_missing(
         "variants/Base-1234/_COMPLETE": "",
         "variants/Base-1234/ledger.jsonl": "{}\n",
     }
-    put(aws, place, "sweep-1", files)
-    (run,) = results.listing(place).runs
+    put(aws, deployment, "sweep-1", files)
+    (run,) = results.listing(deployment).runs
     assert (run.complete, run.variants) == (False, ("Base", "SD"))
-    put(aws, place, "sweep-1", {"merged.json": json.dumps({"complete": [], "missing": {}})})
-    (run,) = results.listing(place).runs
+    put(aws, deployment, "sweep-1", {"merged.json": json.dumps({"complete": [], "missing": {}})})
+    (run,) = results.listing(deployment).runs
     assert run.complete
-    folder = results.bring(place, None, into=tmp_path, say=lambda _: None)
+    folder = bring(deployment, tmp_path)
     assert (folder / "variants/Base-1234/ledger.jsonl").exists()
 
 
@@ -113,26 +116,26 @@ def test_several_runs_are_listed_and_one_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    place = at("several")
-    put(aws, place, "aaaa-1", SERVICES)
+    deployment = at("several")
+    put(aws, deployment, "aaaa-1", SERVICES)
     hostile = {"variants": [{"name": "Base"}, {"name": "SD\x1b[2J\naaaa-9  complete"}]}
-    put(aws, place, "aabb-2", {"config.json": json.dumps(hostile)})
-    assert results.show(place, None) == 0
+    put(aws, deployment, "aabb-2", {"config.json": json.dumps(hostile)})
+    assert results.show(deployment, None) == 0
     listed = capsys.readouterr().out
     assert "aaaa-1" in listed
     assert "not complete  Base, SD\ufffd[2J\ufffdaaaa-9  complete\n" in listed
     assert not (tmp_path / "results").exists()
 
-    assert results.show(place, "aaa") == 0
+    assert results.show(deployment, "aaa") == 0
     said = capsys.readouterr().out.splitlines()[-1]
     assert said.startswith("no report: spectap: ")
     assert said.endswith("; make report RUN=aaaa-1")
-    assert results.show(place, "aabb") == 0
+    assert results.show(deployment, "aabb") == 0
     assert "This run is not complete" in capsys.readouterr().out
-    with pytest.raises(DeploymentError, match="several begin so: aaaa-1, aabb-2"):
-        results.show(place, "aa")
-    with pytest.raises(DeploymentError, match="no run is called or begins so"):
-        results.show(place, "zz")
+    with pytest.raises(DeploymentError, match="several runs begin so: aaaa-1, aabb-2"):
+        results.show(deployment, "aa")
+    with pytest.raises(DeploymentError, match="no run begins so"):
+        results.show(deployment, "zz")
 
 
 def test_the_report_is_drawn_at_home(
@@ -147,16 +150,16 @@ def test_the_report_is_drawn_at_home(
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path))
     config = generated.config(requests=2, rounds=3)
     lines = [json.dumps(line) for line in generated.ledger(config)]
-    place = at("drawn")
+    deployment = at("drawn")
     files = {
         "config.json": json.dumps(config | {"experiment": "<script>alert(1)</script>"}),
         "ledger.jsonl": "\n".join([*lines, ""]),
         **dict.fromkeys(("report.html", "summary.json", "a.png"), "<script>alert(2)</script>"),
         "_COMPLETE": "",
     }
-    put(aws, place, "run-1", files)
+    put(aws, deployment, "run-1", files)
     for fetched in ("3 files", "0 files"):
-        assert results.show(place, None) == 0
+        assert results.show(deployment, None) == 0
         said = capsys.readouterr().out.splitlines()
         assert said[-2].startswith(fetched)
         assert said[-1] == "report: results/run-1/report.html"
@@ -180,21 +183,19 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
-    place = at("hostile")
-    put(aws, place, "run-1", SERVICES | {"../../outside": "x", "a\x1b[2J/\n": "x"})
+    deployment = at("hostile")
+    put(aws, deployment, "run-1", SERVICES | {"../../outside": "x", "a\x1b[2J/\n": "x"})
     for run in HOSTILE:
-        put(aws, place, run, SERVICES)
+        put(aws, deployment, run, SERVICES)
     # The newest of all is none of them.
-    assert [run.id for run in results.listing(place).runs] == ["run-1"]
-    assert results.show(place, None) == 0
+    assert [run.id for run in results.listing(deployment).runs] == ["run-1"]
+    assert results.show(deployment, None) == 0
     printed = capsys.readouterr()
     (line,) = printed.err.splitlines()
     assert line.startswith(f"{REFUSED} results/%24%28shell%20touch%20ran%29/")
     assert line.endswith(" (27 in all)")
-    (row,) = [row for row in account.runs(place) if not row.name]
-    assert row.text == line
     assert "forged" not in printed.out
-    status.show(place)
+    status.show(deployment)
     screen = capsys.readouterr().out.splitlines()
     assert all(shown.isprintable() for shown in [*printed.out.splitlines(), *screen])
     assert sum(REFUSED in shown for shown in screen) == 1
@@ -203,7 +204,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     assert brought(home) == {f"results/run-1/{name}": text for name, text in measured.items()}
     for wanted in HOSTILE[:4]:
         with pytest.raises(DeploymentError, match=r"^RUN = '[ -~]+': must match \[A-Za-z0-9\]"):
-            results.show(place, wanted)
+            results.show(deployment, wanted)
 
 
 def test_a_file_that_is_too_large_to_read_is_refused_in_one_line(
@@ -214,17 +215,17 @@ def test_a_file_that_is_too_large_to_read_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    place = at("large")
+    deployment = at("large")
     # It is well-formed, so that it would be read.
     spaces = " " * (16 << 20)
-    put(aws, place, "run-1", SERVICES | {"config.json": CONFIG + spaces})
-    put(aws, place, "run-2", SERVICES | {"config.json": "[" * 10**6})
-    put(aws, place, "run-3", SERVICES)
-    assert results.show(place, None) == 0
+    put(aws, deployment, "run-1", SERVICES | {"config.json": CONFIG + spaces})
+    put(aws, deployment, "run-2", SERVICES | {"config.json": "[" * 10**6})
+    put(aws, deployment, "run-3", SERVICES)
+    assert results.show(deployment, None) == 0
     printed = capsys.readouterr()
-    assert printed.err == f"{REFUSED} results/run-1/config.json\n"
-    variants = {run.id: run.variants for run in results.listing(place).runs}
+    assert printed.err == f"{REFUSED} results/run-1/config.json (1 in all)\n"
+    variants = {run.id: run.variants for run in results.listing(deployment).runs}
     assert variants == {"run-1": (), "run-2": (), "run-3": ("Base", "SD")}
-    read = store.Store(place).read
+    read = Bucket(deployment).read
     assert read("results/run-1/config.json") is None
     assert read("results/run-3/config.json") == CONFIG.encode()

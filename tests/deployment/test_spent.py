@@ -10,9 +10,8 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from deployment import place as places
-from deployment.errors import DeploymentError
-from deployment.place import Place
+from deployment import account as accounts
+from deployment.account import Deployment, DeploymentError
 from deployment.spent import spent
 from experiment import load
 from experiment.cost import Standing, cost
@@ -53,7 +52,7 @@ class Account:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._stubs: dict[str, Stubber] = {}
         self._clients: dict[str, Any] = {}
-        monkeypatch.setattr(places, "client", lambda service, _region: self._client(service))
+        monkeypatch.setattr(accounts, "client", lambda service, _region: self._client(service))
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
@@ -81,13 +80,13 @@ class Account:
             words = "Stack with id article-network does not exist"
             self.refusal("cloudformation", "describe_stacks", "ValidationError", words)
             return
-        found = {
+        stack = {
             "StackName": "any",
             "CreationTime": ago(hours),
             "StackStatus": "CREATE_COMPLETE",
             "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
         }
-        self._answer("cloudformation", "describe_stacks", {"Stacks": [found]})
+        self._answer("cloudformation", "describe_stacks", {"Stacks": [stack]})
 
     def node_group(
         self, *activities: dict[str, Any], there: tuple[str, ...] = (), made: float = 1
@@ -145,83 +144,80 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Account:
 
 
 @pytest.fixture
-def place() -> Place:
-    return Place(load(ARTICLE), str(ARTICLE), "123456789012")
+def deployment() -> Deployment:
+    return Deployment(load(ARTICLE), str(ARTICLE), "123456789012")
 
 
-def deployed(account: Account, *activities: dict[str, Any], **its: Any) -> None:
+def deployed(account: Account, *activities: dict[str, Any], **options: Any) -> None:
     """The network for 3 hours, the cluster for 2, and Trainium nodes that did this."""
     account.stack(3)
     account.stack(2)
     account.stack(1, NodeGroup="nodes")
-    account.node_group(*activities, **its)
+    account.node_group(*activities, **options)
     account.stack(1, NodeGroup="nodes")  # it has no group that compiles
 
 
-def test_nothing_deployed_costs_nothing(account: Account, place: Place) -> None:
+def test_nothing_deployed_costs_nothing(account: Account, deployment: Deployment) -> None:
     for _ in range(4):
         account.stack(None)
-    found = spent(place, NOON)
-    assert (found.usd, found.usd_per_hour, found.since, found.parts) == (0, 0, None, ())
+    costs = spent(deployment, NOON)
+    assert (costs.usd, costs.usd_per_hour, costs.since, costs.parts) == (0, 0, None, ())
 
 
-def test_without_nodes_it_is_what_stands_between_runs(account: Account, place: Place) -> None:
-    deployed(account)
-    found = spent(place, NOON)
-    network, cluster, trainium = found.parts
-    assert (network.hours, cluster.hours, trainium.hours) == (3, 2, 0)
-    assert found.since == ago(3)
-    assert found.usd == pytest.approx(network.usd + cluster.usd)
-    assert found.usd_per_hour == pytest.approx(cost(place.experiment).idle_usd_per_hour)
-
-
-def test_a_node_that_stands_costs_its_hours_and_goes_on(account: Account, place: Place) -> None:
-    deployed(account, launch("i-01", 0.5), there=("i-01",))
-    trainium = spent(place, NOON).parts[2]
-    assert (trainium.now, trainium.hours, trainium.since) == (1, 0.5, ago(0.5))
-    assert trainium.usd == pytest.approx(0.5 * (PRICE + VOLUME))
-    assert trainium.usd_per_hour == pytest.approx(PRICE + VOLUME)
-
-
-def test_a_node_that_went_costs_its_hours_and_no_more(account: Account, place: Place) -> None:
-    deployed(account, end("i-01", 0.25), launch("i-01", 1), launch("i-02", 0.5), there=("i-02",))
-    trainium = spent(place, NOON).parts[2]
-    assert (trainium.now, trainium.hours) == (1, 0.75 + 0.5)
-    assert trainium.since == ago(0.5)
-
-
-def test_a_launch_that_failed_costs_nothing(account: Account, place: Place) -> None:
-    words = "Launching a new EC2 instance.  Status Reason: We currently do not have sufficient ..."
-    deployed(account, _activity(words, 0.5, "Failed"), launch("i-03", 0.5, "Cancelled"))
-    trainium = spent(place, NOON).parts[2]
-    assert (trainium.now, trainium.hours) == (0, 0)
-
-
-def test_a_node_that_is_about_to_end_is_still_paid_for(account: Account, place: Place) -> None:
-    deployed(account, end("i-01", 0.1, "InProgress"), launch("i-01", 1), there=("i-01",))
-    trainium = spent(place, NOON).parts[2]
-    assert (trainium.now, trainium.hours) == (1, 1)
-
-
-def test_a_node_whose_launch_is_forgotten_counts_for_six_weeks(
-    account: Account, place: Place
+def test_without_nodes_it_is_what_an_idle_experiment_costs(
+    account: Account, deployment: Deployment
 ) -> None:
-    deployed(account, there=("i-01",), made=2000)
-    found = spent(place, NOON)
-    assert found.parts[2].hours == 6 * 7 * 24
+    deployed(account)
+    costs = spent(deployment, NOON)
+    network, cluster, trainium = costs.parts
+    assert (network.hours, cluster.hours, trainium.hours) == (3, 2, 0)
+    assert costs.since == ago(3)
+    assert costs.usd == pytest.approx(network.usd + cluster.usd)
+    assert costs.usd_per_hour == pytest.approx(cost(deployment.experiment).idle_usd_per_hour)
 
 
-def test_compile_nodes_cost_their_own_price(account: Account, place: Place) -> None:
+NO_CAPACITY: Final = "Launching a new EC2 instance.  Status Reason: We do not have sufficient ..."
+
+
+@pytest.mark.parametrize(
+    ("activities", "there", "made", "hours"),
+    [
+        ([launch("i-01", 0.5)], ["i-01"], 1, 0.5),
+        # One that went costs its hours and no more.
+        ([end("i-01", 0.25), launch("i-01", 1), launch("i-02", 0.5)], ["i-02"], 1, 0.75 + 0.5),
+        ([_activity(NO_CAPACITY, 0.5, "Failed"), launch("i-03", 0.5, "Cancelled")], [], 1, 0),
+        # One that is about to end is still paid for.
+        ([end("i-01", 0.1, "InProgress"), launch("i-01", 1)], ["i-01"], 1, 1),
+        # One whose launch is forgotten counts for six weeks.
+        ([], ["i-01"], 2000, 6 * 7 * 24),
+    ],
+)
+def test_nodes_cost_their_hours(
+    account: Account,
+    deployment: Deployment,
+    activities: list[dict[str, Any]],
+    there: list[str],
+    made: float,
+    hours: float,
+) -> None:
+    deployed(account, *activities, there=tuple(there), made=made)
+    trainium = spent(deployment, NOON).parts[2]
+    assert (trainium.now, trainium.hours) == (len(there), hours)
+    assert trainium.usd == pytest.approx(hours * (PRICE + VOLUME))
+    assert trainium.usd_per_hour == pytest.approx(len(there) * (PRICE + VOLUME))
+
+
+def test_compile_nodes_cost_their_own_price(account: Account, deployment: Deployment) -> None:
     account.stack(3)
     account.stack(2)
     account.stack(1, NodeGroup="nodes", CompileNodeGroup="compile")
     account.node_group()
     account.stack(1, NodeGroup="nodes", CompileNodeGroup="compile")
     account.node_group(launch("i-01", 1), launch("i-02", 1), there=("i-01", "i-02"))
-    compiling = spent(place, NOON).parts[3]
+    compiling = spent(deployment, NOON).parts[3]
     assert compiling.standing is Standing.COMPILE
     assert (compiling.now, compiling.hours) == (2, 2)
-    parts = cost(place.experiment).parts
+    parts = cost(deployment.experiment).parts
     two = sum(part.usd_per_hour for part in parts if part.standing is Standing.COMPILE)
     assert compiling.usd_per_hour == pytest.approx(two)
 
@@ -232,11 +228,11 @@ def test_compile_nodes_cost_their_own_price(account: Account, place: Place) -> N
     ids=["a day", "less, begun at another time", "not begun yet"],
 )
 def test_a_capacity_block_is_paid_for_whatever_is_used(
-    account: Account, place: Place, begin: float, end: float, usd: float
+    account: Account, deployment: Deployment, begin: float, end: float, usd: float
 ) -> None:
     deployed(account, launch("i-01", 0.5), there=("i-01",))
     account.capacity_block("active", begin, end)
-    used = spent(_with_a_block(place), NOON)
+    used = spent(_with_a_block(deployment), NOON)
     assert used.block is not None
     assert used.block.usd == pytest.approx(usd)
     paid = used.usd - 0.5 * PRICE + usd
@@ -246,7 +242,7 @@ def test_a_capacity_block_is_paid_for_whatever_is_used(
 
 
 def test_a_capacity_block_that_was_not_paid_or_is_forgotten_is_not_counted(
-    account: Account, place: Place
+    account: Account, deployment: Deployment
 ) -> None:
     deployed(account)
     account.capacity_block("payment-failed", 0, 24)
@@ -254,18 +250,20 @@ def test_a_capacity_block_that_was_not_paid_or_is_forgotten_is_not_counted(
     code = "InvalidCapacityReservationId.NotFound"
     account.refusal("ec2", "describe_capacity_reservations", code, "no")
     for _ in range(2):
-        assert spent(_with_a_block(place), NOON).block is None
+        assert spent(_with_a_block(deployment), NOON).block is None
 
 
-def _with_a_block(place: Place) -> Place:
+def _with_a_block(deployment: Deployment) -> Deployment:
     bought = {"purchase": Purchase.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"}
-    capacity = place.experiment.capacity.model_copy(update=bought)
-    experiment = place.experiment.model_copy(update={"capacity": capacity})
-    return dataclasses.replace(place, experiment=experiment)
+    capacity = deployment.experiment.capacity.model_copy(update=bought)
+    experiment = deployment.experiment.model_copy(update={"capacity": capacity})
+    return dataclasses.replace(deployment, experiment=experiment)
 
 
-def test_an_account_that_refuses_is_said_in_a_line(account: Account, place: Place) -> None:
+def test_an_account_that_refuses_is_said_in_a_line(
+    account: Account, deployment: Deployment
+) -> None:
     account.stack(None)
     account.refusal("cloudformation", "describe_stacks", "AccessDenied", "no")
     with pytest.raises(DeploymentError, match=r"^AWS: .* may not call .*DescribeStacks$"):
-        spent(place, NOON)
+        spent(deployment, NOON)

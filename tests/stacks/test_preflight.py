@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import json
 
-from deployment.place import Place
-from deployment.preflight import identity, names
+from deployment.account import Deployment
+from deployment.preflight.account import BOOTSTRAP_VERSION, stack_names
 from experiment.cost.standing import SYSTEM_INSTANCE
 from stacks.cluster import SYSTEM_NODES
 from tests.synthesis import ACCOUNT, Synthesised
 
 
 def test_the_names_of_all_stacks_are_known(each: Synthesised) -> None:
-    place = Place(each.experiment, "mine.yaml", ACCOUNT)
-    known = {name for name, _ in names.stack_names(place)}
-    assert known == {f"{place.name}-{stack}" for stack in each.stacks}
-
-
-def test_the_log_groups_that_stay_are_looked_for(synthesised: Synthesised) -> None:
-    place = Place(synthesised.experiment, "mine.yaml", ACCOUNT)
-    kept = {
-        resource["Properties"]["LogGroupName"]
-        for stack in synthesised.stacks
-        for resource in synthesised.template(stack)["Resources"].values()
-        if resource["Type"] == "AWS::Logs::LogGroup" and resource.get("DeletionPolicy") == "Retain"
-    }
-    assert kept
-    assert {name for name in kept if not name.startswith(names.log_prefixes(place))} == set()
+    deployment = Deployment(each.experiment, "mine.yaml", ACCOUNT)
+    known = {name for name, _ in stack_names(deployment)}
+    assert known == {f"{deployment.name}-{stack}" for stack in each.stacks}
 
 
 def test_the_version_of_the_bootstrap_is_what_the_assembly_needs(synthesised: Synthesised) -> None:
@@ -36,7 +24,7 @@ def test_the_version_of_the_bootstrap_is_what_the_assembly_needs(synthesised: Sy
         for artifact in manifest["artifacts"].values()
         if artifact["type"] == "aws:cloudformation:stack"
     }
-    assert max(needed) == identity.BOOTSTRAP_VERSION
+    assert max(needed) == BOOTSTRAP_VERSION
 
 
 def test_the_system_nodes_are_those_that_the_quota_is_compared_with(

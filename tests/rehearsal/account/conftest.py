@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deployment.place import Place
+from deployment.account import Deployment
 from rehearsal.aws.client import Aws, embedded_aws
 from tests.rehearsal.account.stacks import NEEDED, make, prepare
 from tests.synthesis import Synthesised
@@ -23,8 +23,8 @@ def account(synthesised: Synthesised, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def place(account: Aws, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(account: Aws, synthesised: Synthesised, monkeypatch: pytest.MonkeyPatch) -> Deployment:
     """Where commands on it act."""
     for name, value in account.environment.items():
         monkeypatch.setenv(name, value)
-    return Place(synthesised.experiment, "experiments/article.yaml", account.account)
+    return Deployment(synthesised.experiment, "experiments/article.yaml", account.account)

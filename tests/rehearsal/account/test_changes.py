@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deployment import delivery
-from deployment.place import Place
+from deployment.account import Deployment
 from rehearsal.aws.client import Aws
 from tests.conftest import edited
 
@@ -19,10 +19,10 @@ FORBIDDEN = (
 
 
 def test_changes_come_from_templates_alone(
-    account: Aws, place: Place, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    account: Aws, place: Deployment, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = edited(tmp_path, {"aws.api_access": ["203.0.113.0/24"]})
-    changed = Place(place.experiment, str(file), account.account)
+    changed = Deployment(place.experiment, str(file), account.account)
     cloudformation = account.client("cloudformation")
     before = cloudformation.describe_stacks()["Stacks"]
     account.deny(*FORBIDDEN)

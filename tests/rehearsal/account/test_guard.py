@@ -10,9 +10,8 @@ from botocore.exceptions import ClientError
 from botocore.session import get_session
 
 from deployment import guard, nodes
+from deployment.account import Deployment
 from deployment.nodes import Kind
-from deployment.outputs import outputs
-from deployment.place import Place
 from rehearsal.account.eventbridge import carry_out
 from rehearsal.account.permissions import allows, may_be_assumed, statements
 from rehearsal.aws.client import Aws
@@ -24,23 +23,23 @@ ROLES = {Kind.TRAINIUM: "GuardRole", Kind.COMPILE: "CompileGuardRole"}
 SCALE = "eks:UpdateNodegroupConfig"
 
 
-def size(place: Place, kind: Kind) -> int:
+def size(place: Deployment, kind: Kind) -> int:
     group = nodes.find(place, kind)
     assert group is not None
     return group.size
 
 
-def arn_and_tags(account: Aws, place: Place, kind: Kind) -> tuple[str, dict[str, str]]:
-    group = outputs(place, "trainium")[kind.output]
+def arn_and_tags(account: Aws, place: Deployment, kind: Kind) -> tuple[str, dict[str, str]]:
+    group = place.outputs("trainium")[kind.output]
     found = account.client("eks").describe_nodegroup(clusterName=place.name, nodegroupName=group)
     return found["nodegroup"]["nodegroupArn"], found["nodegroup"]["tags"]
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_the_schedule_scales_its_group_to_0(account: Aws, place: Place, kind: Kind) -> None:
+def test_the_schedule_scales_its_group_to_0(account: Aws, place: Deployment, kind: Kind) -> None:
     armed = guard.start(place, kind, 1)
     assert size(place, kind) == 1
-    told = outputs(place, "trainium")
+    told = place.outputs("trainium")
     action, asked = carry_out(account, told["GuardGroup"], armed.name)
     assert action == SCALE
     assert asked == {
@@ -55,9 +54,9 @@ def test_the_schedule_scales_its_group_to_0(account: Aws, place: Place, kind: Ki
     guard.stop(place, kind)
 
 
-def test_a_schedule_may_not_scale_the_other_group(account: Aws, place: Place) -> None:
+def test_a_schedule_may_not_scale_the_other_group(account: Aws, place: Deployment) -> None:
     armed = guard.start(place, Kind.TRAINIUM, 1)
-    told = outputs(place, "trainium")
+    told = place.outputs("trainium")
     change(account, told["GuardGroup"], armed.name, RoleArn=told["CompileGuardRole"])
     with pytest.raises(RehearsalError, match=f"may not {SCALE}"):
         carry_out(account, told["GuardGroup"], armed.name)
@@ -73,10 +72,10 @@ def test_a_schedule_may_not_scale_the_other_group(account: Aws, place: Place) ->
     ],
 )
 def test_a_misspelled_schedule_is_refused(
-    account: Aws, place: Place, asked: dict[str, str], why: str
+    account: Aws, place: Deployment, asked: dict[str, str], why: str
 ) -> None:
     armed = guard.start(place, Kind.TRAINIUM, 1)
-    group = outputs(place, "trainium")["GuardGroup"]
+    group = place.outputs("trainium")["GuardGroup"]
     change(account, group, armed.name, Input=json.dumps(asked))
     with pytest.raises(RehearsalError, match=why):
         carry_out(account, group, armed.name)
@@ -84,8 +83,8 @@ def test_a_misspelled_schedule_is_refused(
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_a_role_may_do_one_thing_to_one_group(account: Aws, place: Place, kind: Kind) -> None:
-    policy = statements(account, outputs(place, "trainium")[ROLES[kind]])
+def test_a_role_may_do_one_thing_to_one_group(account: Aws, place: Deployment, kind: Kind) -> None:
+    policy = statements(account, place.outputs("trainium")[ROLES[kind]])
     (other,) = set(Kind) - {kind}
     (mine, tags), (others, tags_of_others) = (
         arn_and_tags(account, place, each) for each in (kind, other)
@@ -110,8 +109,10 @@ def test_a_role_may_do_one_thing_to_one_group(account: Aws, place: Place, kind: 
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_only_this_stacks_schedules_may_have_a_role(account: Aws, place: Place, kind: Kind) -> None:
-    told = outputs(place, "trainium")
+def test_only_this_stacks_schedules_may_have_a_role(
+    account: Aws, place: Deployment, kind: Kind
+) -> None:
+    told = place.outputs("trainium")
     role = told[ROLES[kind]]
     source = f"arn:aws:scheduler:{place.region}:{place.account}:schedule-group/"
     right = {"aws:SourceAccount": place.account, "aws:SourceArn": source + told["GuardGroup"]}
@@ -127,10 +128,10 @@ def test_only_this_stacks_schedules_may_have_a_role(account: Aws, place: Place, 
 
 
 def test_a_schedule_goes_with_its_stack(
-    account: Aws, place: Place, synthesised: Synthesised
+    account: Aws, place: Deployment, synthesised: Synthesised
 ) -> None:
     armed = guard.start(place, Kind.TRAINIUM, 1)
-    asked = {"Name": armed.name, "GroupName": outputs(place, "trainium")["GuardGroup"]}
+    asked = {"Name": armed.name, "GroupName": place.outputs("trainium")["GuardGroup"]}
     scheduler = account.client("scheduler")
     assert scheduler.get_schedule(**asked)
     account.client("cloudformation").delete_stack(StackName=f"{place.name}-trainium")

@@ -5,20 +5,19 @@ from __future__ import annotations
 import time
 
 from deployment import guard, nodes
+from deployment.account import Deployment
 from deployment.nodes import Kind
-from deployment.outputs import outputs
-from deployment.place import Place
-from deployment.stages.stage import Way
-from deployment.stages.start import Start
+from deployment.stages.nodes import Start
+from deployment.stages.stage import Context
 from rehearsal.account.permissions import may, may_be_assumed
 from rehearsal.aws.client import Aws
 
 SECONDS = 60.0
 
 
-def started(account: Aws, place: Place) -> str:
+def started(account: Aws, place: Deployment) -> str:
     """An execution, as the end of a run starts it."""
-    machine = outputs(place, "trainium")["Stopper"]
+    machine = place.outputs("trainium")["Stopper"]
     begun = account.client("stepfunctions").start_execution(stateMachineArn=machine)
     return str(begun["executionArn"])
 
@@ -32,20 +31,20 @@ def ended(account: Aws, execution: str) -> str:
     return str(status)
 
 
-def size(place: Place) -> int:
+def size(place: Deployment) -> int:
     """Of the group of Trainium nodes."""
     group = nodes.find(place, Kind.TRAINIUM)
     assert group is not None
     return group.size
 
 
-def test_its_execution_scales_the_trainium_nodes_to_0(account: Aws, place: Place) -> None:
+def test_its_execution_scales_the_trainium_nodes_to_0(account: Aws, place: Deployment) -> None:
     guard.start(place, Kind.TRAINIUM, 1)
     assert ended(account, started(account, place)) == "SUCCEEDED"
     assert size(place) == 0
 
 
-def test_nodes_that_are_started_after_a_run_stay(account: Aws, place: Place) -> None:
+def test_nodes_that_are_started_after_a_run_stay(account: Aws, place: Deployment) -> None:
     """Though the stopper that its end has started would act only then."""
     guard.start(place, Kind.TRAINIUM, 1)
     execution = started(account, place)
@@ -56,19 +55,19 @@ def test_nodes_that_are_started_after_a_run_stay(account: Aws, place: Place) -> 
     guard.stop(place, Kind.TRAINIUM)
 
 
-def test_nodes_that_are_about_to_be_ended_are_not_there(account: Aws, place: Place) -> None:
+def test_nodes_that_are_about_to_be_ended_are_not_there(account: Aws, place: Deployment) -> None:
     guard.start(place, Kind.TRAINIUM, 1)
     execution = started(account, place)
-    assert Start(Way(place)).there() is None
+    assert Start(Context(place)).existing() is None
     ended(account, execution)
 
 
-def test_its_role_may_scale_the_trainium_nodes(account: Aws, place: Place) -> None:
-    machine = outputs(place, "trainium")["Stopper"]
+def test_its_role_may_scale_the_trainium_nodes(account: Aws, place: Deployment) -> None:
+    machine = place.outputs("trainium")["Stopper"]
     found = account.client("stepfunctions").describe_state_machine(stateMachineArn=machine)
     role, groups = found["roleArn"], {}
     for kind in Kind:
-        name = outputs(place, "trainium")[kind.output]
+        name = place.outputs("trainium")[kind.output]
         described = account.client("eks").describe_nodegroup(
             clusterName=place.name, nodegroupName=name
         )

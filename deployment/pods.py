@@ -1,0 +1,199 @@
+"""Why a pod is not ready, in Kubernetes' own words, and what its containers have logged."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from kubernetes.client import ApiClient, ApiException, CoreV1Api, CoreV1Event, V1Pod
+
+from charts.names import NAMESPACE
+from deployment.account import DeploymentError
+from deployment.cluster import Unreachable, kubernetes_errors
+
+_LONGEST: Final = 300
+"""Characters of another program's message."""
+
+
+def reason(api: ApiClient, pod: V1Pod) -> str | None:
+    """Why ``pod`` is not ready, with the events and the last log line that the API has of it.
+
+    None if it is ready or has ended well. A log that cannot be read is left out. Raises
+    DeploymentError.
+    """
+    if why(pod) is None:
+        return None
+    with kubernetes_errors():
+        events = CoreV1Api(api).list_namespaced_event(
+            NAMESPACE, field_selector=f"involvedObject.uid={pod.metadata.uid}"
+        )
+    container = working(pod)
+    return why(pod, events.items, last_line(api, pod, container) if container else "")
+
+
+def why(pod: V1Pod, events: Iterable[CoreV1Event] = (), line: str = "") -> str | None:
+    """The same, of these events and the last log line of the container that ``working`` names."""
+    status = pod.status
+    if status.phase == "Succeeded" or _condition(pod, "Ready") == "True":
+        return None
+    if pod.metadata.deletion_timestamp:
+        return "is being ended"
+    if status.phase == "Failed":
+        return _failed(pod)
+    newest = max(
+        (event for event in events if event.involved_object.uid == pod.metadata.uid),
+        key=_time,
+        default=None,
+    )
+    if pod.spec.node_name:
+        for container in _unready(pod):
+            return _container(container, newest, line)
+    return _event(newest) or _unscheduled(pod) or "waits for Kubernetes"
+
+
+def working(pod: V1Pod) -> str | None:
+    """The container that runs and is not ready yet, whose log says what it waits for."""
+    return next((s.name for s in _unready(pod) if s.state and s.state.running), None)
+
+
+def statuses(pod: V1Pod) -> list[Any]:
+    """Of all containers, in the order of their start."""
+    return [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+
+
+def restarts(pod: V1Pod) -> int:
+    """Of the container that was restarted most often."""
+    return max((status.restart_count for status in statuses(pod)), default=0)
+
+
+def log(api: ApiClient, pod: V1Pod, container: str, lines: int, *, previous: bool = False) -> str:
+    """The last lines; empty if there is no log to be had. Raises DeploymentError."""
+    with kubernetes_errors():
+        try:
+            text: str = CoreV1Api(api).read_namespaced_pod_log(
+                pod.metadata.name,
+                NAMESPACE,
+                container=container,
+                tail_lines=lines,
+                previous=previous,
+            )
+        except ApiException as error:
+            if error.status in (400, 404, 500):  # no such container yet, or no kubelet to ask
+                return ""
+            raise
+    return text
+
+
+def last_line(api: ApiClient, pod: V1Pod, container: str) -> str:
+    """The last line of a container's log; empty where it cannot be read. Raises Unreachable."""
+    try:
+        return _short(log(api, pod, container, 1))
+    except Unreachable:
+        raise
+    except DeploymentError:
+        return ""
+
+
+def last_words(api: ApiClient, pod: V1Pod, lines: int = 10) -> str:
+    """The container of ``pod`` that failed last, and the end of its log. Raises DeploymentError."""
+    ended = [
+        (state.finished_at, status.name, state.exit_code, is_previous)
+        for status in statuses(pod)
+        for is_previous, which in enumerate((status.state, status.last_state))
+        if which and (state := which.terminated) and state.exit_code
+    ]
+    if not ended:
+        return f"{pod.metadata.name} ended: {pod.status.reason or pod.status.phase}"
+    _, container, code, is_previous = max(ended)
+    text = log(api, pod, container, lines, previous=bool(is_previous)).rstrip()
+    begin = f"{pod.metadata.name}, container {container}, ended with status {code}"
+    return "\n".join([begin, *(f"  {line}" for line in text.splitlines())])
+
+
+def _unready(pod: V1Pod) -> Iterator[Any]:
+    """Statuses of containers that keep ``pod`` from being ready, in the order of their start.
+
+    A pod's containers start once all of its init containers have ended, or, if they restart always,
+    have started.
+    """
+    sidecars = {c.name for c in pod.spec.init_containers or [] if c.restart_policy == "Always"}
+    unready_sidecars = []
+    for status in pod.status.init_container_statuses or []:
+        terminated = status.state and status.state.terminated
+        if status.name in sidecars and status.started:
+            unready_sidecars += [] if status.ready else [status]
+        elif status.name in sidecars or not (terminated and terminated.exit_code == 0):
+            yield status
+            return
+    yield from (status for status in pod.status.container_statuses or [] if not status.ready)
+    yield from unready_sidecars
+
+
+def _container(status: Any, event: CoreV1Event | None, line: str) -> str:
+    """How a container is, and how it ended before."""
+    state, last = status.state, status.last_state and status.last_state.terminated
+    if state and state.terminated:
+        return f"{status.name} {_ended(state.terminated)}"
+    if state and state.running:
+        parts = [status.name + (" starts" if status.started is False else " runs"), line]
+        if event and event.reason == "Unhealthy":
+            parts.append(_short(event.message))
+    else:
+        waiting = state and state.waiting
+        reason = waiting.reason if waiting else None
+        if reason in (None, "ContainerCreating", "PodInitializing"):
+            parts = [_event(event) or f"{status.name} waits"]
+        else:
+            parts = [f"{status.name} {reason}", _short(waiting.message or "")]
+    if last:
+        parts.append(f"restarted {status.restart_count} times, before {_ended(last)}")
+    return ": ".join(filter(None, parts))
+
+
+def _event(event: CoreV1Event | None) -> str:
+    return f"{event.reason}: {_short(event.message or '')}" if event else ""
+
+
+def _unscheduled(pod: V1Pod) -> str:
+    """The scheduler's message, which it repeats as an event only now and then."""
+    conditions = pod.status.conditions or []
+    return next((_short(c.message or "") for c in conditions if c.type == "PodScheduled"), "")
+
+
+def _ended(terminated: Any) -> str:
+    """How a container ended, and its last words."""
+    signal = f" by signal {terminated.signal}" if terminated.signal else ""
+    words = f"ended{signal} with status {terminated.exit_code} ({terminated.reason})"
+    lines = (terminated.message or "").strip().splitlines()
+    return f"{words}: {_short(lines[-1])}" if lines else words
+
+
+def _failed(pod: V1Pod) -> str:
+    """A pod's own reason, such as Evicted, or the container that failed."""
+    if pod.status.reason:
+        return f"failed: {pod.status.reason}: {_short(pod.status.message or '')}".rstrip(": ")
+    for status in statuses(pod):
+        terminated = status.state and status.state.terminated
+        if terminated and terminated.exit_code:
+            return f"failed: {status.name} {_ended(terminated)}"
+    return "failed"
+
+
+def _time(event: CoreV1Event) -> datetime.datetime:
+    """When it was last seen. The scheduler writes another time than kubelets."""
+    series = event.series and event.series.last_observed_time
+    time: datetime.datetime = (
+        series or event.last_timestamp or event.event_time or event.metadata.creation_timestamp
+    )
+    return time
+
+
+def _condition(pod: V1Pod, kind: str) -> str | None:
+    return next((c.status for c in pod.status.conditions or [] if c.type == kind), None)
+
+
+def _short(message: str) -> str:
+    """One line of a sensible length."""
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

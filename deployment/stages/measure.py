@@ -1,0 +1,224 @@
+"""The measurement: by one pod of all services, or by a Job of one index a variant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kubernetes.client import ApiClient, CoreV1Api, V1Deployment, V1Job, V1Pod
+
+from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, SWEEP_JOB, Component
+from deployment import objects, pods
+from deployment.account import Deployment
+from deployment.bucket import Bucket
+from deployment.cluster import connected, kubernetes_errors
+from deployment.stages import runs
+from deployment.stages.nodes import STOPPED, are_stopped, not_ready
+from deployment.stages.stage import Progress, Stage, StageFailed
+from experiment.variants import variants
+from spectap.names import COMPLETE, results_key
+
+RESTARTS: Final = 3
+"""What a container does not get over by so many it never does, such as a graph that does not fit
+the image. The benchmark measures what is missing after each."""
+
+_PROGRESS: Final = re.compile(r"^\[(\d+)/(\d+)\] (.*)$", re.MULTILINE)
+"""As ``spectap.run.console`` writes it in a log."""
+_BAR: Final = 20
+_TAIL: Final = 40
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_MADE_AGAIN: Final = "make experiment makes it again, and goes on"
+
+
+class Serve(Stage):
+    """All services, ready: each loads its graph onto its devices, and then answers."""
+
+    name = "serve"
+
+    def existing(self) -> str | None:
+        """Asks for the Kubernetes Deployments."""
+        with connected(self.deployment) as api:
+            return None if self._missing(api) else self._served
+
+    def perform(self, progress: Progress) -> str:
+        """Waits for them."""
+        with connected(self.deployment) as api:
+            progress.until(lambda: self._look(api, progress))
+        return self._served
+
+    def _look(self, api: ApiClient, progress: Progress) -> bool | None:
+        missing = self._missing(api)
+        if not missing:
+            return True
+        if are_stopped(self.deployment):
+            raise StageFailed(STOPPED)
+        words: list[str] = []
+        for service in missing:
+            for pod in objects.pods(api, f"app={service}"):
+                if pods.restarts(pod) >= RESTARTS:
+                    raise StageFailed(
+                        f"{service} does not come to serve: {pods.restarts(pod)} restarts\n"
+                        f"{pods.last_words(api, pod)}"
+                    )
+            words += not_ready(api, f"app={service}")
+        ready = len(self._services) - len(missing)
+        progress.wait("; ".join([f"{ready} of {len(self._services)} are ready", *words]))
+        return None
+
+    def _missing(self, api: ApiClient) -> list[str]:
+        services = objects.services(api, f"component={Component.VLLM}")
+        ready = {service.metadata.name for service in services if _is_ready(service)}
+        return [name for name in self._services if name not in ready]
+
+    @property
+    def _services(self) -> list[str]:
+        return [variant.service for variant in variants(self.deployment.experiment)]
+
+    @property
+    def _served(self) -> str:
+        return f"{', '.join(self._services)} are ready"
+
+
+class Benchmark(Stage):
+    """A complete run in the bucket."""
+
+    name = "benchmark"
+
+    def existing(self) -> str | None:
+        """Asks the bucket."""
+        run = runs.measured(self.context)
+        return f"run {run} is complete" if run else None
+
+    def perform(self, progress: Progress) -> str:
+        """Waits for it, and begins a new one where none goes on."""
+        measurement = _Indexes if self.deployment.experiment.apart else _Services
+        with connected(self.deployment) as api:
+            run = measurement(self.deployment, api, progress).measured()
+        return f"run {run} is complete"
+
+
+@dataclass
+class _Services:
+    """The pod that the deploy has made, and that waits for the services."""
+
+    deployment: Deployment
+    api: ApiClient
+    progress: Progress
+    restarts: int = 0
+
+    def measured(self) -> str:
+        """The run's id, once it is complete."""
+        pod = self._pod()
+        if pod.status.phase in objects.OVER or self._is_stale(pod):
+            self.progress.say(f"{BENCHMARK_POD} begins a new run")
+            objects.replace(self.api, pod)
+        else:
+            self.restarts = pods.restarts(pod)
+        return self.progress.until(self._look)
+
+    def _look(self) -> str | None:
+        # Asked in this order: the end of a run scales the nodes to 0.
+        stopped = are_stopped(self.deployment)
+        pod = self._pod()
+        run: str = pod.metadata.uid
+        if Bucket(self.deployment).has(results_key(run, COMPLETE)):
+            return run
+        if pod.status.phase in objects.OVER or pods.restarts(pod) - self.restarts >= RESTARTS:
+            raise StageFailed(
+                "the run is not complete, and its pod failed or is crash-looping\n"
+                f"{pods.last_words(self.api, pod)}"
+            )
+        if stopped:
+            raise StageFailed(STOPPED)
+        self.progress.wait(
+            bar(pods.log(self.api, pod, pod.spec.containers[0].name, _TAIL))
+            or "; ".join(not_ready(self.api, f"app={BENCHMARK_POD}"))
+            or "it waits for the services"
+        )
+        return None
+
+    def _pod(self) -> V1Pod:
+        pod = objects.pod(self.api, BENCHMARK_POD)
+        if pod is None:
+            raise StageFailed(f"there is no pod {BENCHMARK_POD} any more: {_MADE_AGAIN}")
+        return pod
+
+    def _is_stale(self, pod: V1Pod) -> bool:
+        """Whether a deploy has changed the pod's configuration after it has read it."""
+        status = next(iter(pod.status.container_statuses or []), None)
+        if status is None or not (status.state and status.state.running):
+            return False
+        with kubernetes_errors():
+            config = CoreV1Api(self.api).read_namespaced_config_map(BENCHMARK_POD, NAMESPACE)
+        changed = [each.time for each in config.metadata.managed_fields or [] if each.time]
+        return bool(changed) and max(changed) > status.state.running.started_at
+
+
+@dataclass
+class _Indexes:
+    """The Job that the deploy has made, and whose indexes wait for devices and graphs."""
+
+    deployment: Deployment
+    api: ApiClient
+    progress: Progress
+
+    def measured(self) -> str:
+        """The run's id, once all variants are in it."""
+        job = self._job()
+        if objects.failure(job):
+            name = job.metadata.name
+            self.progress.say(f"{name} has failed, and begins again with what is missing")
+            objects.replace(self.api, job)
+        return self.progress.until(self._look)
+
+    def _look(self) -> str | None:
+        stopped, job = are_stopped(self.deployment), self._job()
+        # An index that ends at the same moment as the last one merges and uploads once more: its
+        # node is not to be taken away meanwhile.
+        if (run := runs.complete(self.deployment)) and (stopped or not job.status.active):
+            return run
+        if reason := objects.failure(job):
+            failed = [p for p in objects.pods_of(self.api, job) if p.status.phase == "Failed"]
+            words = [pods.last_words(self.api, pod) for pod in failed[-1:]]
+            raise StageFailed("\n".join([f"{job.metadata.name}: {reason}", *words]))
+        if stopped:
+            raise StageFailed(STOPPED)
+        self.progress.wait("; ".join(self._progress(job)))
+        return None
+
+    def _job(self) -> V1Job:
+        name = SWEEP_JOB if self.deployment.experiment.sweep else OFFLINE_JOB
+        jobs = objects.jobs(self.api, f"app={name}")
+        if not jobs:
+            raise StageFailed(f"there is no Job {name} any more: {_MADE_AGAIN}")
+        return max(jobs, key=lambda job: job.metadata.creation_timestamp)
+
+    def _progress(self, job: V1Job) -> Iterator[str]:
+        names = runs.indexes(self.deployment).names
+        complete = runs.complete_indexes(self.deployment)
+        yield f"{len(complete)} of {len(names)} variants are complete"
+        if failed := job.status.failed_indexes:
+            yield f"failed: {failed}"
+        for pod in objects.pods_of(self.api, job):
+            if pod.status.phase == "Running":
+                variant = names[int(pod.metadata.labels[_INDEX])]
+                log = pods.log(self.api, pod, pod.spec.containers[-1].name, _TAIL)
+                yield f"{variant}: {bar(log) or 'starts'}"
+
+
+def bar(log: str) -> str:
+    """The benchmark's last words on how far it is, such as ``█████░░░░░ 12/24 round 2 of 4``."""
+    matches = _PROGRESS.findall(log)
+    if not matches:
+        return ""
+    done, total, text = int(matches[-1][0]), int(matches[-1][1]), matches[-1][2]
+    full = _BAR * done // total if total else 0
+    return f"{'█' * full}{'░' * (_BAR - full)} {done}/{total} {text}"
+
+
+def _is_ready(service: V1Deployment) -> bool:
+    status, wanted = service.status, service.metadata.generation
+    # A change that the controller has not seen yet would be taken for carried out.
+    return bool(status.ready_replicas and (status.observed_generation or 0) >= wanted)

@@ -1,1 +1,0 @@
-"""``make status``: how an experiment stands, on one screen."""
