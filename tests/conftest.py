@@ -45,7 +45,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 # To one worker: to synthesise the matrix twice would take longer than to share it costs.
 SHARING: Final = (
-    *("tests/charts/", "tests/stacks/", "tests/rehearsal/account/", "tests/rehearsal/aws/"),
+    *("tests/charts/", "tests/stacks/", "tests/rehearsal/aws/"),
     *("tests/rehearsal/pod/test_manifest.py", "tests/rehearsal/vllm/"),
     "tests/diff/test_resources.py",
 )
@@ -53,7 +53,6 @@ SHARING: Final = (
 SCRIPTS: Final = ("tests/charts/test_cache_scripts.py", "tests/charts/test_scripts.py")
 # Then these, which take longest: one begun last would leave the other worker with nothing to do.
 LONG: Final = (
-    "tests/cluster/test_experiment",
     "tests/rehearsal/test_sweep.py",
     "tests/test_deployment.py",
     "tests/spectap/commands/",

@@ -11,7 +11,7 @@ import pytest
 from deployment import place
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.place import Place
-from rehearsal.aws.client import Aws, embedded_aws
+from tests.aws.client import Aws, embedded_aws
 from tests.conftest import edited
 from tests.deployment.api import Objects, serving
 

@@ -17,9 +17,9 @@ from deployment.cluster import ADDRESS_VARIABLE, ADMINISTRATOR_OUTPUT
 from deployment.place import Place
 from deployment.preflight import Finding, Status, checks, kubernetes_api
 from experiment import load
-from rehearsal.aws.client import Aws
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
+from tests.aws.client import Aws
 from tests.deployment.conftest import REGION
 from tests.synthesis import ROOT
 

@@ -14,8 +14,8 @@ import pytest
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.preflight.finding import ok, refused
 from deployment.preflight.table import lines
-from rehearsal.aws.client import Aws, environment
 from stacks.addons import VERSIONS
+from tests.aws.client import Aws, environment
 from tests.conftest import edited
 from tests.deployment.conftest import REGION
 from tests.synthesis import ROOT

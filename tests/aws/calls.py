@@ -2,10 +2,9 @@
 
 A process that has the server's URL can read the calls and change what is answered, by HTTP:
 
-- ``GET /rehearsal/calls``: ``["ec2:DescribeVpcs", ...]`` in their order, with ``?key=`` those that
-  were signed with this access key; ``DELETE`` forgets them.
+- ``GET /rehearsal/calls``: ``["ec2:DescribeVpcs", ...]`` in their order; ``DELETE`` forgets them.
 - ``PUT /rehearsal/denied``: a list of such names, which IAM denies from then on.
-- ``PATCH /rehearsal/facts``: see ``rehearsal.aws.facts``; ``DELETE`` restores them.
+- ``PATCH /rehearsal/facts``: see ``tests.aws.facts``; ``DELETE`` restores them.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from moto.core.serialize import get_serializer_class
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
-from rehearsal.aws.facts import AwsError, Facts
+from tests.aws.facts import AwsError, Facts
 
 _PATH: Final = "/rehearsal/"
 _OWN: Final = {f"{_PATH}{name}" for name in ("calls", "denied", "facts")}
-_SIGNED: Final = re.compile(r"Credential=([^/]+)/\d{8}/[^/]+/([^/]+)/aws4_request")
+_SIGNED: Final = re.compile(r"Credential=[^/]+/\d{8}/[^/]+/([^/]+)/aws4_request")
 _SERVICES: Final = {
     "monitoring": "cloudwatch",
     "servicequotas": "service-quotas",
@@ -63,8 +62,7 @@ class Calls:
 
     def __init__(self, application: Application) -> None:
         self._application = application
-        self._made: list[tuple[str, str]] = []
-        """Each call and the access key it was signed with."""
+        self._made: list[str] = []
         self._denied: frozenset[str] = frozenset()
         self._facts = Facts()
 
@@ -80,9 +78,7 @@ class Calls:
     def _own(self, request: Request) -> Response:
         match request.method, request.path.removeprefix(_PATH):
             case "GET", "calls":
-                key = request.args.get("key")
-                made = [name for name, signer in self._made if key in (None, signer)]
-                return Response(json.dumps(made), content_type="application/json")
+                return Response(json.dumps(self._made), content_type="application/json")
             case "DELETE", "calls":
                 self._made = []
             case "PUT", "denied":
@@ -99,15 +95,15 @@ class Calls:
         signed = _SIGNED.search(environ.get("HTTP_AUTHORIZATION", ""))
         if not signed:
             return None
-        key, service = signed[1], _SERVICES.get(signed[2], signed[2])
+        service = _SERVICES.get(signed[1], signed[1])
         request = _readable(environ, service)
         try:
             operation, in_path = get_service_router(service).match(request)
         except (HTTPException, NotImplementedError):
-            self._made.append((f"{service}:{request.method} {request.path}", key))
+            self._made.append(f"{service}:{request.method} {request.path}")
             return None
         name = f"{service}:{operation.name}"
-        self._made.append((name, key))
+        self._made.append(name)
         if name in self._denied:
             return _serialised(service, request, operation, _denial(service, name))
         answer = self._facts.answers.get(name)
