@@ -6,9 +6,6 @@ line is its URL.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from moto.cloudwatch.models import CloudWatchBackend, MetricDatumBase
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
@@ -17,15 +14,12 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import make_server
 
-Application = Callable[..., Any]
-"""As WSGI has it."""
 
-
-def serve(around: Callable[[Application], Application] = lambda application: application) -> None:
-    """Serves until the process is ended. ``around`` may put another application before moto's."""
+def serve() -> None:
+    """Serves until the process is ended."""
     # mypy forbids to replace a method.
     CloudWatchBackend.get_filtered_metrics = distinct_metrics  # type: ignore[method-assign]
-    application = around(DomainDispatcherApplication(create_backend_app))
+    application = DomainDispatcherApplication(create_backend_app)
     server = make_server(
         "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
     )

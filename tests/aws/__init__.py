@@ -1,1 +1,1 @@
-"""The embedded AWS of tests: it notes what it is asked, denies what it shall, knows an account."""
+"""The embedded AWS of tests."""

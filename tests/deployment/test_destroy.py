@@ -14,8 +14,9 @@ from tests.deployment.fake_aws.whole import STACKS, Whole, whole
 @pytest.fixture(scope="module")
 def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
     folder = tmp_path_factory.mktemp("account")
-    with whole(folder, edited(folder, {"benchmark.image": "registry.example/benchmark:1"})) as its:
-        yield its
+    file = edited(folder, {"benchmark.image": "registry.example/benchmark:1"})
+    with whole(folder, file) as account:
+        yield account
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from charts.names import COMPILE_NODES, COMPILED_PREFIX, TRAINIUM_NODES
 from experiment.variants import variants
 from spectap.names import COMPLETE, RESULTS_PREFIX
-from tests.aws.calls import action
+from tests.aws.client import action
 from tests.conftest import edited
 from tests.deployment.fake_aws import HOUR
 from tests.deployment.fake_aws.whole import STACKS, Whole, whole
@@ -60,7 +60,7 @@ def test_killed_in_each_stage_it_ends_the_same(account: Whole, calls: int, away:
     for stage in STAGES:
         killed += [stage] if account.kill_in(stage, calls) else []
         account.sleep(away)
-    assert killed[:-1] == [*STAGES[:-1]] or killed == [*STAGES[:-1]]
+    assert {*STAGES} - {*killed} <= {"results"}  # which may be over before
     assert account.run("experiment", "--yes") == 0, account.output
     holds(account)
 
@@ -94,10 +94,10 @@ def holds(account: Whole) -> None:
 def sizes(account: Whole, kind: str) -> list[tuple[float, int]]:
     """When a group of nodes was asked for which size, from the stack's own on."""
     (group,) = (g for g in account.aws.eks.groups.values() if g.name.startswith(kind))
-    found: list[tuple[float, int]] = [(0.0, 0)]
+    history: list[tuple[float, int]] = [(0.0, 0)]
     for update in group.updates:
         asked: dict[str, Any] = {param["type"]: param["value"] for param in update["params"]}
-        size = int(asked.get("DesiredSize", found[-1][1]))
-        if size != found[-1][1]:
-            found.append((account.aws.clock.seconds_of(update["createdAt"]), size))
-    return found
+        size = int(asked.get("DesiredSize", history[-1][1]))
+        if size != history[-1][1]:
+            history.append((account.aws.clock.seconds_of(update["createdAt"]), size))
+    return history

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -317,29 +316,6 @@ def test_a_stack_of_somebody_else(aws: Aws, sound: At) -> None:
     assert found.remedy == "give the experiment another name"
 
 
-@pytest.mark.parametrize(
-    ("failing", "status", "said", "remedy"),
-    [
-        ("CREATE", Status.WARNING, "is ROLLBACK_COMPLETE", "a deploy deletes it and makes it anew"),
-        ("UPDATE", Status.REFUSED, "is UPDATE_FAILED", "cdk rollback"),
-    ],
-)
-def test_a_stack_that_failed(
-    aws: Aws, sound: At, failing: str, status: Status, said: str, remedy: str
-) -> None:
-    place = sound(name=f"failed-{failing.lower()}")
-    stack = f"{place.name}-network"
-    if failing == "UPDATE":
-        _change(place, stack, {})
-    bad = {"Bad": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String"}}}
-    _change(place, stack, bad, kind=failing)
-    found = the_problem(aws, place)
-    assert (found.status, found.subject) == (status, f"stack {stack}")
-    assert found.found.startswith(said)
-    assert found.remedy.startswith(remedy)
-    assert f"describe-stack-events --region {REGION} --stack-name {stack}" in found.remedy
-
-
 def test_a_cluster_of_somebody_else(aws: Aws, sound: At) -> None:
     place = sound(name="taken", changes={})
     _cluster(place, tags={})
@@ -556,25 +532,6 @@ def _stack(
         TemplateBody=json.dumps(template),
         Tags=[{"Key": key, "Value": value} for key, value in tags.items()],
     )
-
-
-def _change(place: Place, name: str, resources: dict[str, Any], *, kind: str = "CREATE") -> None:
-    """As the CDK's CLI does: by a change set, which fails as in AWS."""
-    cloudformation = place.client("cloudformation")
-    template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}} | resources}
-    cloudformation.create_change_set(
-        StackName=name,
-        ChangeSetName=f"{kind.lower()}-it",
-        ChangeSetType=kind,
-        TemplateBody=json.dumps(template),
-        Tags=[{"Key": "Experiment", "Value": place.name}],
-    )
-    cloudformation.execute_change_set(StackName=name, ChangeSetName=f"{kind.lower()}-it")
-    for _ in range(300):
-        (stack,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
-        if not stack["StackStatus"].endswith("_IN_PROGRESS"):
-            return
-        time.sleep(0.1)
 
 
 def _cluster(place: Place, *, tags: dict[str, str]) -> None:

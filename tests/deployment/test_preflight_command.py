@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import io
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,11 +13,13 @@ from typing import Any, Final
 
 import pytest
 
+from deployment.__main__ import main
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.preflight.finding import ok, refused
 from deployment.preflight.table import lines
+from rehearsal.aws.client import environment
 from stacks.addons import VERSIONS
-from tests.aws.client import Aws, environment
+from tests.aws.client import Aws
 from tests.conftest import edited
 from tests.deployment.conftest import REGION
 from tests.synthesis import ROOT
@@ -50,17 +54,21 @@ def granted(aws: Aws) -> Aws:
 def preflight(
     file: Path, where: Mapping[str, str], **variables: str
 ) -> subprocess.CompletedProcess[str]:
+    """In this process, whose calls the embedded AWS notes."""
     path = f"{Path(sys.executable).parent}:{ROOT}/node_modules/.bin:{where['PATH']}"
     usual = {"PATH": path, ADDRESS_VARIABLE: "https://127.0.0.1:9", "COLUMNS": "80"}
-    return subprocess.run(
-        [sys.executable, "-m", "deployment", "preflight", "--experiment", str(file)],
-        cwd=ROOT,
-        env=dict(where) | usual | variables,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["preflight", "--experiment", str(file)]
+    output, errors = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        for name, value in (dict(where) | usual | variables).items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "argv", ["deployment", *command])
+        status = main()
+    return subprocess.CompletedProcess(command, status, output.getvalue(), errors.getvalue())
 
 
 def test_a_sound_account_ends_with_success(granted: Aws, docker: Path, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class Cluster:
         """When each object of the bucket was written first."""
         self._aws, self._objects, self._store = aws, objects, store
         self._works: list[Work] = []
-        objects.on_made, objects.on_deleted = self._made, self._deleted
+        objects.on_made, objects.on_deleted = self._made_again, self._deleted
         objects.named["version/"] = dict.fromkeys(_VERSION, "any")
 
     def make_bucket(self, imports: bool) -> bool:
@@ -128,6 +128,10 @@ class Cluster:
             "creationTimestamp": self._aws.clock.now().isoformat(),
         }
         self._works += self._of(manifest)
+
+    def _made_again(self, manifest: Manifest) -> None:
+        self._made(manifest)
+        self._show()
 
     def _deleted(self, name: str) -> None:
         self._works = [work for work in self._works if work.name != name]

@@ -37,7 +37,7 @@ from deployment import clock, cluster, lifecycle, removal
 from experiment import load
 from experiment.limits import compile_guard_hours, guard_hours
 from stacks.addons import VERSIONS
-from tests.aws.facts import AwsError, Facts
+from tests.aws.facts import Facts
 from tests.deployment.api import serving
 from tests.deployment.fake_aws.account import FakeAws
 from tests.deployment.fake_aws.clock import HOUR, MINUTE
@@ -373,10 +373,7 @@ def _patch(patch: pytest.MonkeyPatch, account: Whole) -> None:
         if name == "cloudformation:DescribeStacks":
             return account.describe_stacks(client.meta.region_name, given)
         if name in account.answers:
-            try:
-                return account.answers[name](given)
-            except AwsError as error:
-                raise refused(error.code, error.message) from None
+            return account.answers[name](given)
         fake = {"eks": aws.eks, "scheduler": aws.scheduler, "stepfunctions": aws.machines}
         method = getattr(fake.get(service), xform_name(operation), None)
         return method(**given) if method else ask(client, operation, given)
