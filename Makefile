@@ -90,11 +90,6 @@ manifests: $(CLI) ## Write cdk.out/ and dist/, with ACCOUNT filled in if given, 
 rehearse: $(READY_DEV) $(CLI) ## Run the whole experiment on this machine: embedded AWS, golden endpoints
 	@python -m rehearsal "$$EXPERIMENT" $${FAULTS:-}
 
-.PHONY: rehearse-experiment
-rehearse-experiment: $(READY_DEV) $(CLI) ## Run make experiment on this machine: embedded AWS, real control plane; needs Go 1.25+
-	@python -m control_plane
-	@python -m rehearsal.account $(if $(value HOLD),--hold) "$$EXPERIMENT"
-
 $(READY_VLLM): rehearsal/vllm/requirements.txt
 	@"$$PYTHON" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 		{ echo "vLLM is pinned for Python 3.11; $$("$$PYTHON" --version) is $$PYTHON" >&2; exit 1; }

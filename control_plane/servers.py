@@ -53,13 +53,10 @@ def kubeconfig_of(directory: Path) -> Path:
 
 
 @contextlib.contextmanager
-def control_plane(
-    programs: Path, directory: Path, authenticator: str | None = None
-) -> Iterator[ControlPlane]:
+def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
     """Runs ``programs`` with certificates, data and logs of their own in ``directory``.
 
-    ``authenticator``: URL of a webhook that is asked whose a bearer token is. Raises
-    ControlPlaneError if one does not start.
+    Raises ControlPlaneError if one does not start.
     """
     directory.mkdir(parents=True, exist_ok=True)
     authority, port = Authority(), free_port(ADDRESS)
@@ -82,13 +79,7 @@ def control_plane(
         sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="etcd-"))
         etcd = f"unix://{sockets}/clients"
         start("etcd", *_etcd(f"{directory}/etcd", etcd, f"unix://{sockets}/peers"))
-        api_server = _api_server(files, etcd, port, tokens)
-        if authenticator is not None:
-            api_server.append(
-                f"--authentication-token-webhook-config-file={files.webhook(authenticator)}"
-            )
-            api_server.append("--authentication-token-webhook-version=v1")
-        start("kube-apiserver", *api_server)
+        start("kube-apiserver", *_api_server(files, etcd, port, tokens))
         _await_ready(running_plane)
         start("kube-controller-manager", *_controller_manager(files, tokens, directory))
         start("kube-scheduler", *_scheduler(files))
@@ -200,20 +191,6 @@ class _Files:
         }
         # JSON is YAML.
         return self._write(f"{name}.kubeconfig", json.dumps(config).encode())
-
-    def webhook(self, url: str) -> Path:
-        """How to reach it, in the form of a kubeconfig."""
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "authenticator", "cluster": {"server": url}}],
-            "users": [{"name": "api-server"}],
-            "contexts": [
-                {"name": "webhook", "context": {"cluster": "authenticator", "user": "api-server"}}
-            ],
-            "current-context": "webhook",
-        }
-        return self._write("authenticator.kubeconfig", json.dumps(config).encode())
 
     def _write(self, name: str, content: bytes) -> Path:
         path = self._directory / name

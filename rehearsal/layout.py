@@ -28,6 +28,11 @@ class Layout:
         return self.root / ".venv-vllm" / "bin" / "python"
 
     @property
+    def assembly(self) -> Path:
+        """The cloud assembly that synthesis writes."""
+        return self.root / "cdk.out"
+
+    @property
     def manifests(self) -> Path:
         """The Kubernetes manifests that synthesis renders."""
         return self.root / "dist"

@@ -36,10 +36,8 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "rehearsal": CONTRACT
     | {
         "experiment",
-        # What the nodes and pods of a cluster are named by, and who serves their logs' certificate.
-        *("charts.names", "charts.claims", "control_plane"),
-        # The embedded EKS offers the add-ons that the stacks pin.
-        "stacks.addons",
+        # What the bucket is called.
+        "charts.names",
         "deployment.console",
         # The rehearsal ends by printing the benchmark's table, and names the load's maker.
         "spectap.report.terminal",

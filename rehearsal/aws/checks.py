@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from rehearsal.aws import dashboards
 from rehearsal.aws.client import Aws
 from rehearsal.aws.dashboards import Curve, Identity
 from rehearsal.errors import RehearsalError
@@ -51,12 +50,12 @@ def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
 
 def dashboards_show(
     aws: Aws,
-    stack: str,
+    drawn: Sequence[Curve],
     *,
     without: Collection[tuple[str, str]] = (),
     beside: Collection[tuple[str, str]] = (),
 ) -> str:
-    """Whether the dashboards of ``stack`` and the published metrics match; returns what was found.
+    """Whether the dashboards' curves and the published metrics match; returns what was found.
 
     Each curve must draw metrics that the benchmark has published, and each published metric must be
     on a dashboard. Curves of what was not measured need draw nothing: ``without`` has it as
@@ -64,7 +63,6 @@ def dashboards_show(
     measured besides, such as a variant of the rehearsal's own: it needs to be on no dashboard.
     Raises RehearsalError.
     """
-    drawn = list(_curves(aws, stack))
     absent = frozenset(without)
     curves = [c for c in drawn if not any(absent & metric.dimensions for metric in c.metrics)]
     # The others show what agents report from the nodes, and there are no nodes.
@@ -76,9 +74,9 @@ def dashboards_show(
     shown = frozenset[Identity]().union(*(curve.metrics for curve in drawn))
     unseen = [f"{metric} is on no dashboard" for metric in sorted(published - shown, key=str)]
     if empty or unseen:
-        raise RehearsalError(f"{stack}: {_some([*empty, *unseen])}")
+        raise RehearsalError(f"dashboards: {_some([*empty, *unseen])}")
     if not ours:
-        raise RehearsalError(f"{stack}: has no dashboard of what the benchmark publishes")
+        raise RehearsalError("dashboards: none draws what the benchmark publishes")
     left_out = len(drawn) - len(curves)
     return (
         f"{len(ours)} curves draw the {len(published)} published metrics "
@@ -94,9 +92,9 @@ def _besides(metrics: int, own: Collection[tuple[str, str]]) -> str:
 
 
 def costs_agree(
-    aws: Aws, stack: str, run_dir: Path, *, beside: Collection[tuple[str, str]] = ()
+    aws: Aws, drawn: Sequence[Curve], run_dir: Path, *, beside: Collection[tuple[str, str]] = ()
 ) -> str:
-    """Whether the dashboards of ``stack`` have the report's costs; returns what was found.
+    """Whether the dashboards' curves have the report's costs; returns what was found.
 
     A dashboard's cost over the time range of the run must be that of ``summary.json``, for each
     test case, variant and load point that has one there. Variants of ``beside``, as with
@@ -118,7 +116,7 @@ def costs_agree(
     statistic = partial(_statistic, aws.client("cloudwatch"), summary["started"], summary["ended"])
     shown = {
         _cell(curve): curve.value(statistic)
-        for curve in _curves(aws, stack)
+        for curve in drawn
         if SERVED_TOKENS.name in {metric.name for metric in curve.metrics}
         and _cell(curve) in reported
     }
@@ -128,7 +126,7 @@ def costs_agree(
         if not math.isclose(usd, shown.get(cell, math.nan), rel_tol=_SAME_COST)
     ]
     if differences:
-        raise RehearsalError(f"{stack}: {_some(differences)}")
+        raise RehearsalError(f"dashboards: {_some(differences)}")
     if not reported:
         raise RehearsalError(f"{run_dir / SUMMARY}: has no cost to compare with the dashboards'")
     return f"{len(shown)} costs, all the same"
@@ -177,14 +175,6 @@ def _objects(s3: Any, bucket: str, prefix: str) -> Iterator[tuple[str, str]]:
     for page in pages:
         for item in page.get("Contents", []):
             yield item["Key"].removeprefix(prefix), item["ETag"].strip('"')
-
-
-def _curves(aws: Aws, stack: str) -> Iterator[Curve]:
-    resources = aws.client("cloudformation").describe_stack_resources(StackName=stack)
-    for resource in resources["StackResources"]:
-        if resource.get("ResourceType") == "AWS::CloudWatch::Dashboard":
-            name = resource["PhysicalResourceId"]
-            yield from dashboards.curves(aws.client("cloudwatch"), name)
 
 
 def _published(cloudwatch: Any) -> Iterator[Identity]:

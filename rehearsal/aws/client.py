@@ -1,14 +1,11 @@
-"""An embedded AWS in a process of its own, and clients for it."""
+"""The embedded AWS, which is moto's server in a process of its own, and clients for it."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import sys
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,62 +34,13 @@ class Aws:
         """A boto3 client, whatever the environment of this process says."""
         return _client(self.url, self.region, service)
 
-    def calls(self, key: str | None = None) -> list[str]:
-        """What was asked since ``forget_calls``, e.g. ``ec2:DescribeVpcs``, in order.
-
-        With ``key`` only what was signed with this access key.
-        """
-        path = "calls" if key is None else f"calls?{urllib.parse.urlencode({'key': key})}"
-        found: list[str] = json.loads(self._own("GET", path))
-        return found
-
-    def forget_calls(self) -> None:
-        """Begins to count anew."""
-        self._own("DELETE", "calls")
-
-    def deny(self, *calls: str) -> None:
-        """Has IAM deny these calls, e.g. ``ec2:DescribeVpcs``, and allow all others."""
-        self._own("PUT", "denied", calls)
-
-    def know(self, **facts: object) -> None:
-        """Sets fields of ``rehearsal.aws.facts.Facts``."""
-        self._own("PATCH", "facts", facts)
-
-    def sizes(self) -> list[dict[str, Any]]:
-        """Every node group that ever was, with the sizes that it was told to have over time."""
-        found: list[dict[str, Any]] = json.loads(self._own("GET", "sizes"))
-        return found
-
-    def forget_facts(self) -> None:
-        """Restores those fields."""
-        self._own("DELETE", "facts")
-
-    def _own(self, method: str, path: str, body: object = None) -> bytes:
-        request = urllib.request.Request(
-            f"{self.url}/rehearsal/{path}",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-            method=method,
-        )
-        # No proxy of this machine: the server is on it.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=START_SECONDS) as answer:
-            content: bytes = answer.read()
-        return content
-
 
 @contextlib.contextmanager
-def embedded_aws(
-    region: str, log: Path, variables: Mapping[str, str] | None = None
-) -> Iterator[Aws]:
-    """Starts it, waits until it answers, and ends it. Raises ProcessError.
-
-    ``variables`` are its own, beside those of this process's environment.
-    """
-    command = [sys.executable, "-m", "rehearsal.aws.server"]
-    own = environment("http://localhost", region) | dict(variables or {})
-    with running(command, own, log) as process:
-        url = await_line(process, log, r"http://localhost:\d+", START_SECONDS)
+def embedded_aws(region: str, log: Path, module: str = "rehearsal.aws.server") -> Iterator[Aws]:
+    """Starts a server, waits until it answers, and ends it. Raises ProcessError."""
+    command = [sys.executable, "-m", module]
+    with running(command, environment("http://127.0.0.1", region), log) as process:
+        url = await_line(process, log, r"http://127\.0\.0\.1:\d+", START_SECONDS)
         account = _client(url, region, "sts").get_caller_identity()["Account"]
         yield Aws(url, region, account, environment(url, region))
 

@@ -1,4 +1,4 @@
-"""Reads deployed dashboards: what each curve draws, and what its arithmetic comes to."""
+"""Reads synthesised dashboards: what each curve draws, and what its arithmetic comes to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from rehearsal.errors import RehearsalError
@@ -62,10 +63,32 @@ class Curve:
             raise RehearsalError(f"{self.place}: cannot calculate {self.expression!r}") from None
 
 
-def curves(cloudwatch: Any, dashboard: str) -> list[Curve]:
-    """The curves of a deployed dashboard. Raises RehearsalError on what CloudWatch refuses."""
-    body = json.loads(cloudwatch.get_dashboard(DashboardName=dashboard)["DashboardBody"])
-    return list(_curves(dashboard, body["widgets"]))
+def curves(template: Path, region: str) -> list[Curve]:
+    """The curves of all dashboards in a stack's template.
+
+    Raises RehearsalError on what CloudWatch would refuse.
+    """
+    resources = json.loads(template.read_text(encoding="utf-8"))["Resources"].values()
+    dashboards = [r for r in resources if r["Type"] == "AWS::CloudWatch::Dashboard"]
+    return [
+        curve
+        for dashboard in dashboards
+        for curve in _curves(
+            dashboard["Properties"]["DashboardName"],
+            json.loads(_joined(dashboard["Properties"]["DashboardBody"], region))["widgets"],
+        )
+    ]
+
+
+def _joined(body: Any, region: str) -> str:
+    """A text of the template, whose only reference is the region."""
+    if isinstance(body, str):
+        return body
+    separator, parts = body["Fn::Join"]
+    known = {"AWS::Region": region}
+    return str(separator).join(
+        part if isinstance(part, str) else known[part["Ref"]] for part in parts
+    )
 
 
 def _curves(dashboard: str, widgets: Sequence[Mapping[str, Any]]) -> Iterator[Curve]:

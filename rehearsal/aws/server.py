@@ -1,12 +1,12 @@
-"""The embedded AWS: moto's server, with what this project needs of AWS and moto lacks.
+"""The embedded AWS: moto's server, with a ListMetrics that ends.
 
-``python -m rehearsal.aws.server`` serves on loopback until it is ended. Its first line is its URL.
-``mended`` says what is put right in moto. Beside AWS's calls it answers two of its own:
-``authenticator`` of the API server, and the node groups' sizes over time.
+``python -m rehearsal.aws.server`` serves on loopback, on any port, until it is ended. Its first
+line is its URL.
 """
 
 from __future__ import annotations
 
+from moto.cloudwatch.models import CloudWatchBackend, MetricDatumBase
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
     MotoRequestHandler,
@@ -14,23 +14,31 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import make_server
 
-from rehearsal.aws.calls import Calls
-from rehearsal.aws.mended import machines, mend
-from rehearsal.aws.own_calls import OwnCalls
 
-
-def main() -> None:
+def serve() -> None:
     """Serves until the process is ended."""
-    mend()
-    application = OwnCalls(Calls(DomainDispatcherApplication(create_backend_app)))
+    # mypy forbids to replace a method.
+    CloudWatchBackend.get_filtered_metrics = distinct_metrics  # type: ignore[method-assign]
+    application = DomainDispatcherApplication(create_backend_app)
     server = make_server(
         "127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler
     )
-    machines.serve_on(server.port)
-    # By this name, because moto recognises the URL of a template in its own S3 by it.
-    print(f"http://localhost:{server.port}", flush=True)
+    print(f"http://127.0.0.1:{server.port}", flush=True)
     server.serve_forever()
 
 
+def distinct_metrics(
+    self: CloudWatchBackend, metric_name: str, namespace: str, dimensions: list[dict[str, str]]
+) -> list[MetricDatumBase]:
+    """Each metric once. moto 5.2.5 compares each value with each, which takes minutes."""
+    distinct = {
+        (datum.namespace, datum.name, tuple((d.name, d.value) for d in datum.dimensions)): datum
+        for datum in self.get_all_metrics()
+    }
+    return [
+        datum for datum in distinct.values() if datum.filter(namespace, metric_name, dimensions)
+    ]
+
+
 if __name__ == "__main__":
-    main()
+    serve()

@@ -15,8 +15,8 @@ import pytest
 
 from charts import scripts
 from charts.indexes import NEVER, NOT_YET
-from rehearsal.account.hub import Hub
 from tests.charts.conftest import BUCKET, keys
+from tests.charts.hub import Hub
 from tests.synthesis import ROOT
 
 SCRIPTS = ROOT / "charts" / "scripts"

@@ -14,11 +14,17 @@ from control_plane.choice import chosen, prepare
 from control_plane.errors import ControlPlaneError, NoPrograms
 from control_plane.servers import ControlPlane
 from experiment import Experiment
-from rehearsal.cluster.hardware import csi_driver, device_class, resource_slice
 from rehearsal.process.interruption import interruptible
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, render
-from tests.cluster.hardware import compile_nodes, system_nodes, trainium_node
+from tests.cluster.hardware import (
+    compile_nodes,
+    csi_driver,
+    device_class,
+    resource_slice,
+    system_nodes,
+    trainium_node,
+)
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 

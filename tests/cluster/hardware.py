@@ -1,15 +1,19 @@
-"""The nodes of the stacks: their labels, taints and number, from the synthesised node groups."""
+"""The nodes of the stacks as EKS makes them, their devices, and what drivers install."""
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from typing import Any, Final
 
+from charts.claims import DRIVER
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES
-from experiment.hardware import COMPILE_INSTANCE
-from rehearsal.cluster import hardware
-from rehearsal.cluster.api import Manifest
+from experiment.hardware import COMPILE_INSTANCE, InstanceType
 from stacks.compile_nodes import VOLUME_GIB
+from tests.cluster.api import Manifest
 from tests.synthesis import Synthesised
+
+_COLUMNS: Final = 4
+_TAINT_EFFECTS: Final = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
 
 
 def trainium_node(synthesised: Synthesised, number: int = 0) -> Manifest:
@@ -21,7 +25,7 @@ def trainium_node(synthesised: Synthesised, number: int = 0) -> Manifest:
         instance.name,
         experiment.capacity.availability_zone,
         _node_group(synthesised, "trainium", TRAINIUM_NODES),
-        hardware.allocatable(instance.vcpus, instance.memory_gib, disk_gib=6800, pods=247),
+        allocatable(instance.vcpus, instance.memory_gib, disk_gib=6800, pods=247),
     )
 
 
@@ -29,9 +33,9 @@ def system_nodes(synthesised: Synthesised) -> list[Manifest]:
     """The CPU nodes, m7i.xlarge, that the cluster stack asks for."""
     group = _node_group(synthesised, "cluster")
     zones = synthesised.experiment.aws.availability_zones
-    allocatable = hardware.allocatable(4, 16, disk_gib=100, pods=58)
+    room = allocatable(4, 16, disk_gib=100, pods=58)
     return [
-        _node(f"system-{i}", "m7i.xlarge", zones[i % len(zones)], group, allocatable)
+        _node(f"system-{i}", "m7i.xlarge", zones[i % len(zones)], group, room)
         for i in range(group["ScalingConfig"]["MinSize"])
     ]
 
@@ -41,11 +45,9 @@ def compile_nodes(synthesised: Synthesised) -> list[Manifest]:
     group = _node_group(synthesised, "trainium", COMPILE_NODES)
     (zone, *_) = synthesised.experiment.aws.availability_zones
     instance = COMPILE_INSTANCE
-    allocatable = hardware.allocatable(
-        instance.vcpus, instance.memory_gib, disk_gib=VOLUME_GIB, pods=737
-    )
+    room = allocatable(instance.vcpus, instance.memory_gib, disk_gib=VOLUME_GIB, pods=737)
     return [
-        _node(f"compile-{i}", instance.name, zone, group, allocatable)
+        _node(f"compile-{i}", instance.name, zone, group, room)
         for i in range(group["ScalingConfig"]["MaxSize"])
     ]
 
@@ -62,11 +64,123 @@ def _node_group(synthesised: Synthesised, stack: str, label: str | None = None) 
 
 
 def _node(
-    name: str, instance: str, zone: str, group: dict[str, Any], allocatable: dict[str, str]
+    name: str, instance: str, zone: str, group: dict[str, Any], room: dict[str, str]
 ) -> Manifest:
-    taints = [
-        {"key": taint["Key"], "value": taint["Value"], "effect": taint["Effect"]}
-        for taint in group.get("Taints", [])
-    ]
-    labels = group.get("Labels", {})
-    return hardware.node(name, instance, zone, allocatable, labels=labels, taints=taints)
+    """A node of a synthesised node group."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "node.kubernetes.io/instance-type": instance,
+                "topology.kubernetes.io/region": zone[:-1],
+                "topology.kubernetes.io/zone": zone,
+                **group.get("Labels", {}),
+            },
+        },
+        "spec": {
+            "taints": [
+                {
+                    "key": taint["Key"],
+                    "value": taint["Value"],
+                    "effect": _TAINT_EFFECTS[taint["Effect"]],
+                }
+                for taint in group.get("Taints", [])
+            ]
+        },
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def allocatable(vcpus: int, memory_gib: int, *, disk_gib: int, pods: int) -> dict[str, str]:
+    """What EKS leaves of an instance to its pods, a little less to be safe.
+
+    EKS's node images reserve 60 + 10 + 2 x 5 millicores for the first four cores and 2.5 for each
+    further, 255 MiB + 11 MiB a pod, and 100 MiB before eviction (amazon-eks-ami, nodeadm); firmware
+    and kernel keep some 2 % of the memory.
+    """
+    millicores = vcpus * 1000 - 80 - round(2.5 * (vcpus - 4))
+    memory_mib = round(memory_gib * 1024 * 0.98) - 255 - 11 * pods - 100
+    return {
+        "cpu": f"{millicores}m",
+        "memory": f"{memory_mib}Mi",
+        "ephemeral-storage": f"{round(disk_gib * 0.9)}Gi",
+        "pods": str(pods),
+    }
+
+
+def resource_slice(node: str, instance: InstanceType) -> Manifest:
+    """What the Neuron DRA driver publishes for a node.
+
+    Attributes as its documentation lists them (AWS Neuron, "Dynamic Resource Allocation",
+    attributes published by the driver): 16 devices in a 4x4 grid, a group of 4 a row, a group of 8
+    two rows.
+    """
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-neuron"},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [_device(node, number, instance) for number in range(instance.devices)],
+        },
+    }
+
+
+def device_class() -> Manifest:
+    """The class that the driver's Helm chart installs. The chart installs no custom resource.
+
+    Its name is documented; the selector is the one that every DRA driver's class has.
+    """
+    expression = f"device.driver == '{DRIVER}'"
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": DRIVER},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+
+
+def csi_driver() -> Manifest:
+    """What the Mountpoint add-on registers: volumes are mounted, with nothing to attach."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": {"name": "s3.csi.aws.com"},
+        "spec": {"attachRequired": False, "podInfoOnMount": True, "requiresRepublish": True},
+    }
+
+
+def _device(node: str, number: int, instance: InstanceType) -> dict[str, Any]:
+    row, column = divmod(number, _COLUMNS)
+    groups = {1: number, 4: row, 8: row // 2, 16: 0}
+    attributes = {
+        "deviceId": {"int": number},
+        "instanceType": {"string": instance.name},
+        "neuronDriverVersion": {"string": "2.27.6.0"},
+        "draDriverVersion": {"version": "1.2.0"},
+        "resourceType": {"string": "neuron_device"},
+        "topology_x": {"int": row},
+        "topology_y": {"int": column},
+        "topology4_id": {"int": row},
+        "topology8_id": {"int": row // 2},
+        "networkNodeLayer1": {"string": "nn-1111111111aaaaaaa"},
+        "networkNodeLayer2": {"string": "nn-2222222222bbbbbbb"},
+        "networkNodeLayer3": {"string": "nn-3333333333ccccccc"},
+    }
+    qualified = {
+        f"resource.aws.com/devicegroup{size}_id": {"string": _group_id(node, size, group)}
+        for size, group in groups.items()
+    }
+    return {"name": f"neuron-device-{number}", "attributes": attributes | qualified}
+
+
+def _group_id(node: str, size: int, group: int) -> str:
+    """A hash, as the driver's are: the same for all devices of a group, on one node only."""
+    return hashlib.sha256(f"{node}/{size}/{group}".encode()).hexdigest()[:16]

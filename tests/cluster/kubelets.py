@@ -6,22 +6,97 @@ moment to end.
 
 from __future__ import annotations
 
+import datetime
 import ipaddress
 import threading
 import time
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from kubernetes.client import ApiException
 
-from rehearsal.cluster.nodes import Nodes
-from rehearsal.cluster.statuses import ended, now, running
 from tests.cluster.api import Cluster, Manifest
 
 TERMINATION_SECONDS: Final = 0.5
 """Long enough for whoever starts a successor too early to be seen doing it."""
 _POLL_SECONDS: Final = 0.1
 _FOUND_ANOTHER = (404, 409)
+_LEASE_SECONDS: Final = 10.0
+_LEASES: Final = "kube-node-lease"
+_READY: Final = ("ContainersReady", "Ready")
+_INITIALIZED: Final = ("PodReadyToStartContainers", "Initialized")
+_OWN: Final = frozenset({*_READY, *_INITIALIZED})
+
+
+class Nodes:
+    """Nodes that their kubelets registered and keep alive by leases.
+
+    A lease is what the node lifecycle controller looks at.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._api = cluster
+        self._names: set[str] = set()
+        self._renewed = float("-inf")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of those that stand."""
+        return frozenset(self._names)
+
+    def add(self, node: Manifest) -> None:
+        """Registers ``node``, ready. Raises ApiException."""
+        created = self._api.create(node)
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "lastHeartbeatTime": now(),
+            "lastTransitionTime": now(),
+        }
+        self._api.patch(created, {"status": {"conditions": [condition]}}, status=True)
+        name = node["metadata"]["name"]
+        lease = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now()}
+        self._api.create(
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name, "namespace": _LEASES},
+                "spec": lease,
+            },
+            _LEASES,
+        )
+        self._names.add(name)
+
+    def remove(self, name: str) -> None:
+        """Takes a node away, with its devices and all that runs there. Raises ApiException."""
+        for kind in ("ResourceSlice", "Node"):
+            for found in self._api.all(kind, None):
+                if name in (found["metadata"]["name"], found["spec"].get("nodeName")):
+                    self._api.delete(found)
+
+    def forget(self, name: str) -> None:
+        """Takes a node away for good, with the lease that no node controller would remove."""
+        self.remove(name)
+        if lease := self._api.get("Lease", name, _LEASES):
+            self._api.delete(lease)
+        self._names.discard(name)
+
+    def renew(self) -> None:
+        """Renews the leases where it is time to. Raises ApiException."""
+        if time.monotonic() - self._renewed < _LEASE_SECONDS:
+            return
+        for name in list(self._names):
+            lease = {"kind": "Lease", "metadata": {"name": name, "namespace": _LEASES}}
+            try:
+                self._api.patch(lease, {"spec": {"renewTime": now()}})
+            except ApiException as error:
+                if error.status != 404:  # the node was removed meanwhile
+                    raise
+        self._renewed = time.monotonic()
 
 
 class Kubelets:
@@ -123,3 +198,36 @@ class Kubelets:
 def _job(pod: Manifest) -> str | None:
     name: str | None = pod["metadata"].get("labels", {}).get("batch.kubernetes.io/job-name")
     return name
+
+
+def running(pod: Manifest, address: str) -> dict[str, Any]:
+    """A pod that runs and is ready."""
+    conditions = [_condition(kind, true=True) for kind in (*_INITIALIZED, *_READY)]
+    return {
+        "phase": "Running",
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "startTime": now(),
+        "conditions": [*conditions, *_others(pod, _OWN)],
+    }
+
+
+def ended(pod: Manifest, phase: str, when: str | None = None) -> dict[str, Any]:
+    """What the kubelet says at the end; what others said of the pod it keeps."""
+    conditions = [_condition(kind, true=False, when=when) for kind in _READY]
+    return {"phase": phase, "conditions": [*conditions, *_others(pod, frozenset(_READY))]}
+
+
+def _condition(kind: str, *, true: bool, when: str | None = None) -> dict[str, str]:
+    """A condition as it is from ``when`` on, or from now."""
+    return {"type": kind, "status": str(true), "lastTransitionTime": when or now()}
+
+
+def now(*, hours: int = 0) -> str:
+    """The time in so many hours."""
+    then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
+    return then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _others(pod: Manifest, own: frozenset[str]) -> list[dict[str, Any]]:
+    return [c for c in pod["status"].get("conditions", []) if c["type"] not in own]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -31,6 +31,8 @@ class Objects:
     """Lists that nobody may read."""
     asked: list[str] = field(default_factory=list)
     """Methods and paths."""
+    on_made: Callable[[dict[str, Any]], object] = lambda manifest: None
+    on_deleted: Callable[[str], object] = lambda name: None
 
 
 @contextlib.contextmanager
@@ -63,7 +65,17 @@ def serving() -> Iterator[Objects]:
             objects.made.append(made)
             kind = urlsplit(self.path).path.rpartition("/")[2]
             objects.named[f"{kind}/{made['metadata']['name']}"] = made
+            objects.on_made(made)
             self._answer(201, json.dumps(made))
+
+        def do_DELETE(self) -> None:
+            path = urlsplit(self.path).path
+            objects.asked.append(f"DELETE {path}")
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            *_, kind, name = path.split("/")
+            objects.named[f"{kind}/{name}"] = None
+            objects.on_deleted(name)
+            self._answer(200, "{}")
 
         def _log(self, pod: str, query: dict[str, str]) -> None:
             previous = "/previous" if query.get("previous") in ("true", "True") else ""

@@ -13,7 +13,7 @@ from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.console import Console
 from deployment.stages.stage import Progress, Stage
-from rehearsal.aws.client import Aws, embedded_aws
+from tests.aws.client import Aws, embedded_aws
 from tests.conftest import edited
 from tests.deployment.api import Objects, serving
 

@@ -44,7 +44,7 @@ class FakeAws:
             "stepfunctions": self.machines,
             "cloudformation": self.cloudformation,
         }
-        return Client(service, services[service], self._around)
+        return Client(service, services[service], self.around)
 
     def sleep(self, seconds: float) -> None:
         """A command waits."""
@@ -69,7 +69,7 @@ class FakeAws:
         since = max([group.asked_at, *group.nodes[:1]])
         return since + self._limits[group.name.rpartition("-")[0]] + self._slack
 
-    def _around(self, moment: str) -> None:
+    def around(self, moment: str) -> None:
         self.check()
         self.boundary(moment)
         if moment == "before":

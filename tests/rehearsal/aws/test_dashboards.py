@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from experiment import Experiment
-from experiment.loader import parse
 from experiment.variants import variants
 from rehearsal.aws import checks, dashboards
 from rehearsal.aws.client import Aws
@@ -21,20 +20,32 @@ from rehearsal.aws.dashboards import Curve, Identity
 from rehearsal.errors import RehearsalError
 from spectap import names
 from spectap.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TOKENS_PER_STEP, TOTALS, TTFT
-from tests.experiment.files import edited
-from tests.matrix import LADDER, MATRIX
-
-STACK = "article-observability"
+from tests.matrix import LADDER
+from tests.synthesis import Synthesised
 
 
 def graph(*rows: Any) -> dict[str, Any]:
     return {"type": "metric", "properties": {"title": "a title", "metrics": list(rows)}}
 
 
-def deploy(aws: Aws, name: str, *items: dict[str, Any]) -> Any:
-    cloudwatch = aws.client("cloudwatch")
-    cloudwatch.put_dashboard(DashboardName=name, DashboardBody=json.dumps({"widgets": items}))
-    return cloudwatch
+def read(directory: Path, *widgets: dict[str, Any]) -> list[Curve]:
+    """The curves of a template with one dashboard."""
+    before, after = json.dumps({"widgets": widgets, "r": "REGION"}).split("REGION")
+    body = {"Fn::Join": ["", [before, {"Ref": "AWS::Region"}, after]]}
+    dashboard = {
+        "Type": "AWS::CloudWatch::Dashboard",
+        "Properties": {"DashboardName": "rows", "DashboardBody": body},
+    }
+    path = directory / "template.json"
+    path.write_text(json.dumps({"Resources": {"Dashboard": dashboard}}), encoding="utf-8")
+    return dashboards.curves(path, "us-east-2")
+
+
+def curves_of(synthesised: Synthesised) -> list[Curve]:
+    """The curves of an experiment's own dashboards."""
+    experiment = synthesised.experiment
+    template = synthesised.directory / f"{experiment.name}-observability.template.json"
+    return dashboards.curves(template, experiment.aws.region)
 
 
 def publish(
@@ -78,16 +89,15 @@ def datum(
     }
 
 
-def test_a_curve_knows_the_metrics_behind_it(aws: Aws) -> None:
+def test_a_curve_knows_the_metrics_behind_it(tmp_path: Path) -> None:
     title = {"type": "text", "properties": {"markdown": "## counting\nfrom 1"}}
     rows = graph(
         ["N", "A", "Variant", "SD", {"stat": "p90", "id": "a", "visible": False}],
         [{"expression": "a * 2", "label": "twice"}],
         ["N", "B"],
     )
-    cloudwatch = deploy(aws, "rows", title, rows)
     hidden = Identity("N", "A", frozenset({("Variant", "SD")}))
-    assert dashboards.curves(cloudwatch, "rows") == [
+    assert read(tmp_path, title, rows) == [
         Curve("counting: a title", "twice", "a * 2", {"a": (hidden, "p90")}),
         Curve(
             "counting: a title",
@@ -126,28 +136,32 @@ def test_a_curve_calculates_nothing_else(expression: str) -> None:
         ({"type": "log", "properties": {}}, "a widget of type log"),
     ],
 )
-def test_what_cloudwatch_refuses_is_refused(aws: Aws, item: dict[str, Any], problem: str) -> None:
-    cloudwatch = deploy(aws, "unreadable", item)
+def test_what_cloudwatch_refuses_is_refused(
+    tmp_path: Path, item: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(RehearsalError, match=problem):
-        dashboards.curves(cloudwatch, "unreadable")
+        read(tmp_path, item)
 
 
-def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment) -> None:
+def test_dashboards_and_metrics_have_to_match(
+    aws: Aws, synthesised: Synthesised, article: Experiment
+) -> None:
+    curves = curves_of(synthesised)
     with pytest.raises(RehearsalError, match=r"Figure 3.*: structured, Base shows nothing; .*more"):
-        checks.dashboards_show(deployed, STACK)
+        checks.dashboards_show(aws, curves)
 
-    publish(deployed, article, ("counting", "SD", TIME_PER_OUTPUT_TOKEN.name))
+    publish(aws, article, ("counting", "SD", TIME_PER_OUTPUT_TOKEN.name))
     with pytest.raises(RehearsalError) as caught:
-        checks.dashboards_show(deployed, STACK)
+        checks.dashboards_show(aws, curves)
     assert str(caught.value) == (
-        "article-observability: article-comparison: Decoding speed-up of every test case: time per "
+        "dashboards: article-comparison: Decoding speed-up of every test case: time per "
         "output token, baseline over variant: counting, SD shows nothing; counting (structured): "
         "Time per output token: SD p50 shows nothing; counting (structured): Decoding speed-up "
         "over the baseline: SD over Base shows nothing"
     )
 
-    publish(deployed, article)
-    assert checks.dashboards_show(deployed, STACK) == (
+    publish(aws, article)
+    assert checks.dashboards_show(aws, curves) == (
         "232 curves draw the 220 published metrics (12 others draw node telemetry, and there are "
         "no nodes)"
     )
@@ -155,32 +169,35 @@ def test_dashboards_and_metrics_have_to_match(deployed: Aws, article: Experiment
     # The same experiment with another variant; and another experiment with the same variant.
     for experiment, variant in (("article", "Third"), ("another", "SD")):
         data = [datum(TTFT.name, experiment, variant, "counting")]
-        deployed.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+        aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
     with pytest.raises(RehearsalError) as caught:
-        checks.dashboards_show(deployed, STACK)
+        checks.dashboards_show(aws, curves)
     assert str(caught.value) == (
-        "article-observability: TTFT of another counting SD is on no dashboard; TTFT of article "
+        "dashboards: TTFT of another counting SD is on no dashboard; TTFT of article "
         "counting Third is on no dashboard"
     )
     own = [("Variant", "Third"), ("Experiment", "another")]
-    assert checks.dashboards_show(deployed, STACK, beside=own).endswith(
+    assert checks.dashboards_show(aws, curves, beside=own).endswith(
         "there are no nodes); 2 metrics of Third, another are on none"
     )
 
 
-def test_a_ladder_is_drawn_whole_but_for_what_was_left_out(deployed: Aws) -> None:
-    experiment = parse(edited(MATRIX[LADDER]), "ladder.yaml")
-    aws, stack = replace(deployed, region=experiment.aws.region), "ab-observability"
+def test_a_ladder_is_drawn_whole_but_for_what_was_left_out(
+    aws: Aws, of_matrix: Callable[[str], Synthesised]
+) -> None:
+    ladder = of_matrix(LADDER)
+    experiment, curves = ladder.experiment, curves_of(ladder)
+    aws = replace(aws, region=experiment.aws.region)
     publish(aws, experiment, left_out="concurrency-8")
     with pytest.raises(RehearsalError, match=r"concurrency-8.* shows nothing"):
-        checks.dashboards_show(aws, stack)
-    found = checks.dashboards_show(aws, stack, without=[("Load", "concurrency-8")])
+        checks.dashboards_show(aws, curves)
+    found = checks.dashboards_show(aws, curves, without=[("Load", "concurrency-8")])
     assert re.search(r"84 published metrics .* \d+ are of what was not measured\)$", found)
 
     # What is not whole may have published something before it failed; its curves show that.
     publish(aws, experiment)
-    checks.dashboards_show(aws, stack, without=[("Load", "concurrency-8")])
-    assert checks.dashboards_show(aws, stack).endswith(
+    checks.dashboards_show(aws, curves, without=[("Load", "concurrency-8")])
+    assert checks.dashboards_show(aws, curves).endswith(
         "curves draw the 126 published metrics (12 others draw node telemetry, and there are no "
         "nodes)"
     )
@@ -188,14 +205,14 @@ def test_a_ladder_is_drawn_whole_but_for_what_was_left_out(deployed: Aws) -> Non
     data = [datum(TTFT.name, experiment.name, "SD", "tools", load="concurrency-64")]
     aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
     with pytest.raises(RehearsalError, match="TTFT of ab concurrency-64 tools SD is on no dashb"):
-        checks.dashboards_show(aws, stack)
+        checks.dashboards_show(aws, curves)
 
 
 def test_dashboards_and_report_have_to_name_the_same_costs(
-    deployed: Aws, article: Experiment, tmp_path: Path
+    aws: Aws, synthesised: Synthesised, article: Experiment, tmp_path: Path
 ) -> None:
     """Of a run of two turns; of the case ``meaning-of-life`` the report has no cost."""
-    cloudwatch = deployed.client("cloudwatch")
+    cloudwatch = aws.client("cloudwatch")
     data = [
         datum(name, article.name, variant.name, case.name, value, ago)
         for case in article.benchmark.test_cases
@@ -227,7 +244,7 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
             "cases": [{"cells": cells}],
         }
         (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-        return checks.costs_agree(deployed, STACK, tmp_path, beside=beside)
+        return checks.costs_agree(aws, curves_of(synthesised), tmp_path, beside=beside)
 
     assert compared() == "20 costs, all the same"
 
@@ -239,16 +256,19 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
     with pytest.raises(RehearsalError) as caught:
         compared()
     assert str(caught.value) == (
-        "article-observability: repeat-line SD: 32.5000 USD in the report, 7.4501 here; "
+        "dashboards: repeat-line SD: 32.5000 USD in the report, 7.4501 here; "
         "meaning-of-life Third: 7.4502 USD in the report, nan here"
     )
     cells[1]["usd_per_million_output_tokens"] = usd
     assert compared([("Variant", "Third")]) == "18 costs, all the same"
 
 
-def test_costs_of_a_ladder_are_told_apart_by_load_point(deployed: Aws, tmp_path: Path) -> None:
+def test_costs_of_a_ladder_are_told_apart_by_load_point(
+    aws: Aws, of_matrix: Callable[[str], Synthesised], tmp_path: Path
+) -> None:
     """A rate has none, in the report and on the dashboard."""
-    experiment = parse(edited(MATRIX[LADDER]), "ladder.yaml")
+    ladder = of_matrix(LADDER)
+    experiment = ladder.experiment
     points = experiment.benchmark.points
     tokens = {point.name: 1000.0 * number for number, point in enumerate(points, start=1)}
     data = [
@@ -256,7 +276,7 @@ def test_costs_of_a_ladder_are_told_apart_by_load_point(deployed: Aws, tmp_path:
         for point in points
         for name, value in (("RequestTime", 10.0), ("ServedTokens", tokens[point.name]))
     ]
-    aws = replace(deployed, region=experiment.aws.region)
+    aws = replace(aws, region=experiment.aws.region)
     aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
     usd = 35.7608 / 2 / 3600 * 1e6 * 10
     costs = {
@@ -281,7 +301,7 @@ def test_costs_of_a_ladder_are_told_apart_by_load_point(deployed: Aws, tmp_path:
             "cases": [{"cells": cells}],
         }
         (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-        return checks.costs_agree(aws, f"{experiment.name}-observability", tmp_path)
+        return checks.costs_agree(aws, curves_of(ladder), tmp_path)
 
     assert compared() == "2 costs, all the same"
     for cell in cells[:2]:
@@ -290,20 +310,22 @@ def test_costs_of_a_ladder_are_told_apart_by_load_point(deployed: Aws, tmp_path:
         compared()
 
 
-def test_the_bucket_has_to_hold_the_run(deployed: Aws, tmp_path: Path) -> None:
-    s3, bucket = deployed.client("s3"), "article-models-123456789012-us-east-2"
+def test_the_bucket_has_to_hold_the_run(aws: Aws, tmp_path: Path) -> None:
+    s3, bucket = aws.client("s3"), "article-models"
+    where = {"LocationConstraint": aws.region}
+    s3.create_bucket(Bucket=bucket, CreateBucketConfiguration=where)
     run = tmp_path / "run-1"
     (run / "llmperf").mkdir(parents=True)
     for name in ("ledger.jsonl", "llmperf/a b.json"):
         (run / name).write_text(name)
         s3.put_object(Bucket=bucket, Key=f"results/run-1/{name}", Body=name)
-    assert checks.bucket_holds(deployed, bucket, run).startswith("2 files, all the same")
+    assert checks.bucket_holds(aws, bucket, run).startswith("2 files, all the same")
 
     (run / "ledger.jsonl").write_text("longer by now")
     (run / "report.html").write_text("new")
     s3.put_object(Bucket=bucket, Key="results/run-1/stale", Body="")
     with pytest.raises(RehearsalError) as caught:
-        checks.bucket_holds(deployed, bucket, run)
+        checks.bucket_holds(aws, bucket, run)
     assert str(caught.value) == (
         f"s3://{bucket}: report.html is missing; stale is in the bucket alone; ledger.jsonl differs"
     )

@@ -12,12 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moto.core.exceptions import ServiceException
-
-
-class AwsError(ServiceException):
-    """An error as AWS would answer. moto looks up the service of its own errors by their module."""
-
+from botocore.exceptions import ClientError
 
 Asked = Mapping[str, Any]
 """Parameters of a call."""
@@ -68,7 +63,7 @@ class Facts:
 
     @property
     def answers(self) -> Mapping[str, Callable[[Asked], object]]:
-        """By the name of the call, what answers it. An answer may raise AwsError."""
+        """By the name of the call, what answers it. An answer may raise ClientError."""
         answers: dict[str, Callable[[Asked], object]] = {
             "service-quotas:GetServiceQuota": lambda asked: _quota(self.quotas, asked),
             "service-quotas:GetAWSDefaultServiceQuota": lambda asked: _quota(
@@ -87,7 +82,7 @@ class Facts:
         wanted = asked.get("CapacityReservationIds") or [*known]
         for name in wanted:
             if name not in known:
-                raise AwsError(
+                raise _refused(
                     "InvalidCapacityReservationId.NotFound",
                     f"The capacity reservation '{name}' was not found.",
                 )
@@ -129,7 +124,7 @@ class Facts:
 def _quota(values: Mapping[str, float], asked: Asked) -> object:
     code = asked["QuotaCode"]
     if code not in values:
-        raise AwsError("NoSuchResourceException", f"No quota {code} was applied")
+        raise _refused("NoSuchResourceException", f"No quota {code} was applied")
     return {
         "Quota": {
             "ServiceCode": asked["ServiceCode"],
@@ -166,3 +161,7 @@ def _addon_versions(versions: Sequence[str], kubernetes: str) -> Iterator[Mappin
     for version in versions:
         its = {"clusterVersion": kubernetes, "defaultVersion": version == versions[0]}
         yield {"addonVersion": version, "compatibilities": [its]}
+
+
+def _refused(code: str, message: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, "Operation")

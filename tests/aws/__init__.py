@@ -1,0 +1,1 @@
+"""The embedded AWS of tests."""

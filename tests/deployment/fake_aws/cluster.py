@@ -1,0 +1,288 @@
+"""What happens in the cluster: objects that a deploy has applied, and what becomes of them.
+
+It looks four times a minute at what each pod needs, and for how long the pod has had that. The API
+server of ``tests/cluster`` is a real one; this one has the stages see a pod wait, run, and lose its
+node.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from charts import sweep
+from charts.claims import DRIVER
+from charts.indexes import run_id
+from charts.llmperf import benchmark_config
+from charts.names import (
+    NAMESPACE,
+    NODE_GROUP_LABEL,
+    SWEEP_JOB,
+    TRAINIUM_NODES,
+    artifact_prefix,
+    model_prefix,
+)
+from experiment import Experiment
+from experiment.variants import variants
+from spectap import config
+from spectap.names import COMPLETE, CONFIG, MERGED, results_key, variant_run
+from tests.deployment.api import Objects
+from tests.deployment.fake_aws.account import FakeAws
+from tests.deployment.fake_aws.clock import MINUTE
+
+Manifest = dict[str, Any]
+
+_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_LOOK: Final = 15.0
+_VERSION: Final = (
+    *("major", "minor", "gitVersion", "gitCommit", "gitTreeState"),
+    *("buildDate", "goVersion", "compiler", "platform"),
+)
+_PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
+
+
+@dataclass
+class Work:
+    """What one pod does, once it has what it needs, and again if it loses that."""
+
+    name: str
+    manifest: Manifest
+    seconds: float
+    needs: Callable[[], bool]
+    begins: Callable[[], None] = lambda: None
+    ends: Callable[[], None] = lambda: None
+    serves: bool = False
+    """Whether it goes on afterwards, for as long as it has what it needs."""
+    had: float = 0.0
+    is_over: bool = False
+
+    def look(self, seconds: float) -> bool:
+        """Goes on for so long; whether it has just begun."""
+        if self.is_over and not self.serves:
+            return False
+        if not self.needs():
+            self.had, self.is_over = 0.0, False
+            return False
+        has_begun = not self.had
+        if has_begun:
+            self.begins()
+        self.had += seconds
+        if self.had >= self.seconds and not self.is_over:
+            self.is_over = True
+            self.ends()
+        return has_begun
+
+    @property
+    def phase(self) -> str:
+        """The pod's."""
+        if self.is_over and not self.serves:
+            return "Succeeded"
+        return "Running" if self.had else "Pending"
+
+
+class Cluster:
+    """The namespace, and the nodes that have joined."""
+
+    def __init__(
+        self, aws: FakeAws, objects: Objects, experiment: Experiment, store: Any, bucket: str
+    ) -> None:
+        self.experiment, self.bucket = experiment, bucket
+        self.begun = Counter[str]()
+        """How often each work that comes to an end was begun."""
+        self.written: dict[str, float] = {}
+        """When each object of the bucket was written first."""
+        self._aws, self._objects, self._store = aws, objects, store
+        self._works: list[Work] = []
+        objects.on_made, objects.on_deleted = self._made_again, self._deleted
+        objects.named["version/"] = dict.fromkeys(_VERSION, "any")
+
+    def make_bucket(self, imports: bool) -> bool:
+        """As the deploy does it; whether it can: one that is there has to be taken back."""
+        if any(each["Name"] == self.bucket for each in self._store.list_buckets()["Buckets"]):
+            return imports
+        where = {"LocationConstraint": self.experiment.aws.region}
+        self._store.create_bucket(Bucket=self.bucket, CreateBucketConfiguration=where)
+        return True
+
+    def apply(self, manifests: Sequence[Manifest]) -> None:
+        """As the deploy does it; from now on what they say goes on."""
+        was_empty, self._works = not self._works, []
+        for manifest in manifests:
+            kind, name = manifest["kind"], manifest["metadata"]["name"]
+            applied = json.dumps(manifest)
+            manifest["metadata"]["annotations"] = {_APPLIED: applied}
+            self._objects.named[f"{_PLURALS.get(kind, f'{kind.lower()}s')}/{name}"] = manifest
+            self._made(manifest)
+        if was_empty:
+            self._look()
+
+    def _made(self, manifest: Manifest) -> None:
+        manifest["metadata"] |= {
+            "uid": str(uuid.uuid4()),
+            "generation": 1,
+            "namespace": NAMESPACE,
+            "creationTimestamp": self._aws.clock.now().isoformat(),
+        }
+        self._works += self._of(manifest)
+
+    def _made_again(self, manifest: Manifest) -> None:
+        self._made(manifest)
+        self._show()
+
+    def _deleted(self, name: str) -> None:
+        self._works = [work for work in self._works if work.name != name]
+
+    def nodes(self, group: str) -> list[float]:
+        """When each node of a group joined."""
+        groups = self._aws.eks.groups.values()
+        return [node for each in groups if each.name.startswith(group) for node in each.nodes]
+
+    def _of(self, manifest: Manifest) -> list[Work]:
+        name, labels = manifest["metadata"]["name"], manifest["metadata"].get("labels", {})
+        every = variants(self.experiment)
+        graphs = [artifact_prefix(variant.artifact) for variant in every]
+        if labels.get("step") == "download":
+            models = [self.experiment.models.target, *(variant.draft for variant in every)]
+            wanted = [model_prefix(model.id, model.revision) for model in models if model]
+            return [Work(name, manifest, MINUTE, lambda: True, ends=lambda: self._mark(wanted))]
+        if labels.get("step") == "compile":
+            return [self._compile(name, manifest)]
+        if manifest["kind"] == "Deployment":
+            return [Work(name, manifest, MINUTE, lambda: self._can_serve(graphs), serves=True)]
+        if manifest["kind"] == "Pod":
+            run = manifest["metadata"]["uid"]
+            return [
+                Work(
+                    name,
+                    manifest,
+                    2 * MINUTE,
+                    self._all_serve,
+                    begins=lambda: self._put(results_key(run, "ledger.jsonl")),
+                    ends=lambda: self._measured(run),
+                )
+            ]
+        if manifest["kind"] == "Job" and name.startswith(SWEEP_JOB):
+            return [
+                Work(
+                    name,
+                    manifest,
+                    2 * MINUTE,
+                    lambda: self._can_serve(graphs),
+                    ends=self._swept,
+                )
+            ]
+        return []
+
+    def _compile(self, name: str, manifest: Manifest) -> Work:
+        """Each on a node of its own."""
+        number = sum(work.name.startswith("compile-") for work in self._works)
+        wanted = [artifact_prefix(its.artifact) for its in variants(self.experiment)][number]
+        return Work(
+            name,
+            manifest,
+            2 * MINUTE,
+            lambda: len(self.nodes("compile")) > number and self._has_checkpoints(),
+            ends=lambda: self._mark([wanted]),
+        )
+
+    def _has_checkpoints(self) -> bool:
+        return all(work.is_over for work in self._works if work.name.startswith("download"))
+
+    def _can_serve(self, graphs: Sequence[str]) -> bool:
+        nodes = len(self.nodes(TRAINIUM_NODES)) >= self.experiment.capacity.nodes
+        return nodes and all(f"{graph}{COMPLETE}" in self.written for graph in graphs)
+
+    def _all_serve(self) -> bool:
+        return all(work.is_over for work in self._works if work.serves)
+
+    def _mark(self, prefixes: Sequence[str]) -> None:
+        for prefix in prefixes:
+            self._put(f"{prefix}{COMPLETE}")
+
+    def _measured(self, run: str) -> None:
+        told = benchmark_config(self.experiment, self.bucket)
+        self._put(results_key(run, CONFIG), config.dump(told))
+        self._put(results_key(run, COMPLETE))
+        self._stop()
+
+    def _swept(self) -> None:
+        run, job = run_id(self.experiment), sweep.indexes(self.experiment)
+        told = job.indexed_config(self.experiment, self.bucket, "any")
+        for variant in told.variants:
+            self._put(results_key(variant_run(run, variant.folder), COMPLETE))
+        self._put(results_key(run, CONFIG), config.dump(told))
+        self._put(results_key(run, MERGED), json.dumps({"complete": [*told.names]}))
+        self._stop()
+
+    def _stop(self) -> None:
+        (group,) = (g.name for g in self._aws.eks.groups.values() if g.name.startswith("trainium"))
+        self._aws.machines.start(group)
+
+    def _put(self, key: str, body: str = "") -> None:
+        self.written.setdefault(key, self._aws.clock.seconds)
+        self._store.put_object(Bucket=self.bucket, Key=key, Body=body.encode())
+
+    def _look(self) -> None:
+        for work in self._works:
+            if work.look(_LOOK) and not work.serves:
+                self.begun[work.name] += 1
+        self._show()
+        self._aws.clock.after(_LOOK, self._look)
+
+    def _show(self) -> None:
+        """What the API server has of it."""
+        lists = self._objects.lists
+        joined = self.nodes(TRAINIUM_NODES)
+        lists["nodes"] = [self._node(number, since) for number, since in enumerate(joined)]
+        lists["resourceslices"] = [_slice(node["metadata"]["name"]) for node in lists["nodes"]]
+        lists["pods"] = [_pod(work) for work in self._works]
+        now = self._aws.clock.now().isoformat()
+        lists["jobs"] = [_job(work, now) for work in self._works if work.manifest["kind"] == "Job"]
+        lists["deployments"] = [_deployment(work) for work in self._works if work.serves]
+        for pod in lists["pods"]:
+            self._objects.named[f"pods/{pod['metadata']['name']}"] = pod
+
+    def _node(self, number: int, since: float) -> Manifest:
+        return {
+            "metadata": {
+                "name": f"trainium-{number}",
+                "labels": {NODE_GROUP_LABEL: TRAINIUM_NODES},
+                "creationTimestamp": self._aws.clock.moment(since).isoformat(),
+            },
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }
+
+
+def _slice(node: str) -> Manifest:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "metadata": {"name": node},
+        "spec": {"driver": DRIVER, "nodeName": node, "pool": pool},
+    }
+
+
+def _pod(work: Work) -> Manifest:
+    manifest = work.manifest
+    spec = manifest["spec"] if manifest["kind"] == "Pod" else manifest["spec"]["template"]["spec"]
+    ready = "True" if work.phase == "Running" and (work.is_over or not work.serves) else "False"
+    placed = {"nodeName": "any"} if work.had else {}
+    return {
+        "metadata": dict(manifest["metadata"]),
+        "spec": {**spec, **placed},
+        "status": {"phase": work.phase, "conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def _job(work: Work, now: str) -> Manifest:
+    complete = {"type": "Complete", "status": "True"}
+    over: Mapping[str, Any] = {"conditions": [complete], "completionTime": now}
+    return {**work.manifest, "status": over if work.is_over else {"active": 1}}
+
+
+def _deployment(work: Work) -> Manifest:
+    ready = {"readyReplicas": 1} if work.is_over else {}
+    return {**work.manifest, "status": {"observedGeneration": 1, **ready}}
