@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from experiment.architecture import Mode
 from experiment.runtimes import nxdi, vllm_neuron
 from experiment.runtimes.runtime import (
     Engine,
-    Mode,
     ModeSupport,
     Paths,
     Preparation,
