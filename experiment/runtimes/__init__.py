@@ -10,6 +10,7 @@ from typing import Final
 
 from experiment.architecture import Mode
 from experiment.runtimes import nxdi, vllm_neuron
+from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
     Engine,
     ModeSupport,
@@ -27,6 +28,7 @@ __all__ = [
     "Paths",
     "Preparation",
     "Runtime",
+    "Variant",
     "Workload",
     "runtimes_serving",
     "serving_in_words",
