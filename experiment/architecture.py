@@ -28,6 +28,17 @@ class Family(StrEnum):
     QWEN3 = "qwen3"
 
 
+class Mode(StrEnum):
+    """Ways of speculative decoding that Neuron's documentation names."""
+
+    VANILLA = "vanilla"
+    FUSED = "fused"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    MEDUSA = "medusa"
+    DFLASH = "dflash"
+
+
 class Architecture(Strict):
     """The part of a model's configuration that decides what it can be paired with."""
 

@@ -58,3 +58,12 @@ class Model(Strict):
         Raises KeyError for an unknown model without one; ``rules`` refuses such a file.
         """
         return self.architecture or KNOWN_MODELS[self.id]
+
+
+class Models(Strict):
+    """The target and its draft. Both must share one vocabulary."""
+
+    target: Model = Field(description="The model that is served.")
+    draft: Model | None = Field(
+        None, description="The model that proposes tokens for it; most modes need one."
+    )

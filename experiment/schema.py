@@ -25,10 +25,10 @@ from experiment.fields import (
     refused,
 )
 from experiment.hardware import INSTANCE_TYPES, InstanceType
-from experiment.known_models import Model
+from experiment.known_models import Models
 from experiment.measurement import Benchmark, PromptFile, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
-from experiment.speculation import Batch, Fields, Speculation, Speculations, Sweep, placed
+from experiment.speculation import Fields, Serving, Speculation, Speculations, Sweep, placed
 from spectap.load import sets
 
 
@@ -180,44 +180,6 @@ class Compiling(Strict):
         CompileNode.CPU,
         description="cpu: on CPU nodes that stand only for that long. trainium: on the Trainium "
         "nodes, which are paid for meanwhile.",
-    )
-
-
-class Models(Strict):
-    """The target and its draft. Both must share one vocabulary."""
-
-    target: Model = Field(description="The model that is served.")
-    draft: Model | None = Field(
-        None, description="The model that proposes tokens for it; most modes need one."
-    )
-
-
-class Serving(Strict):
-    """What each service gets. All get the same."""
-
-    devices: Literal[1, 4, 8, 16] = Field(
-        description="Neuron devices of each service, out of one connected device group."
-    )
-    logical_core_size: Literal[1, 2] = Field(
-        description="Physical NeuronCores in one logical core (LNC)."
-    )
-    tensor_parallel: Literal[1, 2, 4, 8, 16, 32, 64] = Field(
-        description="Must be devices x cores per device / logical_core_size; with vllm-neuron-1.x "
-        "a divisor of it."
-    )
-    batch: Batch = Field(description="Sequences decoded together.")
-    length: Annotated[
-        int,
-        Field(
-            ge=128,
-            description="Tokens of prompt and answer together that are compiled for; "
-            "the services take a window less.",
-        ),
-    ]
-    api_key: bool = Field(
-        False,
-        description="Whether the services ask for a key, which is made by the deploy and kept in "
-        "Secrets Manager.",
     )
 
 

@@ -1,18 +1,18 @@
-"""Which variants speculate: those that the file lists, or all combinations of a sweep."""
+"""What each service gets, and which variants speculate: those that are listed, or a sweep's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from experiment.architecture import Mode
 from experiment.fields import DISTINCT, Strict, VariantName
 from experiment.known_models import Model
-from experiment.runtimes import Mode
 
 LARGEST_WINDOW: Final = 15
 LONGEST_DRAFT: Final = 20 - len("-k15-b256")
@@ -22,6 +22,35 @@ Batch = Annotated[int, Field(ge=1, le=256)]
 Window = Annotated[int, Field(ge=1, le=LARGEST_WINDOW)]
 
 _Item = TypeVar("_Item")
+
+
+class Serving(Strict):
+    """What each service gets. All get the same."""
+
+    devices: Literal[1, 4, 8, 16] = Field(
+        description="Neuron devices of each service, out of one connected device group."
+    )
+    logical_core_size: Literal[1, 2] = Field(
+        description="Physical NeuronCores in one logical core (LNC)."
+    )
+    tensor_parallel: Literal[1, 2, 4, 8, 16, 32, 64] = Field(
+        description="Must be devices x cores per device / logical_core_size; with vllm-neuron-1.x "
+        "a divisor of it."
+    )
+    batch: Batch = Field(description="Sequences decoded together.")
+    length: Annotated[
+        int,
+        Field(
+            ge=128,
+            description="Tokens of prompt and answer together that are compiled for; "
+            "the services take a window less.",
+        ),
+    ]
+    api_key: bool = Field(
+        False,
+        description="Whether the services ask for a key, which is made by the deploy and kept in "
+        "Secrets Manager.",
+    )
 
 
 class Speculation(Strict):

@@ -101,5 +101,5 @@ class Load(_Model):
         return self
 
     def point(self, name: str) -> LoadPoint:
-        """The load point of that name; the only one, for an empty name. Raises KeyError."""
+        """The load point of that name; the first, for an empty name. Raises KeyError."""
         return {point.name: point for point in self.points}[name] if name else self.points[0]

@@ -121,6 +121,16 @@ def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:
     assert used == BESIDE
 
 
+def test_runtimes_know_no_experiment_and_no_variant() -> None:
+    above = ("experiment.schema", "experiment.variants", "experiment.rules", "experiment.loader")
+    assert [
+        f"{module} imports {imported}"
+        for module, imported in _all()
+        if module.startswith("experiment.runtimes")
+        and any(_within(imported, package) for package in above)
+    ] == []
+
+
 def test_no_module_shadows_the_standard_library() -> None:
     assert {module.rpartition(".")[2] for module in _imports()} & sys.stdlib_module_names == set()
 

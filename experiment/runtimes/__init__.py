@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from experiment.architecture import Mode
 from experiment.runtimes import nxdi, vllm_neuron
+from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
     Engine,
-    Mode,
     ModeSupport,
     Paths,
     Preparation,
@@ -27,6 +28,7 @@ __all__ = [
     "Paths",
     "Preparation",
     "Runtime",
+    "Variant",
     "Workload",
     "runtimes_serving",
     "serving_in_words",

@@ -8,13 +8,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from experiment.runtimes import medusa_tree
+from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import ModeSupport, Paths, Workload
-
-if TYPE_CHECKING:  # at run time variants import runtimes
-    from experiment.variants import Variant
 
 PROGRAM: Final = "inference_demo"
 

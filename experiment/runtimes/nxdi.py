@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from experiment.architecture import Family, ModelKind
+from experiment.architecture import Family, Mode, ModelKind
+from experiment.runtimes._variant import Variant
 from experiment.runtimes.inference_demo import CompiledMode, JobMode, MedusaMode, VanillaMode
 from experiment.runtimes.runtime import (
     IMAGES,
     Engine,
-    Mode,
     Paths,
     Runtime,
     compact,
     serve,
     tools,
 )
-
-if TYPE_CHECKING:  # at run time variants import runtimes
-    from experiment.variants import Variant
 
 _ANY: Final = frozenset(Family)
 _LLAMA: Final = frozenset({Family.LLAMA})

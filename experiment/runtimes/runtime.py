@@ -7,26 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from experiment.architecture import Family, ModelKind
-
-if TYPE_CHECKING:  # at run time variants import runtimes
-    from experiment.schema import Experiment
-    from experiment.variants import Variant
+from experiment.architecture import Family, Mode, ModelKind
+from experiment.runtimes._variant import Experiment, Variant
 
 IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
-
-
-class Mode(StrEnum):
-    """Ways of speculative decoding that Neuron's documentation names."""
-
-    VANILLA = "vanilla"
-    FUSED = "fused"
-    EAGLE = "eagle"
-    EAGLE3 = "eagle3"
-    MEDUSA = "medusa"
-    DFLASH = "dflash"
 
 
 class Engine(StrEnum):

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from experiment.architecture import Family, ModelKind
+from experiment.architecture import Family, Mode, ModelKind
+from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
     IMAGES,
     Engine,
-    Mode,
     ModeSupport,
     Paths,
     Preparation,
@@ -26,9 +26,6 @@ from experiment.runtimes.runtime import (
     serve,
     tools,
 )
-
-if TYPE_CHECKING:  # at run time variants import runtimes
-    from experiment.variants import Variant
 
 _DOCUMENTATION: Final = (
     "https://github.com/aws-neuron/aws-neuron-sdk/blob/81ce03ae261e12925e53437a0f690478e6366155/"

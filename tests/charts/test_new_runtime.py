@@ -15,8 +15,7 @@ from experiment import Experiment, ExperimentError
 from experiment.__main__ import json_schema
 from experiment.architecture import Family
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime
-from experiment.variants import Variant
+from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime, Variant
 from tests.experiment.files import ABSENT, edited
 
 
