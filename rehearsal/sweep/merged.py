@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,15 @@ from rehearsal.errors import RehearsalError
 from spectap import config
 from spectap.errors import JournalError
 from spectap.ledger import read_ledger
-from spectap.names import CONFIG, LEDGER, VARIANTS, WARM_UP, results_key
+from spectap.names import (
+    CONFIG,
+    INFERENCE_DEMO,
+    INFERENCE_DEMOS,
+    LEDGER,
+    VARIANTS,
+    WARM_UP,
+    results_key,
+)
 from spectap.record import Record
 
 _Turn = tuple[str, str, str, int, int]
@@ -50,8 +58,10 @@ def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
         raise RehearsalError(
             f"{run_dir / CONFIG}: has {', '.join(names)}, not {', '.join(expected)}"
         )
-    merged = _turns(run_dir)
     folders = [run_dir / VARIANTS / variant.folder for variant in variants]
+    if not variants[0].endpoint:
+        return _holds_reports(run_dir, dict(zip(names, folders, strict=True)))
+    merged = _turns(run_dir)
     apart = sum(map(_turns, folders), Counter[_Turn]())
     for turn in sorted(merged.keys() | apart.keys()):
         if merged[turn] != apart[turn]:
@@ -61,6 +71,16 @@ def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
                 f"{round}; its own ledger has {apart[turn]}"
             )
     return f"{merged.total()} requests of {len(names)} variants, all there"
+
+
+def _holds_reports(run_dir: Path, folders: Mapping[str, Path]) -> str:
+    """Of jobs, which have no request. Raises RehearsalError."""
+    for name, folder in folders.items():
+        merged = run_dir / INFERENCE_DEMOS / f"{name}.json"
+        own = folder / INFERENCE_DEMO
+        if not merged.exists() or merged.read_bytes() != own.read_bytes():
+            raise RehearsalError(f"{merged}: is not {own}")
+    return f"{len(folders)} reports of inference_demo, all there"
 
 
 def has_records(aws: Aws, bucket: str, run_id: str, folder: str, note: str) -> bool:

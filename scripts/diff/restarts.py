@@ -51,11 +51,13 @@ def restarts(old: Objects, new: Objects) -> list[Restart]:
             effect = "ends"
         elif kind == "Pod":
             effect = _of_pod(before, after, changed=_told(old, name) != _told(new, name))
+        elif kind == "Job":
+            # Its name has the digest of its specification.
+            effect = "runs again" if before["metadata"] != after["metadata"] else ""
         else:
             replaced = before["spec"]["template"] != after["spec"]["template"]
-            again = kind == "Job" and before["metadata"]["name"] != after["metadata"]["name"]
-            effect = "restarts" if replaced and kind == "Deployment" else "runs again" * again
-        if after is not None and kind == "Deployment" and effect:
+            effect = "restarts" if replaced else ""
+        if kind == "Deployment" and after is not None and effect:
             effect += _wait(_graphs([after]) - ready, compiled)
         if effect:
             rows.append(Restart(kind, name, effect))

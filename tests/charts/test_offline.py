@@ -69,15 +69,6 @@ def test_each_variant_is_an_index_and_one_runs_at_a_time(
     assert [variant.name for variant in variants(experiment)] == ["Base", "SD"]
 
 
-def test_the_benchmark_is_told_that_nothing_is_served(objects: Objects) -> None:
-    data = objects["ConfigMap", "qwen-offline"]["data"]
-    told = config.Config.model_validate_json(data["config.json"])
-    assert told.apart
-    assert told.offline
-    assert told.wave.concurrency == 1
-    assert all(variant.folder == f"{variant.name}-{variant.served}" for variant in told.variants)
-
-
 def test_an_index_fetches_generates_and_collects(experiment: Experiment, objects: Objects) -> None:
     pod = _pod(objects)
     _, fetch, generate = pod["initContainers"]
@@ -194,22 +185,6 @@ def test_all_run_with_the_flags_that_they_were_compiled_with(
             assert (command[0] == "python3") == (variant.mode is Mode.MEDUSA)
 
 
-def test_what_is_asked_decides_the_run_and_how_it_generates_the_folder(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before, dearer = _parsed(), _parsed({"capacity.price.usd_per_hour": 40.25})
-    assert run_id(before) == run_id(dearer)
-    assert run_id(before) != run_id(_parsed({"benchmark.rounds": 4}))
-    folders = _folders(before)
-    other = _folders(_parsed({"speculation.num_speculative_tokens": 5}))
-    assert folders["SD"] != other["SD"]
-    run = run_id(before)
-    runtime = type(before.serving_runtime)
-    monkeypatch.setattr(runtime, "generate_command", lambda *_: ["inference_demo", "otherwise"])
-    assert not {*folders.values()} & {*_folders(before).values()}
-    assert run_id(before) == run
-
-
 @pytest.mark.parametrize("instrument", ["benchmark_medusa.py", "medusa-tree-4.json"])
 def test_what_measures_decides_the_folder(monkeypatch: pytest.MonkeyPatch, instrument: str) -> None:
     """What another instrument has measured is not merged with its own."""
@@ -218,22 +193,6 @@ def test_what_measures_decides_the_folder(monkeypatch: pytest.MonkeyPatch, instr
     monkeypatch.setattr(scripts, "read", lambda: {**read, instrument: "other"})
     assert not {*folders.values()} & {*_folders(_parsed()).values()}
     assert name != _name(_parsed(), ACCOUNT, "a1")
-
-
-def test_the_job_is_another_when_it_would_do_something_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    name = _name(_parsed(), ACCOUNT, "a1")
-    assert name == _name(_parsed(), "444455556666", "a1")
-    names = [
-        name,
-        _name(_parsed(), ACCOUNT, "a2"),
-        _name(_parsed({"benchmark.rounds": 4}), ACCOUNT, "a1"),
-    ]
-    read = scripts.read()
-    monkeypatch.setattr(scripts, "read", lambda: {**read, "generate.sh": "exit"})
-    names.append(_name(_parsed(), ACCOUNT, "a1"))
-    assert len(set(names)) == len(names)
 
 
 def _parsed(changes: dict[str, Any] | None = None) -> Experiment:

@@ -12,7 +12,6 @@ import pytest
 from charts.indexes import NEVER, NOT_YET
 from charts.names import OFFLINE_JOB
 from experiment import Experiment
-from stacks import commands
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, devices, pods, refusal, without
 from tests.cluster.indexed import (
@@ -20,7 +19,6 @@ from tests.cluster.indexed import (
     has_no_devices,
     index,
     labels,
-    typed,
     uid,
 )
 from tests.cluster.kubelets import Kubelets
@@ -127,25 +125,6 @@ def test_a_node_compiles_or_generates(
         cluster.until(partial(_gone, cluster, uid(busy)), "the end of it")
     assert ended == {*names}
     OFFLINE.until_running(cluster, 1)
-
-
-def test_the_commands_that_the_stack_puts_out(
-    cluster: Cluster, kubelets: Kubelets, jobs: Manifests, vanilla: Experiment
-) -> None:
-    assert jobs
-    listed = commands.of_indexes(vanilla, "article-0123abcd", "bucket")
-    texts = {command.name: command.text for command in listed}
-    (pod,) = OFFLINE.until_running(cluster, 1)
-    kubelets.end(pod, "collect", 0)
-    cluster.until(lambda: OFFLINE.job(cluster)["status"].get("succeeded") == 1, "one complete")
-    before = OFFLINE.job(cluster)
-    heads, its = typed(cluster, texts["Indexes"]).splitlines()
-    assert heads.split() == ["NAME", "ALL", "COMPLETE", "FAILED"]
-    assert its.split()[1:3] == ["2", "0"]
-    typed(cluster, texts["Again"])
-    after = OFFLINE.job(cluster)
-    assert after["metadata"]["name"] == before["metadata"]["name"]
-    assert uid(after) != uid(before)
 
 
 def _compiles(manifests: Manifests) -> list[str]:

@@ -59,5 +59,5 @@ def test_faults_are_said() -> None:
     assert Faults(frozenset({2, 1}), frozenset({4})).said == (
         "faults: index 1 killed once, in the middle",
         "faults: index 2 killed once, in the middle",
-        "faults: index 4 without a server, or without NxDI",
+        "faults: index 4 without a server, or without output",
     )
