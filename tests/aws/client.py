@@ -84,7 +84,7 @@ def embedded_aws(region: str, log: Path) -> Iterator[Aws]:
 
 
 def _note(patch: pytest.MonkeyPatch, state: _State) -> None:
-    ask = BaseClient._make_api_call  # type: ignore[attr-defined]
+    ask = BaseClient._make_api_call
 
     def call(caller: Any, operation: str, given: dict[str, Any]) -> Any:
         name = f"{caller.meta.service_model.service_name}:{operation}"

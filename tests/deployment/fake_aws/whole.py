@@ -349,7 +349,7 @@ def _answers(account: Whole) -> dict[str, Callable[[dict[str, Any]], Any]]:
 def _patch(patch: pytest.MonkeyPatch, account: Whole) -> None:
     """Puts the account behind botocore, the clock and the CDK's CLI."""
     aws = account.aws
-    ask = botocore.client.BaseClient._make_api_call  # type: ignore[attr-defined]
+    ask = botocore.client.BaseClient._make_api_call
     make = botocore.session.Session.create_client
     run = subprocess.run
 
