@@ -96,7 +96,9 @@ def _verdict(changes: Changes) -> Iterator[str]:
     if real:
         amount = wording.count(len(real), "difference")
         yield f"{amount} of {len(judged)} {'is' if len(real) == 1 else 'are'} real:"
-        yield from (f"  {_where(changes, cell)}: {_size(*each)}." for cell, *each in real)
+        yield from (
+            f"  {_where(changes, cell)}: {_size(figure, change)}." for cell, figure, change in real
+        )
     else:
         yield (
             f"No difference is proven: the {len(judged)} tokens a step and speed-ups differ by no "

@@ -25,7 +25,6 @@ from spectap.report import (
 from spectap.report.results import Results
 from spectap.report.view import (
     Block,
-    Entries,
     Entry,
     Figure,
     Fold,
@@ -318,7 +317,7 @@ def _checks(run: Results, *, several: bool) -> Iterator[Section]:
             "the ledger cannot see: where the ledger shows a range, any count within it agrees. "
             "Times differ by the way from server to tap."
         )
-        first = Text("Both counts stand at each load point above.") if several else counts
+        first: Block = Text("Both counts stand at each load point above.") if several else counts
         title = "The ledger against the server's own counters"
         yield section("crosscheck", title, [first, Text(hint, "hint")])
     if run.divergences:
@@ -328,8 +327,9 @@ def _checks(run: Results, *, several: bool) -> Iterator[Section]:
             "differently from computing one, and that decides where two tokens are about equally "
             "likely. A difference is not a failure."
         )
-        blocks = [Entries(tuple(quality.divergences(run))), Text(hint, "hint")]
-        yield section("divergence", "Where greedy answers differ", blocks)
+        shown = entries(quality.divergences(run))
+        title = "Where greedy answers differ"
+        yield section("divergence", title, [shown, Text(hint, "hint")])
 
 
 def _bars(summary: Summary) -> str:
