@@ -110,10 +110,9 @@ def mix(advice: Advice) -> str:
 
 
 def caveats(advice: Advice) -> tuple[str, ...]:
-    """How the cost of steps was split, and what to know before believing it: each said once."""
-    splits = [cost.sentence for cost in advice.costs if cost.sentence]
+    """What to know before believing it: each said once."""
     below = [_BELOW] if any(cost.fixed < -_NOISE * cost.baseline for cost in advice.costs) else []
-    return tuple(dict.fromkeys((*splits, *below, *advice.notes)))
+    return tuple(dict.fromkeys((*below, *advice.notes)))
 
 
 def page_section(advice: Advice, stand_in: str | None, drawings: Sequence[Figure]) -> Section:
@@ -360,7 +359,6 @@ def _costs(advice: Advice) -> Table:
     """What a step of each line takes at each load, and what it is made of; in milliseconds."""
     windows = sorted({window for cost in advice.costs for window, _ in cost.measured})
     several = len(_loads(advice)) > 1
-    split = any(cost.drafting is not None for cost in advice.costs)
     roles = colours(advice)
 
     def row(cost: StepCost) -> Row:
@@ -368,9 +366,6 @@ def _costs(advice: Advice) -> Table:
         steps = (measured[window].point if window in measured else None for window in windows)
         # One window cannot tell what is fixed from what each draft adds.
         parts: list[float | None] = [cost.fixed if len(measured) > 1 else None, cost.per_draft]
-        if split:
-            known = cost.drafting is not None
-            parts += [cost.drafting, cost.per_draft - (cost.drafting or 0) if known else None]
         return Row(
             (cost.line, phrases.short_load(cost.load)) if several else (cost.line,),
             (
@@ -381,14 +376,13 @@ def _costs(advice: Advice) -> Table:
             roles[cost.line].role,
         )
 
-    parts = ("fixed", "a draft", *(("drafting", "verifying") if split else ()))
     return Table(
         "A step, ms",
         ("draft", "load") if several else ("draft",),
         (
             Columns("", (BASELINE,)),
             Columns("at window", tuple(map(str, windows))),
-            Columns("beyond the baseline's", parts),
+            Columns("beyond the baseline's", ("fixed", "a draft")),
         ),
         tuple(tuple(map(row, costs)) for costs in _by_line(advice.costs)),
         coloured=0,
