@@ -42,7 +42,8 @@ def main(arguments: argparse.Namespace) -> int:
         raise RunError(f"{old}: is compared with itself")
     # Imported here: scipy and matplotlib take a while, which no error needs.
     from spectap.analysis.changes.compare import compare
-    from spectap.report import changes, terminal
+    from spectap.report import terminal
+    from spectap.report.changes import of_changes
 
     runs = _read(old), _read(new)
     if runs[0].config.offline != runs[1].config.offline:
@@ -51,9 +52,9 @@ def main(arguments: argparse.Namespace) -> int:
             f"the variants of {jobs} ran as jobs and those of {services} were served: their "
             "figures are of different things"
         )
-    found = compare(*runs, arguments.fail_below)
-    terminal.show(changes.of_changes(found))
-    return _FAILED if found.failed else 0
+    changes = compare(*runs, arguments.fail_below)
+    terminal.show(of_changes(changes))
+    return _FAILED if changes.failed else 0
 
 
 def _threshold(text: str) -> float:
