@@ -36,16 +36,17 @@ def options(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Advises; returns the exit status. Raises ConfigError, JournalError and RunError."""
     # Imported here: numpy takes a while, which no other command should wait for.
-    from spectap.report import advice, ledger_advice, terminal
+    from spectap.report import ledger_advice, terminal
+    from spectap.report.advice import terminal_view
 
     runs, records = gather(arguments.runs)
     for run in runs:
         _advise(run, arguments.mix)
     if records:
-        found = ledger_advice.advise(records, arguments.mix)
-        if found is None:
+        advice = ledger_advice.advise(records, arguments.mix)
+        if advice is None:
             raise RunError(f"the ledgers: {_NOTHING}")
-        terminal.show(advice.terminal_view(found, ledger_advice.heading(records), None))
+        terminal.show(terminal_view(advice, ledger_advice.heading(records), None))
     return 0
 
 
@@ -55,12 +56,13 @@ _NOTHING = (
 
 
 def _advise(run: Results, mix: Mapping[str, float] | None) -> None:
-    from spectap.report import advice, terminal
+    from spectap.report import terminal
+    from spectap.report.advice import run_heading, terminal_view
 
-    found = run.advise(mix)
-    if found is None:
+    advice = run.advise(mix)
+    if advice is None:
         raise RunError(f"{run.folder}: {_NOTHING}")
     path = run.folder / ADVICE
-    path.write_text(found.to_json(), encoding="utf-8")
-    terminal.show(advice.terminal_view(found, advice.run_heading(run), run.config.stand_in))
+    path.write_text(advice.to_json(), encoding="utf-8")
+    terminal.show(terminal_view(advice, run_heading(run), run.config.stand_in))
     print(f"\nadvice: {path}")

@@ -42,12 +42,13 @@ def main(arguments: argparse.Namespace) -> int:
         raise RunError(f"{old}: is compared with itself")
     # Imported here: scipy and matplotlib take a while, which no error needs.
     from spectap.analysis.changes import compare
-    from spectap.report import changes, terminal
+    from spectap.report import terminal
+    from spectap.report.changes import of_changes
 
     runs = _read(old), _read(new)
-    found = compare(*runs, arguments.fail_below)
-    terminal.show(changes.of_changes(found))
-    return _FAILED if found.failed else 0
+    changes = compare(*runs, arguments.fail_below)
+    terminal.show(of_changes(changes))
+    return _FAILED if changes.failed else 0
 
 
 def _threshold(text: str) -> float:

@@ -144,17 +144,19 @@ def page_section(advice: Advice, stand_in: str | None, drawings: Sequence[Figure
             ),
         ),
     ]
-    said = (*caveats(advice), *([BOTH_SPEEDS] if advice.recommendations else []))
-    return section("advice", "Which draft and window", [*blocks, Bullets(said) if said else None])
+    sentences = (*caveats(advice), *([BOTH_SPEEDS] if advice.recommendations else []))
+    return section(
+        "advice", "Which draft and window", [*blocks, Bullets(sentences) if sentences else None]
+    )
 
 
 def terminal_view(advice: Advice, heading: str, stand_in: str | None) -> View:
     """All of it for the terminal: what to serve first, then what that rests on."""
     every = len(_loads(advice)) == 1  # where several loads have a table each, they are many
-    shown = tables(advice, every=every)
-    blocks: list[Table] = [serve(advice, rivals=False), *shown]
+    rest = tables(advice, every=every)
+    blocks: list[Table] = [serve(advice, rivals=False), *rest]
     remarks = [_COLUMNS, *caveats(advice)]
-    if shown != tables(advice):
+    if rest != tables(advice):
         remarks.insert(0, f"Other windows are in {ADVICE}.")
     if named := mix(advice):
         remarks.insert(0, f"The mix is {named} of the output tokens.")
@@ -266,8 +268,8 @@ def _prospects(advice: Advice, load: LoadPoint | None, *, every: bool) -> Table:
     classes = [*dict.fromkeys(each.prompt_class for each in prospects)]
     compared = any(each.predicted and each.measured for each in prospects)
     names = ("tokens", "predicted", "measured", *(("error",) if compared else ()))
-    shown = {(each.line, each.window) for each in prospects if every or each.measured}
-    shown |= _chosen(advice)
+    windows_of_note = {(each.line, each.window) for each in prospects if every or each.measured}
+    windows_of_note |= _chosen(advice)
     roles = colours(advice)
 
     def row(line: str, window: int) -> Row:
@@ -284,7 +286,7 @@ def _prospects(advice: Advice, load: LoadPoint | None, *, every: bool) -> Table:
         for line in advice.lines
     }
     groups = (
-        tuple(row(line, window) for window in windows[line] if (line, window) in shown)
+        tuple(row(line, window) for window in windows[line] if (line, window) in windows_of_note)
         for line in windows
     )
     where = f" at {phrases.load_points([load])}" if load else ""

@@ -41,22 +41,24 @@ def _incomparable(changes: Changes) -> Iterator[str]:
 
 
 def _table(changes: Changes) -> Table | None:
-    shown = [figure for figure in Figure if any(figure in cell.figures for cell in changes.cells)]
+    figures = [figure for figure in Figure if any(figure in cell.figures for cell in changes.cells)]
     several = len({cell.load for cell in changes.cells}) > 1
 
     def row(cell: CellChange) -> Row:
         load = (phrases.short_load(cell.load),) if several else ()
         return Row(
             (wording.short(cell.test_case), *load, wording.short(cell.variant)),
-            tuple(_texts(figure, cell.figures.get(figure)) for figure in shown),
+            tuple(_texts(figure, cell.figures.get(figure)) for figure in figures),
         )
 
     cases = dict.fromkeys(cell.test_case for cell in changes.cells)
     return Table(
         "",
         ("test case", *(("load",) if several else ()), ""),
-        tuple(Columns(_HEADS[figure], ("old", "new", "change", "95 %")) for figure in shown),
-        tuple(tuple(row(cell) for cell in changes.cells if cell.test_case == one) for one in cases),
+        tuple(Columns(_HEADS[figure], ("old", "new", "change", "95 %")) for figure in figures),
+        tuple(
+            tuple(row(cell) for cell in changes.cells if cell.test_case == case) for case in cases
+        ),
     )
 
 

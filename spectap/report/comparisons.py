@@ -21,7 +21,7 @@ def verdicts(summary: Summary) -> Iterator[tuple[Case, Verdict]]:
     """The verdict on each comparison after its test case, all drawn on one scale."""
     several_loads = len(summary.loads) > 1
     compared = [(case, *pair) for case in summary.cases for pair in case.compared]
-    scale = _scale([interval for *_, found in compared for interval in _intervals(found)])
+    scale = _scale([interval for *_, comparison in compared for interval in _intervals(comparison)])
     colours = palette.of(summary.variants)
     for case, cell, comparison in compared:
         last = cell is case.compared[-1][0]

@@ -125,9 +125,9 @@ def checks_in_short(run: Results) -> Iterator[str]:
             f"agree within {100 * TOLERANCE:g} %."
         )
     if run.divergences:
-        differing = [one for one in run.divergences if one.first is not None]
+        differing = [each for each in run.divergences if each.first is not None]
         where = "; ".join(
-            f"{one.case}, {one.variant}: at {one.unit} {one.first}" for one in differing
+            f"{each.case}, {each.variant}: at {each.unit} {each.first}" for each in differing
         )
         amount = f"{len(differing)} of {wording.count(len(run.divergences), 'comparison')}"
         yield f"Greedy answers differ in {amount}" + (f" ({where})." if where else ".")
@@ -138,14 +138,14 @@ def divergences(run: Results) -> list[Entry]:
     colours = palette.of(run.summary.variants)
     return [
         Entry(
-            one.case,
-            f"{one.unit} {one.first} of {one.compared}"
-            if one.first
-            else f"all {one.compared} {one.unit}s are the same",
-            one.variant,
-            colours[one.variant].role,
+            each.case,
+            f"{each.unit} {each.first} of {each.compared}"
+            if each.first
+            else f"all {each.compared} {each.unit}s are the same",
+            each.variant,
+            colours[each.variant].role,
         )
-        for one in run.divergences
+        for each in run.divergences
     ]
 
 

@@ -24,7 +24,6 @@ from spectap.report import (
 from spectap.report.results import Results
 from spectap.report.view import (
     Block,
-    Entries,
     Entry,
     Figure,
     Fold,
@@ -247,8 +246,8 @@ def _sections(run: Results, drawings: Sequence[Figure]) -> Iterator[Section]:
         folds = [_at_load(run, number, drawings) for number in range(len(run.config.load.points))]
         percentiles = Text(_PERCENTILES, "hint")
         yield section("loads", "All test cases at each load point", [*folds, percentiles])
-    shown = [d for d in drawings if not (d.case or d.load or d.advice)]
-    yield section("figures", "Figures", [figures(shown)])
+    over_all = [d for d in drawings if not (d.case or d.load or d.advice)]
+    yield section("figures", "Figures", [figures(over_all)])
     if not several:
         tables = cells.tables(run)
         yield section("tables", "Tables", [*tables, Text(_PERCENTILES, "hint")])
@@ -269,16 +268,16 @@ def _over_loads(run: Results, case: Case, drawings: Sequence[Figure]) -> Section
         *(Text(note, "note") for note in case.notes),
         Fold(f"{case.name} at each load point", tuple(details)),
     ]
-    kept = tuple(block for block in blocks if block)
-    return Section(f"case-{case.name}", case.name, kept, case.structure)
+    present = tuple(block for block in blocks if block)
+    return Section(f"case-{case.name}", case.name, present, case.structure)
 
 
 def _at_load(run: Results, number: int, drawings: Sequence[Figure]) -> Fold:
     """All test cases at one load point."""
     point = run.config.load.points[number]
     part = run.at(point)
-    shown = figures([d for d in drawings if d.load == point.name and not d.case])
-    blocks: list[Block] = [shown] if shown else []
+    of_load = figures([d for d in drawings if d.load == point.name and not d.case])
+    blocks: list[Block] = [of_load] if of_load else []
     blocks += cells.tables(part)
     if counts := quality.crosscheck(part):
         blocks += [Text("The ledger against the server's own counters", "strong"), counts]
@@ -296,8 +295,8 @@ def _answers(summary: Summary) -> Section:
         "Only prompts count that both sides answered whole. Bold: a variant is right less often "
         "than its baseline, by more than chance among all checks of this report."
     )
-    shown = [quality.correctness(summary), entries(sentences), Text(hint, "hint")]
-    return section("answers", "Are the answers still right?", shown if sentences else ())
+    blocks = [quality.correctness(summary), entries(sentences), Text(hint, "hint")]
+    return section("answers", "Are the answers still right?", blocks if sentences else ())
 
 
 def _checks(run: Results, *, several: bool) -> Iterator[Section]:
@@ -315,7 +314,7 @@ def _checks(run: Results, *, several: bool) -> Iterator[Section]:
             "the ledger cannot see: where the ledger shows a range, any count within it agrees. "
             "Times differ by the way from server to tap."
         )
-        first = Text("Both counts stand at each load point above.") if several else counts
+        first: Block = Text("Both counts stand at each load point above.") if several else counts
         title = "The ledger against the server's own counters"
         yield section("crosscheck", title, [first, Text(hint, "hint")])
     if run.divergences:
@@ -325,8 +324,9 @@ def _checks(run: Results, *, several: bool) -> Iterator[Section]:
             "differently from computing one, and that decides where two tokens are about equally "
             "likely. A difference is not a failure."
         )
-        parts: list[Block | None] = [Entries(tuple(quality.divergences(run))), Text(hint, "hint")]
-        yield section("divergence", "Where greedy answers differ", parts)
+        differences = entries(quality.divergences(run))
+        title = "Where greedy answers differ"
+        yield section("divergence", title, [differences, Text(hint, "hint")])
 
 
 def _bars(summary: Summary) -> str:

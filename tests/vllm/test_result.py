@@ -6,8 +6,6 @@ the expected gain; ``make bench-vllm`` holds the figures themselves against thei
 
 from __future__ import annotations
 
-import re
-
 from rehearsal.vllm import ngram
 from spectap.analysis.summary import Case, Cell
 from spectap.metrics import TOKENS_PER_STEP, Metric
@@ -123,10 +121,6 @@ def test_llmperf_calls_a_faster_server_slower(rehearsed: Rehearsed) -> None:
         and published(rehearsed, case, "SD") > 1.06 * published(rehearsed, case)
     ]
     assert wrong
-    page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
-    (chart,) = re.findall(r"<h3>[^<]*the truth and llmperf</h3>(.*?)</figure>", page, re.DOTALL)
-    bold = re.findall(r'<text style="font-weight: 700[^>]*>[\d.]+x slower', chart)
-    assert len(bold) >= len(wrong)
 
 
 def test_the_whole_report_is_drawn(rehearsed: Rehearsed) -> None:

@@ -38,7 +38,7 @@ DARK: Final = {
 
 PAPER, INK, MUTED, RULE = (LIGHT[role] for role in _PAGE)
 
-WIDTH: Final = 480  # points; one point is shown as about one CSS pixel
+WIDTH: Final = 480  # points; one point is ratios as about one CSS pixel
 FONT_SIZE: Final = 11.5
 SMALL: Final = 10.5
 
@@ -163,10 +163,10 @@ def paint_curve(
         axes.plot(x, ratio.point, colour.marker, color=colour.light, mfc=face, markersize=6)
 
 
-def scale_ratios(axes: Axes, shown: Sequence[Interval], *, along: Literal["x", "y"] = "x") -> None:
+def scale_ratios(axes: Axes, ratios: Sequence[Interval], *, along: Literal["x", "y"] = "x") -> None:
     """A logarithmic scale for ratios with a place for 1, whose ticks read ``1.5x``."""
-    low = min([0.8, *(interval.low / 1.1 for interval in shown)])
-    high = max([1.25, *(interval.high * 1.1 for interval in shown)])
+    low = min([0.8, *(interval.low / 1.1 for interval in ratios)])
+    high = max([1.25, *(interval.high * 1.1 for interval in ratios)])
     scale, axis = (axes.set_xscale, axes.xaxis) if along == "x" else (axes.set_yscale, axes.yaxis)
     scale("log")
     (axes.set_xlim if along == "x" else axes.set_ylim)(low, high)

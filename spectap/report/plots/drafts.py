@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from spectap import wording
-from spectap.analysis.advice.advice import Acceptance, Advice, Prospect
+from spectap.analysis.advice.advice import Acceptance, Advice, Position, Prospect
 from spectap.analysis.estimates.intervals import Interval
 from spectap.load_points import LoadPoint
 from spectap.palette import Colour
@@ -68,15 +68,18 @@ def _paint_acceptances(
     axes.set_ylabel("% accepted where reached")
     for number, each in enumerate(acceptances):
         # What too few steps reached says nothing, unless there is nothing else.
-        positions = [one for one in each.positions if one.interval] or each.positions
+        positions = [position for position in each.positions if position.interval] or each.positions
         shift = _SHIFT * (number - (len(acceptances) - 1) / 2)
-        intervals = [
-            Interval(*(100 * end for end in (one.accepted, *(one.interval or [one.accepted] * 2))))
-            for one in positions
-        ]
-        hollow = [one.interval is None for one in positions]
-        at = [one.number + shift for one in positions]
+        intervals = [Interval(*(100 * end for end in _ends(position))) for position in positions]
+        hollow = [position.interval is None for position in positions]
+        at = [position.number + shift for position in positions]
         canvas.paint_curve(axes, at, intervals, named[each.line], hollow)
+
+
+def _ends(position: Position) -> tuple[float, float, float]:
+    """The share and the bounds of its interval, which has no width where it is not known."""
+    low, high = position.interval or (position.accepted, position.accepted)
+    return position.accepted, low, high
 
 
 def _paint_windows(axes: Axes, prospects: Sequence[Prospect], named: dict[str, Colour]) -> None:

@@ -30,20 +30,20 @@ def paint(summary: Summary) -> Figure:
     lines = sum(len(compared) + _GAP for _, compared in cases)
     figure = canvas.figure(_MARGINS + _LINE * lines)
     axes = figure.add_subplot()
-    middles, shown, height = [], [], 0.0
+    middles, ratios, height = [], [], 0.0
     for _, compared in cases:
         middles.append(height + (len(compared) - 1) / 2)
         for cell, comparison in compared:
             colour = colours[cell.variant]
             if speed := comparison.speedup:
                 canvas.paint_interval(axes, height - 0.14, speed, colour.light, colour.marker)
-                shown.append(speed)
+                ratios.append(speed)
             if decoding := comparison.by_time_per_output_token:
                 canvas.paint_interval(axes, height + 0.2, decoding, canvas.MUTED, "s")
-                shown.append(decoding)
+                ratios.append(decoding)
             height += 1
         height += _GAP
-    canvas.scale_ratios(axes, shown)
+    canvas.scale_ratios(axes, ratios)
     axes.axvline(1, color=canvas.INK, linewidth=1)
     axes.set_ylim(height - 0.5, -0.75)
     axes.set_yticks(middles, [wording.short(name) for name, _ in cases], color=canvas.INK)

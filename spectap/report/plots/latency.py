@@ -21,15 +21,15 @@ _P90: Final = (0, (4, 3))
 def paint(summary: Summary, case: Case) -> Figure:
     """A row of panels for each latency, a panel for each kind of load. Raises ``NothingToDraw``."""
     kinds = [kind for is_open in (False, True) if (kind := kinds_of_load(case, is_open))]
-    shown = [one for one in _METRICS if any(cell.measure(one) for cell in case.cells)]
-    if not shown or not kinds:
+    drawn = [each for each in _METRICS if any(cell.measure(each) for cell in case.cells)]
+    if not drawn or not kinds:
         raise canvas.NothingToDraw("no load point has a request that succeeded")
     limits = phrases.objective_limits(summary.objectives) if summary.objectives else {}
     colours = palette.of(summary.variants)
-    figure = canvas.figure(_MARGINS + _PANEL * len(shown))
+    figure = canvas.figure(_MARGINS + _PANEL * len(drawn))
     widths = [1 + len(kind) for kind in kinds]
-    grid = figure.subplots(len(shown), len(kinds), sharey="row", squeeze=False, width_ratios=widths)
-    for row, metric in zip(grid, shown, strict=True):
+    grid = figure.subplots(len(drawn), len(kinds), sharey="row", squeeze=False, width_ratios=widths)
+    for row, metric in zip(grid, drawn, strict=True):
         row[0].set_ylabel(f"{metric.short}, ms")
         for axes, kind in zip(row, kinds, strict=True):
             for variant, colour in colours.items():

@@ -67,8 +67,8 @@ def paint(summary: Summary, case: Case, ratios: Sequence[Ratio]) -> Figure:
     for row, (ratio, panels) in zip(grid, rows, strict=True):
         row[0].set_ylabel(ratio.label)
         curves = [panels[number] for number in drawn]
-        shown = [interval for of in curves for curve in of for _, interval in curve.points]
-        canvas.scale_ratios(row[0], shown, along="y")
+        intervals = [interval for of in curves for curve in of for _, interval in curve.points]
+        canvas.scale_ratios(row[0], intervals, along="y")
         for axes, of, kind in zip(row, curves, kinds, strict=True):
             axes.set_visible(bool(of))
             _paint_panel(axes, of)

@@ -48,7 +48,6 @@ def test_the_terminal_says_what_to_serve_first() -> None:
         "A step, ms",
         "* The mix is structured 52 % and open-ended 48 %",
         "* Tokens are those of a step",
-        "* Qwen3-0.6B: of each draft's time, 80 % is drafting",
         "* Position 14 was reached 38 times",
     ]
     places = [text.index(part) for part in order]
@@ -95,7 +94,7 @@ def test_costs_are_split_by_line_and_load() -> None:
     ]
     cost = SEVERAL.costs[0]
     assert shown[0].values[0] == (f"{1000 * cost.baseline:.1f}",)
-    assert [len(values) for values in shown[0].values] == [1, 3, 4]
+    assert [len(values) for values in shown[0].values] == [1, 3, 2]
     (single,) = rows(table(advised.one_window(), "A step, ms"))
     assert single.values[2][0] == "-"
 
