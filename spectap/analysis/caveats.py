@@ -36,12 +36,12 @@ def of_case(cells: Sequence[Cell], *, known: bool) -> Iterator[str]:
     several load points is said once.
     """
     loads = dict.fromkeys(cell.load for cell in cells)
-    found: dict[tuple[str, str], list[LoadPoint | None]] = {}
+    loads_of: dict[tuple[str, str], list[LoadPoint | None]] = {}
     for load in loads:
         for remark in _remarks([cell for cell in cells if cell.load == load], known=known):
-            found.setdefault((remark.about, remark.text), []).append(remark.load)
-    for (about, text), places in found.items():
-        where = "" if len(places) == len(loads) else f"at {' and at '.join(map(str, places))}"
+            loads_of.setdefault((remark.about, remark.text), []).append(remark.load)
+    for (about, text), at_loads in loads_of.items():
+        where = "" if len(at_loads) == len(loads) else f"at {' and at '.join(map(str, at_loads))}"
         if about:
             yield f"{' '.join(filter(None, (about, where)))}: {text}"
         else:
@@ -84,8 +84,8 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         named = ", ".join(f"{name}: {model}" for name, model in config.models.items())
         yield f"The variants were asked for models of different names ({named})."
     for variant in config.variants:
-        own = (cell for case in summary.cases for cell in case.cells)
-        if all(cell.requests == 0 for cell in own if cell.variant == variant.name):
+        cells = (cell for case in summary.cases for cell in case.cells)
+        if all(cell.requests == 0 for cell in cells if cell.variant == variant.name):
             yield f"{variant.name} was not measured at all: the ledger has no request of it."
     unfinished = [
         case.name for case in summary.cases if not all(cell.complete for cell in case.cells)
@@ -157,8 +157,8 @@ def _on_stopping(
 
 
 def _claims(cell: Cell) -> Iterator[Claim]:
-    if found := cell.comparison:
-        yield from (one for one in (found.speed, found.cost) if one is not None)
+    if comparison := cell.comparison:
+        yield from (claim for claim in (comparison.speed, comparison.cost) if claim is not None)
 
 
 def _vague(claim: Claim, half_width: float) -> bool:
@@ -166,17 +166,17 @@ def _vague(claim: Claim, half_width: float) -> bool:
     return far and claim.answer is Answer.UNDECIDED
 
 
-def _on_times(found: Unsteadiness | None) -> Iterator[str]:
+def _on_times(unsteadiness: Unsteadiness | None) -> Iterator[str]:
     """On variants that were measured at different times."""
-    said = "The variants were measured one after another"
-    if found is None:
-        yield f"{said}, and no control loads show what changed meanwhile: nothing is compared."
+    measured = "The variants were measured one after another"
+    if unsteadiness is None:
+        yield f"{measured}, and no control loads show what changed meanwhile: nothing is compared."
         return
-    drifted = wording.percent(math.expm1(found.change))
+    drifted = wording.percent(math.expm1(unsteadiness.change))
     yield (
-        f"{said}: intervals include what the controls drifted, {drifted} % from begin to end of a "
-        "variant, and more between variants whose times are further apart. What differs between "
-        "two nodes all the time is not in it: no control shows that."
+        f"{measured}: intervals include what the controls drifted, {drifted} % from begin to "
+        "end of a variant, and more between variants whose times are further apart. What differs "
+        "between two nodes all the time is not in it: no control shows that."
     )
 
 
@@ -213,9 +213,15 @@ def _on_queue(cell: Cell) -> Iterator[str]:
 
 
 def _on_units(cell: Cell) -> Iterator[str]:
-    found = cell.comparison
+    comparison = cell.comparison
     closed = not (cell.load and cell.load.open)
-    if closed and found and found.speed and not found.cost and cell.tokens_per_second:
+    if (
+        closed
+        and comparison
+        and comparison.speed
+        and not comparison.cost
+        and cell.tokens_per_second
+    ):
         yield (
             f"there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
             "of blocks of time in them. What differs from round to round is not in it."

@@ -137,14 +137,14 @@ def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
             f"{old.name}, {new.name}: one is a rehearsal and the other is not, so no threshold "
             "can be held"
         )
-    apart = tuple(sorted(incomparable(old.config, new.config)))
+    differing = tuple(sorted(incomparable(old.config, new.config)))
     names = matches(old.config, new.config)
     new = renamed(new, names)
-    found = [evidence.of_run(run.config, run.records) for run in (old, new)]
-    olds, news = map(_estimates, found)
+    evidences = [evidence.of_run(run.config, run.records) for run in (old, new)]
+    olds, news = map(_estimates, evidences)
     common = olds.keys() & news.keys()
-    if apart and (threshold is not None or not common):
-        listed = "; ".join(f"{name}: {before} before, {now} now" for name, before, now in apart)
+    if differing and (threshold is not None or not common):
+        listed = "; ".join(f"{name}: {before} before, {now} now" for name, before, now in differing)
         raise RunError(f"{old.name}, {new.name}: they are not comparable: {listed}")
     if threshold is None and not common:
         raise RunError(
@@ -153,18 +153,18 @@ def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
         )
     alpha = min(stopping.alpha(run.config.load) for run in (old, new))
     changes = _changes(olds, news, alpha, threshold)
-    if apart:
+    if differing:
         changes = {key: replace(change, real=False) for key, change in changes.items()}
     return Changes(
         old=old.name,
         new=new.name,
-        cells=tuple(_cells(changes, found[0])),
-        shares=(*_goodputs(*found), *_correct(old.summary, new.summary)),
+        cells=tuple(_cells(changes, evidences[0])),
+        shares=(*_goodputs(*evidences), *_correct(old.summary, new.summary)),
         settings=tuple(differences(old.config, new.config)),
-        incomparable=apart,
+        incomparable=differing,
         notes=(
             *_same((old.name, new.name), names),
-            *_notes((old, new), [*map(_measured, found)]),
+            *_notes((old, new), [*map(_measured, evidences)]),
         ),
         threshold=threshold,
         gaps=() if threshold is None else tuple(_gaps(old, new, olds, news)),
@@ -259,11 +259,14 @@ def _goodputs(old: Evidence, new: Evidence) -> Iterator[ShareChange]:
     if old.plan.objectives != new.plan.objectives:
         return
     for key in old.cells:
-        one, other = old.cells[key].goodput, new.cells[key].goodput if key in new.cells else None
-        if one and other and one.interval and other.interval:
+        goodput, new_goodput = (
+            old.cells[key].goodput,
+            new.cells[key].goodput if key in new.cells else None,
+        )
+        if goodput and new_goodput and goodput.interval and new_goodput.interval:
             what = f"{key.case}, {key.variant} at {key.load}: goodput"
-            sides = (one.share, one.interval), (other.share, other.interval)
-            yield ShareChange(what, one.share, other.share, _difference(*sides))
+            sides = (goodput.share, goodput.interval), (new_goodput.share, new_goodput.interval)
+            yield ShareChange(what, goodput.share, new_goodput.share, _difference(*sides))
 
 
 def _correct(old: Summary, new: Summary) -> Iterator[ShareChange]:
@@ -274,16 +277,19 @@ def _correct(old: Summary, new: Summary) -> Iterator[ShareChange]:
             yield ShareChange(what, sides[0][0], sides[1][0], _difference(*sides))
 
 
-def _rates(found: tuple[Correctness, ...]) -> dict[str, tuple[float, Bounds]]:
+def _rates(checks: tuple[Correctness, ...]) -> dict[str, tuple[float, Bounds]]:
     """The rate of each variant in each check, baselines included."""
     rates = {}
-    for one in found:
-        of = f"{one.test_case}, " if one.test_case else ""
-        rates[f"{of}{one.baseline}: {one.check} that are right"] = (
-            one.baseline_rate,
-            one.baseline_interval,
+    for check in checks:
+        of = f"{check.test_case}, " if check.test_case else ""
+        rates[f"{of}{check.baseline}: {check.check} that are right"] = (
+            check.baseline_rate,
+            check.baseline_interval,
         )
-        rates[f"{of}{one.variant}: {one.check} that are right"] = (one.rate, one.rate_interval)
+        rates[f"{of}{check.variant}: {check.check} that are right"] = (
+            check.rate,
+            check.rate_interval,
+        )
     return rates
 
 

@@ -104,18 +104,18 @@ def claim(
 def obstacle(cell: Cell, baseline: Cell, *, fixed: bool = True) -> Verdict | None:
     """Why nothing can be said, if so. ``fixed``: whether the number of rounds was."""
     both = (baseline, cell)
-    if missing := [one.variant for one in both if one.requests == 0]:
+    if missing := [side.variant for side in both if side.requests == 0]:
         was = "was" if len(missing) == 1 else "were"
         sentence = f"No verdict: {' and '.join(missing)} {was} not measured."
         return Verdict(Finding.NOT_MEASURED, sentence)
-    if unfinished := [one for one in both if not one.complete]:
+    if unfinished := [side for side in both if not side.complete]:
         amounts = (
-            f"{(one.expected or 0) - one.missing} of {'' if fixed else 'at most '}{one.expected} "
-            f"{one.variant} requests were recorded"
-            for one in unfinished
+            f"{(side.expected or 0) - side.missing} of {'' if fixed else 'at most '}"
+            f"{side.expected} {side.variant} requests were recorded"
+            for side in unfinished
         )
         return Verdict(Finding.UNFINISHED, f"No verdict: {' and '.join(amounts)}.")
-    if broken := [one for one in both if one.unreliable]:
+    if broken := [side for side in both if side.unreliable]:
         return Verdict(Finding.FAILED, f"No verdict: {' and '.join(map(_failures, broken))}.")
     return None
 
@@ -163,19 +163,19 @@ def judge(
     ``priced``: whether a price is known; if not, the cost is told in tokens a second.
     ``advise``: not where something stood in for the services, nor where nothing is served.
     """
-    of = f" of {baseline.variant}" if name_baseline else ""
+    of_baseline = f" of {baseline.variant}" if name_baseline else ""
     on_speed = _on_speed(cell, baseline, speed, name_baseline)
     if cost is None:
-        said = on_speed
+        sentence = on_speed
     else:
-        on_cost = _in_money(cost, of) if priced else _in_tokens(cost, of)
-        said = _joined(on_speed, on_cost, speed, cost)
+        on_cost = _in_money(cost, of_baseline) if priced else _in_tokens(cost, of_baseline)
+        sentence = _joined(on_speed, on_cost, speed, cost)
     advice = _advice(cell, baseline, speed, cost) if advise else ""
     if advice and (cost or speed).answer is Answer.UNDECIDED:
-        said += f". {advice[:1].upper()}{advice[1:]}"
+        sentence += f". {advice[:1].upper()}{advice[1:]}"
     elif advice:
-        said += f"; {advice}"
-    return Verdict(_SPEED[speed.answer], f"{said}.")
+        sentence += f"; {advice}"
+    return Verdict(_SPEED[speed.answer], f"{sentence}.")
 
 
 def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
@@ -230,15 +230,15 @@ def _limits(claim: Claim) -> str:
     if claim.slight:
         return f"any difference is within {100 * MARGIN:.0f} %"
     if claim.detectable > 1:
-        said = "even a difference of 100 % would probably not have been seen"
+        limits = "even a difference of 100 % would probably not have been seen"
     else:
         smallest = wording.percent(claim.detectable)
-        said = f"a difference under {smallest} % would probably not have been seen"
+        limits = f"a difference under {smallest} % would probably not have been seen"
     if claim.more_rounds is not None:
         more = wording.count(claim.more_rounds, "more round")
         this = "this one" if claim.settles > MARGIN else f"{100 * MARGIN:.0f} %"
-        said += f", and about {more} would settle {this}"
-    return said
+        limits += f", and about {more} would settle {this}"
+    return limits
 
 
 def _failed(cell: Cell) -> int:

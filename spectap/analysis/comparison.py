@@ -33,7 +33,7 @@ def comparison(
     if isinstance(contrast, Verdict):
         return Comparison(baseline.variant, None, None, None, None, None, contrast)
     answers = contrast.answers if contrast.throughput else {}
-    said = {
+    answered = {
         question: claims.claim(
             answer,
             plan.alpha,
@@ -43,19 +43,19 @@ def comparison(
         )
         for question, answer in answers.items()
     }
-    found = Comparison(
+    compared = Comparison(
         baseline=baseline.variant,
         by_time_per_output_token=_interval(contrast.time_per_output_token, plan.alpha),
         by_end_to_end=_interval(contrast.end_to_end, plan.alpha),
         by_throughput=_interval(contrast.throughput, plan.alpha),
-        speed=said.get(Question.SPEED),
-        cost=said.get(Question.COST),
-        verdict=_verdict(plan, own, baseline, contrast, said),
+        speed=answered.get(Question.SPEED),
+        cost=answered.get(Question.COST),
+        verdict=_verdict(plan, own, baseline, contrast, answered),
     )
-    sides = [replace(own, comparison=found), baseline]
+    sides = [replace(own, comparison=compared), baseline]
     clauses = *decoding(sides, at=False), *cautions(sides, at=False)
-    sentence = " ".join((found.verdict.sentence, *(f"{clause}." for clause in clauses)))
-    return replace(found, verdict=replace(found.verdict, sentence=sentence))
+    sentence = " ".join((compared.verdict.sentence, *(f"{clause}." for clause in clauses)))
+    return replace(compared, verdict=replace(compared.verdict, sentence=sentence))
 
 
 def _verdict(
@@ -63,15 +63,15 @@ def _verdict(
     own: Cell,
     baseline: Cell,
     contrast: Contrast,
-    said: Mapping[Question, Claim],
+    answered: Mapping[Question, Claim],
 ) -> Verdict:
-    if Question.SPEED not in said:
+    if Question.SPEED not in answered:
         return claims.too_few(contrast.rounds, planned=plan.known)
     return claims.judge(
         own,
         baseline,
-        said[Question.SPEED],
-        said.get(Question.COST),
+        answered[Question.SPEED],
+        answered.get(Question.COST),
         name_baseline=len(plan.baselines) - len(plan.compared) > 1,
         priced=plan.cost is not None,
         advise=not plan.rehearsal,
@@ -91,16 +91,16 @@ def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:
     by_variant: dict[str, list[Cell]] = {}
     for cell in cells:
         by_variant.setdefault(cell.variant, []).append(cell)
-    for name, own in by_variant.items():
-        if queued := [cell for cell in own if cell.queued]:
-            yield f"{name} requests queue{_loads(queued, at, measured=own)}"
-        if failed := [cell for cell in own if cell.errors]:
+    for name, of_variant in by_variant.items():
+        if queued := [cell for cell in of_variant if cell.queued]:
+            yield f"{name} requests queue{_loads(queued, at, measured=of_variant)}"
+        if failed := [cell for cell in of_variant if cell.errors]:
             errors = sum(cell.errors for cell in failed)
             requests = sum(cell.requests for cell in failed)
             # From a load on would say that it is the load that fails them.
             yield f"{errors} of {requests} {name} requests failed{_loads(failed, at)}"
-        if late := [cell for cell in own if cell.lagging]:
-            where = _loads(late, at, measured=own)
+        if late := [cell for cell in of_variant if cell.lagging]:
+            where = _loads(late, at, measured=of_variant)
             yield f"{name} requests were sent late, so the load was another{where}"
 
 

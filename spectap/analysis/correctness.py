@@ -146,16 +146,18 @@ def _turn(answer: CheckedAnswer) -> tuple[str, int, str]:
 
 
 def _left_out(sides: Mapping[str, Sequence[CheckedAnswer]]) -> str:
-    said = []
+    sentences = []
     for words, cut in (("cut off", True), ("beyond what can be checked", False)):
         counts = {
-            name: sum(one.valid is None and (one.finish == "length") is cut for one in answers)
+            name: sum(
+                answer.valid is None and (answer.finish == "length") is cut for answer in answers
+            )
             for name, answers in sides.items()
         }
         if any(counts.values()):
             of_each = " and ".join(f"{count:,} of {name}'s" for name, count in counts.items())
-            said.append(f" Left out, as {words}: {of_each} answers.")
-    return "".join(said)
+            sentences.append(f" Left out, as {words}: {of_each} answers.")
+    return "".join(sentences)
 
 
 def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
@@ -216,20 +218,20 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
 def _sentence(check: _Check, pair: Paired, *, worse: bool, level: float) -> str:
     if not pair.prompts:
         return f"None of {check.variant}'s {check.check} could be compared with {check.baseline}'s."
-    said = f"{_rates(check, pair)}: {_points(pair.difference, pair.interval())}"
+    rates = f"{_rates(check, pair)}: {_points(pair.difference, pair.interval())}"
     if worse:
         names = ", ".join(check.lost[:_NAMED])
         return (
-            f"{said}. Speculation changes answers: {pair.lost:,} {check.asked} got worse, "
+            f"{rates}. Speculation changes answers: {pair.lost:,} {check.asked} got worse, "
             f"{pair.won or 'none'} better. First of them: {names}."
         )
     smallest = pair.detectable(level)
     if pair.too_few(level):
-        return f"{said}. {pair.prompts:,} {check.asked} are too few to find any fall."
+        return f"{rates}. {pair.prompts:,} {check.asked} are too few to find any fall."
     if smallest is None:
-        return f"{said}. {check.baseline} is right in too few {check.asked} to find any fall."
+        return f"{rates}. {check.baseline} is right in too few {check.asked} to find any fall."
     return (
-        f"{said}. No fall was found; one under {_number(smallest)} percentage points would "
+        f"{rates}. No fall was found; one under {_number(smallest)} percentage points would "
         "probably not have been seen."
     )
 

@@ -87,12 +87,14 @@ def check(records: Sequence[Record], counts: Iterable[Count]) -> tuple[Check, ..
     by_id = {record.request: record for record in records}
     pairs: dict[tuple[str, str, str], tuple[list[Record], list[Count]]] = {}
     for count in counts:
-        own = [by_id[name] for name in count.requests if name in by_id]
-        if len(own) < len(count.requests) or not all(r.succeeded and r.per_chunk for r in own):
+        answered = [by_id[name] for name in count.requests if name in by_id]
+        if len(answered) < len(count.requests) or not all(
+            r.succeeded and r.per_chunk for r in answered
+        ):
             continue
-        found = pairs.setdefault((count.case, count.load, count.variant), ([], []))
-        found[0].extend(own)
-        found[1].append(count)
+        sides = pairs.setdefault((count.case, count.load, count.variant), ([], []))
+        sides[0].extend(answered)
+        sides[1].append(count)
     return tuple(_check(*key, *pair) for key, pair in pairs.items())
 
 
@@ -141,8 +143,8 @@ def _steps_by_server(counted: Sequence[Counters], single: int) -> Iterator[int]:
 
 def _gaps(counted: Sequence[Counters]) -> int | None:
     """None where a load has none, since they are not held against the others' steps."""
-    found = [c.gaps for c in counted if c.gaps is not None]
-    return sum(found) if len(found) == len(counted) else None
+    gaps = [c.gaps for c in counted if c.gaps is not None]
+    return sum(gaps) if len(gaps) == len(counted) else None
 
 
 def _accepted(records: Sequence[Record], counted: Sequence[Counters]) -> Figure:

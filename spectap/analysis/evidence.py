@@ -182,14 +182,16 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
     needed = stopping.measured_rounds(config, counted)
     rounds = stopping.begun_rounds(needed, counted)
     strangers = sorted({place for r in counted if (place := (r.case, r.load)) not in rounds})
-    own = [record for record in counted if (record.case, record.load) in rounds]
+    measured = [record for record in counted if (record.case, record.load) in rounds]
     if not config.load.rounds.fixed:
-        own = [record for record in own if record.round <= rounds[record.case, record.load]]
-    begun = {(record.case, record.load) for record in own}
+        measured = [
+            record for record in measured if record.round <= rounds[record.case, record.load]
+        ]
+    begun = {(record.case, record.load) for record in measured}
     not_run = sum(needed.values()) - sum(rounds[place] for place in begun)
     plan = Plan.of_config(config, rounds, not_run, repeated)
-    found = controls.unsteadiness(every) if config.apart else None
-    return _evidence(plan, own, found, strangers)
+    unsteadiness = controls.unsteadiness(every) if config.apart else None
+    return _evidence(plan, measured, unsteadiness, strangers)
 
 
 def of_ledgers(records: Iterable[Record]) -> Evidence:
@@ -215,10 +217,10 @@ def _evidence(
     by_cell = grouping.by_cell(records)
     cells = _cells(plan, by_cell)
     obstacles = {
-        key: found
+        key: obstacle
         for key, baseline in plan.pairs
-        if (found := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
-        or (found := claims.uncontrolled() if plan.apart and not unsteadiness else None)
+        if (obstacle := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
+        or (obstacle := claims.uncontrolled() if plan.apart and not unsteadiness else None)
     }
     evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness, strangers)
     contrasts = {

@@ -46,8 +46,10 @@ def crossover(rungs: Iterable[Rung], alpha: float) -> Crossover:
     out. Both bounds hold together with the chance 1 - ``alpha``."""
     known = [(rung.load, rung.estimate) for rung in rungs if rung.estimate]
     intervals = [(load, estimate.interval(alpha)) for load, estimate in known]
-    better = [load for load, _ in takewhile(lambda one: one[1].low > 1, intervals)]
-    worse = [load for load, _ in takewhile(lambda one: one[1].high < 1, reversed(intervals))]
+    better = [load for load, _ in takewhile(lambda known_at: known_at[1].low > 1, intervals)]
+    worse = [
+        load for load, _ in takewhile(lambda known_at: known_at[1].high < 1, reversed(intervals))
+    ]
     return Crossover(
         point=_point(known),
         better_up_to=better[-1] if better else None,
@@ -82,9 +84,9 @@ def ladder_points(points: Iterable[LoadPoint]) -> Iterator[tuple[LoadPoint, ...]
     """The load points of each kind that has several, lowest first."""
     points = sorted(points, key=lambda point: point.amount)
     for is_open in (False, True):
-        own = tuple(point for point in points if point.open == is_open)
-        if len(own) > 1:
-            yield own
+        of_kind = tuple(point for point in points if point.open == is_open)
+        if len(of_kind) > 1:
+            yield of_kind
 
 
 def ladder(
@@ -103,9 +105,9 @@ def ladder(
     cautions on its cells. ``failed``: whether requests of them failed, which speed does not count.
     """
     unit = "a second" if loads[0].open else "at once"
-    found = {question: crossover(rungs[question], alpha) for question in rungs}
+    crossovers = {question: crossover(rungs[question], alpha) for question in rungs}
     sentences = [
-        _sentence(rungs[question], found[question], words, unit)
+        _sentence(rungs[question], crossovers[question], words, unit)
         for question in rungs
         for words in [_words(question, variant, baseline, failed=failed)]
     ]
@@ -118,8 +120,8 @@ def ladder(
         baseline=baseline,
         open=loads[0].open,
         loads=loads,
-        speed=found[Question.SPEED],
-        cost=found.get(Question.COST, _NOWHERE),
+        speed=crossovers[Question.SPEED],
+        cost=crossovers.get(Question.COST, _NOWHERE),
         sentence=" ".join(filter(None, sentences)),
         whole=not unknown,
         failed=failed,
@@ -164,12 +166,12 @@ def _words(question: Question, variant: str, baseline: str, *, failed: bool) -> 
     )
 
 
-def _sentence(rungs: Sequence[Rung], found: Crossover, words: _Words, unit: str) -> str:
+def _sentence(rungs: Sequence[Rung], turn: Crossover, words: _Words, unit: str) -> str:
     loads = [rung.load for rung in rungs if rung.estimate is not None]
     if not loads:
         return ""
     begin, who, better, worse = words.begin, words.who, words.better, words.worse
-    last, first = found.better_up_to, found.worse_from
+    last, first = turn.better_up_to, turn.worse_from
     if _turns_back(rungs):
         ahead, behind = (
             _requests([rung.load for rung in rungs if rung.answer is answer], unit)
@@ -184,7 +186,7 @@ def _sentence(rungs: Sequence[Rung], found: Crossover, words: _Words, unit: str)
     if first == loads[0]:
         return f"{begin} {worse} {every}, from {_requests([first], unit)} on{end}"
     if last is not None and first is not None:
-        about = "" if found.point is None else f" at about {_rounded(found.point)}"
+        about = "" if turn.point is None else f" at about {_rounded(turn.point)}"
         return (
             f"{begin} {better} up to {_requests([last], unit)}, and {worse} from {first:g} on; "
             f"{words.equal}{about} (95 % interval {last:g}-{first:g})."

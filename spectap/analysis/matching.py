@@ -69,7 +69,7 @@ def _by_kind(config: Config) -> dict[_Kind, str]:
     """The name of the variant of each kind that there is one variant of."""
     known = [variant for variant in config.variants if _known(variant)]
     counts = Counter(map(_kind, known))
-    return {kind: one.name for one in known if counts[kind := _kind(one)] == 1}
+    return {kind: variant.name for variant in known if counts[kind := _kind(variant)] == 1}
 
 
 def _known(variant: Variant) -> bool:

@@ -41,11 +41,15 @@ def overall(
     A round is a unit with all its test cases: what differs from round to round may differ for all
     of them. A test case counts once, however many rounds it has.
     """
-    found: dict[Question, Estimate | None] = {
+    answers: dict[Question, Estimate | None] = {
         Question.SPEED: _over(sides, contrasts.speed_up, geometric_mean),
         Question.COST: _over(sides, contrasts.sums, contrasts.ratio_of_ratios),
     }
-    return {one: answer for one in contrasts.questions(point) if (answer := found[one]) is not None}
+    return {
+        question: answer
+        for question in contrasts.questions(point)
+        if (answer := answers[question]) is not None
+    }
 
 
 def _over(
@@ -56,20 +60,22 @@ def _over(
     rounds: dict[tuple[str, int], dict[str, _Value]] = defaultdict(dict)
     for case, (own, baseline) in sides.items():
         for number, unit in grouping.rounds(own, baseline).items():
-            if (found := value(unit)) is not None:
-                rounds[number][case] = found
+            if (ratio := value(unit)) is not None:
+                rounds[number][case] = ratio
 
     def mean_over_cases(chosen: Sequence[Mapping[str, _Value]]) -> float:
         by_case = defaultdict(list)
         for of_round in chosen:
-            for case, found in of_round.items():
-                by_case[case].append(found)
+            for case, ratio in of_round.items():
+                by_case[case].append(ratio)
         return geometric_mean([statistic(values) for values in by_case.values()])
 
     estimate = jackknife([*rounds.values()], mean_over_cases)
     # A test case that ended early is as large a part of the mean as one that went on, so the mean
     # is no surer than its few rounds are.
-    fewest = min((sum(case in found for found in rounds.values()) for case in sides), default=0)
+    fewest = min(
+        (sum(case in of_round for of_round in rounds.values()) for case in sides), default=0
+    )
     if estimate is None or fewest < FEWEST_ROUNDS:
         return None
     return replace(estimate, units=fewest)

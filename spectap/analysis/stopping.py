@@ -33,8 +33,8 @@ def looks(rounds: Rounds) -> tuple[int, ...]:
     """The rounds after which the figures are looked at; the last of them is ``at_most``."""
     between = math.ceil(math.log(rounds.at_most / rounds.at_least) / math.log(_STRIDE))
     ratio = (rounds.at_most / rounds.at_least) ** (1 / max(1, between))
-    found = (round(rounds.at_least * ratio**look) for look in range(between + 1))
-    return tuple(dict.fromkeys(found))
+    rounds_of_looks = (round(rounds.at_least * ratio**look) for look in range(between + 1))
+    return tuple(dict.fromkeys(rounds_of_looks))
 
 
 def alpha(load: Load | None) -> float:
@@ -60,8 +60,8 @@ def last_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePoint,
     for look in looks(rounds)[:-1]:
         until = {place: min(look, last[place]) for place in last}
         seen = {
-            key: [record for record in own if 0 < record.round <= until[key.point]]
-            for key, own in cells.items()
+            key: [record for record in of_cell if 0 < record.round <= until[key.point]]
+            for key, of_cell in cells.items()
             if key.point in until
         }
         for place in _enough(config, seen, until):
@@ -114,19 +114,19 @@ def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> li
     """Where each question is decided, or precise enough."""
     level, precise = alpha(config.load), config.load.rounds.half_width or 0
     compared = {one.name: one.baseline for one in config.variants if one.baseline is not None}
-    found: dict[CellKey, Contrast] = {}
+    contrast_of: dict[CellKey, Contrast] = {}
     for place, until in rounds.items():
         point = config.load.point(place[1])
         for variant, baseline in compared.items():
             key = CellKey(*place, variant)
             sides = cells.get(key, ()), cells.get(key.of(baseline), ())
             if all(_sound(side, point.requests, until) for side in sides):
-                found[key] = contrasts.contrast(*sides, point=point)
+                contrast_of[key] = contrasts.contrast(*sides, point=point)
     possible = sum(len(contrasts.questions(config.load.point(place[1]))) for place in rounds)
-    family = claims.decide(found, level, possible * len(compared))
+    family = claims.decide(contrast_of, level, possible * len(compared))
 
     def enough(key: CellKey) -> bool:
-        answers = found[key].answers if key in found else {}
+        answers = contrast_of[key].answers if key in contrast_of else {}
         return Question.SPEED in answers and all(
             (key, question) in family.decided or answer.half_width(level) <= precise
             for question, answer in answers.items()

@@ -262,6 +262,9 @@ def _notes(
                 f"No other window of {line.name} is predicted: what the measured ones say of each "
                 f"other is {off} % off."
             )
+    if observed.sets:
+        names = wording.listed([observed.classes[number] for number in sorted(observed.sets)])
+        yield f"Prompts differ ({names}): of them only measured windows are compared."
     if len({line.baseline for line in lines}) > 1:
         yield (
             "Each batch has a baseline of its own: speed-ups are over that. Where a batch takes "

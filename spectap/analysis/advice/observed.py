@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,8 @@ class Observed:
     classes: tuple[str, ...]
     prompt_classes: NDArray[np.int64]
     """The number of each prompt's class. A line that is repeated is one prompt."""
+    sets: frozenset[int]
+    """The numbers of the classes whose prompts have names, and so differ."""
     rounds: int
     drafts: Mapping[str, int]
     """Those a step verifies, by the name of the variant; 0 for a baseline. Only of variants that
@@ -77,8 +79,7 @@ class Observed:
         return np.flatnonzero(self.prompt_classes == number)
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Index(NamedTuple):
     """Where a request belongs: numbers of its load, round and prompt."""
 
     load: int
@@ -103,12 +104,13 @@ def observe(config: Config, records: Iterable[Record]) -> Observed:
             dict.fromkeys((_class(kinds, r), r.case, r.prompt) for r in counted)
         )
     }
-    rounds = {one: number for number, one in enumerate(sorted({(r.run, r.round) for r in counted}))}
-    of_variant: dict[str, list[tuple[Record, _Place]]] = defaultdict(list)
+    names = sorted({(r.run, r.round) for r in counted})
+    rounds = {name: number for number, name in enumerate(names)}
+    of_variant: dict[str, list[tuple[Record, _Index]]] = defaultdict(list)
     for r in counted:
         prompt = prompts[_class(kinds, r), r.case, r.prompt]
-        place = _Place(points.index(r.load), rounds[r.run, r.round], prompt)
-        of_variant[r.variant].append((r, place))
+        index = _Index(points.index(r.load), rounds[r.run, r.round], prompt)
+        of_variant[r.variant].append((r, index))
     notes: list[str] = []
     drafts = dict(_drafts(config.variants, of_variant, notes))
     shape = len(points), len(rounds), len(prompts)
@@ -120,6 +122,7 @@ def observe(config: Config, records: Iterable[Record]) -> Observed:
         loads=config.load.points,
         classes=tuple(classes),
         prompt_classes=np.array([classes.index(name) for name, *_ in prompts], dtype=np.int64),
+        sets=frozenset(classes.index(name) for name, _, prompt in prompts if prompt),
         rounds=len(rounds),
         drafts=drafts,
         sides=sides,
@@ -133,7 +136,7 @@ def _class(kinds: Mapping[str, str], record: Record) -> str:
 
 def _drafts(
     variants: Sequence[Variant],
-    of_variant: Mapping[str, Sequence[tuple[Record, _Place]]],
+    of_variant: Mapping[str, Sequence[tuple[Record, _Index]]],
     notes: list[str],
 ) -> Iterator[tuple[str, int]]:
     for variant in variants:
@@ -178,7 +181,7 @@ def _shows(record: Record) -> bool:
 
 def _side(
     name: str,
-    requests: Sequence[tuple[Record, _Place]],
+    requests: Sequence[tuple[Record, _Index]],
     drafts: int,
     shape: tuple[int, int, int],
     widest: int,
@@ -188,10 +191,9 @@ def _side(
     # Steps by their tokens: those that an answer's end may have cut off, and the others.
     whole, last = (np.zeros((*shape[1:], widest + 2)) for _ in range(2))
     merged = tools = 0
-    for record, place in requests:
-        at = place.load, place.round, place.prompt
-        arrays["time"][at] += record.end
-        arrays["served"][at] += (record.output_tokens or 0) if record.succeeded else 0
+    for record, index in requests:
+        arrays["time"][index] += record.end
+        arrays["served"][index] += (record.output_tokens or 0) if record.succeeded else 0
         tools += record.succeeded and record.tools
         if not _shows(record):
             continue
@@ -199,14 +201,14 @@ def _side(
         if drafts and max(sizes) > drafts + 1:
             merged += 1
             continue
-        found = _counts(record, sizes, baseline=not drafts)
+        counts = _counts(record, sizes, baseline=not drafts)
         for key in _COUNTS:
-            arrays[key][at] += found[key]
+            arrays[key][index] += counts[key]
         if drafts:
             *inner, end = sizes
-            last[place.round, place.prompt, end] += 1
+            last[index.round, index.prompt, end] += 1
             for size, count in Counter(inner).items():
-                whole[place.round, place.prompt, size] += count
+                whole[index.round, index.prompt, size] += count
     if merged:
         notes.append(
             f"{wording.count(merged, 'answer')} of {name} had steps with more than {drafts + 1} "
@@ -238,8 +240,8 @@ def _counts(record: Record, sizes: Sequence[int], *, baseline: bool) -> dict[str
 
 def _at_least(sizes: Array) -> Array:
     """How many steps have at least so many tokens, over the last axis."""
-    found: Array = sizes[..., ::-1].cumsum(axis=-1)[..., ::-1]
-    return found
+    counts: Array = sizes[..., ::-1].cumsum(axis=-1)[..., ::-1]
+    return counts
 
 
 def _reached(whole: Array, last: Array) -> Array:

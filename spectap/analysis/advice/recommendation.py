@@ -132,14 +132,19 @@ class _Scope:
         return min(names, key=lambda name: float(self.seconds(run.measured[name])[0]))
 
     def known(self, line: Line, window: int) -> bool:
-        """Whether it was measured, or can be predicted: of a line that came to this load with
-        several windows, by a model that tells its measured windows from each other."""
+        """Whether it was measured, or can be predicted.
+
+        That is of a line that came to this load with several windows, by a model that tells its
+        measured windows from each other. Of prompts that differ nothing is predicted: those that
+        were sent are too few for intervals of predictions to hold (``tests.bench.advice``).
+        """
         name = dict(line.variants).get(window)
         run, key = self.outlook.run, Window(line.name, window)
         several = sum(self.finite(run.measured[name]) for _, name in line.variants) > 1
         if name is not None:
             return self.finite(run.measured[name])
         usable = self.outlook.errors.get(line.name, 0.0) <= USABLE
+        usable = usable and not self.observed.sets & {*self.shares}
         return several and usable and self.finite(run.predicted[key])
 
     def finite(self, figures: Figures) -> bool:

@@ -3,10 +3,8 @@ neither with a wrong one."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -14,22 +12,14 @@ from hypothesis import strategies as st
 
 from experiment.runtimes import Engine
 from rehearsal.golden.counted import page
-from rehearsal.golden.schedule import Step
 from rehearsal.golden.sent import Sent
-from rehearsal.golden.server import Golden
 from spectap.analysis.crosscheck import check
-from spectap.endpoint.counters import Count, Counters, parse, scrape
+from spectap.endpoint.counters import Count, parse
 from spectap.record import Record
 from tests.spectap import samples
-from tests.spectap.tapped import bench, chat
 
 SPECULATIVE = [1, 7, 3, 1, 7, 2, 1, 4]
 DRAFTS = 6
-
-SERVERS = {
-    "V0, speculative": (Engine.V0, SPECULATIVE, 0),
-    "V1, speculative": (Engine.V1, SPECULATIVE, DRAFTS),
-}
 
 
 def changed(record: Record, *chunks: tuple[float, int]) -> Record:
@@ -56,45 +46,6 @@ def with_chunks_taken_for_tokens(record: Record) -> Record:
 
 
 WRONG = [with_a_token_too_many, with_a_chunk_lost, with_two_chunks_merged]
-
-
-def served(
-    engine: Engine, tokens: list[int], drafts: int, folder: Path
-) -> tuple[list[Record], Counters]:
-    """Three requests to a golden endpoint, one not streamed before them: ledger and counters."""
-    steps = [Step(0.002 * (index + 1), count) for index, count in enumerate(tokens)]
-
-    async def scenario() -> tuple[list[Record], Counters]:
-        endpoint = Golden(lambda *_: steps, engine=engine, drafts=drafts)
-        async with endpoint as golden, bench(golden.url, folder) as tapped:
-            await tapped.direct(chat(stream=False))
-            before = await scrape(golden.url)
-            await asyncio.gather(*(tapped.post(chat()) for _ in range(3)))
-            after = await scrape(golden.url)
-            assert before is not None
-            assert after is not None
-            assert before.tokens == sum(tokens)
-            return tapped.records(), after.since(before)
-
-    return asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("server", SERVERS.values(), ids=SERVERS)
-def test_a_right_ledger_agrees_and_a_wrong_one_does_not(
-    server: tuple[Engine, list[int], int], tmp_path: Path
-) -> None:
-    engine, tokens, drafts = server
-    records, counters = served(engine, tokens, drafts, tmp_path)
-    count = Count("counting", 1, "SD", tuple(r.request for r in records), counters)
-    (found,) = check(records, [count])
-    names = ["tokens", "steps", *(["accepted drafts"] if drafts else [])]
-    assert [figure.name for figure in found.figures] == names
-    assert [figure.ledger for figure in found.figures] == [
-        figure.server for figure in found.figures
-    ]
-    for wrong in WRONG:
-        (found,) = check([wrong(records[0]), *records[1:]], [count])
-        assert found.failures, wrong.__name__
 
 
 @pytest.mark.parametrize("engine", Engine)

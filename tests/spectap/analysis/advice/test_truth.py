@@ -125,6 +125,8 @@ def test_prompts_that_differ_add_up_by_their_tokens() -> None:
         requests=24,
     )
     by_window = {prospect.window: prospect for prospect in advised(sweep).prospects}
+    # Intervals of other windows would not hold: none is given.
+    assert {*by_window} == {3, 7, 15}
     for window in (3, 7, 15):
         prospect = by_window[window]
         assert prospect.measured is not None
