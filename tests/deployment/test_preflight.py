@@ -17,9 +17,10 @@ from deployment.cluster import ADDRESS_VARIABLE
 from deployment.preflight import Finding, Status, checks, software
 from deployment.preflight.table import CHECKS
 from experiment import load
+from rehearsal.aws.client import environment
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
-from tests.aws.client import Aws, environment
+from tests.aws.client import Aws
 from tests.conftest import edited
 from tests.deployment import account
 from tests.deployment.conftest import REGION, At
