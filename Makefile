@@ -165,8 +165,6 @@ check: $(READY_DEV) ## Check format, lint and types
 	ruff format --check .
 	ruff check .
 	mypy
-	@# spectap runs on the Python of llmperf, which the tests do not use.
-	mypy --python-version 3.10 spectap
 
 $(READY_SCAN): scanners/requirements.txt scanners/constraints.txt scanners/go.mod scanners/go.sum
 	@PATH="$$PATH:/usr/local/go/bin"; command -v go > /dev/null || \

@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
@@ -38,14 +38,11 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Structure(str, Enum):
+class Structure(StrEnum):
     """Whether a prompt's continuation is predictable."""
 
     STRUCTURED = "structured"
     OPEN_ENDED = "open-ended"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Variant(_Model):

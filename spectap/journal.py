@@ -7,11 +7,10 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
-from typing_extensions import Self
 
 from spectap.errors import JournalError
 from spectap.printing import printable

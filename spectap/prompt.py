@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Form(str, Enum):
+class Form(StrEnum):
     """What an answer must be, where that can be checked."""
 
     TOOL_CALL = "tool call"
     JSON = "JSON"
     CODE = "code"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Prompt(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Final
 
 MISSING: Final = "-"
@@ -58,7 +58,7 @@ def duration(seconds: float) -> str:
 
 def period(started: float, ended: float) -> str:
     """Two moments in Unix seconds as people write them, in UTC."""
-    first, last = (datetime.fromtimestamp(moment, timezone.utc) for moment in (started, ended))
+    first, last = (datetime.fromtimestamp(moment, UTC) for moment in (started, ended))
     until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"{first:%Y-%m-%d %H:%M} to {until} UTC"
 

@@ -16,7 +16,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -312,7 +312,7 @@ def data(
                 "MetricName": name,
                 "Unit": unit,
                 "Dimensions": [{"Name": key, "Value": dimensions[key]} for key in dimensions],
-                "Timestamp": datetime.fromtimestamp(minute, timezone.utc),
+                "Timestamp": datetime.fromtimestamp(minute, UTC),
                 "Values": list(values),
                 "Counts": list(times),
             }

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -54,7 +54,7 @@ class Quality:
             content = self._persist(partial(self._get, f"{prefix}{name}"))
             (draft / name).parent.mkdir(parents=True, exist_ok=True)
             (draft / name).write_bytes(content)
-        ended = max(complete[newest].values()).astimezone(timezone.utc)
+        ended = max(complete[newest].values()).astimezone(UTC)
         evaluation = Evaluation(newest, ended, tuple(sorted(complete[newest])))
         line = orjson.dumps(evaluation, option=orjson.OPT_APPEND_NEWLINE)
         (draft / EVALUATION).write_bytes(line)

@@ -111,9 +111,9 @@ async def _counted(
     try:
         try:
             return await _asked(session, url, body)
-        except asyncio.TimeoutError:  # A busy server is given a second chance.
+        except TimeoutError:  # A busy server is given a second chance.
             return await _asked(session, url, body)
-    except (aiohttp.ClientError, asyncio.TimeoutError):
+    except (TimeoutError, aiohttp.ClientError):
         return None
     except (LookupError, TypeError, ValueError):  # of another shape
         return None

@@ -214,7 +214,7 @@ async def _page(session: aiohttp.ClientSession, url: str) -> _Page | None:
     try:
         async with session.get(url) as response:
             return _parse((await content(response)).decode()) if response.status == 200 else None
-    except (aiohttp.ClientError, asyncio.TimeoutError, UnicodeDecodeError):
+    except (TimeoutError, aiohttp.ClientError, UnicodeDecodeError):
         return None
 
 

@@ -135,7 +135,7 @@ async def _ask(
             choice = orjson.loads(await content(response))["choices"][0]
         words = (choice["message"].get("content") or "").split()
         return _Answer(choice.get("token_ids") or [], words)
-    except (aiohttp.ClientError, asyncio.TimeoutError):
+    except (TimeoutError, aiohttp.ClientError):
         return None
     except (AttributeError, LookupError, TypeError, ValueError):  # of another shape
         return None

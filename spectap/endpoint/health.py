@@ -79,7 +79,7 @@ async def models(endpoint: str) -> list[str]:
                 raise EndpointError(f"{url}: HTTP {response.status}")
             answer = orjson.loads(await content(response))
         return [printable(str(model["id"])) for model in answer["data"]]
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise EndpointError(f"{url}: {_LATE}") from None
     except aiohttp.ClientError as error:
         raise EndpointError(f"{url}: {_reason(error)}") from None
@@ -99,7 +99,7 @@ async def _state(session: aiohttp.ClientSession, name: str, endpoint: str) -> st
                 raise EndpointError(
                     f"{name}: {url}: HTTP {status}: check the URL and OPENAI_API_KEY, which {key}"
                 )
-    except asyncio.TimeoutError:
+    except TimeoutError:
         return _LATE
     except aiohttp.ClientError as error:
         return _reason(error)

@@ -133,7 +133,7 @@ async def _execute(
         )
         try:
             return await asyncio.wait_for(process.wait(), timeout)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return None
         finally:
             await _end(process)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from typing import Never, TextIO
 
 from tqdm import tqdm
-from typing_extensions import Never
 
 from spectap.printing import printable
 

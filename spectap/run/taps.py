@@ -7,8 +7,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-from typing_extensions import Self
+from typing import Self
 
 from spectap.answer import Answer
 from spectap.answers.turn import read_answers

@@ -18,9 +18,7 @@ import gc
 import resource
 import time
 from collections.abc import Callable
-from typing import Final
-
-from typing_extensions import Self
+from typing import Final, Self
 
 from spectap.journal import Journal
 from spectap.record import Record

@@ -149,7 +149,7 @@ class UpstreamConnection(asyncio.Protocol):
     async def _connect(self) -> None:
         try:
             await self._upstream.connect(self)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self._stall()
         except OSError as error:
             self._break(HTTPStatus.BAD_GATEWAY, f"refused: {error.strerror or error}")

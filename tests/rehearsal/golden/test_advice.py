@@ -91,6 +91,7 @@ class Advised:
         return replace(decoding(self.draft(line)), window=window)
 
     def acceptance(self, line: str | None, prompt_class: str | None) -> float:
+        assert prompt_class is not None
         return draft_of(self.draft(line)).acceptance(OF_STRUCTURE[Structure(prompt_class)])
 
 
