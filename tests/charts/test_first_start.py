@@ -177,7 +177,7 @@ def test_a_sweep_is_refused(first_start: Synthesised) -> None:
     changes = {k: v for k, v in EAGLE3.items() if not k.startswith("speculation")} | sweep
     with pytest.raises(ExperimentError) as refused:
         parse(edited(changes), "mine.yaml")
-    assert "runtime = 'vllm-neuron-1.x': must not be one that compiles" in str(refused.value)
+    assert 'runtime = "vllm-neuron-1.x": must not be one that compiles' in str(refused.value)
 
 
 def test_the_cache_of_other_runtimes_stays_read_only(synthesised: Synthesised) -> None:

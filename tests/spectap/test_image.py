@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -50,12 +51,13 @@ def test_what_is_imported_is_there_at_the_version_it_is_tested_with() -> None:
     assert {name: pins().get(name) for name in tested} == tested
 
 
-def test_what_the_page_on_the_tap_installs_is_all_that_its_commands_need() -> None:
-    page = (FOLDER.parent / "docs" / "tap.md").read_text(encoding="utf-8")
-    (listed,) = re.findall(r"^pip install .*\\\n +(.+)$", page, re.MULTILINE)
-    # Jinja brings markupsafe. A run alone goes to AWS, and checks answers against schemas.
-    of_a_run = {"boto3", "botocore", "jsonschema", "referencing"}
-    assert set(listed.split()) == imported() - of_a_run - {"markupsafe"}
+def test_the_wheel_needs_what_is_imported() -> None:
+    project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    listed = [*project["dependencies"], *extras["report"], *extras["aws"]]
+    # These come with boto3, Jinja and pydantic.
+    brought = {"botocore", "markupsafe", "pydantic-core"}
+    assert {normal(each.partition(">=")[0]) for each in listed} == imported() - brought
 
 
 def test_llmperf_is_the_commit_that_the_code_follows() -> None:

@@ -87,7 +87,7 @@ def test_the_command_from_end_to_end(
     """As the pod runs it: its own entry point, its environment, real HTTP on all sides."""
     load = samples.load(requests=6, concurrency=3, rounds=1, mean_output_tokens=60)
     environment = aws | {
-        "BENCHMARK_CONFIG": write(tmp_path, endpoints=endpoints, load=load),
+        "BENCHMARK_CONFIG": write(tmp_path, variants=samples.variants(**endpoints), load=load),
         "RESULTS_DIR": str(tmp_path / "results"),
         "RUN_ID": "run-1",
     }

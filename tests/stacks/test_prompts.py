@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from experiment import load
-from tests.experiment.files import VANILLA, edited, swept
+from tests.experiment.files import edited, swept
 from tests.stacks.templates import statements
 from tests.synthesis import ACCOUNT, Synthesised, synthesise
 
@@ -17,7 +17,7 @@ SECRET = "Überaus geheim"
 BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-2"
 
 
-@pytest.fixture(scope="module", params=[{}, swept(), VANILLA], ids=["services", "sweep", "jobs"])
+@pytest.fixture(scope="module", params=[{}, swept()], ids=["services", "sweep"])
 def own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
     """An experiment with a test case of a file."""
     folder = tmp_path_factory.mktemp("own")
@@ -74,6 +74,6 @@ def test_only_what_measures_may_read_it(own: Synthesised) -> None:
         if digest(own) in json.dumps(statement)
     }
     (name,) = readers
-    assert name in ("Benchmark", "Sweep", "Offline")
+    assert name in ("Benchmark", "Sweep")
     assert readers[name]["Action"] == "s3:GetObject"
     assert json.dumps(readers[name]["Resource"]).count("arn:") == 1

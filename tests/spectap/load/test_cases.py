@@ -72,7 +72,11 @@ def test_prompts_are_named_after_their_file(tmp_path: Path, name: str, case: str
         ),
         (cases.read_cases, GOOD.replace("structured", "loose"), "f:1: structure: "),
         (cases.read_prompts, "", "f: has no prompt: it is empty"),
-        (cases.read_prompts, '{"prompt": "a"}\n{"prompt": 1}', "f:2: prompt = 1: must be text"),
+        (
+            cases.read_prompts,
+            '{"prompt": "a"}\n{"prompt": 1}',
+            "f:2: prompt = 1: must be a valid string",
+        ),
     ],
 )
 def test_a_bad_line_is_named(
