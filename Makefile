@@ -143,7 +143,7 @@ measure: $(READY_DEV) ## Measure endpoints that you have: BASE=URL SD=URL, or VA
 
 .PHONY: test
 test: $(READY_DEV) $(CLI) ## Run all tests that need only Python
-	pytest --numprocesses 2 --dist loadgroup
+	pytest --numprocesses 2 --dist loadfile
 
 .PHONY: test-vllm
 test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and compare with the article's result
@@ -158,7 +158,7 @@ prepare: $(READY) $(READY_VLLM) ## Install and build beforehand what test-vllm a
 test-cluster: $(READY_DEV) $(CLI) ## Apply the charts to a real control plane; needs Go 1.25+
 	@python -m control_plane
 	@# Each process has a control plane of its own, but of a cluster that is named there is one.
-	pytest $(if $(value KUBECONFIG),,--numprocesses 2 --dist loadgroup) tests/cluster
+	pytest $(if $(value KUBECONFIG),,--numprocesses 2 --dist loadfile) tests/cluster
 
 .PHONY: check
 check: $(READY_DEV) ## Check format, lint and types

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import gc
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,19 +43,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-# Two workers that both synthesise the matrix would take longer than one that does so.
-_OF_THE_MATRIX: Final = ("tests/charts/", "tests/stacks/", "tests/rehearsal/pod/")
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all tests of a file, and one worker all tests of the matrix."""
-    for item in items:
-        path = item.nodeid.partition("::")[0]
-        group = "matrix" if path.startswith(_OF_THE_MATRIX) else path
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(scope="session")
 def article() -> Experiment:
     """The article's experiment."""
@@ -76,16 +64,27 @@ def variation(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Experim
 def of_matrix(
     variation: Callable[[dict[str, Any]], Experiment], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Synthesised]:
-    """Synthesises an experiment of the matrix, once.
+    """Synthesises an experiment of the matrix, once for all workers.
 
     A fixture with parameters is made anew whenever the parameter changes, so with every file.
     """
     # Only here: the process that hands out the tests needs no CDK, and the workers wait for it.
-    from tests.synthesis import synthesise
+    from tests.synthesis import Synthesised, synthesise
 
-    return functools.cache(
-        lambda name: synthesise(variation(MATRIX[name]), tmp_path_factory.mktemp("matrix"))
-    )
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "matrix"
+    shared.mkdir(exist_ok=True)
+
+    @functools.cache
+    def of(name: str) -> Synthesised:
+        experiment, folder = variation(MATRIX[name]), shared / str([*MATRIX].index(name))
+        with folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                synthesise(experiment, folder)
+        return Synthesised(experiment, folder / "cdk.out")
+
+    return of
 
 
 @pytest.fixture(scope="session")
