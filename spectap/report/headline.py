@@ -22,6 +22,8 @@ class Question:
     """What is asked of a variant, and how it is answered."""
 
     verb: str
+    subject: str
+    """What stands before counts of answers: ``requests faster in 2 of 3 test cases``."""
     better: str
     worse: str
 
@@ -45,9 +47,9 @@ class Question:
         }
 
 
-SPEED: Final = Question("answers requests", "faster", "slower")
-COST: Final = Question("costs", "less", "more")
-TOGETHER: Final = Question("gets", "more tokens/s", "fewer tokens/s")
+SPEED: Final = Question("answers requests", "requests", "faster", "slower")
+COST: Final = Question("costs", "cost", "less", "more")
+TOGETHER: Final = Question("gets", "all together", "more tokens/s", "fewer tokens/s")
 
 
 def headline(summary: Summary) -> tuple[str, tuple[str, ...]]:
@@ -124,9 +126,9 @@ def _over_cells(summary: Summary, variant: str, together: Question) -> str:
         total = f"{len(summary.cases) * len(summary.loads)} measurements"
     if not any(comparison.speed for comparison in compared):
         return f"{variant} has no verdict in {len(compared)} of {total}"
-    text = f"{variant} {SPEED.verb} {_counted(compared, SPEED, f' of {total}')}"
+    text = f"{variant}: {SPEED.subject} {_counted(compared, SPEED, f' of {total}')}"
     if any(comparison.cost for comparison in compared):
-        text += f"; it {together.verb} {_counted(compared, together)}"
+        text += f"; {together.subject} {_counted(compared, together)}"
     return text
 
 

@@ -95,8 +95,8 @@ def test_both_questions_are_counted_over_the_test_cases(tmp_path: Path) -> None:
         for line in LINES
     ]
     assert headline.headline(summary(tmp_path, lines)) == (
-        "SD answers requests faster in 1 of 3 test cases, slower in 1, undecided in 1; "
-        "it costs less in 1, more in 1, undecided in 1",
+        "SD: requests faster in 1 of 3 test cases, slower in 1, undecided in 1; "
+        "cost less in 1, more in 1, undecided in 1",
         (),
     )
 
@@ -111,12 +111,12 @@ def test_speed_and_cost_can_part(tmp_path: Path) -> None:
     ]
     text, _ = headline.headline(summary(tmp_path, lines))
     assert "faster in 2 of 3 test cases" in text
-    assert "it costs more in 3" in text
+    assert "cost more in 3" in text
 
 
 def test_without_a_price_it_is_the_tokens_a_second(tmp_path: Path) -> None:
     text, _ = headline.headline(summary(tmp_path, LINES, cost=None))
-    assert "; it gets more tokens/s in 2, undecided in 1" in text
+    assert "; all together more tokens/s in 2, undecided in 1" in text
 
 
 def test_failures_are_in_the_headline(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_failures_are_in_the_headline(tmp_path: Path) -> None:
         generated.fail(line) if number % 20 == 19 else line for number, line in enumerate(LINES)
     ]
     text, _ = headline.headline(summary(tmp_path, failing))
-    assert "answers requests faster in" in text
+    assert "requests faster in" in text
     assert "SD requests failed" in text
 
 
@@ -171,13 +171,13 @@ def test_of_several_variants_each_has_a_sentence(tmp_path: Path) -> None:
     run = results.read(generated.write(tmp_path, configuration, lines))
     text, below = headline.headline(run.summary)
     assert text == "2 variants compared in 3 test cases"
-    assert [sentence.split()[0] for sentence in below] == ["k3", "k7"]
-    assert all("answers requests faster in 2 of 3 test cases" in sentence for sentence in below)
+    assert [sentence.split()[0] for sentence in below] == ["k3:", "k7:"]
+    assert all("requests faster in 2 of 3 test cases" in sentence for sentence in below)
 
 
 def test_a_rehearsal_and_a_variant_alone(tmp_path: Path) -> None:
     text, _ = headline.headline(summary(tmp_path, LINES, stand_in="golden endpoints"))
-    assert text.startswith("Rehearsal: SD answers requests faster")
+    assert text.startswith("Rehearsal: SD: requests faster")
     alone = generated.config(variants=generated.ARTICLE[:1])
     run = results.read(generated.write(tmp_path / "alone", alone, generated.ledger(alone)))
     assert headline.headline(run.summary) == ("Base in 3 test cases", ())

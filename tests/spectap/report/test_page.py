@@ -135,7 +135,7 @@ def test_it_follows_the_colour_scheme_of_the_page(html: str) -> None:
 def test_verdicts_come_first_then_figures_then_tables(html: str) -> None:
     text = visible(html)
     order = [
-        "SD answers requests faster in 2 of 3 test cases, undecided in 1; it costs less in 2",
+        "SD: requests faster in 2 of 3 test cases, undecided in 1; cost less in 2",
         "By class of test case",
         "keep it on.",
         "Speed-up at concurrency 4",

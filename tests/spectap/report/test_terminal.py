@@ -49,7 +49,7 @@ def test_what_decides_stands_before_the_numbers(tmp_path: Path) -> None:
     said = terminal.render(folder)
     order = [
         "article: SD against Base, on Qwen/Qwen3-32B at concurrency 4",
-        "SD answers requests faster in",
+        "SD: requests faster in",
         "SD requests failed",
         "TPOT ms",
         "repetition: SD is ",
