@@ -372,10 +372,10 @@ def _sentence(found: Recommendation, considered: str, *, advises: bool) -> str:
             return f"Turn speculation off for {where}: no window is faster; {sure}."
         what = f"{found.choice.line} and a window of {found.choice.window}"
         return f"Serve {where} with {what}: {speed}; {sure}."
-    before = f"Of {considered}" if advises else "Of what stood in"
+    among = f"of {considered}" if advises else "in this rehearsal"
     if found.choice.line is None:
-        return f"{before}, nothing looks faster than no speculation for {where}; {sure}."
-    return f"{before}, {_name(found.choice)} looks fastest for {where}: {speed}; {sure}."
+        return f"Fastest for {where} {among}: no speculation; {sure}."
+    return f"Fastest for {where} {among}: {_name(found.choice)}, {speed}; {sure}."
 
 
 def _measure_next(found: Recommendation, scope: _Scope) -> str:
