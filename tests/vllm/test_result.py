@@ -6,6 +6,8 @@ the expected gain; ``make bench-vllm`` holds the figures themselves against thei
 
 from __future__ import annotations
 
+import html
+
 from rehearsal.vllm import ngram
 from spectap.analysis.summary import Case, Cell
 from spectap.metrics import TOKENS_PER_STEP, Metric
@@ -126,7 +128,7 @@ def test_llmperf_calls_a_faster_server_slower(rehearsed: Rehearsed) -> None:
 def test_the_whole_report_is_drawn(rehearsed: Rehearsed) -> None:
     page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
     assert "Not drawn:" not in page
-    assert "The ledger against the server's own counters" in page
+    assert "The ledger against the server's own counters" in html.unescape(page)
     assert len(rehearsed.run.divergences) == 2 * len(rehearsed.run.summary.cases)
 
 
