@@ -32,10 +32,12 @@ def write(
     ``times``: when it acts, and what becomes of it then, as CreateSchedule has it. Raises
     DeploymentError.
     """
-    call = _call(deployment, group)
+    # Asked once: a destroy may take the stack away at any time.
+    stack = deployment.outputs(STACK)
+    call = _call(deployment, group, stack)
     schedule = {
         "Name": name,
-        "GroupName": deployment.outputs(STACK)[GROUP_OUTPUT],
+        "GroupName": stack[GROUP_OUTPUT],
         "Description": description,
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "Target": {**call, "RetryPolicy": _ONCE},
@@ -74,15 +76,15 @@ def find(deployment: Deployment, kind: Kind, name: str) -> dict[str, Any] | None
 
 def calls_as_now(deployment: Deployment, group: Group, schedule: Mapping[str, Any]) -> bool:
     """Whether a schedule that is made now would make the same call, under the same role."""
-    target = schedule["Target"]
-    return all(target[key] == value for key, value in _call(deployment, group).items())
+    target, call = schedule["Target"], _call(deployment, group, deployment.outputs(STACK))
+    return all(target[key] == value for key, value in call.items())
 
 
-def _call(deployment: Deployment, group: Group) -> dict[str, str]:
+def _call(deployment: Deployment, group: Group, stack: Mapping[str, str]) -> dict[str, str]:
     """The names in ``Input`` begin with a capital, unlike those of the REST API of EKS."""
     nothing = {"MinSize": 0, "DesiredSize": 0}
     asked = {"ClusterName": deployment.name, "NodegroupName": group.name, "ScalingConfig": nothing}
-    role = deployment.outputs(STACK).get(_ROLES[group.kind])
+    role = stack.get(_ROLES[group.kind])
     if role is None:
         raise DeploymentError(f"{deployment.name}-{STACK} has no {group.kind} nodes any more")
     return {"Arn": _ACTION, "RoleArn": role, "Input": json.dumps(asked)}

@@ -151,6 +151,13 @@ def made() -> Iterator[Office]:
         yield deployed
 
 
+@pytest.mark.parametrize("at", range(20))
+def test_a_destroy_meanwhile_ends_a_start_in_words(made: Office, at: int) -> None:
+    destroy = Mishap(at, lambda _: made.command(made.destroy))
+    made.command(lambda: made.start(Kind.TRAINIUM), [destroy])
+    made.aws.check()
+
+
 def schedule(made: Office, kind: Kind) -> dict[str, Any]:
     return made.aws.scheduler.groups["article-guard"][f"{kind}-to-zero"]
 

@@ -139,7 +139,7 @@ def test_failures_reach_the_headline_the_verdict_and_the_advice(
     assert ended.status == 1
     (errors,) = re.findall(r"(\d+) of 32 SD requests failed", headline(report))
     assert 0 < int(errors) < 16
-    assert "SD answers requests faster" in headline(report)
+    assert "SD: requests faster" in headline(report)
     said = " ".join(ended.out.split())
     # The failures come at any place, so the cost may be undecided: then it begins a sentence.
     advice = f"look into its errors before you keep it on. {errors} of 32 SD requests failed."
