@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from kubernetes.client import ApiException
+
 from rehearsal.cluster.api import Api, Manifest
 from rehearsal.cluster.statuses import now
 
@@ -76,8 +78,14 @@ class Nodes:
             return
         for name in list(self._names):
             lease = self._api.get("Lease", name, _LEASES)
-            if lease is not None:
+            if lease is None:
+                continue
+            try:
                 self._api.patch(lease, {"spec": {"renewTime": now()}})
+            except ApiException as error:
+                # Another thread has removed the node since.
+                if error.status != 404:
+                    raise
         self._renewed = time.monotonic()
 
     def _reached_at(self) -> Manifest:
