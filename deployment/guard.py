@@ -56,7 +56,8 @@ def start(deployment: Deployment, kind: Kind, size: int) -> Guard:
     group = _at_rest(deployment, kind)
     if kind is Kind.TRAINIUM:
         nodes.cancel_stopper(deployment)
-    if not group.size or find(deployment, kind) is None:
+    # A guard of nodes that has begun to act by now is no missing one: it must not get a later date.
+    if not group.size or _schedule(deployment, kind) is None:
         _write(deployment, group, clock.now() + _limit(deployment, kind))
     size = min(max(size, group.size), group.maximum)
     # A stop brings the guard forward, also while EKS is busy.

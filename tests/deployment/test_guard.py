@@ -151,6 +151,16 @@ def made() -> Iterator[Office]:
         yield deployed
 
 
+def test_a_guard_that_begins_to_act_during_a_start_gets_no_later_date() -> None:
+    """The property found this order, about once in ten thousand."""
+    state = Commands()
+    state.two_terminals(Office.stop, lambda made: made.start(Kind.TRAINIUM, 600.0), 13, None, 0)
+    state.wait(14_310.0)
+    state.start(lambda made: made.start(Kind.COMPILE), None, 0)
+    state.start(lambda made: made.start(Kind.TRAINIUM), None, 0)
+    state.teardown()
+
+
 @pytest.mark.parametrize("at", range(20))
 def test_a_destroy_meanwhile_ends_a_start_in_words(made: Office, at: int) -> None:
     destroy = Mishap(at, lambda _: made.command(made.destroy))
