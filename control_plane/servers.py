@@ -47,11 +47,6 @@ class ControlPlane:
                 raise ControlPlaneError(f"{name} ended: {reason(text(log))}; see {log}")
 
 
-def kubeconfig_of(directory: Path) -> Path:
-    """Where ``control_plane`` puts the administrator's kubeconfig, as JSON."""
-    return directory / f"{_ADMINISTRATOR}.kubeconfig"
-
-
 @contextlib.contextmanager
 def control_plane(programs: Path, directory: Path) -> Iterator[ControlPlane]:
     """Runs ``programs`` with certificates, data and logs of their own in ``directory``.

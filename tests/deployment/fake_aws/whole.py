@@ -229,6 +229,7 @@ class Whole:
             stack.status = "ROLLBACK_COMPLETE"
             return
         if stack.name.endswith("-serving"):
+            # All that is asked of a deployment is its name.
             self.cluster.apply(lifecycle.manifests(_Named(self.name)))  # type: ignore[arg-type]
         stack.status = "CREATE_COMPLETE"
 

@@ -154,7 +154,7 @@ def test_worse_answers_stand_before_everything_else(over_loads: str) -> None:
     order = ["Answers got worse.", "54 of 60", "By class of test case", "Are the answers still"]
     places = [text.index(part) for part in order]
     assert places == sorted(places)
-    assert "<strong>−10.0 (−20.0 to −3.0)</strong>" in over_loads  # noqa: RUF001
+    assert "<strong>−10.0 (−20.0 to −3.0)</strong>" in over_loads  # noqa: RUF001 (a minus sign)
     for number in range(7):
         assert f"MT-Bench/{number} ({4000 + number:,} tokens with its answer, 2,048 fit)" in text
 

@@ -91,6 +91,6 @@ def test_a_prediction_has_bounds_if_it_has_any_width(
 
 def test_more_tokens_a_second_are_a_lower_cost() -> None:
     tripled = Interval(3.0, 2.5, 4.0)
-    assert str(phrases.cost(tripled, priced=True)) == "−67 % (−75 to −60 %)"  # noqa: RUF001
+    assert str(phrases.cost(tripled, priced=True)) == "−67 % (−75 to −60 %)"  # noqa: RUF001 (a minus sign)
     assert phrases.cost(tripled, priced=False) == phrases.speed(tripled)
     assert str(phrases.cost(None, priced=True)) == "-"
