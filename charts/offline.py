@@ -24,8 +24,9 @@ from charts.names import DEVICES, NAMESPACE, OFFLINE_JOB, Component, ServiceAcco
 from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import ARTIFACT_PATH, on_devices, paths, serving_pod
-from experiment.estimate import index_deadline_seconds, job_deadline_seconds
-from experiment.runtimes import Paths, medusa_tree
+from experiment.cost.durations import index_deadline_seconds, job_deadline_seconds
+from experiment.runtimes import Paths
+from experiment.runtimes.inference_demo import medusa_tree_files
 from experiment.schema import Experiment
 from experiment.variants import Variant
 
@@ -63,9 +64,9 @@ def indexes(experiment: Experiment) -> Indexes:
         file="generate",
         command=generate_command,
         environment=generate_environment,
-        scripts=(*COMMON_SCRIPTS, "generate.sh", "benchmark_medusa.py", *medusa_tree.files()),
+        scripts=(*COMMON_SCRIPTS, "generate.sh", "benchmark_medusa.py", *medusa_tree_files()),
         # The tree decides what a step yields.
-        instruments=("generate.sh", "benchmark_medusa.py", *medusa_tree.files()),
+        instruments=("generate.sh", "benchmark_medusa.py", *medusa_tree_files()),
         # Beside nothing else, so that no variant is slowed by another.
         parallelism=1,
         deadline_seconds=job_deadline_seconds(experiment),

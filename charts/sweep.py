@@ -30,7 +30,7 @@ from charts.server import (
     server,
     serving_pod,
 )
-from experiment.estimate import job_deadline_seconds
+from experiment.cost.durations import job_deadline_seconds
 from experiment.schema import Experiment
 from experiment.variants import variants
 

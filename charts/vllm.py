@@ -29,7 +29,7 @@ from charts.server import (
     server,
     serving_pod,
 )
-from experiment.estimate import FIRST_START_SECONDS
+from experiment.cost.durations import FIRST_START_SECONDS
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
 from experiment.variants import Variant

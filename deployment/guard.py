@@ -17,7 +17,7 @@ from typing import Any, Final
 from deployment import clock, nodes, schedules
 from deployment.account import Deployment, DeploymentError
 from deployment.nodes import STACK, Group, Kind
-from experiment.limits import compile_guard_hours, guard_hours
+from experiment.cost import compile_guard_hours, guard_hours
 
 _NAMES: Final = {Kind.TRAINIUM: "trainium-to-zero", Kind.COMPILE: "compile-to-zero"}
 INTERVAL: Final = datetime.timedelta(minutes=10)

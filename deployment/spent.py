@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from deployment import nodes
 from deployment.account import Deployment, aws_errors
 from deployment.nodes import Kind
-from experiment.cost.block import Block
-from experiment.cost.standing import Standing, usd_per_hour, usd_per_node_hour
+from experiment.cost import Block
+from experiment.cost.prices import Standing, usd_per_hour, usd_per_node_hour
 from experiment.schema import Purchase
 
 _PARTS: Final = {Kind.TRAINIUM: Standing.TRAINIUM, Kind.COMPILE: Standing.COMPILE}

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from experiment.architecture import Architecture, Family, ModelKind
 from experiment.errors import ExperimentError, shown
-from experiment.known_models import KNOWN_MODELS
+from experiment.known_models import KNOWN_MODELS, Architecture, Family, ModelKind
 from experiment.model_files import ModelFiles, model_files
 
 _EAGLE3: Final = {
@@ -92,7 +91,7 @@ class _Config:
     data: Mapping[str, Any]
 
     def refuse(self, why: str) -> NoReturn:
-        raise ExperimentError(str(self.files.path), why)
+        raise ExperimentError(f"{self.files.path}: {why}")
 
     def has(self, *keys: str) -> bool:
         return any(self.data.get(key) is not None for key in keys)

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NoReturn
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import ConstructorError, SafeConstructor
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
 
-from experiment.errors import ABSENT, Elsewhere, ExperimentError, Refusal, dotted, steps
+from experiment.errors import ExperimentError, shown
 from experiment.fields import PATTERN_MESSAGES
 from experiment.measurement import PromptFile
 from experiment.rules import refusals
 from experiment.schema import Experiment
-from experiment.yaml_text import Document, read_yaml
 from spectap import config
 from spectap.errors import ConfigError
+from spectap.printing import printable
+
+MOST_SHOWN: Final = 20
+"""Errors shown for one file. Nobody reads more at once."""
+
+MOST_NESTED: Final = 20
+"""Lists and mappings inside one another. A valid experiment has fewer than ten."""
+
+Steps = tuple[str | int, ...]
+"""The keys and list positions that lead to a value, e.g. ``("test_cases", 0, "name")``."""
 
 
 def load(path: str | Path) -> Experiment:
@@ -31,40 +48,34 @@ def load(path: str | Path) -> Experiment:
 
 def parse(text: str, file: str) -> Experiment:
     """The experiment in the YAML text of ``file``; raises as ``load`` does."""
-    document = read_yaml(text, file)
+    document = Document(text, file)
     try:
         # Strict validation of JSON takes a list for a tuple, and a string for an enumeration or
         # a date. It still refuses "4" for 4.
         experiment = Experiment.model_validate_json(document.json)
     except ValidationError as error:
-        raise ExperimentError(file, *_invalid(error, document)) from None
-    experiment = experiment.with_prompt_files(_prompt_files(experiment, document, file))
-    refused = [_located(refusal, document) for refusal in refusals(experiment)]
-    if refused:
-        raise ExperimentError(file, *refused)
+        _refuse(file, list(_invalid(error, document)))
+    experiment = experiment.with_prompt_files(_prompt_files(experiment, document))
+    if lines := [document.line(*refusal) for refusal in refusals(experiment)]:
+        _refuse(file, lines)
     return experiment
 
 
-def _invalid(error: ValidationError, document: Document) -> Iterator[Refusal]:
+def _refuse(file: str, lines: list[str]) -> NoReturn:
+    if len(lines) > MOST_SHOWN:
+        lines[MOST_SHOWN:] = [f"{file}: and {len(lines) - MOST_SHOWN} more"]
+    raise ExperimentError("\n".join(lines)) from None
+
+
+def _invalid(error: ValidationError, document: Document) -> Iterator[str]:
     """What pydantic refuses, as ``rules`` would say it."""
     for problem in error.errors(include_url=False):
         kind = problem["type"]
         # A list also counts as too short where some of its items are refused.
         if kind == "too_short" and len(problem["input"]) >= problem["ctx"]["min_length"]:
             continue
-        inner = steps(problem.get("ctx", {}).get("field", ""))
-        path, line = document.locate((*problem["loc"], *inner), of_key=kind == "extra_forbidden")
-        value = ABSENT if kind == "missing" else _value(problem["input"], inner)
-        yield Refusal(dotted(path), value, _allowed(problem), line)
-
-
-def _value(value: Any, path: Sequence[str | int]) -> Any:
-    for step in path:
-        try:
-            value = value[step]
-        except LookupError:
-            return ABSENT
-    return value
+        steps = (*problem["loc"], *_steps(problem.get("ctx", {}).get("field", "")))
+        yield document.line_of(steps, _allowed(problem), of_key=kind == "extra_forbidden")
 
 
 def _allowed(problem: ErrorDetails) -> str:
@@ -73,31 +84,24 @@ def _allowed(problem: ErrorDetails) -> str:
     return config.allowed(problem, Experiment)
 
 
-def _prompt_files(experiment: Experiment, document: Document, file: str) -> dict[str, PromptFile]:
-    """The files of prompts that the test cases name, which lie beside ``file``."""
+def _prompt_files(experiment: Experiment, document: Document) -> dict[str, PromptFile]:
+    """The files of prompts that the test cases name, which lie beside the experiment's."""
     files: dict[str, PromptFile] = {}
-    errors: list[Refusal | Elsewhere] = []
+    lines: list[str] = []
     for index, case in enumerate(experiment.benchmark.test_cases):
         if case.file is None or case.file in files:
             continue
-        path = Path(file).parent / case.file
+        path = Path(document.file).parent / case.file
         if not path.is_file():
-            missing = Refusal(f"benchmark.test_cases[{index}].file", case.file, f"no file {path}")
-            errors.append(_located(missing, document))
+            lines.append(document.line(f"benchmark.test_cases[{index}].file", f"no file {path}"))
             continue
         try:
             files[case.file] = PromptFile.read(path)
         except ConfigError as error:
-            errors += map(Elsewhere, str(error).splitlines())
-    if errors:
-        raise ExperimentError(file, *dict.fromkeys(errors))
+            lines += str(error).splitlines()
+    if lines:
+        _refuse(document.file, list(dict.fromkeys(lines)))
     return files
-
-
-def _located(refusal: Refusal, document: Document) -> Refusal:
-    """The refusal with its field as the file spells it, and with its line."""
-    path, line = document.locate(steps(refusal.field))
-    return replace(refusal, field=dotted(path), line=line)
 
 
 def _read(path: Path) -> str:
@@ -105,11 +109,170 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         files = [*path.parent.glob("*.yaml")] or Path("experiments").glob("*.yaml")
-        available = ", ".join(sorted(map(str, files)))
-        raise ExperimentError(
-            str(path), f"no such file; available: {available or 'none'}"
-        ) from None
+        why = f"no such file; available: {', '.join(sorted(map(str, files))) or 'none'}"
     except UnicodeDecodeError:
-        raise ExperimentError(str(path), "is not UTF-8 text; an experiment is YAML") from None
+        why = "is not UTF-8 text; an experiment is YAML"
     except OSError as error:
-        raise ExperimentError(str(path), f"cannot be read: {error.strerror}") from None
+        why = f"cannot be read: {error.strerror}"
+    raise ExperimentError(f"{path}: {why}")
+
+
+class Document:
+    """The mapping in the YAML text of a file.
+
+    Raises ExperimentError, with the parser's own words in one line, for text that is not valid
+    YAML, is not a mapping, or has values that JSON cannot express.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        self.file = file
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Constructor = _Constructor
+        yaml.max_depth = MOST_NESTED
+        where, problem = file, "must be a mapping of keys to values"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ReusedAnchorWarning)
+                data, root = yaml.load(text) or (None, None)
+            self.root: Node = root
+            """The mapping as the parser composed it, after merge keys (``<<``) were resolved."""
+            self.json = json.dumps(data)
+            if root is not None and isinstance(data, Mapping):
+                return
+        except MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            where = f"{file}:{mark.line + 1 if mark else 1}"
+            problem = f"not valid YAML: {_problem(error)}"
+        except ReaderError as error:
+            where = f"{file}:{text.count(chr(10), 0, error.position) + 1}"
+            problem = f"not valid YAML: character U+{error.character:04X}: {error.reason}"
+        except (TypeError, ValueError, RecursionError) as error:  # of what JSON cannot express
+            problem = f"not valid YAML: {error}"
+        raise ExperimentError(f"{where}: {printable(problem)}")
+
+    @cached_property
+    def data(self) -> Any:
+        """As JSON has it, in which every key is text."""
+        return json.loads(self.json)
+
+    def line(self, field: str, allowed: str) -> str:
+        """A refusal of ``field``, named as in the schema: its line, value, and what is allowed."""
+        return self.line_of(_steps(field), allowed)
+
+    def line_of(self, steps: Steps, allowed: str, *, of_key: bool = False) -> str:
+        """The same, of the value that ``steps`` lead to; ``of_key`` takes the line of its key."""
+        path, line = self._locate(steps, of_key=of_key)
+        return f"{self.file}:{line}: {_dotted(path)}{self._value(path)}: {allowed}"
+
+    def _value(self, path: Steps) -> str:
+        """What the file has there; nothing of what is absent, or is a long list or mapping."""
+        value = self.data
+        for step in path:
+            try:
+                value = value[step]
+            except (LookupError, TypeError):
+                return ""
+        if isinstance(value, dict) and "id" in value:
+            value = value["id"]  # a model
+        if isinstance(value, dict | list) and len(json.dumps(value)) > 80:
+            return ""
+        return f" = {shown(value)}"
+
+    def _locate(self, path: Steps, *, of_key: bool) -> tuple[Steps, int]:
+        """``path`` as the file spells it, and the line of its value, from 1.
+
+        - A position in a list is left out where the file has a single mapping in place of a list,
+          and a key where it has a single value in place of a mapping.
+        - A value that an alias or a merge key brings has the line where it is written. With
+          ``of_key``, the line is that of the last key instead.
+        - A value that is not in the file has the line of the nearest mapping or list around it.
+        """
+        node: Node | None = self.root
+        line, spelt = _line(self.root), []
+        for step in path:
+            if isinstance(node, MappingNode) and isinstance(step, int):
+                continue
+            if isinstance(node, ScalarNode):
+                break
+            spelt.append(step)
+            key, node = _entry(node, step)
+            if key and node:
+                # A block begins below its key. An alias refers to a line above its key.
+                line = _line(key) if of_key else min(_line(key), _line(node))
+        return tuple(spelt), line
+
+
+def _entry(node: Node | None, step: str | int) -> tuple[Node, Node] | tuple[None, None]:
+    """The key and the value of ``step`` in ``node``; an item of a list is its own key."""
+    if isinstance(node, MappingNode):
+        # The last one counts: what a mapping says itself comes after what it merges.
+        entries = (entry for entry in reversed(node.value) if entry[0].value == step)
+        return next(entries, (None, None))
+    if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None, None
+
+
+def _line(node: Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _dotted(path: Steps) -> str:
+    """``("test_cases", 0, "name")`` as ``test_cases[0].name``."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{_key(step)}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w-]+", key) else shown(key)
+
+
+def _steps(field: str) -> Steps:
+    """``test_cases[0].name`` as ``("test_cases", 0, "name")``; for fields of the schema."""
+    names = re.findall(r"[^.\[\]]+", field)
+    return tuple(int(name) if name.isdigit() else name for name in names)
+
+
+def _problem(error: MarkedYAMLError) -> str:
+    """The parser's words: what it was reading, from which line on, and what it met there."""
+    problem = str(error.problem or error.context).splitlines()[0]
+    if not error.problem or not error.context or not error.context_mark:
+        return problem
+    return f"{error.context} from line {error.context_mark.line + 1} on, {problem}"
+
+
+_TAG: Final = "tag:yaml.org,2002:"
+_JSON_TAGS: Final = ("null", "bool", "int", "float", "str", "seq", "map")
+
+# The characters that YAML calls printable, negated. Surrogates are among the others. A file can
+# hold such a character only as an escape, but a rendered manifest would hold it as it is.
+_NOT_PRINTABLE: Final = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class _Constructor(SafeConstructor):
+    """Builds what JSON can express. A date stays text; the schema knows where one belongs."""
+
+    yaml_constructors = {
+        # None stands for any other tag, which is refused.
+        None: SafeConstructor.yaml_constructors[None],
+        **{_TAG + tag: SafeConstructor.yaml_constructors[_TAG + tag] for tag in _JSON_TAGS},
+        _TAG + "timestamp": SafeConstructor.construct_yaml_str,
+    }
+
+    def construct_document(self, node: Any) -> tuple[Any, Node]:
+        """The value of the document, and its node with merge keys resolved."""
+        self.deep_construct = True  # so that an error in a value has the line of that value
+        return super().construct_document(node), node
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Raises ConstructorError, with its line, for a value that Python cannot build."""
+        try:
+            value = super().construct_object(node, deep)
+            if isinstance(value, str) and _NOT_PRINTABLE.search(value):
+                raise ValueError
+        except (ValueError, LookupError):
+            tag = str(node.tag).removeprefix(_TAG)
+            raise ConstructorError(
+                problem=f"{shown(node.value)} is no valid {tag}", problem_mark=node.start_mark
+            ) from None
+        return value

@@ -93,11 +93,11 @@ def _json(file: Path) -> Mapping[str, Any]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ExperimentError(str(file), f"cannot be read: {error.strerror}") from None
+        raise ExperimentError(f"{file}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise ExperimentError(str(file), "is no JSON") from None
+        raise ExperimentError(f"{file}: is no JSON") from None
     if not isinstance(data, dict):
-        raise ExperimentError(str(file), "must be a mapping, as a model's config.json is")
+        raise ExperimentError(f"{file}: must be a mapping, as a model's config.json is")
     return data
 
 
@@ -112,7 +112,7 @@ def _beginning(file: Path, length: int, after: int = 0) -> bytes:
             opened.seek(after)
             return opened.read(length)
     except OSError as error:
-        raise ExperimentError(str(file), f"cannot be read: {error.strerror}") from None
+        raise ExperimentError(f"{file}: cannot be read: {error.strerror}") from None
 
 
 def _size(file: Path) -> int:

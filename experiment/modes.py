@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from experiment.architecture import Architecture, ModelKind
-from experiment.known_models import KNOWN_MODELS
+from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
 from experiment.rules.models import mismatches
 from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Preparation, Runtime, Workload
 from experiment.speculation import LARGEST_WINDOW

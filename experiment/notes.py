@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from experiment.architecture import ModelKind
-from experiment.cost import Standing, cost
-from experiment.estimate import FIRST_START_SECONDS, estimate
-from experiment.known_models import KNOWN_MODELS, REVISIONS
-from experiment.limits import guard_hours, max_hours
+from experiment.cost import Standing, cost, guard_hours, max_hours
+from experiment.cost.durations import FIRST_START_SECONDS, estimate
+from experiment.known_models import KNOWN_MODELS, REVISIONS, ModelKind
 from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload
 from experiment.schema import Experiment, Purchase
@@ -36,35 +34,43 @@ def notes(experiment: Experiment) -> Iterator[str]:
             f"{FEWEST_ROUNDS} rounds"
         )
     yield from _revisions(experiment)
-    yield from _gated(experiment)
-    yield from _norms(experiment)
-    yield from _first_starts(experiment)
-    yield from _guarded(experiment)
-    yield from _measured_apart(experiment)
-    if experiment.apart:
+    for model in gated(experiment):
         yield (
-            f"alerts.minimum_speedup = {experiment.alerts.minimum_speedup:g}: has no effect, since "
-            "variants that are measured once, one after the other, are watched by no alarm"
+            f"{model} is gated: the download fails until the cluster has a token that may read "
+            'it (docs/runbook.md, "Gated models")'
         )
+    yield from _norms(experiment)
+    if experiment.serving_runtime.preparation is Preparation.FIRST_START:
+        yield (
+            f"runtime = {experiment.runtime}: each service compiles when it first starts, on "
+            "devices that are billed meanwhile, for up to "
+            f"{FIRST_START_SECONDS / 3600:g} hours; later starts find its cache in the bucket "
+            '(docs/cost.md, "What a first start takes")'
+        )
+    yield from _guarded(experiment)
+    if experiment.apart:
+        yield from _measured_apart(experiment)
     sweep, draft = experiment.sweep, experiment.models.draft
     if sweep and sweep.drafts and draft and draft not in sweep.drafts:
         yield f"models.draft = {draft.id}: is not used, since sweep.drafts lists the drafts"
-    yield from _unsent(experiment)
+    if experiment.workload is Workload.SERVICE:
+        yield from _unsent(experiment)
 
 
 def _revisions(experiment: Experiment) -> Iterator[str]:
     """Known models at a revision whose figures nobody has compared with the known ones."""
     for place, _, model in models_of(experiment):
         known = REVISIONS.get(model.id)
-        if model.id not in KNOWN_MODELS or (known and known.commit == model.revision):
-            continue
-        which = (
-            f"those of {known.commit}, read in {known.read}" if known else "not tied to a revision"
-        )
-        yield (
-            f"{place}.revision = {model.revision}: the known figures of {model.id} are {which}; "
-            "compare them with this one's: python -m experiment add-model"
-        )
+        if model.id in KNOWN_MODELS and not (known and known.commit == model.revision):
+            which = (
+                f"those of {known.commit}, read in {known.read}"
+                if known
+                else "not tied to a revision"
+            )
+            yield (
+                f"{place}.revision = {model.revision}: the known figures of {model.id} are "
+                f"{which}; compare them with this one's: python -m experiment add-model"
+            )
 
 
 def gated(experiment: Experiment) -> Iterator[str]:
@@ -72,14 +78,6 @@ def gated(experiment: Experiment) -> Iterator[str]:
     for model in dict.fromkeys(model.id for _, _, model in models_of(experiment)):
         if model.startswith(_GATED):
             yield model
-
-
-def _gated(experiment: Experiment) -> Iterator[str]:
-    for model in gated(experiment):
-        yield (
-            f"{model} is gated: the download fails until the cluster has a token that may read "
-            'it (docs/runbook.md, "Gated models")'
-        )
 
 
 def _norms(experiment: Experiment) -> Iterator[str]:
@@ -94,17 +92,6 @@ def _norms(experiment: Experiment) -> Iterator[str]:
                 "compile Job refuses it, since NxDI does not compute that; read it before you "
                 "deploy"
             )
-
-
-def _first_starts(experiment: Experiment) -> Iterator[str]:
-    """What a runtime without compile Jobs does on a node that is paid for."""
-    if experiment.serving_runtime.preparation is Preparation.FIRST_START:
-        yield (
-            f"runtime = {experiment.runtime}: each service compiles when it first starts, on "
-            "devices that are billed meanwhile, for up to "
-            f"{FIRST_START_SECONDS / 3600:g} hours; later starts find its cache in the bucket "
-            '(docs/cost.md, "What a first start takes")'
-        )
 
 
 def _guarded(experiment: Experiment) -> Iterator[str]:
@@ -125,47 +112,40 @@ def _guarded(experiment: Experiment) -> Iterator[str]:
 
 
 def _measured_apart(experiment: Experiment) -> Iterator[str]:
-    """What a sweep or jobs take, by estimate, and what jobs are not."""
-    if not experiment.apart:
-        return
-    needs, block = estimate(experiment), cost(experiment).block
-    kind, turns = "sweep", f"{needs.at_once} at a time"
-    if experiment.workload is Workload.JOB:
-        kind, turns = "jobs", "one after the other"
-    on_cpu = f" in {needs.compile_node_hours:.1f} hours of CPU nodes" if needs.compile_nodes else ""
-    whole = math.ceil(block.to_pay(needs.usd, needs.node_hours)) if block else 0
-    to_pay = f" ({whole} with the whole Capacity Block)" if block else ""
+    """What a sweep or jobs take, by estimate, when the guard ends them, and what they are not."""
+    needs, block, capacity = estimate(experiment), cost(experiment).block, experiment.capacity
+    jobs = experiment.workload is Workload.JOB
+    turns = "one after the other" if jobs else f"{needs.at_once} at a time"
+    cpu_hours = needs.compile_node_hours
+    on_cpu = f" in {cpu_hours:.1f} hours of CPU nodes" if cpu_hours else ""
+    to_pay = math.ceil(block.to_pay(needs.usd, needs.node_hours)) if block else 0
+    with_block = f" ({to_pay} with the whole Capacity Block)" if block else ""
+    guard = guard_hours(experiment)
+    guard_usd = math.ceil(guard * capacity.nodes * capacity.price.usd_per_hour)
     yield (
-        f"{kind}: {needs.variants} variants, {turns}: by estimate {needs.variants} compiles"
-        f"{on_cpu}, {needs.node_hours:.1f} hours of Trainium nodes and {math.ceil(needs.usd)} USD"
-        f"{to_pay}, mostly for {needs.driver}; {_ended(experiment)}"
+        f"{'jobs' if jobs else 'sweep'}: {needs.variants} variants, {turns}: by estimate "
+        f"{needs.variants} compiles{on_cpu}, {needs.node_hours:.1f} hours of Trainium nodes and "
+        f"{math.ceil(needs.usd)} USD{with_block}, mostly for {needs.driver}; the Trainium nodes "
+        f"are ended after {guard:.1f} hours, or {guard_usd} USD, whatever runs on them"
     )
-    if experiment.workload is Workload.JOB:
+    if jobs:
         yield (
             "jobs: inference_demo --benchmark measures them, on random token ids: no test case, "
             "round or load of benchmark is used, and the figures compare with each other and with "
             "no service's"
         )
-
-
-def _ended(experiment: Experiment) -> str:
-    """When the guard ends the nodes, and what they have cost by then."""
-    hours, capacity = guard_hours(experiment), experiment.capacity
-    usd = hours * capacity.nodes * capacity.price.usd_per_hour
-    return (
-        f"the Trainium nodes are ended after {hours:.1f} hours, or {math.ceil(usd)} USD, whatever "
-        "runs on them"
+    yield (
+        f"alerts.minimum_speedup = {experiment.alerts.minimum_speedup:g}: has no effect, since "
+        "variants that are measured once, one after the other, are watched by no alarm"
     )
 
 
 def _unsent(experiment: Experiment) -> Iterator[str]:
-    """Prompts that the smallest load point does not come to. A job asks none of them."""
-    if experiment.workload is Workload.JOB:
-        return
-    benchmark = experiment.benchmark
-    point = min(benchmark.points, key=lambda point: point.requests)
-    sent = point.requests * benchmark.rounds.at_most
-    for index, case in enumerate(benchmark.test_cases):
+    """Prompts that the smallest load point does not come to."""
+    rounds = experiment.benchmark.rounds.at_most
+    point = min(experiment.benchmark.points, key=lambda point: point.requests)
+    sent = point.requests * rounds
+    for index, case in enumerate(experiment.benchmark.test_cases):
         if case.is_line:
             continue
         classes = experiment.classes(case)
@@ -176,5 +156,5 @@ def _unsent(experiment: Experiment) -> Iterator[str]:
         if sent < chosen:
             yield (
                 f"benchmark.test_cases[{index}]: {sent} of {chosen} prompts are sent at {point}, "
-                f"{point.requests} in each of {benchmark.rounds.at_most} rounds"
+                f"{point.requests} in each of {rounds} rounds"
             )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from experiment.errors import ExperimentError, Refusal
+from experiment.errors import ExperimentError
 from experiment.runtimes import Mode, Workload, serving_in_words
 from experiment.schema import Experiment
 
@@ -45,11 +45,10 @@ def smoke(experiment: Experiment, file: str) -> str:
     """
     mode = Mode.VANILLA if experiment.workload is Workload.JOB else Mode.FUSED
     if mode not in experiment.serving_runtime.modes:
-        allowed = (
-            f"services are tried in mode {mode} alone, which is served by "
-            f"{serving_in_words(mode)}; deploy {file} itself"
+        raise ExperimentError(
+            f'{file}: runtime = "{experiment.runtime}": services are tried in mode {mode} alone, '
+            f"which is served by {serving_in_words(mode)}; deploy {file} itself"
         )
-        raise ExperimentError(file, Refusal("runtime", experiment.runtime, allowed))
     data: dict[str, Any] = experiment.model_dump(mode="json")
     for speculation in data["speculation"] or ():
         speculation |= {"mode": str(mode), "draft": None}

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from experiment.architecture import Mode
 from experiment.fields import DISTINCT, Strict, VariantName
-from experiment.known_models import Model
+from experiment.known_models import Mode, Model
 
 LARGEST_WINDOW: Final = 15
 LONGEST_DRAFT: Final = 20 - len("-k15-b256")

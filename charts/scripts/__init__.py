@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
-from experiment.runtimes import medusa_tree
+from experiment.runtimes.inference_demo import medusa_tree_files
 
 Scripts = Mapping[str, str]
 """File name to text."""
@@ -18,4 +18,4 @@ def read() -> Scripts:
         for file in files(__name__).iterdir()
         if file.name.endswith((".sh", ".py", ".lock")) and file.name != "__init__.py"
     }
-    return dict(sorted((found | medusa_tree.files()).items()))
+    return dict(sorted((found | medusa_tree_files()).items()))

@@ -12,7 +12,7 @@ from charts.names import bucket_name
 from deployment.account import Deployment
 from deployment.lifecycle import TAG, owner, regions
 from deployment.preflight.check import Answer
-from experiment.cost.standing import SYSTEM_INSTANCE
+from experiment.cost.prices import SYSTEM_INSTANCE
 from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.schema import CompileNode, Purchase
 from experiment.variants import variants

@@ -10,10 +10,9 @@ from botocore.exceptions import ClientError
 
 from deployment.account import Deployment
 from deployment.preflight.check import Answer
-from experiment.cost.block import SCALED_IN
-from experiment.cost.standing import SYSTEM_INSTANCE
+from experiment.cost import SCALED_IN, guard_hours
+from experiment.cost.prices import SYSTEM_INSTANCE
 from experiment.hardware import COMPILE_INSTANCE
-from experiment.limits import guard_hours
 from experiment.schema import CompileNode, Purchase
 
 _KINDS: Final = {Purchase.RESERVATION: "default", Purchase.CAPACITY_BLOCK: "capacity-block"}

@@ -21,9 +21,8 @@ from deployment.stages.nodes import Start
 from deployment.stages.prepare import Compile, Download
 from deployment.stages.setup import Check, Deploy, Prove, Restore
 from deployment.stages.stage import Context, Progress, Stage, StageFailed
-from experiment.cost import cost
-from experiment.cost.standing import ALWAYS
-from experiment.limits import guard_hours
+from experiment.cost import cost, guard_hours
+from experiment.cost.prices import ALWAYS
 from experiment.schema import CompileNode, Then
 from spectap.printing import printable_lines
 

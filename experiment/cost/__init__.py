@@ -1,20 +1,80 @@
 """What an experiment costs, before it is deployed: by hour, by stage and in all.
 
 Pure: every figure follows from the experiment, from dated prices and from assumed durations.
+
+A Capacity Block is sold by the day and prepaid, whatever of it is used. EC2 User Guide, "Find and
+purchase Capacity Blocks" (2026-11-23): durations are whole days up to 14, then whole weeks up to
+182 days, and all blocks end at 11:30 UTC. One that starts at another time lasts somewhat less or
+more (docs/assumptions.md).
 """
 
 from __future__ import annotations
 
+import datetime
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from experiment.cost.block import Block, smallest
-from experiment.cost.prices import HOURS_PER_MONTH
-from experiment.cost.stages import Stage, stages
-from experiment.cost.standing import ALWAYS, Part, Standing, parts, usd_per_hour
-from experiment.schema import Experiment
+from experiment.cost.durations import GENEROUS, Stage, estimate, stages
+from experiment.cost.prices import ALWAYS, HOURS_PER_MONTH, Part, Standing, parts, usd_per_hour
+from experiment.schema import Experiment, Purchase
 
-__all__ = ["Block", "Cost", "Part", "Stage", "Standing", "cost"]
+__all__ = [
+    *("Block", "Cost", "Part", "Stage", "Standing"),
+    *("compile_guard_hours", "cost", "guard_hours", "max_hours", "smallest"),
+]
+
+DAYS: Final = (*range(1, 15), *range(21, 183, 7))
+
+SCALED_IN: Final = datetime.timedelta(minutes=40)
+"""EKS takes the nodes of a Capacity Block away so long before it ends (EKS User Guide, "Use
+Capacity Blocks for ML with managed node groups")."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One Capacity Block."""
+
+    hours: float
+    instances: int
+    instance_type: str
+    usd_per_hour: float
+    """Of one instance."""
+
+    @property
+    def usd(self) -> float:
+        """All of it, in advance."""
+        return self.hours * self.instances * self.usd_per_hour
+
+    @property
+    def formula(self) -> str:
+        """E.g. ``24 h x 1 trn2.48xlarge x 35.7608``."""
+        return f"{self.hours:.4g} h x {self.instances} {self.instance_type} x {self.usd_per_hour:g}"
+
+    def used_usd(self, node_hours: float) -> float:
+        """What its price says of the hours that are used."""
+        return node_hours * self.usd_per_hour
+
+    def to_pay(self, usd: float, node_hours: float) -> float:
+        """A sum ``usd`` that counts ``node_hours`` by the hour, with the whole block instead."""
+        return usd - self.used_usd(node_hours) + self.usd
+
+
+def smallest(experiment: Experiment, hours: float) -> Block | None:
+    """The shortest that leaves the nodes ``hours``, and at most 182 days.
+
+    None where no block is bought: spot, a reservation, or on demand at a price that is on demand.
+    """
+    capacity = experiment.capacity
+    if Purchase.CAPACITY_BLOCK not in (capacity.purchase, capacity.price.purchase):
+        return None
+    if capacity.purchase not in (Purchase.CAPACITY_BLOCK, Purchase.ON_DEMAND):
+        return None
+    wanted = datetime.timedelta(hours=hours) + SCALED_IN
+    days = next((days for days in DAYS if datetime.timedelta(days=days) >= wanted), DAYS[-1])
+    price = capacity.price.usd_per_hour
+    return Block(days * 24, capacity.nodes, capacity.instance_type, price)
 
 
 @dataclass(frozen=True)
@@ -76,3 +136,32 @@ def cost(experiment: Experiment) -> Cost:
         usd_per_hour(experiment, ALWAYS),
         smallest(experiment, hours),
     )
+
+
+def guard_hours(experiment: Experiment) -> float:
+    """Hours for which the Trainium nodes may stand: ``max_hours``.
+
+    Of a sweep no more than ``sweep.at_most_usd`` pays for, after its compiles on CPU nodes.
+    """
+    capacity, hours = experiment.capacity, max_hours(experiment)
+    if experiment.sweep is None:
+        return hours
+    left = experiment.sweep.at_most_usd - estimate(experiment).compile_usd
+    return min(hours, left / (capacity.nodes * capacity.price.usd_per_hour))
+
+
+def max_hours(experiment: Experiment) -> float:
+    """``capacity.max_hours``; by default ``GENEROUS`` times what all stages with them take."""
+    if experiment.capacity.max_hours is not None:
+        return experiment.capacity.max_hours
+    return _generous(experiment, Standing.TRAINIUM)
+
+
+def compile_guard_hours(experiment: Experiment) -> float:
+    """Hours for which compile nodes may stand: ``GENEROUS`` times what the compiles take."""
+    return _generous(experiment, Standing.COMPILE)
+
+
+def _generous(experiment: Experiment, standing: Standing) -> float:
+    """Whole hours."""
+    return math.ceil(GENEROUS * cost(experiment).hours_of(standing))

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from experiment.cost import Block, Cost, Standing, cost
+from experiment.cost import Block, Cost, Standing, compile_guard_hours, cost, guard_hours
+from experiment.cost.durations import checkpoints_gib
 from experiment.cost.prices import (
     COMPILE_NODE,
     CONTROL_PLANE,
@@ -15,12 +16,10 @@ from experiment.cost.prices import (
     NAT_TRAFFIC,
     SPOT_USD,
     STORAGE,
+    SYSTEM_INSTANCE,
     SYSTEM_NODE,
-    ListPrice,
 )
-from experiment.cost.stages import checkpoints_gib
 from experiment.hardware import COMPILE_INSTANCE
-from experiment.limits import compile_guard_hours, guard_hours
 from experiment.schema import CompileNode, Experiment, Purchase
 from experiment.variants import variants
 
@@ -162,15 +161,15 @@ def _prices(experiment: Experiment) -> Iterator[tuple[str, ...]]:
         f"an hour; {experiment.price_of}; read on {node.as_of} in: {node.source}",
     )
     on_cpus = experiment.compile_node is CompileNode.CPU
-    listed: tuple[tuple[str, ListPrice], ...] = (
-        ("m7i.xlarge", SYSTEM_NODE),
-        *([(COMPILE_INSTANCE.name, COMPILE_NODE)] if on_cpus else []),
-        ("EKS", CONTROL_PLANE),
-        ("GiB of gp3", GP3),
-    )
-    for name, price in listed:
+    listed = {
+        SYSTEM_INSTANCE: SYSTEM_NODE,
+        **({COMPILE_INSTANCE.name: COMPILE_NODE} if on_cpus else {}),
+        "EKS": CONTROL_PLANE,
+        "GiB of gp3": GP3,
+    }
+    for name, price in listed.items():
         period = "an hour" if price.unit == "hour" else "a month"
-        source = f"{period}; {price.source}, {price.as_of}: {price.page}"
+        source = f"{period}; {price.source}, {price.as_of}: https://aws.amazon.com/{price.page}/"
         yield name, f"{price.usd:.4f}", source
     source = "assumptions, none measured by this project: docs/cost.md says where each is from"
     yield "durations", "", source

@@ -1,19 +1,28 @@
-"""What AWS asks for what stands beside the Trainium nodes, in us-east-2.
+"""What is paid for by the hour while it runs, and what AWS asks for it in us-east-2.
 
 The price of a Trainium node is the experiment's own (``capacity.price``), since it is bought in
-many ways. These are list prices; none was read on AWS's own pages, which say what holds today.
+many ways. The others are list prices; none was read on AWS's own pages, which say what holds today.
+How many of each there are, and how large, is said by ``stacks``; tests/stacks/test_cost.py compares
+both.
 """
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-from experiment.hardware import COMPILE_INSTANCE
+from experiment.hardware import COMPILE_INSTANCE, compile_nodes
+from experiment.schema import CompileNode, Experiment
+from experiment.variants import variants
 
 HOURS_PER_MONTH: Final = 730
 """AWS's own month: 365 days of 24 hours, a twelfth."""
+
+SYSTEM_INSTANCE: Final = "m7i.xlarge"
+SYSTEM_NODES: Final = 2
 
 
 @dataclass(frozen=True)
@@ -23,10 +32,10 @@ class ListPrice:
     usd: float
     unit: str
     """What it buys: ``hour``, ``GiB-month``, ``month``, ``GB``."""
-    as_of: datetime.date
-    source: str
     page: str
-    """AWS's own, which says what it is today."""
+    """AWS's own, which says what it is today: a path of aws.amazon.com."""
+    as_of: datetime.date = datetime.date(2026, 11, 22)
+    source: str = "as commonly quoted for us-east-2"
 
     @property
     def usd_per_hour(self) -> float:
@@ -34,50 +43,146 @@ class ListPrice:
         return self.usd if self.unit == "hour" else self.usd / HOURS_PER_MONTH
 
 
-def _quoted(usd: float, unit: str, page: str) -> ListPrice:
-    return ListPrice(
-        usd,
-        unit,
-        datetime.date(2026, 11, 22),
-        "as commonly quoted for us-east-2",
-        f"https://aws.amazon.com/{page}/pricing/",
-    )
-
-
-# The list is of us-east-1. In us-east-2 these families are commonly quoted at the same prices.
-_LIST: Final = COMPILE_INSTANCE.source
-_ON_DEMAND: Final = "https://aws.amazon.com/ec2/pricing/on-demand/"
-
-SYSTEM_NODE: Final = ListPrice(0.2016, "hour", datetime.date(2026, 1, 19), _LIST, _ON_DEMAND)
-"""m7i.xlarge, on demand."""
+# This list is of us-east-1. In us-east-2 these families are commonly quoted at the same prices.
+_LISTED: Final = (datetime.date.fromisoformat(COMPILE_INSTANCE.as_of), COMPILE_INSTANCE.source)
+SYSTEM_NODE: Final = ListPrice(0.2016, "hour", "ec2/pricing/on-demand", *_LISTED)
 COMPILE_NODE: Final = ListPrice(
-    COMPILE_INSTANCE.usd_per_hour,
-    "hour",
-    datetime.date.fromisoformat(COMPILE_INSTANCE.as_of),
-    COMPILE_INSTANCE.source,
-    _ON_DEMAND,
+    COMPILE_INSTANCE.usd_per_hour, "hour", "ec2/pricing/on-demand", *_LISTED
 )
 
 SPOT_USD: Final = (8.60, 15.34)
 """Lowest and highest that were seen for a trn2.48xlarge an hour on spot: in us-east-2, the lowest
 in us-east-2c, before 2026-11-21."""
 
-CONTROL_PLANE: Final = _quoted(0.10, "hour", "eks")
+CONTROL_PLANE: Final = ListPrice(0.10, "hour", "eks/pricing")
 """A Kubernetes version in standard support. After it, 0.60: of 1.35, from 2027-03-27 on."""
-NAT_GATEWAY: Final = _quoted(0.045, "hour", "vpc")
-PUBLIC_ADDRESS: Final = _quoted(0.005, "hour", "vpc")
-INTERFACE_ENDPOINT: Final = _quoted(0.01, "hour", "privatelink")
+NAT_GATEWAY: Final = ListPrice(0.045, "hour", "vpc/pricing")
+PUBLIC_ADDRESS: Final = ListPrice(0.005, "hour", "vpc/pricing")
+INTERFACE_ENDPOINT: Final = ListPrice(0.01, "hour", "privatelink/pricing")
 """In one zone."""
-GP3: Final = _quoted(0.08, "GiB-month", "ebs")
+GP3: Final = ListPrice(0.08, "GiB-month", "ebs/pricing")
 """With the 3,000 operations and 125 MiB a second that it comes with."""
-GP3_THROUGHPUT: Final = _quoted(0.04, "MiBps-month", "ebs")
+GP3_THROUGHPUT: Final = ListPrice(0.04, "MiBps-month", "ebs/pricing")
 """Each MiB a second above 125."""
-GP3_OPERATIONS: Final = _quoted(0.005, "IOPS-month", "ebs")
+GP3_OPERATIONS: Final = ListPrice(0.005, "IOPS-month", "ebs/pricing")
 """Each operation a second above 3,000."""
-KEY: Final = _quoted(1.0, "month", "kms")
+KEY: Final = ListPrice(1.0, "month", "kms/pricing")
 
-NAT_TRAFFIC: Final = _quoted(0.045, "GB", "vpc")
-STORAGE: Final = _quoted(0.023, "GiB-month", "s3")
-IMAGES: Final = _quoted(0.10, "GiB-month", "ecr")
-LOGS: Final = _quoted(0.03, "GiB-month", "cloudwatch")
+NAT_TRAFFIC: Final = ListPrice(0.045, "GB", "vpc/pricing")
+STORAGE: Final = ListPrice(0.023, "GiB-month", "s3/pricing")
+IMAGES: Final = ListPrice(0.10, "GiB-month", "ecr/pricing")
+LOGS: Final = ListPrice(0.03, "GiB-month", "cloudwatch/pricing")
 """Stored, after they were taken in."""
+
+
+class Standing(StrEnum):
+    """With what a part comes and goes."""
+
+    NETWORK = "network"
+    CLUSTER = "cluster"
+    COMPILE = "compile nodes"
+    TRAINIUM = "Trainium nodes"
+
+
+ALWAYS: Final = frozenset({Standing.NETWORK, Standing.CLUSTER})
+"""What runs from the deploy until the stacks are deleted."""
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A gp3 volume. Its first 125 MiB a second and 3,000 operations a second cost nothing more."""
+
+    gib: int
+    mibps: int = 125
+    iops: int = 3000
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Storage, and what exceeds the usual throughput and operations."""
+        return (
+            self.gib * GP3.usd_per_hour
+            + (self.mibps - 125) * GP3_THROUGHPUT.usd_per_hour
+            + (self.iops - 3000) * GP3_OPERATIONS.usd_per_hour
+        )
+
+
+VOLUMES: Final = {
+    Standing.CLUSTER: Volume(100),
+    Standing.COMPILE: Volume(1024, mibps=1000, iops=6000),
+    Standing.TRAINIUM: Volume(500),
+}
+"""The root volume of each node."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """So many of a kind, of which each costs the same an hour."""
+
+    name: str
+    kind: str
+    count: int
+    usd_each: float
+    """An hour."""
+    standing: Standing
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Of all of them."""
+        return self.count * self.usd_each
+
+    @property
+    def formula(self) -> str:
+        """E.g. ``2 m7i.xlarge x 0.2016``."""
+        return f"{self.count} {self.kind} x {self.usd_each:.4f}"
+
+
+def parts(experiment: Experiment) -> tuple[Part, ...]:
+    """All that an experiment ever runs, with as many nodes as it ever has at once."""
+    capacity, counts = experiment.capacity, most_nodes(experiment)
+    network, cluster = Standing.NETWORK, Standing.CLUSTER
+
+    def nodes(name: str, instance: str, usd: float, group: Standing) -> Iterator[Part]:
+        """A group's instances and their volumes, if it ever has any."""
+        if count := counts[group]:
+            volume = VOLUMES[group]
+            disk = f"gp3 of {volume.gib} GiB"
+            yield Part(f"{name} nodes", instance, count, usd, group)
+            yield Part("their volumes", disk, count, volume.usd_per_hour, group)
+
+    price = capacity.price.usd_per_hour
+    return (
+        Part("EKS control plane", "cluster", 1, CONTROL_PLANE.usd_per_hour, cluster),
+        *nodes("system", SYSTEM_INSTANCE, SYSTEM_NODE.usd, cluster),
+        # For the secrets of Kubernetes, the topic of the alarms and the flow logs.
+        Part("keys", "KMS keys", 3, KEY.usd_per_hour, cluster),
+        Part("NAT gateway", "gateway", 1, NAT_GATEWAY.usd_per_hour, network),
+        Part("its address", "public IPv4", 1, PUBLIC_ADDRESS.usd_per_hour, network),
+        Part("interface endpoints", "in one zone", 3, INTERFACE_ENDPOINT.usd_per_hour, network),
+        *nodes("compile", COMPILE_INSTANCE.name, COMPILE_NODE.usd, Standing.COMPILE),
+        *nodes("Trainium", capacity.instance_type, price, Standing.TRAINIUM),
+    )
+
+
+def most_nodes(experiment: Experiment) -> Mapping[Standing, int]:
+    """How many nodes each group has at most. Of system nodes, an update needs one more."""
+    graphs = len({variant.artifact for variant in variants(experiment)})
+    on_cpus = experiment.compile_node is CompileNode.CPU
+    return {
+        Standing.CLUSTER: SYSTEM_NODES,
+        Standing.COMPILE: compile_nodes(graphs) if on_cpus else 0,
+        Standing.TRAINIUM: experiment.capacity.nodes,
+    }
+
+
+def usd_per_hour(experiment: Experiment, standing: Collection[Standing]) -> float:
+    """What the parts that run cost an hour."""
+    return sum(part.usd_per_hour for part in parts(experiment) if part.standing in standing)
+
+
+def usd_per_node_hour(experiment: Experiment, group: Standing) -> float:
+    """One node of a group, with its volume."""
+    price = {
+        Standing.COMPILE: COMPILE_NODE.usd,
+        Standing.TRAINIUM: experiment.capacity.price.usd_per_hour,
+    }[group]
+    return price + VOLUMES[group].usd_per_hour

@@ -6,24 +6,19 @@ A rule yields its refusals. A rule can depend on others: it is skipped when one 
 something.
 
 A rule names the item of a list by its position, also in a file that has a mapping in place of a
-list: ``Document.locate`` turns ``speculation[0].mode`` into what that file says.
+list: the loader turns ``speculation[0].mode`` into what that file says, and adds line and value.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from experiment.rules import listed_or_swept, measurement, models, offline, serving
-from experiment.rules.rule import Refusals, Rule
+from experiment.errors import Refusals
+from experiment.rules import measurement, models, serving
+from experiment.rules.models import Rule
 from experiment.schema import Experiment
 
-_RULES: Final = {
-    **listed_or_swept.RULES,
-    **models.RULES,
-    **offline.RULES,
-    **serving.RULES,
-    **measurement.RULES,
-}
+_RULES: Final = {**models.RULES, **serving.RULES, **measurement.RULES}
 
 
 def refusals(experiment: Experiment) -> Refusals:
@@ -32,7 +27,7 @@ def refusals(experiment: Experiment) -> Refusals:
     for rule, depends_on in _RULES.items():
         if passed.issuperset(depends_on):
             # Variants that share a mode or a draft are refused for the same reason: say it once.
-            refused = {str(refusal): refusal for refusal in rule(experiment)}
-            yield from refused.values()
+            refused = dict.fromkeys(rule(experiment))
+            yield from refused
             if not refused:
                 passed.add(rule)

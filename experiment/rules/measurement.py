@@ -6,13 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from experiment.errors import ABSENT, Refusal
-from experiment.estimate import estimate
+from experiment.cost.durations import estimate
+from experiment.errors import Refusal, Refusals
 from experiment.measurement import TestCase
-from experiment.rules.listed_or_swept import one_way
-from experiment.rules.models import mode_served, models_known, speculating
-from experiment.rules.offline import one_at_a_time, one_workload
-from experiment.rules.rule import Refusals, Rule
+from experiment.rules.models import Rule, mode_served, models_known, one_way, speculating
+from experiment.rules.serving import one_at_a_time, one_workload
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
@@ -46,42 +44,33 @@ def _load_fits(experiment: Experiment) -> Refusals:
     if longest > most:
         yield Refusal(
             "benchmark.mean_output_tokens",
-            load.mean_output_tokens,
             f"input, output and three standard deviations add up to {longest} tokens; the limit "
             f"is {most}: serving.length {experiment.serving.length} minus {reserved}",
         )
     if load.mean_input_tokens is not None and load.mean_input_tokens < MINIMUM_INPUT_TOKENS:
-        yield Refusal(
-            "benchmark.mean_input_tokens",
-            load.mean_input_tokens,
-            f"must be at least {MINIMUM_INPUT_TOKENS}, llmperf's own minimum",
-        )
+        least = f"must be at least {MINIMUM_INPUT_TOKENS}, llmperf's own minimum"
+        yield Refusal("benchmark.mean_input_tokens", least)
 
 
 def _seconds(experiment: Experiment) -> Refusals:
-    benchmark = experiment.benchmark
-    for index, given in enumerate(benchmark.load or ()):
-        if given.seconds and given.seconds > benchmark.timeout_seconds / 2:
+    most = experiment.benchmark.timeout_seconds / 2
+    for index, given in enumerate(experiment.benchmark.load or ()):
+        if given.seconds and given.seconds > most:
             yield Refusal(
                 f"benchmark.load[{index}].seconds",
-                given.seconds,
-                f"must be at most {benchmark.timeout_seconds / 2:g}, half of "
-                "benchmark.timeout_seconds: the last answers need the rest",
+                f"must be at most {most:g}, half of benchmark.timeout_seconds: the last answers "
+                "need the rest",
             )
-
-
-def _closed(experiment: Experiment) -> Iterator[tuple[int, str]]:
-    """The concurrency of each closed loop, with its field in the file."""
-    listed = experiment.benchmark.load
-    for index, given in enumerate(experiment.benchmark.given):
-        if given.concurrency is not None:
-            field = f"benchmark.load[{index}]" if listed else "benchmark"
-            yield given.concurrency, f"{field}.concurrency"
 
 
 def _concurrency(experiment: Experiment) -> Refusals:
     """A ladder may go on beyond a batch: there the queue is measured, which the report says."""
-    closed = [*_closed(experiment)]
+    item = "benchmark.load[{}]" if experiment.benchmark.load else "benchmark"
+    closed = [
+        (given.concurrency, f"{item.format(index)}.concurrency")
+        for index, given in enumerate(experiment.benchmark.given)
+        if given.concurrency is not None
+    ]
     if not closed:
         return
     lowest, field = min(closed)
@@ -89,25 +78,19 @@ def _concurrency(experiment: Experiment) -> Refusals:
         batch = speculation.batch or experiment.serving.batch
         if lowest > batch:
             whose = fields.batch if speculation.batch else "serving.batch"
-            yield Refusal(
-                field, lowest, f"must be at most {batch}, {whose}: more would measure the queue"
-            )
+            yield Refusal(field, f"must be at most {batch}, {whose}: more would measure the queue")
 
 
 def _cells(experiment: Experiment) -> Refusals:
-    benchmark = experiment.benchmark
-    count, cases, points = (
-        len(variants(experiment)),
-        len(benchmark.test_cases),
-        len(benchmark.points),
-    )
-    if count * cases * points > MOST_CELLS:
+    cases, points = len(experiment.benchmark.test_cases), len(experiment.benchmark.points)
+    count = len(variants(experiment))
+    cells = count * cases * points
+    if cells > MOST_CELLS:
         at = f" x {points} load points" if points > 1 else ""
         yield Refusal(
             "benchmark.test_cases",
-            cases,
-            f"{count} variants x {cases} test cases{at} are {count * cases * points} cells; must "
-            f"be at most {MOST_CELLS}, or the dashboards outgrow a CloudFormation template",
+            f"{count} variants x {cases} test cases{at} are {cells} cells; must be at most "
+            f"{MOST_CELLS}, or the dashboards outgrow a CloudFormation template",
         )
 
 
@@ -116,19 +99,16 @@ def _affordable(experiment: Experiment) -> Refusals:
     if sweep is not None and (cost := estimate(experiment)).usd > sweep.at_most_usd:
         yield Refusal(
             "sweep.at_most_usd",
-            sweep.at_most_usd,
             f"must be at least {math.ceil(cost.usd)}, the estimate, mostly for {cost.driver}; "
             "or sweep less",
         )
 
 
 def _temperature(experiment: Experiment) -> Refusals:
-    temperature = experiment.benchmark.temperature
     for speculation, _, support in speculating(experiment):
-        if support.greedy_only and temperature:
+        if support.greedy_only and experiment.benchmark.temperature:
             yield Refusal(
                 "benchmark.temperature",
-                temperature,
                 f"must be 0: mode {speculation.mode} of runtime {experiment.runtime} always "
                 "decodes greedily, so only the baseline would follow it",
             )
@@ -140,18 +120,11 @@ def _headlines(experiment: Experiment) -> Refusals:
         headlines = [i for i, c in enumerate(cases) if c.headline and c.structure is structure]
         # The article's figures are of lines: where there are others, they may be left out.
         if not headlines and all(case.is_line for case in cases):
-            yield Refusal(
-                "benchmark.test_cases",
-                ABSENT,
-                f"one {structure} case must have headline: true; none has",
-            )
+            missing = f"one {structure} case must have headline: true; none has"
+            yield Refusal("benchmark.test_cases", missing)
         for index in headlines[1:]:
-            first = cases[headlines[0]].name
-            yield Refusal(
-                f"benchmark.test_cases[{index}].headline",
-                True,
-                f"only one {structure} case may have true; {first} has it",
-            )
+            only = f"only one {structure} case may have true; {cases[headlines[0]].name} has it"
+            yield Refusal(f"benchmark.test_cases[{index}].headline", only)
 
 
 def _cases(experiment: Experiment) -> Iterator[tuple[str, TestCase]]:
@@ -166,21 +139,16 @@ def _classes(experiment: Experiment) -> Refusals:
         for index, name in enumerate(case.classes):
             if name not in known:
                 allowed = f"one of {', '.join(known)}" if known else "absent: it has no classes"
-                yield Refusal(
-                    f"{field}.classes[{index}]",
-                    name,
-                    f"is no class of {case.set or case.file}; must be {allowed}",
-                )
+                no_class = f"is no class of {case.set or case.file}"
+                yield Refusal(f"{field}.classes[{index}]", f"{no_class}; must be {allowed}")
 
 
 def _tools(experiment: Experiment) -> Refusals:
     target = experiment.models.target
     for field, case in _cases(experiment):
         if experiment.has_tools(case) and target.known.tool_parser is None:
-            key = "set" if case.set else "file"
             yield Refusal(
-                f"{field}.{key}",
-                getattr(case, key),
+                f"{field}.{'set' if case.set else 'file'}",
                 f"has tools, and no parser of {target.id}'s tool calls is known; give one in "
                 "models.target.architecture.tool_parser",
             )

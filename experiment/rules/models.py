@@ -1,4 +1,4 @@
-"""Rules on the runtime, and on the models that the variants decode with.
+"""Rules on the runtime, on which variants there are, and on the models that they decode with.
 
 Also on what the training of a head has fixed: how it computes, and how many drafts it makes.
 """
@@ -6,23 +6,68 @@ Also on what the training of a head has fixed: how it computes, and how many dra
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from experiment.architecture import Architecture, ModelKind
-from experiment.errors import ABSENT, Refusal, shown
-from experiment.known_models import KNOWN_MODELS, Model
-from experiment.rules.listed_or_swept import names_distinct, one_way
-from experiment.rules.rule import Refusals, Rule
-from experiment.runtimes import RUNTIMES, ModeSupport, runtimes_serving, serving_in_words
+from experiment.errors import Refusal, Refusals, shown
+from experiment.known_models import KNOWN_MODELS, Architecture, Model, ModelKind
+from experiment.runtimes import (
+    RUNTIMES,
+    ModeSupport,
+    Preparation,
+    runtimes_serving,
+    serving_in_words,
+)
 from experiment.schema import Experiment
 from experiment.speculation import Fields, Speculation
 from experiment.variants import variants
 
+Rule = Callable[[Experiment], Refusals]
 
-def _runtime(experiment: Experiment) -> Refusals:
+
+def one_way(experiment: Experiment) -> Refusals:
+    """The variants that speculate are either listed or swept."""
+    if experiment.speculation is None and experiment.sweep is None:
+        yield Refusal("speculation", "is required, or sweep in its place")
+    if experiment.speculation is not None and experiment.sweep is not None:
+        yield Refusal("sweep", "must be absent beside speculation, which lists the variants")
+
+
+def _rounds(experiment: Experiment) -> Refusals:
+    if experiment.sweep is not None and not experiment.benchmark.rounds.fixed:
+        yield Refusal(
+            "benchmark.rounds",
+            "must be a number with sweep: whether a range is enough is decided on both sides of a "
+            "comparison, and these are measured at different times",
+        )
+
+
+def _compiled_ahead(experiment: Experiment) -> Refusals:
+    if experiment.sweep and experiment.serving_runtime.preparation is Preparation.FIRST_START:
+        yield Refusal(
+            "runtime",
+            "must not be one that compiles at a service's first start, with sweep: a node would "
+            "compile one variant and measure another; list the variants under speculation",
+        )
+
+
+def _names_distinct(experiment: Experiment) -> Refusals:
+    """No two variants have one name. A sweep makes its names, and makes them distinct."""
+    names = Counter(speculation.name.lower() for speculation in experiment.speculation or ())
+    baselines = {v.name.lower() for v in variants(experiment) if v.baseline is None} | {"base"}
+    for index, speculation in enumerate(experiment.speculation or ()):
+        name, field = speculation.name.lower(), f"speculation[{index}].name"
+        if name in baselines:
+            yield Refusal(field, "is reserved for a baseline")
+        if names[name] > 1:
+            yield Refusal(field, "is duplicated; must be unique, ignoring case")
+
+
+def runtime_known(experiment: Experiment) -> Refusals:
+    """There is such a runtime."""
     if experiment.runtime not in RUNTIMES:
-        yield Refusal("runtime", experiment.runtime, f"must be one of {', '.join(RUNTIMES)}")
+        yield Refusal("runtime", f"must be one of {', '.join(RUNTIMES)}")
 
 
 def mode_served(experiment: Experiment) -> Refusals:
@@ -34,9 +79,7 @@ def mode_served(experiment: Experiment) -> Refusals:
             able = serving_in_words(mode)
             elsewhere = f"{mode} is served by {able}" if able else f"no runtime serves {mode}"
             yield Refusal(
-                place.mode,
-                str(mode),
-                f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}",
+                place.mode, f"runtime {runtime.name} serves {', '.join(runtime.modes)}; {elsewhere}"
             )
 
 
@@ -47,7 +90,7 @@ def speculating(experiment: Experiment) -> Iterator[tuple[Speculation, Fields, M
         yield speculation, place, modes[speculation.mode]
 
 
-def drafted(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
+def _drafted(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
     """Each speculation that has a draft, with the draft and its place in the file."""
     for speculation, place, support in speculating(experiment):
         draft = speculation.draft or experiment.models.draft
@@ -57,16 +100,12 @@ def drafted(experiment: Experiment) -> Iterator[tuple[Speculation, str, Model]]:
 
 def _draft(experiment: Experiment) -> Refusals:
     for speculation, place, support in speculating(experiment):
+        mode = speculation.mode
         if support.draft and not (speculation.draft or experiment.models.draft):
-            yield Refusal(
-                "models.draft",
-                None,
-                f"is required: mode {speculation.mode} needs a draft of kind {support.draft}",
-            )
-        if place.draft and speculation.draft and not support.draft:
-            yield Refusal(
-                place.draft, speculation.draft.id, f"mode {speculation.mode} takes no draft"
-            )
+            needed = f"is required: mode {mode} needs a draft of kind {support.draft}"
+            yield Refusal("models.draft", needed)
+        if place.draft and not support.draft:
+            yield Refusal(place.draft, f"mode {mode} takes no draft")
 
 
 def models_of(experiment: Experiment) -> Iterator[tuple[str, str, Model]]:
@@ -87,7 +126,6 @@ def models_known(experiment: Experiment) -> Refusals:
         if known is None and model.architecture is None:
             yield Refusal(
                 field,
-                None,
                 f"is required, since {model.id} is not known here{_close(model.id)}; python -m "
                 "experiment add-model FOLDER prints it",
             )
@@ -98,13 +136,10 @@ def models_known(experiment: Experiment) -> Refusals:
         if known.norm_before_residual is None:
             free.add("norm_before_residual")
         for figure, value in known:
-            if figure not in model.architecture.model_fields_set - free:
-                continue
-            given = getattr(model.architecture, figure)
-            if given != value:
+            given = figure in model.architecture.model_fields_set - free
+            if given and getattr(model.architecture, figure) != value:
                 yield Refusal(
                     f"{field}.{figure}",
-                    given,
                     f"must be {shown(value)}, as in {model.id}; architecture can be left out",
                 )
 
@@ -118,41 +153,33 @@ def _close(model: str) -> str:
 
 
 def _family(experiment: Experiment) -> Refusals:
-    target = experiment.models.target
+    family = experiment.models.target.known.family
     for speculation, _, support in speculating(experiment):
-        if target.known.family not in support.families:
+        if family not in support.families:
+            able = serving_in_words(speculation.mode)
             yield Refusal(
                 "models.target",
-                target.id,
-                f"is of family {target.known.family}; mode {speculation.mode} is served by "
-                f"{serving_in_words(speculation.mode)}",
+                f"is of family {family}; mode {speculation.mode} is served by {able}",
             )
 
 
 def _kinds(experiment: Experiment) -> Refusals:
-    target = experiment.models.target
-    if target.known.kind is not ModelKind.CAUSAL_LM:
-        yield Refusal(
-            "models.target",
-            target.id,
-            f"is of kind {target.known.kind}; must be {ModelKind.CAUSAL_LM}",
-        )
-    for speculation, field, draft in drafted(experiment):
-        needed = experiment.serving_runtime.modes[speculation.mode].draft
-        if draft.known.kind is not needed:
-            yield Refusal(
-                field,
-                draft.id,
-                f"is of kind {draft.known.kind}; mode {speculation.mode} needs {needed}",
-            )
+    kind = experiment.models.target.known.kind
+    if kind is not ModelKind.CAUSAL_LM:
+        yield Refusal("models.target", f"is of kind {kind}; must be {ModelKind.CAUSAL_LM}")
+    for speculation, field, draft in _drafted(experiment):
+        mode, kind = speculation.mode, draft.known.kind
+        needed = experiment.serving_runtime.modes[mode].draft
+        if kind is not needed:
+            yield Refusal(field, f"is of kind {kind}; mode {mode} needs {needed}")
 
 
-def pair(experiment: Experiment) -> Refusals:
+def _pair(experiment: Experiment) -> Refusals:
     """A draft is one for the target."""
     target, runtime = experiment.models.target, experiment.serving_runtime
-    for _, field, model in drafted(experiment):
+    for _, field, model in _drafted(experiment):
         whys = mismatches(model.known, target.id, target.known, one_family=runtime.one_family)
-        yield from (Refusal(field, model.id, why) for why in whys)
+        yield from (Refusal(field, why) for why in whys)
 
 
 def mismatches(
@@ -191,29 +218,23 @@ def _distinct(experiment: Experiment) -> Refusals:
     for variant in variants(experiment):
         other = first.setdefault(variant.artifact, variant.name)
         if other != variant.name:
-            yield Refusal(
-                fields[variant.name],
-                variant.name,
-                f"has the mode, window, draft and batch of {other}; must differ in one of them",
-            )
+            same = f"has the mode, window, draft and batch of {other}"
+            yield Refusal(fields[variant.name], f"{same}; must differ in one of them")
 
 
-def window(experiment: Experiment) -> Refusals:
+def _window(experiment: Experiment) -> Refusals:
     """The runtime takes as many tokens in the mode."""
     for speculation, place, support in speculating(experiment):
         given, most = speculation.num_speculative_tokens, support.maximum_tokens
         if given < support.minimum_tokens:
             yield Refusal(
                 place.window,
-                given,
                 f"must be at least {support.minimum_tokens}: NxDI verifies a window of k positions "
                 "with k - 1 draft tokens",
             )
         if most is not None and given > most:
             yield Refusal(
-                place.window,
-                given,
-                f"must be at most {most}, the depth of {speculation.mode}'s tree",
+                place.window, f"must be at most {most}, the depth of {speculation.mode}'s tree"
             )
 
 
@@ -222,29 +243,26 @@ def _cores(experiment: Experiment) -> Refusals:
     for speculation, _, support in speculating(experiment):
         if support.tensor_parallel is not None and given not in support.tensor_parallel:
             able = " or ".join(map(str, support.tensor_parallel))
-            yield Refusal(
-                "serving.tensor_parallel", given, f"must be {able} in mode {speculation.mode}"
-            )
+            yield Refusal("serving.tensor_parallel", f"must be {able} in mode {speculation.mode}")
 
 
 def _length(experiment: Experiment) -> Refusals:
-    runtime, length = experiment.serving_runtime, experiment.serving.length
-    if runtime.lengths is not None and length not in runtime.lengths:
+    runtime = experiment.serving_runtime
+    if runtime.lengths is not None and experiment.serving.length not in runtime.lengths:
         able = ", ".join(map(str, runtime.lengths))
-        yield Refusal("serving.length", length, f"runtime {runtime.name} compiles for {able}")
+        yield Refusal("serving.length", f"runtime {runtime.name} compiles for {able}")
 
 
 def _norms(experiment: Experiment) -> Refusals:
     """Some EAGLE3 heads compute something that NxDI does not, and would draft badly in silence."""
     if experiment.serving_runtime.takes_norm_before_residual:
         return
-    for speculation, field, model in drafted(experiment):
+    for speculation, field, model in _drafted(experiment):
         if model.known.norm_before_residual:
             served = runtimes_serving(speculation.mode)
             able = [name for name in served if RUNTIMES[name].takes_norm_before_residual]
             yield Refusal(
                 field,
-                model.id,
                 "has norm_before_residual, which NxDI does not compute; "
                 f"{' or '.join(able)} serves it as it is",
             )
@@ -256,37 +274,37 @@ def _fixed(experiment: Experiment) -> Refusals:
         draft = speculation.draft or experiment.models.draft
         if draft is None:
             continue
-        if draft.known.drafts is None:
-            if draft.known.kind is ModelKind.DFLASH_DRAFT:
+        kind, drafts = draft.known.kind, draft.known.drafts
+        if drafts is None:
+            if kind is ModelKind.DFLASH_DRAFT:
                 yield Refusal(
                     f"{place.draft or 'models.draft'}.architecture.drafts",
-                    ABSENT,
-                    f"is required of a {draft.known.kind}: block_size - 1 of its config.json",
+                    f"is required of a {kind}: block_size - 1 of its config.json",
                 )
             continue
-        given, drafts = speculation.num_speculative_tokens, draft.known.drafts
-        fixed = drafts + support.kept
-        at_most = "" if draft.known.kind is ModelKind.DFLASH_DRAFT else "at most "
+        given, fixed = speculation.num_speculative_tokens, drafts + support.kept
+        at_most = "" if kind is ModelKind.DFLASH_DRAFT else "at most "
         if given > fixed or (given < fixed and not at_most):
-            yield Refusal(
-                place.window,
-                given,
-                f"must be {at_most}{fixed}: {draft.id} makes {at_most}{drafts} drafts in a step",
-            )
+            makes = f"{draft.id} makes {at_most}{drafts} drafts in a step"
+            yield Refusal(place.window, f"must be {at_most}{fixed}: {makes}")
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
-    _runtime: (),
-    mode_served: (_runtime, one_way),
+    one_way: (),
+    _names_distinct: (),
+    _rounds: (one_way,),
+    runtime_known: (),
+    _compiled_ahead: (one_way, runtime_known),
+    mode_served: (runtime_known, one_way),
     _draft: (mode_served,),
     models_known: (),
     _family: (mode_served, models_known),
     _kinds: (_family, _draft),
-    pair: (_kinds,),
-    _distinct: (names_distinct, _draft, models_known),
-    window: (mode_served,),
+    _pair: (_kinds,),
+    _distinct: (_names_distinct, _draft, models_known),
+    _window: (mode_served,),
     _cores: (mode_served,),
     _length: (mode_served,),
-    _norms: (pair,),
-    _fixed: (pair, window),
+    _norms: (_pair,),
+    _fixed: (_pair, _window),
 }

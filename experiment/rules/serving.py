@@ -1,4 +1,4 @@
-"""Rules on where an experiment runs, and on what each service gets: devices, memory and length."""
+"""Rules on where an experiment runs, as services or as jobs, and on what each of them gets."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from experiment.architecture import Architecture
-from experiment.errors import Refusal
-from experiment.rules.models import mode_served, models_known, models_of
-from experiment.rules.offline import one_workload
-from experiment.rules.rule import Refusals, Rule
+from experiment.errors import Refusal, Refusals
+from experiment.known_models import Architecture
+from experiment.rules.models import (
+    Rule,
+    mode_served,
+    models_known,
+    models_of,
+    one_way,
+    runtime_known,
+    speculating,
+)
+from experiment.runtimes import Mode, Workload
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 
@@ -22,11 +29,107 @@ USABLE_MEMORY: Final = 0.8
 space need the rest."""
 
 
+def one_workload(experiment: Experiment) -> Refusals:
+    """All variants are services, or all are jobs of one mode: the baseline can only be one."""
+    listed = [*speculating(experiment)]
+    jobs = [entry for entry in listed if entry[2].workload is Workload.JOB]
+    for speculation, place, _ in jobs:
+        if experiment.sweep:
+            yield Refusal(
+                place.mode,
+                "runs as a job, and a sweep serves what it measures; list the variants with "
+                "speculation instead",
+            )
+        elif len(jobs) < len(listed):
+            yield Refusal(
+                place.mode,
+                "runs as a job, which is compared only with a baseline that runs as one; give it "
+                "an experiment file of its own",
+            )
+        elif speculation.mode is not (first := jobs[0][0].mode):
+            yield Refusal(
+                place.mode,
+                f"must be {first}, as of the first variant: jobs of one experiment have one "
+                "baseline, which is compiled as they are",
+            )
+
+
+def _quality(experiment: Experiment) -> Refusals:
+    """lm-eval asks servers that stand."""
+    if not experiment.apart:
+        if experiment.quality is None:
+            yield Refusal("quality", "is required with speculation")
+    elif experiment.quality is not None and experiment.sweep:
+        yield Refusal(
+            "quality", "must be absent beside sweep, whose servers end with their measurement"
+        )
+    elif experiment.quality is not None:
+        no_server = "which runs as a job: there is no server to ask"
+        yield Refusal("quality", f"must be absent with mode {_job_mode(experiment)}, {no_server}")
+
+
+def one_at_a_time(experiment: Experiment) -> Refusals:
+    """``inference_demo`` takes one prompt after another: unfused speculation has a batch of 1.
+
+    neuronx-distributed-inference v0.6.10598: transformers refuses assisted generation of a batch
+    (4.51, ``generation/utils.py``), and ``utils/hf_adapter.py`` decodes the first sequence alone.
+    """
+    if experiment.workload is not Workload.JOB:
+        return
+    needs = f"mode {_job_mode(experiment)} runs as a job, which decodes one prompt at a time"
+    benchmark = experiment.benchmark
+    ones: dict[str, int | None] = {"serving.batch": experiment.serving.batch}
+    ones |= {place.batch: s.batch for s, place in experiment.placed if place.batch}
+    ones["benchmark.concurrency"] = benchmark.concurrency
+    for index, given in enumerate(benchmark.load or ()):
+        if given.rate is not None:
+            yield Refusal(f"benchmark.load[{index}].rate", f"must be absent: {needs}")
+        ones[f"benchmark.load[{index}].concurrency"] = given.concurrency
+    for field, number in ones.items():
+        if number not in (None, 1):
+            yield Refusal(field, f"must be 1: {needs}")
+
+
+def _jobs(experiment: Experiment) -> Refusals:
+    """What services have and jobs have not: a server to guard, and nodes for all at once."""
+    if experiment.workload is not Workload.JOB:
+        return
+    mode = _job_mode(experiment)
+    if experiment.serving.api_key:
+        no_server = "which runs as a job: there is no server to guard"
+        yield Refusal("serving.api_key", f"must be false with mode {mode}, {no_server}")
+    if experiment.capacity.nodes > 1:
+        yield Refusal(
+            "capacity.nodes", "must be 1: jobs run one after the other; every node is billed"
+        )
+
+
+def _answers_fit(experiment: Experiment) -> Refusals:
+    """Of Medusa, whose answers have a length of their own, behind prompts of half of what fits.
+
+    neuronx-distributed-inference v0.6.10598, ``utils/benchmark.py``: ``get_sample_inputs``.
+    """
+    if _job_mode(experiment) is not Mode.MEDUSA:
+        return
+    most = experiment.serving.length // 2 - experiment.largest_look_ahead
+    if experiment.benchmark.mean_output_tokens > most:
+        yield Refusal(
+            "benchmark.mean_output_tokens",
+            f"must be at most {most}, what is left of serving.length beside the prompts of "
+            "inference_demo --benchmark, which take half of it",
+        )
+
+
+def _job_mode(experiment: Experiment) -> Mode:
+    """The mode of its jobs, which have one."""
+    return experiment.speculations[0].mode
+
+
 def _zone(experiment: Experiment) -> Refusals:
-    zone, zones = experiment.capacity.availability_zone, experiment.aws.availability_zones
-    if zone not in zones:
-        field = "capacity.availability_zone"
-        yield Refusal(field, zone, f"must be in aws.availability_zones: {', '.join(zones)}")
+    zones = experiment.aws.availability_zones
+    if experiment.capacity.availability_zone not in zones:
+        allowed = f"must be in aws.availability_zones: {', '.join(zones)}"
+        yield Refusal("capacity.availability_zone", allowed)
 
 
 def _parallelism(experiment: Experiment) -> Refusals:
@@ -37,56 +140,41 @@ def _parallelism(experiment: Experiment) -> Refusals:
         f"logical_core_size {serving.logical_core_size}"
     )
     if cores > LARGEST_TENSOR_PARALLEL:
-        yield Refusal(
-            "serving.logical_core_size",
-            serving.logical_core_size,
-            f"{layout} give tensor_parallel {cores}; NxDI supports at most "
-            f"{LARGEST_TENSOR_PARALLEL}",
-        )
+        most = f"NxDI supports at most {LARGEST_TENSOR_PARALLEL}"
+        yield Refusal("serving.logical_core_size", f"{layout} give tensor_parallel {cores}; {most}")
     elif serving.tensor_parallel != cores:
         fewer = experiment.serving_runtime.takes_fewer_cores
         if not fewer or cores % serving.tensor_parallel:
-            yield Refusal(
-                "serving.tensor_parallel",
-                serving.tensor_parallel,
-                f"must {'divide' if fewer else 'be'} {cores}: {layout}",
-            )
+            verb = "divide" if fewer else "be"
+            yield Refusal("serving.tensor_parallel", f"must {verb} {cores}: {layout}")
 
 
 def _claims_fit(experiment: Experiment) -> Refusals:
     """All services are up at once. Variants measured apart take turns, and a node holds a claim."""
     if experiment.apart:
         return
-    serving, capacity = experiment.serving, experiment.capacity
-    claims = len(variants(experiment))
-    per_node = capacity.instance.devices // serving.devices
-    needed = math.ceil(claims / per_node)
+    devices, capacity = experiment.serving.devices, experiment.capacity
+    claims = f"{len(variants(experiment))} claims of {devices} devices"
+    needed = math.ceil(len(variants(experiment)) / (capacity.instance.devices // devices))
     if capacity.nodes > needed:
         yield Refusal(
             "capacity.nodes",
-            capacity.nodes,
-            f"must be {needed}, which is enough for {claims} claims of {serving.devices} devices; "
-            "every node is billed",
+            f"must be {needed}, which is enough for {claims}; every node is billed",
         )
     if capacity.nodes < needed:
         yield Refusal(
             "serving.devices",
-            serving.devices,
-            f"{claims} claims of {serving.devices} devices need more than "
-            f"{capacity.nodes} x {capacity.instance.name} with {capacity.instance.devices} "
-            "devices; use fewer devices or more capacity.nodes",
+            f"{claims} need more than {capacity.nodes} x {capacity.instance.name} with "
+            f"{capacity.instance.devices} devices; use fewer devices or more capacity.nodes",
         )
 
 
 def _nodes_are_used(experiment: Experiment) -> Refusals:
     """A node compiles one variant of a sweep at a time, so one for each is not too many."""
-    nodes, count = experiment.capacity.nodes, len(variants(experiment))
-    if experiment.sweep and nodes > count:
-        yield Refusal(
-            "capacity.nodes",
-            nodes,
-            f"must be at most {count}, the variants of the sweep; every node is billed",
-        )
+    count = len(variants(experiment))
+    if experiment.sweep and experiment.capacity.nodes > count:
+        billed = "the variants of the sweep; every node is billed"
+        yield Refusal("capacity.nodes", f"must be at most {count}, {billed}")
 
 
 def _memory(experiment: Experiment) -> Refusals:
@@ -94,7 +182,7 @@ def _memory(experiment: Experiment) -> Refusals:
     instance = experiment.capacity.instance
     used_devices = serving.tensor_parallel * serving.logical_core_size / instance.cores_per_device
     room = used_devices * instance.hbm_gib_per_device
-    more = "more devices" if used_devices == serving.devices else "a larger tensor_parallel"
+    limit = f"{USABLE_MEMORY:.0%} of the {room:g} GiB of device memory"
     # A baseline needs no more than the variants of its batch.
     all_variants = variants(experiment)
     for speculation, fields in experiment.placed:
@@ -103,20 +191,16 @@ def _memory(experiment: Experiment) -> Refusals:
         weights = sum(model.checkpoint_gib for model in models)
         cache = sum(_cache_gib(variant, model) for model in models)
         if weights > room * USABLE_MEMORY:
-            yield Refusal(
-                "serving.devices",
-                serving.devices,
-                f"{weights:g} GiB of weights exceed {USABLE_MEMORY:.0%} of the {room:g} GiB of "
-                f"device memory; use {more}",
-            )
+            all_used = used_devices == serving.devices
+            more = "more devices" if all_used else "a larger tensor_parallel"
+            exceed = f"{weights:g} GiB of weights exceed {limit}"
+            yield Refusal("serving.devices", f"{exceed}; use {more}")
         elif weights + cache > room * USABLE_MEMORY:
             yield Refusal(
                 fields.batch or "serving.batch",
-                variant.batch,
                 f"{variant.batch} sequences of {serving.length} tokens need a KV cache of "
-                f"{cache:.0f} GiB; with {weights:g} GiB of weights that exceeds "
-                f"{USABLE_MEMORY:.0%} of the {room:g} GiB of device memory; use a smaller batch or "
-                "length",
+                f"{cache:.0f} GiB; with {weights:g} GiB of weights that exceeds {limit}; use a "
+                "smaller batch or length",
             )
 
 
@@ -132,19 +216,22 @@ def _cache_gib(variant: Variant, model: Architecture) -> float:
 
 
 def _length(experiment: Experiment) -> Refusals:
-    length = experiment.serving.length
     _, role, model = min(models_of(experiment), key=lambda entry: entry[2].known.max_length)
-    if length > model.known.max_length:
+    most = model.known.max_length
+    if experiment.serving.length > most:
         yield Refusal(
-            "serving.length",
-            length,
-            f"must be at most {model.known.max_length}, the context of the {role} {model.id}",
+            "serving.length", f"must be at most {most}, the context of the {role} {model.id}"
         )
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
+    one_workload: (mode_served,),
+    _quality: (one_way, one_workload),
+    one_at_a_time: (one_workload,),
+    _jobs: (one_workload,),
+    _answers_fit: (one_at_a_time,),
     _zone: (),
-    _parallelism: (),
+    _parallelism: (runtime_known,),
     _claims_fit: (one_workload,),
     _nodes_are_used: (mode_served,),
     _memory: (mode_served, models_known, _parallelism),

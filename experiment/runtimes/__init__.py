@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from experiment.architecture import Mode
+from experiment.known_models import Mode
 from experiment.runtimes import nxdi, vllm_neuron
-from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
     Engine,
     ModeSupport,
     Paths,
     Preparation,
     Runtime,
+    Variant,
     Workload,
 )
 

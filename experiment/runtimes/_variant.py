@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from experiment.architecture import Mode
-from experiment.known_models import Model, Models
+from experiment.known_models import Mode, Model, Models
 from experiment.measurement import Benchmark
 from experiment.speculation import Serving, Speculation
 

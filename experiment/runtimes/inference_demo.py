@@ -5,14 +5,15 @@ Flags: neuronx-distributed-inference v0.6.10598, ``inference_demo.py``.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from experiment.runtimes import medusa_tree
-from experiment.runtimes._variant import Variant
-from experiment.runtimes.runtime import ModeSupport, Paths, Workload
+from typing_extensions import override
+
+from experiment.runtimes.runtime import ModeSupport, Paths, Variant, Workload
 
 PROGRAM: Final = "inference_demo"
 
@@ -23,6 +24,40 @@ not name it."""
 PREPARATIONS: Final = MappingProxyType({"prepare_draft.py": 1, "prepare_medusa.py": 1})
 """Scripts of ``charts/scripts`` that change a draft's weights before they are compiled. Raise the
 number where a script writes other files than before: it is a part of the artifact's key."""
+
+_LEVELS: Final = (
+    "0 1 2 3 4 5",
+    "00 01 02 03 04 05 06 07 08 09 10 11 20 30 40",
+    "000 001 002 003 004 005 006 007 008 009 010 011 020 030 040 050 100 101 200 300 400",
+    "0000 0001 0002 0003 0004 0005 0010 0011 0020 0030 0040 0050 0100 0101 0200 0300 0400 "
+    "1000 1001 2000 3000",
+)
+"""The tree of candidates that Medusa's heads fill: ``medusa_mc_sim_7b_63`` (FasterDecoding/Medusa
+v1.0, ``medusa_choices.py``; NxDI, ``examples/medusa_mc_sim_7b_63.json``), which Medusa's authors
+chose by its acceptance on Vicuna 7B. A node is the way to it: for each head, the rank of its
+candidate, one digit each. With fewer heads the tree is cut to their number."""
+
+CANDIDATES: Final = 16
+"""Candidates of each head that the device hands out: more than the largest rank, and a multiple of
+8, for Trainium's own top-k."""
+
+
+def medusa_tree(heads: int) -> list[list[int]]:
+    """Ways to the nodes, without the root, level by level."""
+    return [[int(rank) for rank in way] for level in _LEVELS[:heads] for way in level.split()]
+
+
+def medusa_nodes(heads: int) -> int:
+    """Nodes with the root: positions that a step verifies."""
+    return len(medusa_tree(heads)) + 1
+
+
+def medusa_tree_files() -> dict[str, str]:
+    """Name and text of the file of each tree, beside the scripts."""
+    return {
+        f"medusa-tree-{heads}.json": json.dumps(medusa_tree(heads), separators=(",", ":")) + "\n"
+        for heads in range(1, len(_LEVELS) + 1)
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +73,8 @@ class CompiledMode(ModeSupport):
     drafts; ``_eagle_token_gen_forward`` runs it k - 1 times. ``utils/hf_adapter.py``,
     ``_standard_assisted_decoding`` (vanilla): as fused."""
     greedy_only: bool = True
-
-    def prepared_by(self, variant: Variant) -> str | None:
-        """The script that makes of a draft, as published, what NxDI takes; None without one."""
-        return None
+    prepared_by: str | None = None
+    """The script of ``PREPARATIONS`` that makes of a draft, as published, what NxDI takes."""
 
     @abstractmethod
     def shared_flags(self, variant: Variant) -> tuple[str, ...]:
@@ -56,41 +89,25 @@ class CompiledMode(ModeSupport):
         own = self.own_flags(variant) if variant.mode else ()
         return (*self.shared_flags(variant), *own)
 
-    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Read as ``Runtime.draft_command``."""
-        return []
-
-    def draft_version(self, variant: Variant) -> tuple[str, ...]:
-        """Read as ``Runtime.draft_version``."""
-        script = self.prepared_by(variant)
-        return (f"{script}={PREPARATIONS[script]}",) if script else ()
-
-    def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """Flags that say what is compiled, and where to."""
-        draft = f"{paths.scratch}/draft" if self.draft_command(variant, paths) else paths.draft
-        return (
-            *("--model-path", paths.target),
-            *(("--draft-model-path", draft) if draft else ()),
-            *("--compiled-model-path", paths.artifact),
-        )
-
     def further_flags(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
         """Flags that decide no graph, or are paths."""
         return ()
 
-    def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Compiles ``variant``, and loads nothing."""
-        return [
-            *_run(variant),
-            *self.compiled_folders(variant, paths),
-            *self.flags(variant),
-            *self.further_flags(variant, paths),
-            # It wants a prompt even if it does not run one.
-            *("--compile-only", "--prompt", "x"),
-        ]
+    def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
+        """``prepared_by`` and its arguments; empty where the draft is compiled as it is."""
+        return []
+
+    def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
+        """Flags that say what is compiled, and where to."""
+        draft = f"{paths.scratch}/draft" if self.prepared_by else paths.draft
+        return (
+            *("--model-path", paths.target),
+            *(("--draft-model-path", draft) if draft and paths.draft else ()),
+            *("--compiled-model-path", paths.artifact),
+        )
 
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
-        """Read as ``Runtime.artifact_parts``."""
+        """Files and folders that a complete artifact has."""
         return ARTIFACT
 
 
@@ -105,8 +122,8 @@ class JobMode(CompiledMode):
 
     workload: Workload = Workload.JOB
 
+    @override
     def shared_flags(self, variant: Variant) -> tuple[str, ...]:
-        """Read as ``CompiledMode.shared_flags``."""
         serving = variant.experiment.serving
         return (
             *("--torch-dtype", "bfloat16"),
@@ -126,22 +143,6 @@ class JobMode(CompiledMode):
         """What runs ``variant``."""
         return (PROGRAM,)
 
-    def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """Measures what was compiled. ``generate.sh`` adds where the report goes.
-
-        All flags again: it reads its configuration from the command line, and does not look whether
-        that is the artifact's (``run_inference``).
-        """
-        return [
-            *self.program(variant, paths),
-            *_run(variant)[1:],
-            *self.run_folders(variant, paths),
-            *self.flags(variant),
-            *self.further_flags(variant, paths),
-            *("--skip-compile", "--prompt", "x"),
-            "--benchmark",
-        ]
-
 
 @dataclass(frozen=True, kw_only=True)
 class VanillaMode(JobMode):
@@ -151,18 +152,18 @@ class VanillaMode(JobMode):
     out no logits, which drafting needs (``utils/hf_adapter.py``, ``_standard_assisted_decoding``).
     """
 
+    @override
     def own_flags(self, variant: Variant) -> tuple[str, ...]:
-        """Read as ``CompiledMode.own_flags``."""
         return ("--speculation-length", str(variant.window))
 
+    @override
     def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """The draft's artifact has the same file names as the target's, so a folder of its own."""
-        folders = super().compiled_folders(variant, paths)
+        # The draft's artifact has the same file names as the target's, so a folder of its own.
         draft = ("--compiled-draft-model-path", f"{paths.artifact}/draft") if paths.draft else ()
-        return (*folders, *draft)
+        return (*super().compiled_folders(variant, paths), *draft)
 
+    @override
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
-        """Those of the target and, but for a baseline, of the draft."""
         drafts = tuple(f"draft/{part}" for part in ARTIFACT) if variant.draft else ()
         return (*ARTIFACT, *drafts)
 
@@ -176,19 +177,21 @@ class MedusaMode(JobMode):
 
     kept: int = 0
     minimum_tokens: int = 1
-    maximum_tokens: int | None = medusa_tree.DEPTH
+    maximum_tokens: int | None = len(_LEVELS)
+    prepared_by: str | None = "prepare_medusa.py"
 
+    @override
     def ahead(self, window: int) -> int:
-        """A step writes each node of the tree and its root into the cache before it verifies.
+        # A step writes each node of the tree and its root into the cache before it verifies
+        # (``utils/hf_adapter.py``, ``_prepare_medusa_inputs``).
+        return medusa_nodes(window)
 
-        ``utils/hf_adapter.py``, ``_prepare_medusa_inputs``.
-        """
-        return medusa_tree.nodes(window)
-
+    @override
     def shared_flags(self, variant: Variant) -> tuple[str, ...]:
-        """Medusa needs sampling on the device (``models/model_wrapper.py``)."""
+        # Medusa needs sampling on the device (``models/model_wrapper.py``).
         return (*super().shared_flags(variant), "--on-device-sampling", "--top-k", "1")
 
+    @override
     def own_flags(self, variant: Variant) -> tuple[str, ...]:
         """The length is that of the tree and its root, exactly.
 
@@ -198,47 +201,41 @@ class MedusaMode(JobMode):
         """
         heads = variant.window or 0
         return (
-            *("--is-medusa", "--medusa-speculation-length", str(medusa_tree.nodes(heads))),
+            *("--is-medusa", "--medusa-speculation-length", str(medusa_nodes(heads))),
             *("--num-medusa-heads", str(heads)),
-            *("--global-topk", str(medusa_tree.CANDIDATES)),
+            *("--global-topk", str(CANDIDATES)),
         )
 
+    @override
     def program(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """A script around it, since its benchmark fails in this mode; of a baseline, itself."""
-        script = f"{paths.scripts}/benchmark_medusa.py"
-        return ("python3", script) if variant.mode else super().program(variant, paths)
+        # A script around it, since its benchmark fails in this mode.
+        return ("python3", f"{paths.scripts}/benchmark_medusa.py") if variant.mode else (PROGRAM,)
 
-    def prepared_by(self, variant: Variant) -> str | None:
-        """Read as ``CompiledMode.prepared_by``."""
-        return "prepare_medusa.py" if variant.draft else None
-
+    @override
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
         """Puts the heads beside the target, where NxDI reads them."""
-        script = self.prepared_by(variant)
-        if script is None or paths.draft is None:
+        if paths.draft is None:
             return []
-        return [script, paths.draft, paths.target, str(variant.window)]
+        return ["prepare_medusa.py", paths.draft, paths.target, str(variant.window)]
 
+    @override
     def compiled_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """The target is read from the folder that has the heads, too."""
+        # The target is read from the folder that has the heads, too.
         prepared = f"{paths.scratch}/target" if paths.draft else paths.target
         return ("--model-path", prepared, "--compiled-model-path", paths.artifact)
 
+    @override
     def run_folders(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
-        """The heads' weights are in the artifact."""
+        # The heads' weights are in the artifact.
         return ("--model-path", paths.target, "--compiled-model-path", paths.artifact)
 
+    @override
     def further_flags(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
         """The tree, which is read at run time; the tokens of an answer, which its loop counts.
 
         The tree is a file to ``inference_demo`` even where it only compiles.
         """
         tokens = str(variant.experiment.benchmark.mean_output_tokens)
-        tree = f"{paths.scripts}/{medusa_tree.file_name(variant.window or 0)}"
+        tree = f"{paths.scripts}/medusa-tree-{variant.window}.json"
         own = ("--medusa-tree-json", tree) if variant.mode else ()
         return ("--max-new-tokens", tokens, *own)
-
-
-def _run(variant: Variant) -> tuple[str, ...]:
-    family = variant.experiment.models.target.known.family
-    return (PROGRAM, "--model-type", family, "--task-type", "causal-lm", "run")

@@ -11,14 +11,24 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from experiment.architecture import Family, Mode, ModelKind
-from experiment.runtimes._variant import Variant
-from experiment.runtimes.inference_demo import CompiledMode, JobMode, MedusaMode, VanillaMode
+from typing_extensions import override
+
+from experiment.known_models import Family, Mode, ModelKind
+from experiment.runtimes.inference_demo import (
+    ARTIFACT,
+    PREPARATIONS,
+    PROGRAM,
+    CompiledMode,
+    JobMode,
+    MedusaMode,
+    VanillaMode,
+)
 from experiment.runtimes.runtime import (
     IMAGES,
     Engine,
     Paths,
     Runtime,
+    Variant,
     compact,
     serve,
     tools,
@@ -55,6 +65,7 @@ class ServedMode(CompiledMode):
     NxDI's own configuration, and a mapping would replace an object of NxDI by something that it
     cannot read (``model_loader/neuronx_distributed.py``)."""
 
+    @override
     def shared_flags(self, variant: Variant) -> tuple[str, ...]:
         """NxDI writes them into ``neuron_config.json``.
 
@@ -77,42 +88,38 @@ class ServedMode(CompiledMode):
             "--save-sharded-checkpoint",
         )
 
+    @override
     def own_flags(self, variant: Variant) -> tuple[str, ...]:
-        """Read as ``CompiledMode.own_flags``."""
         return (
             *("--speculation-length", str(variant.window)),
             *(f"--{key.replace('_', '-')}" for key in self.overrides),
         )
 
+    @override
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
         """Makes of an EAGLE head, as published, the draft that NxDI takes.
 
         It has what a head leaves to its target: an EAGLE v1 head the output head, an EAGLE3 head
         the rows of the output head that its own lacks, or the embeddings.
         """
-        script = self.prepared_by(variant)
-        if script is None or paths.draft is None or variant.draft is None:
+        if self.prepared_by is None or self.draft is None or paths.draft is None:
             return []
-        return [script, _HEADS[variant.draft.known.kind], paths.draft, paths.target]
+        return [self.prepared_by, _HEADS[self.draft], paths.draft, paths.target]
 
-    def prepared_by(self, variant: Variant) -> str | None:
-        """Read as ``CompiledMode.prepared_by``."""
-        prepared = variant.draft is not None and variant.draft.known.kind in _HEADS
-        return "prepare_draft.py" if prepared else None
-
+    @override
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
-        """A prepared draft's configuration is one of them, since the draft is served from there."""
-        prepared = (f"{DRAFT}/config.json",) if self.prepared_by(variant) else ()
-        return (*super().artifact_parts(variant), *prepared)
+        # A prepared draft is served from the artifact.
+        prepared = (f"{DRAFT}/config.json",) if self.prepared_by and variant.draft else ()
+        return (*ARTIFACT, *prepared)
 
-    def served_draft(self, variant: Variant, paths: Paths) -> str | None:
+    def served_draft(self, paths: Paths) -> str | None:
         """The folder that vLLM is told, of which it reads ``config.json`` alone.
 
         Not the published one where the draft was prepared. vLLM puts ``Eagle`` before the name of
         an architecture and knows no ``EagleLlamaForCausalLMEagle3``; and the plugin wants a
         ``model_type``, which the configuration of a speculators head does not have.
         """
-        return f"{paths.artifact}/{DRAFT}" if self.prepared_by(variant) else paths.draft
+        return f"{paths.artifact}/{DRAFT}" if self.prepared_by else paths.draft
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,18 +138,28 @@ class Nxdi(Runtime):
     """Flags that this generation needs for any model."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    @override
     def artifact_parts(self, variant: Variant) -> tuple[str, ...]:
-        """Without any of these a service fails with an error that does not name it."""
         return self._mode(variant).artifact_parts(variant)
 
+    @override
     def compile_flags(self, variant: Variant) -> tuple[str, ...]:
-        """Flags that decide what is compiled."""
         return self._mode(variant).flags(variant)
 
+    @override
     def compile_command(self, variant: Variant, paths: Paths) -> list[str]:
         """NxDI's ``inference_demo`` with the configuration the variant will run with."""
-        return self._mode(variant).compile_command(variant, paths)
+        mode = self._mode(variant)
+        return [
+            *(PROGRAM, *_task(variant)),
+            *mode.compiled_folders(variant, paths),
+            *mode.flags(variant),
+            *mode.further_flags(variant, paths),
+            # It wants a prompt even if it does not run one.
+            *("--compile-only", "--prompt", "x"),
+        ]
 
+    @override
     def compile_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
         """There is no device to ask, so the environment says what to compile for."""
         return {
@@ -151,27 +168,42 @@ class Nxdi(Runtime):
             "BASE_COMPILE_WORK_DIR": f"{paths.scratch}/work/",
         }
 
+    @override
     def draft_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """What the mode makes of a draft as it was published."""
         return self._mode(variant).draft_command(variant, paths)
 
+    @override
     def draft_version(self, variant: Variant) -> tuple[str, ...]:
-        """The script that prepares the draft, and its version."""
-        return self._mode(variant).draft_version(variant)
+        script = self._mode(variant).prepared_by
+        return (f"{script}={PREPARATIONS[script]}",) if script and variant.draft else ()
 
+    @override
     def generate_command(self, variant: Variant, paths: Paths) -> list[str]:
-        """``inference_demo`` with what it compiled."""
-        mode = self._mode(variant)
-        if isinstance(mode, JobMode):
-            return mode.generate_command(variant, paths)
-        return super().generate_command(variant, paths)
+        """Measures what was compiled. ``generate.sh`` adds where the report goes.
 
+        All flags again: it reads its configuration from the command line, and does not look whether
+        that is the artifact's (``run_inference``).
+        """
+        mode = self._mode(variant)
+        if not isinstance(mode, JobMode):
+            return super().generate_command(variant, paths)
+        return [
+            *mode.program(variant, paths),
+            *_task(variant),
+            *mode.run_folders(variant, paths),
+            *mode.flags(variant),
+            *mode.further_flags(variant, paths),
+            *("--skip-compile", "--prompt", "x"),
+            "--benchmark",
+        ]
+
+    @override
     def generate_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
         """The logical cores it was compiled for; this wins over the flag of the same meaning."""
         return _cores(variant)
 
+    @override
     def serve_command(self, variant: Variant, paths: Paths, port: int) -> list[str]:
-        """The command line of ``vllm serve``."""
         experiment = variant.experiment
         return [
             *serve(experiment, paths, port),
@@ -183,8 +215,8 @@ class Nxdi(Runtime):
             *self._speculation(variant, paths),
         ]
 
+    @override
     def serve_environment(self, variant: Variant, paths: Paths) -> Mapping[str, str]:
-        """Where the artifact is, and the logical cores it was compiled for."""
         return {
             **self.environment,
             "NEURON_COMPILED_ARTIFACTS": paths.artifact,
@@ -209,7 +241,7 @@ class Nxdi(Runtime):
             overrides = {self.config_key: overrides}
         settings = {
             **({"method": support.method} if support.method else {}),
-            **({"model": draft} if (draft := support.served_draft(variant, paths)) else {}),
+            **({"model": draft} if (draft := support.served_draft(paths)) else {}),
             "num_speculative_tokens": variant.window,
             "max_model_len": variant.experiment.served_length,
         }
@@ -217,6 +249,12 @@ class Nxdi(Runtime):
             *(self.config_flag, compact(overrides)),
             *("--speculative-config", compact(settings)),
         )
+
+
+def _task(variant: Variant) -> tuple[str, ...]:
+    """What ``inference_demo`` is to do, before its flags."""
+    family = variant.experiment.models.target.known.family
+    return ("--model-type", family, "--task-type", "causal-lm", "run")
 
 
 def _cores(variant: Variant) -> dict[str, str]:
@@ -252,6 +290,7 @@ FORK: Final = Nxdi(
                 draft=ModelKind.EAGLE_HEAD,
                 families=_LLAMA,
                 overrides=("enable_eagle_speculation",),
+                prepared_by="prepare_draft.py",
                 source=_FORK_LOADER,
             ),
             Mode.VANILLA: VanillaMode(
@@ -299,6 +338,7 @@ PLUGIN: Final = Nxdi(
                 families=_LLAMA,
                 method="eagle",
                 overrides=("enable_eagle_speculation",),
+                prepared_by="prepare_draft.py",
                 source=_PLUGIN_LOADER,
             ),
             Mode.EAGLE3: ServedMode(
@@ -312,6 +352,7 @@ PLUGIN: Final = Nxdi(
                     "is_eagle3",
                     "enable_eagle_draft_input_norm",
                 ),
+                prepared_by="prepare_draft.py",
                 source=_PLUGIN_LOADER,
             ),
         }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from experiment.architecture import Family, Mode, ModelKind
+from experiment.known_models import Family, Mode, ModelKind
 from experiment.runtimes._variant import Experiment, Variant
 
 IMAGES: Final = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
@@ -109,7 +109,7 @@ class Runtime(ABC):
     one_family: bool = False
     """Whether a draft is built with its target's model class, so must be of the same family."""
     takes_norm_before_residual: bool = True
-    """Whether it computes EAGLE3 heads whose residual is what the norm has made of it."""
+    """Whether it supports EAGLE3 heads with norm_before_residual."""
     lengths: tuple[int, ...] | None = None
     """The values of ``serving.length`` that it compiles for; None for any."""
     takes_fewer_cores: bool = False

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from experiment.architecture import Family, Mode, ModelKind
-from experiment.runtimes._variant import Variant
+from experiment.known_models import Family, Mode, ModelKind
 from experiment.runtimes.runtime import (
     IMAGES,
     Engine,
@@ -22,6 +21,7 @@ from experiment.runtimes.runtime import (
     Paths,
     Preparation,
     Runtime,
+    Variant,
     compact,
     serve,
     tools,

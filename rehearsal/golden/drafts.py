@@ -10,8 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from experiment.architecture import ModelKind
-from experiment.known_models import KNOWN_MODELS
+from experiment.known_models import KNOWN_MODELS, ModelKind
 from experiment.variants import Variant
 
 ARTICLE_COST: Final = 0.037

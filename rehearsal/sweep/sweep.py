@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from experiment.estimate import estimate
+from experiment.cost.durations import estimate
 from rehearsal.outcome import Measured
 from rehearsal.pod.manifest import IndexedJob, read_indexed_job
 from rehearsal.setting import Setting

@@ -13,7 +13,7 @@ from charts.deployed import Deployed
 from charts.manifests import charts
 from experiment import Experiment, ExperimentError
 from experiment.__main__ import json_schema
-from experiment.architecture import Family
+from experiment.known_models import Family
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime, Variant
 from tests.experiment.files import ABSENT, edited

@@ -16,7 +16,7 @@ from charts.manifests import charts
 from charts.names import bucket_name
 from charts.offline import generate_command, indexes
 from experiment import Experiment
-from experiment.estimate import index_deadline_seconds, job_deadline_seconds
+from experiment.cost.durations import index_deadline_seconds, job_deadline_seconds
 from experiment.loader import parse
 from experiment.runtimes import Mode
 from experiment.variants import variants

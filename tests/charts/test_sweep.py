@@ -23,7 +23,7 @@ from charts.names import bucket_name
 from charts.server import serve_command
 from charts.sweep import indexes
 from experiment import Experiment, load
-from experiment.estimate import estimate, job_deadline_seconds
+from experiment.cost.durations import estimate, job_deadline_seconds
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES
 from experiment.runtimes.nxdi import Nxdi

@@ -10,7 +10,7 @@ import pytest
 
 from charts.server import serve_command
 from experiment import Experiment
-from experiment.architecture import ModelKind
+from experiment.known_models import ModelKind
 from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
 from tests.matrix import LADDER

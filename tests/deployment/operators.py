@@ -15,7 +15,7 @@ from deployment import clock, guard, lifecycle, nodes, proof, removal
 from deployment.account import Deployment, DeploymentError
 from deployment.nodes import Kind
 from experiment import Experiment, load
-from experiment.limits import compile_guard_hours, guard_hours
+from experiment.cost import compile_guard_hours, guard_hours
 from experiment.schema import CompileNode, Compiling
 from tests.deployment.fake_aws import HOUR, MINUTE, FakeAws, Lost
 from tests.deployment.fake_aws.cloudformation import Template

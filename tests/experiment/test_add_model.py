@@ -12,9 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from experiment.add_model import add_model
-from experiment.architecture import Architecture
 from experiment.errors import ExperimentError
-from experiment.known_models import KNOWN_MODELS
+from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.loader import parse
 from tests.experiment import checkpoints
 from tests.experiment.checkpoints import checkpoint, index, safetensors, torch_saved

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiment.loader import parse
-from experiment.runtimes import inference_demo
+from experiment.runtimes import nxdi
 from experiment.runtimes.inference_demo import PREPARATIONS
 from experiment.variants import CompileInputs, artifact_key, variants
 from tests.experiment.files import ABSENT, EAGLE, EAGLE3_HEAD, LLAMA, LLAMA_70B, edited
@@ -62,7 +62,7 @@ def test_what_prepares_a_draft_is_an_input(monkeypatch: pytest.MonkeyPatch) -> N
     base, eagle = keys(EAGLE)
     fused = keys({})
     newer = {"prepare_draft.py": PREPARATIONS["prepare_draft.py"] + 1}
-    monkeypatch.setattr(inference_demo, "PREPARATIONS", newer)
+    monkeypatch.setattr(nxdi, "PREPARATIONS", newer)
     assert keys(EAGLE)[0] == base
     assert keys(EAGLE)[1] != eagle
     assert keys({}) == fused

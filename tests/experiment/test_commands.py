@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from experiment import ExperimentError
-from experiment.architecture import Family
+from experiment.known_models import Family
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Mode, Paths, Preparation, Workload
 from experiment.variants import Variant, variants

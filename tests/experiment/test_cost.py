@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiment import Experiment, load
-from experiment.cost import Cost, Standing, cost
-from experiment.cost.block import smallest
+from experiment.cost import Cost, Standing, cost, smallest
+from experiment.cost.durations import START_SECONDS, estimate
 from experiment.cost.page import page
-from experiment.cost.standing import ALWAYS
-from experiment.estimate import START_SECONDS, estimate
+from experiment.cost.prices import ALWAYS
 from experiment.loader import parse
 from experiment.notes import notes
 from tests.experiment.files import EXPERIMENTS, SMALL_DRAFT, VANILLA, edited, swept

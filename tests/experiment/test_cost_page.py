@@ -6,20 +6,18 @@ from typing import Final
 
 import pytest
 
-from experiment.cost.stages import (
+from experiment.cost.durations import (
+    COMPILE_SECONDS,
     CPU_NODE_SECONDS,
     DEPLOY_SECONDS,
     DOWNLOAD_MIBPS,
-    FIRST_START_USUAL_SECONDS,
-    STOP_SECONDS,
-    TRAINIUM_NODE_SECONDS,
-)
-from experiment.estimate import (
-    COMPILE_SECONDS,
     DRIVER_SECONDS,
     FIRST_START_SECONDS,
+    FIRST_START_USUAL_SECONDS,
     START_SECONDS,
+    STOP_SECONDS,
     TOKEN_SECONDS,
+    TRAINIUM_NODE_SECONDS,
 )
 from tests.experiment.files import ROOT
 

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from experiment.architecture import ModelKind
-from experiment.known_models import KNOWN_MODELS, REVISIONS, Model
+from experiment.known_models import KNOWN_MODELS, REVISIONS, Model, ModelKind
 
 MODELS = pytest.mark.parametrize("model", KNOWN_MODELS)
 HEADS = [name for name, its in KNOWN_MODELS.items() if its.kind is not ModelKind.CAUSAL_LM]

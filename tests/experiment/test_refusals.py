@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiment import ExperimentError, load
-from experiment.errors import MOST_SHOWN
 from experiment.known_models import KNOWN_MODELS
-from experiment.loader import parse
+from experiment.loader import MOST_SHOWN, parse
 from spectap.printing import printable
 from tests.experiment.files import (
     ABSENT,

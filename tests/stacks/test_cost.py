@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from experiment.cost.standing import SYSTEM_INSTANCE, VOLUMES, Standing, most_nodes, parts
+from experiment.cost.prices import SYSTEM_INSTANCE, VOLUMES, Standing, most_nodes, parts
 from experiment.hardware import COMPILE_INSTANCE
 from tests.synthesis import Synthesised
 

@@ -35,7 +35,7 @@ from charts.names import bucket_name
 from deployment import __main__ as commands
 from deployment import clock, cluster, lifecycle, removal
 from experiment import load
-from experiment.limits import compile_guard_hours, guard_hours
+from experiment.cost import compile_guard_hours, guard_hours
 from stacks.addons import VERSIONS
 from tests.aws.facts import Facts
 from tests.deployment.api import serving

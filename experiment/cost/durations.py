@@ -1,0 +1,316 @@
+"""How long each stage of ``make experiment`` takes, and variants that are measured apart.
+
+If nothing is there yet: a stage that finds what it makes takes no time. The constants are
+assumptions: this project has measured none of them on Trainium. So notes and refusals are
+estimates, and what holds the limit is the guard that ends the nodes (``guard_hours``). The deadline
+of a Job only ends what would otherwise wait for ever.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from experiment.cost.prices import ALWAYS, Standing, most_nodes, usd_per_hour
+from experiment.hardware import COMPILE_INSTANCE, compile_nodes
+from experiment.runtimes import Mode, Workload
+from experiment.schema import CompileNode, Experiment
+from experiment.variants import Variant, variants
+from spectap.load_points import LoadPoint
+
+COMPILE_SECONDS: Final = 45 * 60
+"""One graph. Field reports of compiles on Trainium say 25 to 45 minutes; none is of Qwen3-32B
+(docs/runbook.md)."""
+
+FIRST_START_SECONDS: Final = 4 * 60 * 60
+"""The most that a service may compile when it first starts, until its probe ends it. What it takes
+is not published for Qwen3-32B: 15 to 20 minutes for a model twice as large (aws-neuron-sdk at
+v2.32, vllm-neuron, tutorial-llama3-70b.md). One that is ended goes on, when it is made again, from
+the graphs that it has finished."""
+
+START_SECONDS: Final = 15 * 60
+"""One server, from a graph that is there to the first request. An index that has looked in vain is
+made again after 10 s, and twice as long each further time, up to 10 minutes (``LOOKS`` in
+charts/indexes.py). Then it copies the artifact, about the size of the checkpoints, to local disk,
+and loads it. An assumption: nobody has published a time for 65 GiB of shards."""
+
+TOKEN_SECONDS: Final = 0.045
+"""One output token of one request, in a full batch. The article's inter-token latency of
+open-ended prompts, Qwen3-32B at concurrency 4, where speculation gains nothing."""
+
+DRIVER_SECONDS: Final = 10
+"""The load generator's own start in each turn: llmperf loads its libraries and starts Ray
+(docs/cost.md; not timed on m7i.xlarge)."""
+
+UNCOUNTED_WAVES: Final = 3
+"""A warm-up, and a control load at either end. Each is one wave at the largest concurrency."""
+
+WARM_UPS: Final = 1
+"""The same of services that are measured beside each other: they have no controls."""
+
+DEMO_ANSWERS: Final = 22
+"""What ``inference_demo --benchmark`` generates: the answer to its prompt, a warm-up and 20 runs
+(neuronx-distributed-inference v0.6.10598, ``inference_demo.py`` and ``utils/benchmark.py``). Each
+is at most as long as was compiled, or as Medusa's command line says."""
+
+GENEROUS: Final = 3
+"""How many times longer than its estimate a job may take, and nodes may stand."""
+
+PREPARING_SECONDS: Final = 7 * 24 * 60 * 60
+"""Of the deadline of a Job with devices, for what comes before its nodes. It counts from the
+deploy, and nodes may be started days later. A Job that waits for them costs nothing."""
+
+DEPLOY_SECONDS: Final = 30 * 60
+"""All stacks: a control plane of EKS takes 10 to 15 minutes, and what follows waits for it."""
+
+DOWNLOAD_MIBPS: Final = 100
+"""From the Hub to the bucket, a file at a time, in and out over the network of one m7i.xlarge."""
+
+CPU_NODE_SECONDS: Final = 5 * 60
+"""From the request to a node that takes pods."""
+
+TRAINIUM_NODE_SECONDS: Final = 15 * 60
+"""The same, until its devices are offered."""
+
+FIRST_START_USUAL_SECONDS: Final = 20 * 60
+"""Longest of what is documented for a model of 70 billion parameters; the probe allows
+``FIRST_START_SECONDS``."""
+
+STOP_SECONDS: Final = 5 * 60
+"""From the last result to the end of the instance."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What it takes if nothing of it is in the bucket yet, from the first compile to the end.
+
+    All compiles come before all measurements: on CPU nodes because the Trainium nodes start after
+    them, and on a Trainium node because it compiles or measures, never both
+    (charts/compilation.py). Left out are the making of the cluster and the download of the
+    checkpoints, and so is what the nodes cost if they stay for longer.
+    """
+
+    variants: int
+    """Each is compiled under a key of its own, so it is the number of compiles too."""
+    at_once: int
+    """Variants that are measured at the same time: the claims that the nodes hold, at most all."""
+    measuring_hours: float
+    """Hours for which variants hold a claim, all added up."""
+    hours: float
+    """From the first compile to the end of the last variant."""
+    node_hours: float
+    """Of Trainium nodes: all stay until the end."""
+    compile_node_hours: float
+    """Of CPU nodes, which stay until the last compile ends; 0 where the Trainium nodes compile."""
+    usd: float
+    """Hours of CPU and of Trainium nodes, each x the price of one."""
+    driver: str
+    """What takes most of the hours, in words: compiling, or measuring."""
+
+    @property
+    def compile_usd(self) -> float:
+        """Hours of CPU nodes x the price of one."""
+        return self.compile_node_hours * COMPILE_INSTANCE.usd_per_hour
+
+
+def estimate(experiment: Experiment) -> Estimate:
+    """What the variants of ``experiment`` take, of which each must be measured by itself."""
+    capacity, claims = experiment.capacity, _claims(experiment)
+    seconds = [index_seconds(variant) for variant in variants(experiment)]
+    count, at_once = len(seconds), min(claims, len(seconds))
+    cpu_nodes = compile_nodes(count) if experiment.compile_node is CompileNode.CPU else 0
+    compiled_at_once = cpu_nodes or capacity.nodes
+    compiling = math.ceil(count / compiled_at_once) * COMPILE_SECONDS / 3600
+    running, measuring = _measuring(seconds, claims) / 3600, sum(seconds) / 3600
+    node_hours = capacity.nodes * (running if cpu_nodes else compiling + running)
+    cpu_hours = cpu_nodes * compiling
+    if count * COMPILE_SECONDS / 3600 / compiled_at_once >= measuring / at_once:
+        minutes = COMPILE_SECONDS // 60
+        driver = f"{count} compiles of {minutes} minutes, {compiled_at_once} at a time"
+    else:
+        minutes = math.ceil(measuring / count * 60)
+        driver = f"{count} measurements of {minutes} minutes, {at_once} at a time"
+    usd = cpu_hours * COMPILE_INSTANCE.usd_per_hour + node_hours * capacity.price.usd_per_hour
+    hours = compiling + running
+    return Estimate(count, at_once, measuring, hours, node_hours, cpu_hours, usd, driver)
+
+
+def measuring_seconds(experiment: Experiment) -> float:
+    """How long the measurements take, all graphs being there and all services ready.
+
+    Variants that are measured apart start their servers meanwhile, each its own.
+    """
+    if experiment.apart:
+        return _measuring([*map(index_seconds, variants(experiment))], _claims(experiment))
+    # All at once: a turn takes as long as its slowest service.
+    return max(_load_seconds(variant, WARM_UPS) for variant in variants(experiment))
+
+
+def job_deadline_seconds(experiment: Experiment) -> int:
+    """How long a Job whose indexes have devices may take, from the deploy to its last index."""
+    return PREPARING_SECONDS + math.ceil(GENEROUS * estimate(experiment).hours * 3600)
+
+
+def index_deadline_seconds(experiment: Experiment) -> int:
+    """How long one index of jobs may hold its devices, from the start of its pod."""
+    return math.ceil(GENEROUS * max(map(index_seconds, variants(experiment))))
+
+
+def index_seconds(variant: Variant) -> float:
+    """How long one variant holds its claim.
+
+    It starts, and then runs rounds x test cases x load points turns, and ``UNCOUNTED_WAVES`` more.
+    """
+    experiment = variant.experiment
+    if experiment.workload is not Workload.JOB:
+        return START_SECONDS + _load_seconds(variant, UNCOUNTED_WAVES)
+    # One answer after another, without a load generator.
+    medusa = variant.compared_mode is Mode.MEDUSA
+    tokens = experiment.benchmark.mean_output_tokens if medusa else experiment.serving.length
+    return START_SECONDS + DEMO_ANSWERS * tokens * TOKEN_SECONDS
+
+
+def _load_seconds(variant: Variant, waves: int) -> float:
+    """All turns, and so many waves at the largest concurrency before and after them."""
+    load = variant.experiment.benchmark
+    widest = max((p.concurrency for p in load.points if p.concurrency), default=variant.batch)
+    wave = _turn_seconds(variant, LoadPoint(concurrency=widest, requests=widest))
+    one_round = len(load.test_cases) * sum(_turns(variant))
+    return waves * wave + load.rounds.at_most * one_round
+
+
+def _claims(experiment: Experiment) -> int:
+    """How many variants are measured at once, at most: of jobs one, whatever the nodes hold."""
+    if experiment.workload is Workload.JOB:
+        return 1
+    capacity = experiment.capacity
+    return capacity.nodes * (capacity.instance.devices // experiment.serving.devices)
+
+
+def _turns(variant: Variant) -> list[float]:
+    """One test case in one round: how long it takes at each load point."""
+    return [_turn_seconds(variant, point) for point in variant.experiment.benchmark.points]
+
+
+def _turn_seconds(variant: Variant, point: LoadPoint) -> float:
+    """One test case at one load point in one round, cut off by the timeout.
+
+    A closed loop comes in waves of the concurrency, or of the batch where that is less. An open
+    loop lasts as long as it sends, and one answer longer.
+    """
+    load = variant.experiment.benchmark
+    answer = load.mean_output_tokens * TOKEN_SECONDS
+    if point.concurrency is None:
+        seconds = point.requests / point.amount + answer
+    else:
+        seconds = answer * math.ceil(point.requests / min(point.concurrency, variant.batch))
+    return DRIVER_SECONDS + min(seconds, load.timeout_seconds)
+
+
+def _measuring(seconds: Sequence[float], claims: int) -> float:
+    """Seconds until the last variant ends. Each begins, in their order, when a claim is free."""
+    free = [0.0] * claims
+    for duration in seconds:
+        heapq.heapreplace(free, free[0] + duration)
+    return max(free)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: its name is that of ``make experiment``."""
+
+    name: str
+    seconds: float
+    standing: frozenset[Standing]
+    why: str
+    """Where its time comes from."""
+    usd_per_hour: float
+    """What runs meanwhile, all of it."""
+
+    @property
+    def hours(self) -> float:
+        """Its time."""
+        return self.seconds / 3600
+
+    @property
+    def usd(self) -> float:
+        """Hours x what runs an hour."""
+        return self.hours * self.usd_per_hour
+
+
+def stages(experiment: Experiment) -> tuple[Stage, ...]:
+    """Those that take time, in their order."""
+    return tuple(
+        Stage(name, seconds, standing, why, usd_per_hour(experiment, standing))
+        for name, seconds, standing, why in _stages(experiment)
+    )
+
+
+def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Standing], str]]:
+    trainium = ALWAYS | {Standing.TRAINIUM}
+    yield ("deploy", DEPLOY_SECONDS, ALWAYS, _minutes(DEPLOY_SECONDS))
+    gib = checkpoints_gib(experiment)
+    download = gib * 1024 / DOWNLOAD_MIBPS
+    yield ("download", download, ALWAYS, f"{gib:.1f} GiB at {DOWNLOAD_MIBPS} MiB a second")
+    if experiment.compile_node is CompileNode.CPU:
+        node_count = most_nodes(experiment)[Standing.COMPILE]
+        seconds, why = _compiling(experiment, node_count)
+        standing = ALWAYS | {Standing.COMPILE}
+        ready = f", after {_minutes(CPU_NODE_SECONDS)} for the nodes"
+        yield ("compile", CPU_NODE_SECONDS + seconds, standing, why + ready)
+    yield ("start", TRAINIUM_NODE_SECONDS, trainium, _minutes(TRAINIUM_NODE_SECONDS))
+    if experiment.compile_node is CompileNode.TRAINIUM:
+        seconds, why = _compiling(experiment, experiment.capacity.nodes)
+        yield ("compile", seconds, trainium, why)
+    if not experiment.apart:
+        seconds, why = _serving(experiment)
+        yield ("serve", seconds, trainium, why)
+    yield ("benchmark", measuring_seconds(experiment), trainium, _measured(experiment))
+    yield ("stop", STOP_SECONDS, trainium, _minutes(STOP_SECONDS))
+
+
+def checkpoints_gib(experiment: Experiment) -> float:
+    """Weights that the download Job fetches: each checkpoint once."""
+    drafts = (variant.draft for variant in variants(experiment))
+    checkpoints = {(m.id, m.revision): m for m in (experiment.models.target, *drafts) if m}
+    return sum(model.known.checkpoint_gib for model in checkpoints.values())
+
+
+def _compiling(experiment: Experiment, nodes: int) -> tuple[float, str]:
+    """Each node compiles one graph at a time."""
+    graphs = len({variant.artifact for variant in variants(experiment)})
+    at_once = min(graphs, nodes)
+    why = f"{_counted(graphs, 'graph')}, {at_once} at a time, {_minutes(COMPILE_SECONDS)} each"
+    return math.ceil(graphs / nodes) * COMPILE_SECONDS, why
+
+
+def _serving(experiment: Experiment) -> tuple[float, str]:
+    if experiment.compile_node is None:
+        usual, most = _minutes(FIRST_START_USUAL_SECONDS), FIRST_START_SECONDS / 3600
+        return FIRST_START_USUAL_SECONDS, f"a first start: {usual}, and at most {most:g} h"
+    return START_SECONDS, f"{_minutes(START_SECONDS)}: graph and weights to local disk, and loading"
+
+
+def _measured(experiment: Experiment) -> str:
+    """What is measured, and how long each takes."""
+    load, measured = experiment.benchmark, variants(experiment)
+    if experiment.apart:
+        longest = max(map(index_seconds, measured))
+        at_once = estimate(experiment).at_once
+        return f"{len(measured)} variants, {at_once} at a time, up to {_minutes(longest)} each"
+    turns = " + ".join(f"{seconds:.0f}" for seconds in max(map(_turns, measured), key=sum))
+    most = load.rounds.at_most
+    rounds = _counted(most, "round") if load.rounds.at_least == most else f"up to {most} rounds"
+    cases = _counted(len(load.test_cases), "test case")
+    return f"{rounds} x {cases} x ({turns} s), and a warm-up"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
