@@ -159,16 +159,8 @@ def lines_of(data: Any, field: str = "", line: int = 1) -> dict[str, int]:
     return places
 
 
-def field_of_error(error: str) -> str:
-    """The field that the words of an error begin with."""
-    return re.split(" = |: ", error)[0]
-
-
-def line_of_error(places: Mapping[str, int], error: str) -> int | None:
-    """The line of the field that ``error`` names, or of the mapping that lacks it."""
-    if error.startswith("and "):  # more than are shown
-        return None
-    field = field_of_error(error)
+def line_of_error(places: Mapping[str, int], field: str) -> int:
+    """The line of ``field``, or of the mapping that lacks it."""
     return places.get(field) or places[re.sub(r"\.?[\w-]+$", "", field)]
 
 

@@ -1,4 +1,4 @@
-"""Costs follow the experiment: what a field moves, and what it does not."""
+"""What an experiment takes and costs is estimated before it is deployed, and follows its fields."""
 
 from __future__ import annotations
 
@@ -11,21 +11,54 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiment import Experiment, load
-from experiment.cost import Cost, Standing, cost, smallest
-from experiment.cost.durations import START_SECONDS, estimate
+from experiment import Experiment, ExperimentError, load
+from experiment.cost import (
+    Cost,
+    Standing,
+    compile_guard_hours,
+    cost,
+    durations,
+    guard_hours,
+    smallest,
+)
+from experiment.cost.durations import (
+    COMPILE_SECONDS,
+    START_SECONDS,
+    estimate,
+    index_deadline_seconds,
+    index_seconds,
+    job_deadline_seconds,
+)
 from experiment.cost.page import page
 from experiment.cost.prices import ALWAYS
+from experiment.hardware import COMPILE_INSTANCE
 from experiment.loader import parse
 from experiment.notes import notes
-from tests.experiment.files import EXPERIMENTS, SMALL_DRAFT, VANILLA, edited, swept
+from experiment.variants import variants
+from tests.experiment.files import (
+    ABSENT,
+    EXPERIMENTS,
+    ON_TRAINIUM,
+    ROOT,
+    SMALL_DRAFT,
+    VANILLA,
+    edited,
+    swept,
+)
 
+PRICE: Final = 35.7608
 SWEEP: Final = swept(at_most_usd=1e9)
-THREE: Final = [
+TWO: Final = [
     {"name": f"K{window}", "mode": "fused", "num_speculative_tokens": window} for window in (3, 7)
 ]
 RUNNING: Final = {"start", "serve", "benchmark", "stop"}
-"""The stages of services in which Trainium nodes stand."""
+"""The stages of services in which Trainium nodes run."""
+APART: Final = RUNNING - {"serve"}
+"""The same of variants that are measured by themselves: each starts its own server."""
+
+
+def of(changes: Mapping[str, Any]) -> Experiment:
+    return parse(edited(changes), "mine.yaml")
 
 
 def costs(changes: Mapping[str, Any]) -> Cost:
@@ -33,29 +66,21 @@ def costs(changes: Mapping[str, Any]) -> Cost:
     return cost(Experiment.model_validate_json(edited(changes)))
 
 
-def hours(found: Cost) -> dict[str, float]:
-    return {stage.name: stage.hours for stage in found.stages}
-
-
-def dollars(found: Cost) -> dict[str, float]:
-    return {stage.name: stage.usd for stage in found.stages}
-
-
-def rates(found: Cost) -> dict[str, float]:
-    """Dollars an hour by what comes and goes together."""
-    return {
-        standing: sum(p.usd_per_hour for p in found.parts if p.standing is standing)
-        for standing in Standing
-    }
-
-
 def moved(before: Mapping[str, float], after: Mapping[str, float]) -> set[str]:
     """What is there on one side only, or differs."""
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
+def rates(costs: Cost) -> dict[str, float]:
+    """Dollars an hour by what comes and goes together."""
+    return {
+        standing: sum(p.usd_per_hour for p in costs.parts if p.standing is standing)
+        for standing in Standing
+    }
+
+
 @pytest.mark.parametrize(
-    ("begun", "change", "moves_hours", "moves_rates", "moves_dollars"),
+    ("base", "change", "moves_hours", "moves_rates", "moves_dollars"),
     [
         ({}, {"capacity.price.usd_per_hour": 10.0}, set(), {Standing.TRAINIUM}, RUNNING),
         ({}, {"capacity.nodes": 2}, set(), {Standing.TRAINIUM}, RUNNING),
@@ -63,29 +88,14 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> set[str]:
         ({}, {"benchmark.mean_output_tokens": 300}, {"benchmark"}, set(), {"benchmark"}),
         ({}, {"benchmark.timeout_seconds": 20}, {"benchmark"}, set(), {"benchmark"}),
         # Of a prompt, nothing is counted.
-        ({}, {"benchmark.mean_input_tokens": 128}, set(), set(), set()),
+        ({}, {"benchmark.mean_input_tokens": 128, "capacity.max_hours": 3}, set(), set(), set()),
         ({}, {"models.draft": SMALL_DRAFT}, {"download"}, set(), {"download"}),
         # A third graph compiles beside the two, on a node of its own.
-        ({}, {"speculation": THREE}, set(), {Standing.COMPILE}, {"compile"}),
-        ({"speculation": THREE}, {"serving.batch": 2}, {"benchmark"}, set(), {"benchmark"}),
-        (
-            {},
-            {"compiling": {"node": "trainium"}},
-            {"compile"},
-            {Standing.COMPILE},
-            {"compile"},
-        ),
-        # Neither what happens if something goes wrong nor who is told costs anything by itself.
-        ({}, {"capacity.max_hours": 3}, set(), set(), set()),
-        # Apart, variants start their own servers, and nodes share them out.
-        (SWEEP, {"capacity.nodes": 2}, {"benchmark"}, {Standing.TRAINIUM}, RUNNING - {"serve"}),
-        (
-            SWEEP,
-            {"capacity.price.usd_per_hour": 1.0},
-            set(),
-            {Standing.TRAINIUM},
-            RUNNING - {"serve"},
-        ),
+        ({}, {"speculation": TWO}, set(), {Standing.COMPILE}, {"compile"}),
+        ({"speculation": TWO}, {"serving.batch": 2}, {"benchmark"}, set(), {"benchmark"}),
+        ({}, ON_TRAINIUM, {"compile"}, {Standing.COMPILE}, {"compile"}),
+        # Nodes share the variants of a sweep out.
+        (SWEEP, {"capacity.nodes": 2}, {"benchmark"}, {Standing.TRAINIUM}, APART),
         (
             SWEEP,
             {"sweep.windows": [3, 5, 7, 15]},
@@ -93,112 +103,162 @@ def moved(before: Mapping[str, float], after: Mapping[str, float]) -> set[str]:
             set(),
             {"compile", "benchmark"},
         ),
-        (VANILLA, {"capacity.nodes": 2}, set(), {Standing.TRAINIUM}, RUNNING - {"serve"}),
+        (VANILLA, {"capacity.nodes": 2}, set(), {Standing.TRAINIUM}, APART),
     ],
 )
 def test_a_field_moves_these_figures_and_no_others(
-    begun: dict[str, Any],
+    base: dict[str, Any],
     change: dict[str, Any],
     moves_hours: set[str],
     moves_rates: set[str],
     moves_dollars: set[str],
 ) -> None:
-    before, after = costs(begun), costs(begun | change)
-    assert moved(hours(before), hours(after)) == moves_hours
+    before, after = costs(base), costs(base | change)
+    stages = [({s.name: s for s in costs.stages}) for costs in (before, after)]
+    hours, dollars = (
+        moved(*({name: getattr(s, figure) for name, s in both.items()} for both in stages))
+        for figure in ("hours", "usd")
+    )
+    assert (hours, dollars) == (moves_hours, moves_dollars)
     assert moved(rates(before), rates(after)) == moves_rates
-    assert moved(dollars(before), dollars(after)) == moves_dollars
     assert (before.usd != after.usd) == bool(moves_dollars)
     # Between runs there is neither a Trainium node nor a compile node.
     assert before.idle_usd_per_hour == after.idle_usd_per_hour
 
 
-priced = st.floats(0.01, 1000)
-noded = st.integers(1, 8)
-rounds = st.integers(1, 100)
-ON_TRAINIUM: Final = {"compiling": {"node": "trainium"}}
-shapes = st.sampled_from([{}, SWEEP, VANILLA, ON_TRAINIUM, SWEEP | ON_TRAINIUM])
+SHAPES: Final = [{}, SWEEP, VANILLA, ON_TRAINIUM, SWEEP | ON_TRAINIUM]
 
 
-def made(shape: dict[str, Any], price: float, nodes: int, rounds: int) -> Cost:
-    own = {
-        "capacity.price.usd_per_hour": price,
-        "capacity.nodes": nodes,
-        "benchmark.rounds": rounds,
-    }
-    return costs(shape | own)
-
-
-@settings(deadline=None, max_examples=40)
-@given(shape=shapes, price=priced, nodes=noded, rounds=rounds)
-def test_the_whole_is_the_sum_of_its_stages_and_of_its_parts(
+@settings(deadline=None, max_examples=25)
+@given(st.sampled_from(SHAPES), st.floats(0.01, 1000), st.integers(1, 7), st.integers(1, 99))
+def test_a_total_is_the_sum_of_its_stages_and_more_rounds_take_longer(
     shape: dict[str, Any], price: float, nodes: int, rounds: int
 ) -> None:
-    found = made(shape, price, nodes, rounds)
-    assert found.usd == pytest.approx(sum(found.by_part.values()))
-    for stage in found.stages:
-        standing = sum(p.usd_per_hour for p in found.parts if p.standing in stage.standing)
-        assert stage.usd == pytest.approx(stage.hours * standing)
+    def made(nodes: int, rounds: int) -> Cost:
+        fields = {"capacity.price.usd_per_hour": price, "capacity.nodes": nodes}
+        return costs(shape | fields | {"benchmark.rounds": rounds})
+
+    costed = made(nodes, rounds)
+    assert costed.usd == pytest.approx(sum(costed.by_part.values()))
+    for stage in costed.stages:
+        running = sum(p.usd_per_hour for p in costed.parts if p.standing in stage.standing)
+        assert stage.usd == pytest.approx(stage.hours * running)
         assert stage.standing >= ALWAYS
-    assert found.hours == pytest.approx(sum(stage.hours for stage in found.stages))
+    assert made(nodes + 1, rounds).hours <= costed.hours
+    if shape is not VANILLA:  # a job has no rounds
+        assert made(nodes, rounds + 1).usd > costed.usd
 
 
-@settings(deadline=None, max_examples=40)
-@given(shape=shapes, nodes=noded, rounds=rounds)
-def test_more_rounds_take_longer_and_more_nodes_do_not(
-    shape: dict[str, Any], nodes: int, rounds: int
+def test_graphs_are_compiled_before_a_trainium_node_runs() -> None:
+    trainium, compiling = Standing.TRAINIUM, Standing.COMPILE
+    stages = costs({}).stages
+    names = [stage.name for stage in stages]
+    assert names == ["deploy", "download", "compile", "start", "serve", "benchmark", "stop"]
+    assert {stage.name for stage in stages if trainium in stage.standing} == RUNNING
+    assert {stage.name for stage in stages if compiling in stage.standing} == {"compile"}
+    # docs/cost.md: a turn takes 37 s, of 6 rounds of ten test cases; and one warm-up.
+    assert stages[5].seconds == pytest.approx((6 * 10 + 1) * 37)
+
+
+def load_of(*points: dict[str, Any]) -> dict[str, Any]:
+    return {"benchmark.concurrency": ABSENT, "benchmark.load": [*points]}
+
+
+FOUR: Final = {"concurrency": 4, "requests": 8}
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds"),
+    [
+        # The waves of a warm-up and two controls, and 60 turns: 27 s, and 10 s for llmperf.
+        ({}, 3 * 37 + 60 * 37),
+        (load_of(FOUR), 3 * 37 + 60 * (10 + 2 * 27)),
+        # Beyond the batch, a load has waves of the batch; the warm-up and the controls, too.
+        (load_of(FOUR, FOUR | {"concurrency": 8}), 3 * (10 + 2 * 27) + 60 * 2 * (10 + 2 * 27)),
+        # An open loop lasts as long as it sends, and an answer longer.
+        (load_of({"rate": 0.5, "seconds": 60}), 3 * 37 + 60 * (10 + 60 + 27)),
+        ({"benchmark.requests": 400, "benchmark.timeout_seconds": 100}, 3 * 37 + 60 * 110),
+    ],
+)
+def test_a_variant_measured_by_itself_starts_and_runs_its_turns(
+    changes: dict[str, Any], seconds: float
 ) -> None:
-    found = made(shape, 1, nodes, rounds)
-    if rounds < 100 and shape is not VANILLA:  # a job has no rounds
-        assert made(shape, 1, nodes, rounds + 1).usd > found.usd
-    if nodes < 8:
-        assert made(shape, 1, nodes + 1, rounds).hours <= found.hours
+    baseline = variants(of(SWEEP | changes))[0]
+    assert index_seconds(baseline) == pytest.approx(START_SECONDS + seconds)
 
 
-class TestTheStages:
-    """Their order, and what stands in each."""
-
-    def test_graphs_are_compiled_before_a_trainium_node_stands(self) -> None:
-        found = costs({})
-        names = [stage.name for stage in found.stages]
-        assert names == ["deploy", "download", "compile", *("start", "serve", "benchmark", "stop")]
-        first = next(stage for stage in found.stages if Standing.TRAINIUM in stage.standing)
-        assert first.name == "start"
-        compiling = {stage.name for stage in found.stages if Standing.COMPILE in stage.standing}
-        assert compiling == {"compile"}
-
-    @pytest.mark.parametrize("changes", [SWEEP, VANILLA], ids=["sweep", "jobs"])
-    def test_variants_apart_start_their_own_servers(self, changes: dict[str, Any]) -> None:
-        experiment = parse(edited(changes), "mine.yaml")
-        found = cost(experiment)
-        assert "serve" not in hours(found)
-        least = START_SECONDS / 3600 * len(experiment.speculations) / estimate(experiment).at_once
-        assert hours(found)["benchmark"] > least
-
-    def test_the_benchmark_of_services_is_its_turns_and_a_warm_up(self) -> None:
-        # docs/cost.md: a turn takes 37 s, of 6 rounds of ten test cases.
-        assert hours(costs({}))["benchmark"] * 3600 == pytest.approx((6 * 10 + 1) * 37)
+@pytest.mark.parametrize("rounds", [1, 100])
+def test_a_sweep_compiles_and_then_measures_on_all_claims(rounds: int) -> None:
+    """Four variants on two claims."""
+    changes = SWEEP | {"benchmark.rounds": rounds}
+    each = index_seconds(variants(of(changes))[0]) / 3600
+    compiled = COMPILE_SECONDS / 3600
+    on_trainium, on_cpus = estimate(of(changes | ON_TRAINIUM)), estimate(of(changes))
+    assert on_trainium.hours == on_trainium.node_hours == pytest.approx(4 * compiled + 2 * each)
+    assert on_trainium.usd == pytest.approx(on_trainium.hours * PRICE)
+    # On CPUs, no Trainium node runs while graphs compile.
+    assert on_cpus.hours == pytest.approx(compiled + 2 * each)
+    assert on_cpus.node_hours == pytest.approx(2 * each)
+    assert on_cpus.compile_node_hours == 4 * compiled
+    compile_usd = 4 * compiled * COMPILE_INSTANCE.usd_per_hour
+    assert on_cpus.usd == pytest.approx(on_cpus.node_hours * PRICE + compile_usd)
 
 
-def lines(experiment: Experiment, width: int = 100) -> list[str]:
-    return [*page(experiment, "mine.yaml", width)]
+@pytest.mark.parametrize(("mode", "tokens"), [("vanilla", 1024), ("medusa", 400)])
+def test_jobs_run_one_after_the_other_and_have_time(mode: str, tokens: int) -> None:
+    experiment = load(EXPERIMENTS / f"{mode}.yaml")
+    each = START_SECONDS + 22 * tokens * 0.045  # the answers of a benchmark
+    assert [index_seconds(v) for v in variants(experiment)] == pytest.approx([each, each])
+    took = estimate(experiment)
+    assert (took.variants, took.at_once) == (2, 1)  # though the node holds two claims
+    assert took.hours * 3600 == pytest.approx(COMPILE_SECONDS + 2 * each)
+    assert index_deadline_seconds(experiment) == math.ceil(3 * each)
+    # Every index may take as long as its deadline, after days without nodes, and compiles.
+    needed = 7 * 24 * 3600 + math.ceil(3 * took.hours * 3600)
+    assert job_deadline_seconds(experiment) == needed
+
+
+def test_a_guard_ends_nodes_after_three_estimates_or_when_a_sweep_is_paid_off() -> None:
+    article = load(EXPERIMENTS / "article.yaml")
+    for standing, hours in (
+        (Standing.TRAINIUM, guard_hours(article)),
+        (Standing.COMPILE, compile_guard_hours(article)),
+    ):
+        assert hours == math.ceil(3 * cost(article).hours_of(standing))
+    long = swept(at_most_usd=1000) | {"capacity.max_hours": 100}
+    one, two = guard_hours(of(long)), guard_hours(of(long | {"capacity.nodes": 2}))
+    assert one == pytest.approx((1000 - 3 * COMPILE_INSTANCE.usd_per_hour) / PRICE)
+    assert two == pytest.approx(one / 2)
+
+
+@pytest.mark.parametrize("where", [{}, ON_TRAINIUM])
+def test_a_sweep_may_cost_its_estimate_and_no_less(where: dict[str, Any]) -> None:
+    needed = math.ceil(estimate(of(SWEEP | where)).usd)
+    enough = of(swept(at_most_usd=needed) | where)
+    assert guard_hours(enough) >= estimate(enough).node_hours
+    with pytest.raises(ExperimentError, match=f"must be at least {needed}, the estimate"):
+        of(swept(at_most_usd=needed - 1) | where)
+    # It pays for compiles and measurements, but not for the start of nodes.
+    for usd, noted in ((needed, True), (needed + 20, False)):
+        said = "\n".join(notes(of(swept(at_most_usd=usd) | where)))
+        assert (f"sweep.at_most_usd = {usd}, which pays for " in said) is noted
 
 
 @pytest.mark.parametrize("name", ["article", "eagle3"])
-def test_the_page_fits_the_terminal_and_says_the_figures(name: str) -> None:
+def test_the_page_fits_the_terminal_and_has_the_figures(name: str) -> None:
     experiment = load(EXPERIMENTS / f"{name}.yaml")
-    found = cost(experiment)
+    costed = cost(experiment)
     for width in (76, 200):
-        shown = lines(experiment, width)
-        addresses = [line for line in shown if len(line) > width]
-        assert all("https://" in line for line in addresses), addresses
-    text = "\n".join(lines(experiment))
-    for stage in found.stages:
+        longer = [line for line in page(experiment, "mine.yaml", width) if len(line) > width]
+        assert all("https://" in line for line in longer), longer
+    text = "\n".join(page(experiment, "mine.yaml", 100))
+    for stage in costed.stages:
         figures = f"{stage.hours:.2f} +{stage.usd_per_hour:.2f} +{stage.usd:.2f}"
         assert re.search(f"{stage.name} +{figures}", text)
-    for part in found.parts:
+    for part in costed.parts:
         assert part.formula in text
-    assert re.search(f"in all +{found.hours:.2f} +{found.usd:.2f}", text)
-    assert f"{found.idle_usd_per_month:.0f} USD a month" in text
+    assert re.search(f"in all +{costed.hours:.2f} +{costed.usd:.2f}", text)
+    assert f"{costed.idle_usd_per_month:.0f} USD a month" in text
 
 
 BLOCK: Final = {
@@ -207,13 +267,27 @@ BLOCK: Final = {
 }
 
 
-@pytest.mark.parametrize("changes", [{}, BLOCK], ids=["on demand without a price", "bought as one"])
-def test_a_capacity_block_is_paid_by_the_day_in_every_total(changes: dict[str, Any]) -> None:
-    experiment = parse(edited(changes), "mine.yaml")
-    found = cost(experiment)
-    node_usd = 35.7608 * found.hours_of(Standing.TRAINIUM)
-    to_pay = f"{found.usd - node_usd + 24 * 35.7608:.2f}"
-    text = "\n".join(lines(experiment, 400))
+@pytest.mark.parametrize(
+    ("changes", "by_the_day"),
+    [
+        ({}, True),
+        (BLOCK, True),
+        ({"capacity.purchase": "spot"}, False),
+        (BLOCK | {"capacity.purchase": "reservation"}, False),
+        ({"capacity.price.purchase": "on-demand"}, False),
+    ],
+)
+def test_a_capacity_block_is_paid_by_the_day_in_every_total(
+    changes: dict[str, Any], by_the_day: bool
+) -> None:
+    costed = cost(of(changes))
+    text = "\n".join(page(of(changes), "mine.yaml", 400))
+    if not by_the_day:
+        assert costed.usd_to_pay == costed.usd
+        assert "to pay" not in text
+        return
+    node_usd = PRICE * costed.hours_of(Standing.TRAINIUM)
+    to_pay = f"{costed.usd - node_usd + 24 * PRICE:.2f}"
     assert f"({to_pay} with the whole Capacity Block) by estimate" in text.partition("\n")[0]
     assert re.search(rf"\n +to pay +{to_pay}\n", text)
     assert re.search(rf"\n +{to_pay}  to pay\n", text)
@@ -222,72 +296,49 @@ def test_a_capacity_block_is_paid_by_the_day_in_every_total(changes: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"capacity.purchase": "spot"},
-        BLOCK | {"capacity.purchase": "reservation"},
-        {"capacity.price.purchase": "on-demand"},
-    ],
-    ids=["spot", "reservation", "on demand at its price"],
-)
-def test_what_is_no_capacity_block_is_paid_by_the_hour(changes: dict[str, Any]) -> None:
-    experiment = parse(edited(changes), "mine.yaml")
-    assert cost(experiment).usd_to_pay == cost(experiment).usd
-    assert "to pay" not in "\n".join(lines(experiment, 400))
-
-
-@pytest.mark.parametrize(
     ("hours", "days"),
-    [
-        # EKS takes the nodes 40 minutes before the end.
-        (23.33, 1),
-        (23.34, 2),
-        (13 * 24, 14),
-        (14 * 24, 21),
-        (28 * 24, 35),
-        (181 * 24, 182),
-    ],
+    # EKS takes the nodes 40 minutes before the end.
+    [(23.33, 1), (23.34, 2), (13 * 24, 14), (14 * 24, 21), (28 * 24, 35), (181 * 24, 182)],
 )
 def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks(
     hours: float, days: int
 ) -> None:
-    block = smallest(parse(edited(BLOCK), "mine.yaml"), hours)
+    block = smallest(of(BLOCK), hours)
     assert block is not None
     assert block.hours == days * 24
     assert block.usd == pytest.approx(days * 858.2592)
 
 
-def test_the_page_says_what_a_guard_may_cost() -> None:
-    text = "\n".join(lines(parse(edited({"capacity.max_hours": 3}), "mine.yaml"), 400))
+def test_a_guard_before_the_end_is_named() -> None:
+    enough, short = (of({"capacity.max_hours": hours}) for hours in (3, 1))
+    needed = cost(enough).hours_of(Standing.TRAINIUM)
+    text = "\n".join(page(enough, "mine.yaml", 400))
     assert "at most 3 h x 35.82 = 107.45 USD" in text
-    assert "too early" not in text
-    short = "\n".join(lines(parse(edited({"capacity.max_hours": 1}), "mine.yaml"), 400))
-    assert "so the guard ends them before the run ends" in short
+    assert "so the guard ends them before the run ends" not in text
+    assert not [note for note in notes(enough) if "guard" in note]
+    assert "so the guard ends them before the run ends" in "\n".join(page(short, "mine.yaml", 400))
+    (note,) = (note for note in notes(short) if note.startswith("capacity.max_hours = 1: "))
+    assert f"needed for {needed:.1f} hours" in note
 
 
-def test_a_guard_before_the_end_is_noted() -> None:
-    needed = cost(load(EXPERIMENTS / "article.yaml")).hours_of(Standing.TRAINIUM)
-    said = {
-        hours: [
-            note
-            for note in notes(parse(edited({"capacity.max_hours": hours}), "mine.yaml"))
-            if note.startswith("capacity.max_hours")
-        ]
-        for hours in (round(needed - 0.1, 2), round(needed + 0.1, 2))
-    }
-    short, enough = said.values()
-    assert enough == []
-    assert len(short) == 1
-    assert f"needed for {needed:.1f} hours" in short[0]
+PAGE: Final = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
 
 
-def test_a_sweep_whose_money_ends_its_nodes_before_is_noted() -> None:
-    def said(usd: float) -> list[str]:
-        found = notes(parse(edited(swept(at_most_usd=usd)), "mine.yaml"))
-        return [note for note in found if note.startswith(("sweep.at_most_usd", "capacity.max"))]
-
-    # It pays for the estimate of compiles and measurements, but not for the start of nodes.
-    least = math.ceil(estimate(parse(edited(SWEEP), "mine.yaml")).usd)
-    (short,) = said(least)
-    assert short.startswith(f"sweep.at_most_usd = {least}, which pays for ")
-    assert said(least + 20) == []
+@pytest.mark.parametrize(
+    ("duration", "value"),
+    [
+        ("all stacks", f"{durations.DEPLOY_SECONDS // 60} min"),
+        ("download", f"{durations.DOWNLOAD_MIBPS} MiB/s"),
+        ("a CPU node", f"{durations.CPU_NODE_SECONDS // 60} min"),
+        ("one compile", f"{COMPILE_SECONDS // 60} min"),
+        ("a Trainium node", f"{durations.TRAINIUM_NODE_SECONDS // 60} min"),
+        ("start of a server", f"{START_SECONDS // 60} min"),
+        ("first start", f"{durations.FIRST_START_USUAL_SECONDS // 60} min"),
+        ("one output token", f"{durations.TOKEN_SECONDS * 1000:g} ms"),
+        ("start of a load generator", f"{durations.DRIVER_SECONDS} s a turn"),
+        ("end of a node", f"{durations.STOP_SECONDS // 60} min"),
+    ],
+)
+def test_the_documentation_has_each_duration(duration: str, value: str) -> None:
+    assert f"\n| {duration} | {value} | " in PAGE
+    assert f"the probe allows {durations.FIRST_START_SECONDS // 3600} hours" in PAGE

@@ -35,8 +35,8 @@ def listed(target: str, mode: str, runtime: str) -> set[str]:
     rows = [line.split(" | ") for line in pairs.splitlines()[2:]]
     return {
         draft
-        for its, modes, runtimes, drafts in rows
-        if target in its and f"`{mode}`" in modes and f"`{runtime}`" in runtimes
+        for name, modes, runtimes, drafts in rows
+        if target in name and f"`{mode}`" in modes and f"`{runtime}`" in runtimes
         for draft in drafts.split("`")[1::2]
     }
 

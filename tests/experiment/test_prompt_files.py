@@ -12,7 +12,7 @@ import pytest
 
 from experiment import ExperimentError, load
 from experiment.notes import notes
-from tests.experiment.files import edited, edited_data, lines_of
+from tests.experiment.files import edited
 
 OWN = {"name": "own", "file": "prompts.jsonl"}
 CASE = "benchmark.test_cases.3"
@@ -56,7 +56,7 @@ def test_every_bad_line_is_named_with_its_number(write: Write, tmp_path: Path) -
     assert {line.partition(": ")[0] for line in lines} == {f"{file}:{n}" for n in (2, 3, 4)}
 
 
-def test_a_file_that_two_test_cases_name_is_refused_once(write: Write, tmp_path: Path) -> None:
+def test_a_file_that_two_test_cases_name_is_refused_once(write: Write) -> None:
     path = write(["no JSON", {"prompt": "fine"}])
     changes = {CASE: OWN, "benchmark.test_cases.4": OWN | {"name": "again"}}
     path.write_text(edited(changes), encoding="utf-8")
@@ -65,9 +65,7 @@ def test_a_file_that_two_test_cases_name_is_refused_once(write: Write, tmp_path:
 
 def test_classes_are_those_of_the_file(write: Write) -> None:
     path = write([{"prompt": "Hello", "class": "short"}], classes=["long"])
-    places = lines_of(edited_data({CASE: OWN | {"classes": ["long"]}}))
-    line = places["benchmark.test_cases[3].classes[0]"]
-    assert _refused(path).startswith(f"{path}:{line}: benchmark.test_cases[3].classes[0] = ")
+    assert ": benchmark.test_cases[3].classes[0] = " in _refused(path)
     assert _refused(path).endswith("must be one of short")
 
 
@@ -80,20 +78,19 @@ def test_tools_of_a_file_need_a_parser_as_a_set_s_do(write: Write) -> None:
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        ({}, ["benchmark.test_cases[3]: 24 of 30 prompts are sent at concurrency 4, 4 in each of "
-              "6 rounds"]),
-        ({"limit": 25}, ["benchmark.test_cases[3]: 24 of 25 prompts are sent at concurrency 4, 4 "
-                         "in each of 6 rounds"]),
+        ({}, ["benchmark.test_cases[3]: 24 of 30"]),
+        ({"limit": 25}, ["benchmark.test_cases[3]: 24 of 25"]),
         ({"limit": 24}, []),
         ({"classes": ["even"]}, []),
     ],
-)  # fmt: skip
+)
 def test_prompts_that_are_never_sent_are_noted(
     write: Write, case: dict[str, Any], words: list[str]
 ) -> None:
     lines = [{"prompt": str(n), "class": ("even", "odd")[n % 2]} for n in range(30)]
-    said = notes(load(write(lines, **case)))
-    assert [note for note in said if "prompts" in note] == words
+    noted = notes(load(write(lines, **case)))
+    sent = " prompts are sent at concurrency 4, 4 in each of 6 rounds"
+    assert [note.removesuffix(sent) for note in noted if "prompts" in note] == words
 
 
 def _refused(path: Path) -> str:

@@ -4,153 +4,115 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from experiment.loader import parse
-from experiment.runtimes import (
-    RUNTIMES,
-    Engine,
-    Mode,
-    Paths,
-    Preparation,
+from experiment.runtimes import RUNTIMES, Engine, Mode, Paths, Preparation
+from experiment.runtimes.inference_demo import (
+    CANDIDATES,
+    medusa_nodes,
+    medusa_tree,
+    medusa_tree_files,
 )
-from experiment.runtimes import inference_demo as medusa
-from experiment.variants import Variant, variants
+from experiment.variants import variants
 from tests.experiment.files import EAGLE, EAGLE3_HEAD, LLAMA_70B, QWEN3_HEAD, edited
 
 FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron-1.x"
-
-# What makes an experiment of each runtime and mode of the article's.
-FORK_FUSED: dict[str, Any] = {}
-FORK_EAGLE = EAGLE
-PLUGIN_EAGLE = EAGLE | {"runtime": PLUGIN}
-PLUGIN_EAGLE3 = PLUGIN_EAGLE | {"speculation.mode": "eagle3", "models.draft": EAGLE3_HEAD}
-EACH = (FORK_FUSED, FORK_EAGLE, PLUGIN_EAGLE, PLUGIN_EAGLE3)
-NEURON_EAGLE3 = {
-    "runtime": NEURON,
-    "speculation.mode": "eagle3",
-    "models.draft": QWEN3_HEAD,
-}
-
-FORK_FLAG, PLUGIN_FLAG = "--override-neuron-config", "--additional-config"
-PATHS = Paths(
-    target="/target", draft="/draft", artifact="/artifact", scratch="/scratch", scripts="/scripts"
-)
-ARTIFACT_ENVIRONMENT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}
-
-
-def speculative(changes: dict[str, Any]) -> Variant:
-    _, variant, *_ = variants(parse(edited(changes), "mine.yaml"))
-    return variant
-
-
-def environment(changes: dict[str, Any]) -> Mapping[str, str]:
-    variant = speculative(changes)
-    return variant.runtime.serve_environment(variant, PATHS)
+NEURON_EAGLE3 = {"runtime": NEURON, "speculation.mode": "eagle3", "models.draft": QWEN3_HEAD}
+PATHS = Paths("/target", "/draft", "/artifact", "/scratch", "/scripts")
 
 
 @pytest.mark.parametrize(
-    ("name", "tag"),
+    ("name", "tag", "engine", "preparation"),
     [
-        (FORK, "0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04"),
-        (PLUGIN, "0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04"),
-        (NEURON, "0.24.0.1.1.0-neuronx-py313-sdk2.32.0-ubuntu24.04"),
+        (FORK, "0.9.1-neuronx-py311-sdk2.26.1-ubuntu22.04", Engine.V0, "compile-job"),
+        (PLUGIN, "0.16.0-neuronx-py312-sdk2.31.1-ubuntu24.04", Engine.V1, "compile-job"),
+        (NEURON, "0.24.0.1.1.0-neuronx-py313-sdk2.32.0-ubuntu24.04", Engine.V1, "first-start"),
     ],
 )
-def test_images_are_pinned(name: str, tag: str) -> None:
-    repository = "public.ecr.aws/neuron/pytorch-inference-vllm-neuronx"
-    assert RUNTIMES[name].image == f"{repository}:{tag}"
+def test_an_image_is_pinned_and_has_its_engine(
+    name: str, tag: str, engine: Engine, preparation: str
+) -> None:
+    runtime = RUNTIMES[name]
+    assert runtime.image == f"public.ecr.aws/neuron/pytorch-inference-vllm-neuronx:{tag}"
+    assert (runtime.engine, runtime.preparation) == (engine, Preparation(preparation))
 
 
-def test_the_environment_of_the_fork_selects_nxdi_and_the_v0_engine() -> None:
-    assert environment(FORK_FUSED) == ARTIFACT_ENVIRONMENT | {
-        "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
-        "VLLM_USE_V1": "0",
-        "VLLM_RPC_TIMEOUT": "100000",
-    }
-
-
-def test_the_plugin_needs_no_environment_of_its_own() -> None:
-    assert environment(PLUGIN_EAGLE) == ARTIFACT_ENVIRONMENT
-
-
-def test_each_runtime_s_engine_is_the_one_that_its_environment_selects() -> None:
-    engines = {FORK: Engine.V0, PLUGIN: Engine.V1, NEURON: Engine.V1}
-    assert {name: runtime.engine for name, runtime in RUNTIMES.items()} == engines
-    for changes in EACH:
-        selected = environment(changes).get("VLLM_USE_V1") == "0"
-        assert (speculative(changes).runtime.engine is Engine.V0) == selected
+ARTIFACT = {"NEURON_COMPILED_ARTIFACTS": "/artifact", "NEURON_LOGICAL_NC_CONFIG": "2"}
+TIMEOUTS = (
+    *("NEURON_LIBTORCH_COMPILATION_TIMEOUT", "VLLM_NEURON_COMPILATION_TIMEOUT"),
+    *("VLLM_NEURON_BARRIER_TIMEOUT", "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"),
+    "VLLM_ENGINE_READY_TIMEOUT_S",
+)
 
 
 @pytest.mark.parametrize(
-    ("name", "mode", "fewest", "most"),
+    ("changes", "expected"),
     [
-        # NxDI keeps a position of the window for the token that the drafts follow.
-        *((FORK, mode, 2, None) for mode in (Mode.FUSED, Mode.EAGLE, Mode.VANILLA)),
-        *((PLUGIN, mode, 2, None) for mode in (Mode.EAGLE, Mode.EAGLE3)),
-        (FORK, Mode.MEDUSA, 1, 4),
-        *((NEURON, mode, 1, None) for mode in (Mode.EAGLE3, Mode.DFLASH)),
+        # What selects NxDI and the engine V0.
+        (
+            EAGLE,
+            ARTIFACT
+            | {"VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference"}
+            | {"VLLM_USE_V1": "0", "VLLM_RPC_TIMEOUT": "100000"},
+        ),
+        (EAGLE | {"runtime": PLUGIN}, ARTIFACT),
+        # Time for a first start, and a root of its cache.
+        (
+            NEURON_EAGLE3,
+            dict.fromkeys(TIMEOUTS, "21600")
+            | {"VLLM_CACHE_ROOT": "/artifact/vllm", "NEURON_LIBTORCH_CACHE_ROOT": "/artifact/vllm"}
+            | {"NEURON_LOGICAL_NC_CONFIG": "2", "NEURON_SKIP_EFA_AFFINITY": "1"},
+        ),
     ],
+    ids=[FORK, PLUGIN, NEURON],
 )
-def test_which_windows_a_mode_takes(name: str, mode: Mode, fewest: int, most: int | None) -> None:
-    support = RUNTIMES[name].modes[mode]
-    assert (support.minimum_tokens, support.maximum_tokens) == (fewest, most)
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "window", "ahead"),
-    [
-        (FORK, Mode.FUSED, 7, 7),
-        (FORK, Mode.VANILLA, 7, 7),
-        # The nodes of the tree, and its root.
-        (FORK, Mode.MEDUSA, 1, 7),
-        (FORK, Mode.MEDUSA, 4, 64),
-        (NEURON, Mode.EAGLE3, 3, 3),
-    ],
-)
-def test_how_far_a_step_looks_ahead(name: str, mode: Mode, window: int, ahead: int) -> None:
-    assert RUNTIMES[name].modes[mode].ahead(window) == ahead
-
-
-def key(changes: dict[str, Any]) -> tuple[str, ...]:
-    return speculative(NEURON_EAGLE3 | changes).compile_flags
-
-
-def test_what_decides_a_graph_of_vllm_neuron_is_in_its_key_and_no_path_is() -> None:
-    flags = key({})
-    assert not [word for word in flags if PATHS.target in word or "/draft" in word]
-    changes: tuple[dict[str, Any], ...] = (
-        {"speculation.num_speculative_tokens": 3},
-        {"serving.batch": 8},
-        {"serving.length": 2048},
-        {"serving.devices": 4, "serving.tensor_parallel": 16},
-    )
-    assert len({flags, *map(key, changes)}) == 1 + len(changes)
-
-
-def test_a_first_start_has_time_and_its_cache_a_root() -> None:
-    given = dict(environment(NEURON_EAGLE3))
-    timeouts = {name: given.pop(name) for name in list(given) if "TIMEOUT" in name}
-    assert len(timeouts) == 5
-    assert set(timeouts.values()) == {"21600"}
-    assert given == {
-        "VLLM_CACHE_ROOT": "/artifact/vllm",
-        "NEURON_LIBTORCH_CACHE_ROOT": "/artifact/vllm",
-        "NEURON_LOGICAL_NC_CONFIG": "2",
-        "NEURON_SKIP_EFA_AFFINITY": "1",
-    }
+def test_a_server_has_this_environment(changes: dict[str, Any], expected: dict[str, str]) -> None:
+    variant = variants(parse(edited(changes), "mine.yaml"))[1]
+    assert variant.runtime.serve_environment(variant, PATHS) == expected
 
 
 def test_a_complete_cache_is_not_added_to() -> None:
     runtime = RUNTIMES[NEURON]
     assert runtime.complete_environment == {"VLLM_NEURON_DISABLE_WARMUP_COMPILE": "1"}
     assert runtime.cached_at == {"nki": "/var/tmp/nki-intermediate-cache"}
-    assert [r.preparation for r in RUNTIMES.values()] == [
-        *(Preparation.COMPILE_JOB, Preparation.COMPILE_JOB, Preparation.FIRST_START)
-    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "fewest", "most", "ahead"),
+    [
+        # NxDI keeps a position of the window for the token that the drafts follow.
+        *((FORK, mode, 2, None, 4) for mode in (Mode.FUSED, Mode.EAGLE, Mode.VANILLA)),
+        *((PLUGIN, mode, 2, None, 4) for mode in (Mode.EAGLE, Mode.EAGLE3)),
+        # The nodes of the tree, and its root.
+        (FORK, Mode.MEDUSA, 1, 4, 64),
+        *((NEURON, mode, 1, None, 4) for mode in (Mode.EAGLE3, Mode.DFLASH)),
+    ],
+)
+def test_which_windows_a_mode_takes_and_how_far_a_step_of_four_looks_ahead(
+    name: str, mode: Mode, fewest: int, most: int | None, ahead: int
+) -> None:
+    support = RUNTIMES[name].modes[mode]
+    assert (support.minimum_tokens, support.maximum_tokens) == (fewest, most)
+    assert support.ahead(4) == ahead
+
+
+def test_what_decides_a_graph_of_vllm_neuron_is_in_its_key_and_no_path_is() -> None:
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"speculation.num_speculative_tokens": 3},
+        {"serving.batch": 8},
+        {"serving.length": 2048},
+        {"serving.devices": 4, "serving.tensor_parallel": 16},
+    )
+    keys = {
+        variants(parse(edited(NEURON_EAGLE3 | change), "mine.yaml"))[1].compile_flags
+        for change in changes
+    }
+    assert len(keys) == len(changes)
+    assert not [word for key in keys for word in key if "/target" in word or "/draft" in word]
 
 
 def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
@@ -164,8 +126,8 @@ def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
         {"name": "D", "mode": "dflash", "num_speculative_tokens": 9, "draft": block},
     ]
     changes = small | {"runtime": NEURON, "models.target": target, "speculation": listed}
-    found = variants(parse(edited(changes), "mine.yaml"))
-    flags = [list(v.runtime.serve_command(v, PATHS, 8000)) for v in found]
+    served = variants(parse(edited(changes), "mine.yaml"))
+    flags = [list(v.runtime.serve_command(v, PATHS, 8000)) for v in served]
     *speculative, matched = flags[1:]
     without = [words[: words.index("--speculative-config")] for words in speculative]
     assert without == [matched] * 2
@@ -174,14 +136,12 @@ def test_what_dflash_needs_goes_to_all_variants_of_its_experiment() -> None:
 
 def test_the_tree_is_the_published_one_and_each_cut_of_it_is_a_tree() -> None:
     """63 nodes on four levels (``examples/medusa_mc_sim_7b_63.json`` of NxDI v0.6.10598)."""
-    assert Counter(map(len, medusa.medusa_tree(4))) == {1: 6, 2: 15, 3: 21, 4: 21}
-    assert max(rank for way in medusa.medusa_tree(4) for rank in way) == 9
+    assert Counter(map(len, medusa_tree(4))) == {1: 6, 2: 15, 3: 21, 4: 21}
+    assert max(rank for way in medusa_tree(4) for rank in way) == 9
     for heads in (1, 2, 3, 4):
-        ways = [tuple(way) for way in medusa.medusa_tree(heads)]
-        assert len(set(ways)) == len(ways) == medusa.medusa_nodes(heads) - 1
+        ways = [tuple(way) for way in medusa_tree(heads)]
+        assert len(set(ways)) == len(ways) == medusa_nodes(heads) - 1
         assert max(map(len, ways)) == heads
         assert {way[:-1] for way in ways} <= {(), *ways}
-        assert json.loads(medusa.medusa_tree_files()[f"medusa-tree-{heads}.json"]) == [
-            *map(list, ways)
-        ]
-        assert max(rank for way in ways for rank in way) < medusa.CANDIDATES
+        assert json.loads(medusa_tree_files()[f"medusa-tree-{heads}.json"]) == [*map(list, ways)]
+        assert max(rank for way in ways for rank in way) < CANDIDATES

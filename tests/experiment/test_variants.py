@@ -1,124 +1,162 @@
-"""An experiment has any number of variants, each compared with the baseline of its batch."""
+"""The variants of an experiment, listed or swept: each compared with the baseline of its batch."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from experiment import Experiment, ExperimentError
+from experiment.known_models import Model
 from experiment.loader import parse
-from experiment.variants import Variant, variants
-from tests.experiment.files import ABSENT, edited, edited_data, line_of_error, lines_of
+from experiment.runtimes import RUNTIMES, Mode
+from experiment.speculation import Sweep
+from experiment.variants import Variant, service, variants
+from tests.experiment.files import ABSENT, SMALL_DRAFT, edited, swept
 
-FEWER_DEVICES = {"serving.devices": 4, "serving.tensor_parallel": 16}
-"""Four services on one node."""
-
-
-def speculation(name: str, **changes: Any) -> dict[str, Any]:
-    """An item of the list ``speculation``: the article's, under another name."""
-    return {"name": name, "mode": "fused", "num_speculative_tokens": 7} | changes
-
-
-LARGE_DRAFT = {"id": "Qwen/Qwen3-32B", "revision": "1" * 40}
-A, B = "speculation[0]", "speculation[1]"
-WINDOWS = [speculation(f"k{k}", num_speculative_tokens=k) for k in range(2, 6)]
+LARGE_DRAFT: dict[str, Any] = {
+    "id": "Qwen/Qwen3-1.7B",
+    "revision": "70d244cc86ccca08cf5af4e1e306ecf908b1ad5e",
+}
 
 
-def listed(*items: dict[str, Any], **changes: Any) -> Experiment:
-    """The article's experiment with a list of speculations."""
-    return parse(edited(FEWER_DEVICES | {"speculation": [*items]} | changes), "mine.yaml")
+def of(changes: dict[str, Any]) -> tuple[Variant, ...]:
+    return variants(parse(edited(changes), "mine.yaml"))
 
 
-def shape(variant: Variant) -> tuple[str, str | None, int, int | None]:
-    """Name, baseline, batch and window."""
-    return (variant.name, variant.baseline, variant.batch, variant.window)
+def listed(*names: str, **changes: Any) -> dict[str, Any]:
+    """The article's speculation once for each name, the last of them with ``changes``."""
+    items = [{"name": name, "mode": "fused", "num_speculative_tokens": 7} for name in names]
+    return {
+        "speculation": [*items[:-1], items[-1] | changes],
+        "serving.devices": 4,
+        "serving.tensor_parallel": 16,
+    }
 
 
-def test_the_articles_one_mapping_makes_base_and_sd(article: Experiment) -> None:
-    found = variants(article)
-    assert [shape(v) for v in found] == [("Base", None, 4, None), ("SD", "Base", 4, 7)]
-    assert [v.service for v in found] == ["qwen-vllm", "qwen-sd-vllm"]
-
-
-def test_a_list_makes_a_variant_of_each_item_in_its_order() -> None:
-    found = variants(listed(speculation("k7"), speculation("K3", num_speculative_tokens=3)))
-    assert [shape(v) for v in found] == [
-        ("Base", None, 4, None),
-        ("k7", "Base", 4, 7),
-        ("K3", "Base", 4, 3),
-    ]
-    assert [v.service for v in found] == ["qwen-vllm", "qwen-k7-vllm", "qwen-k3-vllm"]
-
-
-def test_another_batch_gets_a_baseline_of_its_own() -> None:
-    found = variants(listed(speculation("wide", batch=8), speculation("SD")))
-    assert [shape(v) for v in found] == [
-        ("Base", None, 4, None),
-        ("SD", "Base", 4, 7),
-        ("Base-batch-8", None, 8, None),
-        ("wide", "Base-batch-8", 8, 7),
-    ]
-    assert len({v.artifact for v in found}) == 4
-
-
-def test_the_same_decoding_under_another_name_needs_no_other_artifact(article: Experiment) -> None:
-    one = {v.artifact for v in variants(article)}
-    renamed = parse(edited({"speculation.name": "fused-7"}), "mine.yaml")
-    assert {v.artifact for v in variants(renamed)} == one
-
-
-def test_a_variant_may_have_a_draft_of_its_own() -> None:
-    other = {"id": "Qwen/Qwen3-0.6B", "revision": "c1899de289a04d12100db370d81485cdf75e47ca"}
-    _, usual, small = variants(listed(speculation("SD"), speculation("small", draft=other)))
-    assert usual.draft
-    assert small.draft
-    assert (usual.draft.id, small.draft.id) == ("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B")
-
-
-def test_all_take_the_same_requests_whatever_their_windows() -> None:
-    windows = (3, 12, 7)
-    experiment = listed(*(speculation(f"k{k}", num_speculative_tokens=k) for k in windows))
-    assert experiment.served_length == experiment.serving.length - 12
+LARGE, SMALL = LARGE_DRAFT["id"], SMALL_DRAFT["id"]
+BASE = ("Base", None, 4, None, None)
 
 
 @pytest.mark.parametrize(
-    ("changes", "field", "word"),
+    ("changes", "expected"),
     [
-        ({"speculation": 7}, "speculation", "mapping"),
-        ({"speculation": [speculation("a"), speculation("b", mode="eager")]}, B + ".mode", "fused"),
-        ({"speculation": [speculation("k7"), speculation("K7")]}, A + ".name", "duplicated"),
-        ({"speculation": [speculation("base")]}, A + ".name", "reserved"),
-        ({"speculation": [speculation("BASE-batch-8", batch=8)]}, A + ".name", "reserved"),
-        ({"speculation": [speculation("a"), speculation("b")]}, B + ".name", "differ"),
+        ({}, [BASE, ("SD", "Base", 4, 7, LARGE)]),
         (
-            {"speculation": [speculation("a"), speculation("b", batch=2)]},
-            "benchmark.concurrency",
-            "at most 2",
+            listed("k7", "K3", num_speculative_tokens=3),
+            [BASE, ("k7", "Base", 4, 7, LARGE), ("K3", "Base", 4, 3, LARGE)],
         ),
-        ({"models.draft": ABSENT}, "models.draft", "causal-lm"),
-        ({"speculation.draft": LARGE_DRAFT}, "speculation.draft", "smaller"),
+        # The batch of serving comes first.
         (
-            {"speculation": [speculation("a"), speculation("b", batch=256)]}
-            | {"serving.length": 2048},
-            B + ".batch",
-            "KV cache",
+            listed("SD", "wide", batch=8),
+            [
+                BASE,
+                ("SD", "Base", 4, 7, LARGE),
+                ("Base-batch-8", None, 8, None, None),
+                ("wide", "Base-batch-8", 8, 7, LARGE),
+            ],
         ),
         (
-            {"speculation": [speculation("a"), speculation("b", num_speculative_tokens=6)]}
-            | {"serving.length": 2048, "benchmark.mean_output_tokens": 1974},
-            "benchmark.mean_output_tokens",
-            "2034",
+            listed("SD", "small", draft=SMALL_DRAFT),
+            [BASE, ("SD", "Base", 4, 7, LARGE), ("small", "Base", 4, 7, SMALL)],
         ),
-        ({"speculation": WINDOWS}, "serving.devices", "5 claims"),
-        ({"speculation": WINDOWS, "capacity.nodes": 3}, "capacity.nodes", "must be 2"),
+        (
+            swept(drafts=[SMALL_DRAFT, LARGE_DRAFT], windows=[3, 7]) | {"models.draft": ABSENT},
+            [
+                BASE,
+                ("Qwen3-0-6B-k3", "Base", 4, 3, SMALL),
+                ("Qwen3-0-6B-k7", "Base", 4, 7, SMALL),
+                ("Qwen3-1-7B-k3", "Base", 4, 3, LARGE),
+                ("Qwen3-1-7B-k7", "Base", 4, 7, LARGE),
+            ],
+        ),
+        (
+            swept(windows=[3], batches=[8, 16]),
+            [
+                ("Base-batch-8", None, 8, None, None),
+                ("k3-b8", "Base-batch-8", 8, 3, LARGE),
+                ("Base-batch-16", None, 16, None, None),
+                ("k3-b16", "Base-batch-16", 16, 3, LARGE),
+            ],
+        ),
+        # Two drafts of one name are numbered.
+        (
+            swept(windows=[7], drafts=[SMALL_DRAFT, SMALL_DRAFT | {"revision": "1" * 40}]),
+            [BASE, ("draft-1-k7", "Base", 4, 7, SMALL), ("draft-2-k7", "Base", 4, 7, SMALL)],
+        ),
     ],
 )
-def test_what_is_refused(changes: dict[str, Any], field: str, word: str) -> None:
-    changes = FEWER_DEVICES | changes
-    line = line_of_error(lines_of(edited_data(changes)), field)
-    with pytest.raises(ExperimentError) as refused:
-        parse(edited(changes), "mine.yaml")
-    first = str(refused.value).splitlines()[0]
-    assert first.startswith(f"mine.yaml:{line}: {field} = ") or "models.draft" in first
-    assert word in first
+def test_an_experiment_has_these_variants(changes: dict[str, Any], expected: list[Any]) -> None:
+    made = of(changes)
+    draft = [(v, v.draft.id if v.draft else None) for v in made]
+    assert [(v.name, v.baseline, v.batch, v.window, d) for v, d in draft] == expected
+    assert len({v.artifact for v in made}) == len(made)
+
+
+def test_services_are_named_after_their_variants() -> None:
+    assert [v.service for v in of(listed("SD", "K3", batch=8))] == [
+        *("qwen-vllm", "qwen-sd-vllm", "qwen-base-batch-8-vllm", "qwen-k3-vllm")
+    ]
+
+
+def test_what_is_decoded_alike_has_one_artifact_however_it_is_named() -> None:
+    """So a swept variant can be served from the artifact that the sweep compiled."""
+    artifacts = [v.artifact for v in of({})]
+    for changes in ({"speculation.name": "fused-7"}, swept(windows=[7])):
+        assert [v.artifact for v in of(changes)] == artifacts
+
+
+def test_all_take_the_same_requests_whatever_their_windows() -> None:
+    experiment = of(listed("k7", "k12", num_speculative_tokens=12))[0].experiment
+    assert experiment.served_length == experiment.serving.length - 12
+
+
+models = st.builds(
+    lambda owner, name, revision: Model(id=f"{owner}/{name}", revision=revision * 40),
+    owner=st.sampled_from(["Qwen", "qwen", "me"]),
+    name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,30}", fullmatch=True)
+    | st.sampled_from(["Qwen3-1.7B", "Qwen3-1_7B", "Base", "base-batch"]),
+    revision=st.sampled_from("0123456789abcdef"),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    drafts=st.none() | st.lists(models, min_size=1, max_size=4, unique=True),
+    windows=st.lists(st.integers(1, 15), min_size=1, max_size=4, unique=True),
+    batches=st.none() | st.lists(st.integers(1, 256), min_size=1, max_size=3, unique=True),
+)
+def test_names_of_a_sweep_fit_and_are_distinct_whatever_the_case(
+    drafts: list[Model] | None, windows: list[int], batches: list[int] | None
+) -> None:
+    sweep = Sweep(
+        mode=Mode.FUSED,
+        drafts=tuple(drafts) if drafts else None,
+        windows=tuple(windows),
+        batches=tuple(batches) if batches else None,
+        at_most_usd=1,
+    )
+    names = [speculation.name.lower() for speculation, _ in sweep.placed]
+    assert len(set(names)) == len(drafts or "1") * len(windows) * len(batches or "1")
+    for name in names:
+        assert not re.match(r"base(-batch-\d+)?$", name)
+        # A Service's name is a DNS label.
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", service(name))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "modes", "drafts"),
+    [
+        # NxDI verifies one draft less than the window.
+        ("vllm-0.9.1-nxdi", "fused eagle vanilla", 6),
+        ("vllm-0.16-nxdi", "eagle eagle3", 6),
+        # One for each head; and vLLM verifies all of them.
+        ("vllm-0.9.1-nxdi", "medusa", 7),
+        ("vllm-neuron-1.x", "eagle3 dflash", 7),
+    ],
+)
+def test_what_a_window_of_seven_drafts(runtime: str, modes: str, drafts: int) -> None:
+    for mode in modes.split():
+        assert RUNTIMES[runtime].modes[Mode(mode)].drafts_per_step(7) == drafts
