@@ -14,7 +14,7 @@ import json
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +25,12 @@ from experiment.modes import modes
 from experiment.notes import notes
 from experiment.smoke import smoke
 
-Printed = Iterator[str]
-"""Lines, which are shown once all of them are there."""
+_OF_FILES: Final = {
+    "check": "Validate files",
+    "notes": "Print notes on what may surprise",
+    "cost": "Print what it costs by hour, by stage and in all",
+    "smoke": "Print a small experiment of the same shape",
+}
 
 
 def json_schema() -> str:
@@ -43,67 +47,43 @@ def main() -> int:
     adding = commands.add_parser("add-model", help="print the architecture of downloaded models")
     adding.add_argument("paths", nargs="+", metavar="PATH", help="a folder, or its config.json")
     adding.add_argument("--target", type=Path, help="folder of the target of Medusa heads")
-    for name, (command_help, _) in _OF_FILES.items():
-        command = commands.add_parser(name, help=command_help)
-        command.add_argument("files", nargs="+", metavar="FILE")
+    for name, command_help in _OF_FILES.items():
+        commands.add_parser(name, help=command_help).add_argument(
+            "paths", nargs="+", metavar="FILE"
+        )
     arguments = parser.parse_args()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads only the beginning ends this quietly
+    if arguments.command in ("schema", "modes"):
+        print(json_schema() if arguments.command == "schema" else modes(), end="")
+        return 0
+    status = 0
+    for path in arguments.paths:
+        try:
+            # All of them before the first is shown, or the error that ends them.
+            lines = [*_lines(arguments, path)]
+        except ExperimentError as error:
+            print(error, file=sys.stderr)
+            status = 1
+        else:
+            print("".join(f"{line}\n" for line in lines), end="")
+    return status
+
+
+def _lines(arguments: argparse.Namespace, path: str) -> Iterator[str]:
+    """What the command prints of one path."""
+    if arguments.command == "add-model":
+        yield add_model(Path(path), arguments.target)
+        return
+    experiment = load(path)
     match arguments.command:
-        case "schema":
-            print(json_schema(), end="")
-            return 0
-        case "modes":
-            print(modes(), end="")
-            return 0
-        case "add-model":
-            return max(_show(_added(path, arguments.target)) for path in arguments.paths)
-        case of_files:
-            _, lines = _OF_FILES[of_files]
-            return max(_show(_of_file(lines, file)) for file in arguments.files)
-
-
-def _show(lines: Printed) -> int:
-    """Prints the lines once all of them are there, or the error that ends them."""
-    try:
-        text = "".join(f"{line}\n" for line in lines)
-    except ExperimentError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(text, end="")
-    return 0
-
-
-def _added(path: str, target: Path | None) -> Printed:
-    yield add_model(Path(path), target)
-
-
-def _of_file(lines: Callable[[Experiment, str], Printed], file: str) -> Printed:
-    yield from lines(load(file), file)
-
-
-def _check(experiment: Experiment, file: str) -> Printed:
-    yield f"{file}: {experiment.name} is valid"
-    yield from _notes(experiment, file)
-
-
-def _notes(experiment: Experiment, file: str) -> Printed:
-    yield from (f"{file}: {note}" for note in notes(experiment))
-
-
-def _smoke(experiment: Experiment, file: str) -> Printed:
-    yield smoke(experiment, file).rstrip("\n")
-
-
-def _cost(experiment: Experiment, file: str) -> Printed:
-    return page(experiment, file, shutil.get_terminal_size((100, 24)).columns)
-
-
-_OF_FILES: Final[Mapping[str, tuple[str, Callable[[Experiment, str], Printed]]]] = {
-    "check": ("Validate files", _check),
-    "notes": ("Print notes on what may surprise", _notes),
-    "cost": ("Print what it costs by hour, by stage and in all", _cost),
-    "smoke": ("Print a small experiment of the same shape", _smoke),
-}
+        case "cost":
+            yield from page(experiment, path, shutil.get_terminal_size((100, 24)).columns)
+        case "smoke":
+            yield smoke(experiment, path).rstrip("\n")
+        case command:
+            if command == "check":
+                yield f"{path}: {experiment.name} is valid"
+            yield from (f"{path}: {note}" for note in notes(experiment))
 
 
 if __name__ == "__main__":

@@ -45,42 +45,44 @@ def add_model(path: Path, target: Path | None = None) -> str:
     ExperimentError, with one line, for a model that no experiment can use.
     """
     files = model_files(path)
-    return "\n".join(f"    {line}" for line in _lines(files, _figures(files, target)))
-
-
-def _lines(files: ModelFiles, figures: Mapping[str, Any]) -> list[str]:
+    figures = _figures(files, target)
     name = str(files.path) if str(files.path).isprintable() else ascii(str(files.path))
     lines = [f"# from {name}", "architecture:"]
     for field in Architecture.model_fields:
         if field in figures:
-            lines.append(f"  {field}: {_plain(figures[field])}")
+            value = figures[field]
+            lines.append(f"  {field}: {str(value).lower() if isinstance(value, bool) else value}")
         elif field == "checkpoint_gib":
             lines.append("  # checkpoint_gib: size of the weights, GiB; none are beside it")
         elif field == "trained_for" and figures["kind"] is not ModelKind.CAUSAL_LM:
             lines.append("  # trained_for: organisation/name of its target; its file has none")
-    return lines
-
-
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return "\n".join(f"    {line}" for line in lines)
 
 
 def _figures(files: ModelFiles, target: Path | None = None) -> dict[str, Any]:
     """The fields of ``Architecture`` that can be read."""
     config = _Config(files, files.config)
     kind = _kind(config)
+    figures: dict[str, Any] = {"kind": kind}
     if kind is ModelKind.MEDUSA_HEADS:
-        figures = _medusa(config, target)
+        figures |= _medusa(config, target)
     else:
-        figures = _decoder(config.inner(), kind) | _drafts(config, kind)
-    named = _target(config.target)
-    return (
-        {"kind": kind}
-        | figures
-        | ({"checkpoint_gib": _gib(files.size)} if files.size else {})
-        | ({"trained_for": named} if named and kind is not ModelKind.CAUSAL_LM else {})
-        | _norm(config, kind)
-    )
+        figures |= _decoder(config.inner(), kind)
+    if kind is ModelKind.DFLASH_DRAFT:
+        figures["drafts"] = _block_size(config) - 1
+    if files.size:
+        # One decimal, or two digits of what is less than one.
+        gib = files.size / 2**30
+        figures["checkpoint_gib"] = round(gib, 1) if gib >= 1 else float(f"{gib:.2g}")
+    if kind is not ModelKind.CAUSAL_LM and (named := _target(config.target)):
+        figures["trained_for"] = named
+    if kind is ModelKind.EAGLE3_HEAD:
+        # Where it says nothing of its residual, it is false, as for vLLM.
+        norm = config.data.get("norm_before_residual") or False
+        if not isinstance(norm, bool):
+            config.refuse(f"norm_before_residual = {shown(norm)}: must be true or false")
+        figures["norm_before_residual"] = norm
+    return figures
 
 
 @dataclass(frozen=True)
@@ -109,10 +111,8 @@ class _Config:
 
     def count(self, key: str, default: int | None = None) -> int:
         value = self.data.get(key)
-        if value is None and default is not None:
-            return default
         if value is None:
-            self.refuse(f"{key} is missing")
+            return default or self.refuse(f"{key} is missing")
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             self.refuse(f"{key} = {shown(value)}: must be a positive integer")
         return value
@@ -120,9 +120,7 @@ class _Config:
     @property
     def architectures(self) -> set[str]:
         named = self.data.get("architectures")
-        return (
-            {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
-        )
+        return {n for n in named if isinstance(n, str)} if isinstance(named, list) else set()
 
     @property
     def family(self) -> Family:
@@ -217,29 +215,12 @@ def _decoder(config: _Config, kind: ModelKind) -> dict[str, Any]:
     }
 
 
-def _drafts(config: _Config, kind: ModelKind) -> dict[str, Any]:
-    if kind is not ModelKind.DFLASH_DRAFT:
-        return {}
-    where = (
-        config
-        if config.has("block_size")
-        else _Config(config.files, config.mapping("dflash_config"))
-    )
-    block = where.count("block_size")
+def _block_size(config: _Config) -> int:
+    dflash = _Config(config.files, config.mapping("dflash_config"))
+    block = (config if config.has("block_size") else dflash).count("block_size")
     if block < 2:
         config.refuse(f"block_size = {block}: must be at least 2: the last token and its drafts")
-    return {"drafts": block - 1}
-
-
-def _norm(config: _Config, kind: ModelKind) -> dict[str, Any]:
-    """What an EAGLE3 head says of its residual; where it says nothing, it is false, as for vLLM."""
-    key = "norm_before_residual"
-    if kind is not ModelKind.EAGLE3_HEAD:
-        return {}
-    given = config.data.get(key) or False
-    if not isinstance(given, bool):
-        config.refuse(f"{key} = {shown(given)}: must be true or false")
-    return {key: given}
+    return block
 
 
 def _medusa(config: _Config, target: Path | None) -> dict[str, Any]:
@@ -247,8 +228,10 @@ def _medusa(config: _Config, target: Path | None) -> dict[str, Any]:
 
     FasterDecoding/Medusa, issue 114.
     """
-    named = _target(config.target)
-    figures = _figures(model_files(target)) if target else _known(named)
+    known = KNOWN_MODELS.get(_target(config.target) or "")
+    figures = known.model_dump() if known else None
+    if target:
+        figures = _figures(model_files(target))
     if figures is None:
         config.refuse(
             "Medusa heads take their figures from their target; "
@@ -266,18 +249,8 @@ def _medusa(config: _Config, target: Path | None) -> dict[str, Any]:
     }
 
 
-def _known(model: str | None) -> Mapping[str, Any] | None:
-    return KNOWN_MODELS[model].model_dump() if model in KNOWN_MODELS else None
-
-
 def _target(named: str) -> str | None:
     """The model that ``named`` means, which may be the path of a known one."""
     if re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", named):
         return named if named != "N/A" else None
     return next((model for model in KNOWN_MODELS if named.endswith(f"/{model}")), None)
-
-
-def _gib(size: int) -> float:
-    """GiB with one decimal, or two digits of what is less than one."""
-    gib = size / 2**30
-    return round(gib, 1) if gib >= 1 else float(f"{gib:.2g}")

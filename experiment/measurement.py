@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,14 +65,14 @@ class PromptFile:
         return hashlib.sha256(self.content).hexdigest()
 
     @property
+    def classes(self) -> Mapping[str, int]:
+        """How many prompts of each class it has."""
+        return Counter(prompt.prompt_class for prompt in self.prompts)
+
+    @property
     def has_tools(self) -> bool:
         """Whether an answer to one of its prompts may be a call of a tool."""
         return any(prompt.tools for prompt in self.prompts)
-
-    @property
-    def only_tools(self) -> bool:
-        """Whether an answer to each of its prompts may be a call of a tool."""
-        return all(prompt.tools for prompt in self.prompts)
 
 
 class TestCase(Strict):
@@ -153,15 +154,13 @@ class LoadPoint(load_points.Loop, Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.rate is None:
-            if self.seconds is not None:
-                raise refused("seconds", "must be absent with concurrency")
-            return self
-        if self.requests is not None:
+        if self.rate is None and self.seconds is not None:
+            raise refused("seconds", "must be absent with concurrency")
+        if self.rate is not None and self.requests is not None:
             raise refused("requests", "must be absent with rate, which sends rate x seconds")
-        if self.seconds is None:
+        if self.rate is not None and self.seconds is None:
             raise refused("seconds", "is required with rate")
-        if self.rate * self.seconds < 1:
+        if self.rate and self.seconds and self.rate * self.seconds < 1:
             raise refused("seconds", f"must be at least {1 / self.rate:g}, or nothing is sent")
         return self
 
@@ -252,13 +251,14 @@ class Benchmark(Strict):
     @property
     def points(self) -> tuple[load_points.LoadPoint, ...]:
         """The load points, as spectap takes them."""
-        return tuple(map(self._point, self.given))
-
-    def _point(self, given: LoadPoint) -> load_points.LoadPoint:
-        if given.rate is not None:
-            requests = max(1, round(given.rate * (given.seconds or 0)))
-            return load_points.LoadPoint(rate=given.rate, requests=requests)
-        concurrency = given.concurrency or 1
-        # Fewer than a full wave would not be that concurrency.
-        requests = max(given.requests or self.requests or 1, concurrency)
-        return load_points.LoadPoint(concurrency=concurrency, requests=requests)
+        return tuple(
+            load_points.LoadPoint(
+                concurrency=given.concurrency,
+                rate=given.rate,
+                requests=max(1, round(given.rate * (given.seconds or 0)))
+                if given.rate
+                # Fewer than a full wave would not be that concurrency.
+                else max(given.requests or self.requests or 1, given.concurrency or 1),
+            )
+            for given in self.given
+        )

@@ -2,75 +2,83 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from experiment.known_models import KNOWN_MODELS, Architecture, ModelKind
 from experiment.rules.models import mismatches
-from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Preparation, Runtime, Workload
+from experiment.runtimes import (
+    RUNTIMES,
+    Engine,
+    Mode,
+    ModeSupport,
+    Preparation,
+    Runtime,
+    Workload,
+    families,
+)
 from experiment.speculation import LARGEST_WINDOW
+
+_DETAILS = (
+    *("Mode", "Runtime", "Draft", "Window k", "Tokens a step", "Limits"),
+    *("Prepared by", "Measured by", "Documented by"),
+)
 
 
 def modes() -> str:
     """Tables in Markdown: who runs a mode, how, and which known drafts a known target has."""
-    return "\n".join([*_who(), "", *_how(), "", *_pairs()]) + "\n"
+    by_mode = [
+        (f"`{mode}`", *(_families(runtime.modes.get(mode)) for runtime in RUNTIMES.values()))
+        for mode in Mode
+    ]
+    details = [
+        (f"`{mode}`", f"`{runtime.name}`", *_details(runtime, runtime.modes[mode]))
+        for mode in Mode
+        for runtime in RUNTIMES.values()
+        if mode in runtime.modes
+    ]
+    pairs = ("Known target", "Mode", "Runtime", "Known drafts, without their organisation")
+    return "\n".join(
+        [
+            _table(("Mode", *(f"`{name}`" for name in RUNTIMES)), by_mode),
+            _table(_DETAILS, details),
+            _table(pairs, [*_pairs()]),
+        ]
+    )
 
 
-def _who() -> Iterator[str]:
-    """A row for each mode, a column for each runtime, the families in the cells."""
-    yield from _head(["Mode", *(f"`{name}`" for name in RUNTIMES)])
-    for mode in Mode:
-        supports = [runtime.modes.get(mode) for runtime in RUNTIMES.values()]
-        yield _row([f"`{mode}`", *(_families(support) if support else "-" for support in supports)])
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def _families(support: ModeSupport) -> str:
-    as_job = ", as a job" if support.workload is Workload.JOB else ""
-    return f"{', '.join(sorted(support.families))}{as_job}"
-
-
-def _how() -> Iterator[str]:
-    """A row for each mode on each runtime that runs it."""
-    columns = ("Mode", "Runtime", "Draft", "Window k", "Tokens a step", "Limits")
-    yield from _head([*columns, "Prepared by", "Measured by", "Documented by"])
-    for mode in Mode:
-        for runtime in RUNTIMES.values():
-            if support := runtime.modes.get(mode):
-                yield _row([f"`{mode}`", f"`{runtime.name}`", *_details(runtime, support)])
+def _families(support: ModeSupport | None) -> str:
+    return families(support) if support else "-"
 
 
 def _details(runtime: Runtime, support: ModeSupport) -> Sequence[str]:
+    window = f"{support.minimum_tokens} to {support.maximum_tokens or LARGEST_WINDOW}"
+    if support.draft is ModelKind.DFLASH_DRAFT:
+        window = "the draft's `block_size` - 1"
+    first_start = runtime.preparation is Preparation.FIRST_START
     return (
         f"`{support.draft}`" if support.draft else "none",
-        _window(support),
+        window,
         "up to k + 1" if support.kept == 0 else "up to k",
-        _limits(runtime, support),
-        _prepared(runtime),
+        ", ".join(_limits(runtime, support)) or "-",
+        "the first start, whose cache is kept" if first_start else "a compile Job",
         _measured(runtime, support),
         f"[{support.source.rpartition('/')[2].partition('#')[0]}]({support.source})",
     )
 
 
-def _window(support: ModeSupport) -> str:
-    if support.draft is ModelKind.DFLASH_DRAFT:
-        return "the draft's `block_size` - 1"
-    return f"{support.minimum_tokens} to {support.maximum_tokens or LARGEST_WINDOW}"
-
-
-def _limits(runtime: Runtime, support: ModeSupport) -> str:
-    limits = []
+def _limits(runtime: Runtime, support: ModeSupport) -> Iterator[str]:
     if support.workload is Workload.JOB:
-        limits.append("batch 1")
+        yield "batch 1"
     if support.tensor_parallel:
-        limits.append(f"`tensor_parallel` {' or '.join(map(str, support.tensor_parallel))}")
+        yield f"`tensor_parallel` {' or '.join(map(str, support.tensor_parallel))}"
     if runtime.lengths:
-        limits.append(f"`length` a power of two, {runtime.lengths[0]} to {runtime.lengths[-1]}")
-    return ", ".join(limits) or "-"
-
-
-def _prepared(runtime: Runtime) -> str:
-    if runtime.preparation is Preparation.FIRST_START:
-        return "the first start, whose cache is kept"
-    return "a compile Job"
+        yield f"`length` a power of two, {runtime.lengths[0]} to {runtime.lengths[-1]}"
 
 
 def _measured(runtime: Runtime, support: ModeSupport) -> str:
@@ -82,30 +90,22 @@ def _measured(runtime: Runtime, support: ModeSupport) -> str:
     return f"the tap; the server's counters of {counts}, none of drafts"
 
 
-def _pairs() -> Iterator[str]:
+def _pairs() -> Iterator[Sequence[str]]:
     """A row for each known target and its known drafts, with the modes and runtimes of those."""
-    yield from _head(
-        ["Known target", "Mode", "Runtime", "Known drafts, without their organisation"]
-    )
     for target, architecture in KNOWN_MODELS.items():
         if architecture.kind is not ModelKind.CAUSAL_LM:
             continue
-        rows: dict[tuple[str, str], list[str]] = {}
+        rows: dict[tuple[str, str], list[str]] = defaultdict(list)
         for mode in Mode:
-            for drafts, where in _served(target, architecture, mode).items():
-                rows.setdefault((" and ".join(where), drafts), []).append(f"`{mode}`")
-        for (runtimes, drafts), able in rows.items():
-            yield _row([f"`{target}`", ", ".join(able), runtimes, drafts])
-
-
-def _served(target: str, architecture: Architecture, mode: Mode) -> dict[str, list[str]]:
-    """The known drafts of ``target`` in ``mode``, each list with the runtimes that take it."""
-    runtimes: dict[str, list[str]] = {}
-    for runtime in RUNTIMES.values():
-        if fitting := _fitting(target, architecture, runtime, mode):
-            drafts = ", ".join(f"`{name.partition('/')[2]}`" for name in fitting)
-            runtimes.setdefault(drafts, []).append(f"`{runtime.name}`{_unseen(runtime, fitting)}")
-    return runtimes
+            runtimes: dict[str, list[str]] = defaultdict(list)
+            for runtime in RUNTIMES.values():
+                if fitting := _fitting(target, architecture, runtime, mode):
+                    drafts = ", ".join(f"`{name.partition('/')[2]}`" for name in fitting)
+                    runtimes[drafts].append(f"`{runtime.name}`{_unseen(runtime, fitting)}")
+            for drafts, able in runtimes.items():
+                rows[" and ".join(able), drafts].append(f"`{mode}`")
+        for (able_runtimes, drafts), able in rows.items():
+            yield f"`{target}`", ", ".join(able), able_runtimes, drafts
 
 
 def _fitting(target: str, architecture: Architecture, runtime: Runtime, mode: Mode) -> list[str]:
@@ -129,12 +129,3 @@ def _unseen(runtime: Runtime, drafts: Sequence[str]) -> str:
     if runtime.takes_norm_before_residual or all(h.norm_before_residual is False for h in heads):
         return ""
     return " (unless the head has `norm_before_residual`, which nobody saw)"
-
-
-def _head(columns: Sequence[str]) -> Iterator[str]:
-    yield _row(columns)
-    yield _row(["---"] * len(columns))
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -146,11 +146,12 @@ def _unsent(experiment: Experiment) -> Iterator[str]:
     point = min(experiment.benchmark.points, key=lambda point: point.requests)
     sent = point.requests * rounds
     for index, case in enumerate(experiment.benchmark.test_cases):
-        if case.is_line:
+        if (prompts := experiment.prompts_of(case)) is None:
             continue
-        classes = experiment.classes(case)
         available = sum(
-            count for name, count in classes.items() if name in case.classes or not case.classes
+            count
+            for name, count in prompts.classes.items()
+            if name in case.classes or not case.classes
         )
         chosen = min(available, case.limit or available)
         if sent < chosen:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -30,6 +29,7 @@ from experiment.measurement import Benchmark, PromptFile, TestCase, one_of
 from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
 from experiment.speculation import Fields, Serving, Speculation, Speculations, Sweep, placed
 from spectap.load import sets
+from spectap.load.sets.known_set import KnownSet
 
 
 class Aws(Strict):
@@ -235,16 +235,14 @@ class Delivery(Strict):
     )
 
 
-_SUPPORTED: Final = [pair for runtime in RUNTIMES.values() for pair in runtime.modes.items()]
-_SERVED: Final = {mode for mode, support in _SUPPORTED if support.workload is Workload.SERVICE}
-_JOB_MODES: Final = sorted({mode.value for mode, _ in _SUPPORTED if mode not in _SERVED})
-"""Modes that no server serves, so that there is nothing for ``quality`` to ask."""
-
-
 def _listed_or_swept(schema: dict[str, Any]) -> None:
     """Has the JSON Schema say what rules refuse: neither of both, both, and quality's place."""
     one_of("speculation", "sweep")(schema)
-    mode = {"properties": {"mode": {"enum": [*_JOB_MODES]}}, "required": ["mode"]}
+    modes = [pair for runtime in RUNTIMES.values() for pair in runtime.modes.items()]
+    served = {mode for mode, support in modes if support.workload is Workload.SERVICE}
+    # Nothing is there for quality to ask.
+    jobs = sorted({mode.value for mode, _ in modes if mode not in served})
+    mode = {"properties": {"mode": {"enum": jobs}}, "required": ["mode"]}
     listed = {"anyOf": [mode | {"type": "object"}, {"type": "array", "contains": mode}]}
     schema["if"] = {"properties": {"speculation": listed}, "required": ["speculation"]}
     schema["then"] = {"not": {"required": ["quality"]}}
@@ -331,23 +329,21 @@ class Experiment(Strict):
         copy._prompt_files = files
         return copy
 
-    def classes(self, case: TestCase) -> Mapping[str, int]:
-        """How many prompts of each class the set or file of ``case`` has."""
+    def prompts_of(self, case: TestCase) -> KnownSet | PromptFile | None:
+        """The set or the file of ``case``; None of a line."""
         if case.set is not None:
-            return sets.KNOWN[case.set].classes
-        prompts = self._prompt_files[case.file].prompts if case.file is not None else ()
-        return Counter(prompt.prompt_class for prompt in prompts)
+            return sets.KNOWN[case.set]
+        return self._prompt_files[case.file] if case.file is not None else None
 
     def has_tools(self, case: TestCase) -> bool:
         """Whether an answer to a prompt of ``case`` may be a call of a tool."""
-        if case.set is not None:
-            return sets.KNOWN[case.set].has_tools
-        return case.file is not None and self._prompt_files[case.file].has_tools
+        prompts = self.prompts_of(case)
+        return prompts is not None and prompts.has_tools
 
     def shows_steps(self, case: TestCase) -> bool:
         """Whether answers to ``case`` stream step by step: not those to prompts with tools."""
         if case.file is not None:
-            return not self._prompt_files[case.file].only_tools
+            return not all(prompt.tools for prompt in self._prompt_files[case.file].prompts)
         return not self.has_tools(case)
 
     @property
@@ -386,11 +382,6 @@ class Experiment(Strict):
         """Positions that a step of any variant may use beyond the last token."""
         modes = self.serving_runtime.modes
         return max(modes[s.mode].ahead(s.num_speculative_tokens) for s in self.speculations)
-
-    @property
-    def largest_window(self) -> int:
-        """``num_speculative_tokens`` of the variant with most."""
-        return max(speculation.num_speculative_tokens for speculation in self.speculations)
 
     @property
     def concurrency_without_a_queue(self) -> int:

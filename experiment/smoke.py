@@ -104,6 +104,6 @@ def _shorten(data: dict[str, Any], experiment: Experiment) -> None:
     data["sweep"] |= {
         "mode": str(Mode.FUSED),
         "drafts": None,
-        "windows": [experiment.largest_window],
+        "windows": [max(s.num_speculative_tokens for s in experiment.speculations)],
     }
     data["capacity"]["nodes"] = min(experiment.capacity.nodes, 2 * len(batches))

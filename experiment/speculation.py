@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -19,8 +19,6 @@ LONGEST_DRAFT: Final = 20 - len("-k15-b256")
 
 Batch = Annotated[int, Field(ge=1, le=256)]
 Window = Annotated[int, Field(ge=1, le=LARGEST_WINDOW)]
-
-_Item = TypeVar("_Item")
 
 
 class Serving(Strict):
@@ -84,15 +82,17 @@ class Fields:
 
 def placed(listed: Sequence[Speculation]) -> tuple[tuple[Speculation, Fields], ...]:
     """What the file lists as ``speculation``, each with its fields."""
-    return tuple((item, _fields(item, f"speculation[{i}]")) for i, item in enumerate(listed))
-
-
-def _fields(speculation: Speculation, item: str) -> Fields:
-    return Fields(
-        mode=f"{item}.mode",
-        window=f"{item}.num_speculative_tokens",
-        draft=f"{item}.draft" if speculation.draft else None,
-        batch=f"{item}.batch" if speculation.batch else None,
+    return tuple(
+        (
+            speculation,
+            Fields(
+                mode=f"speculation[{index}].mode",
+                window=f"speculation[{index}].num_speculative_tokens",
+                draft=f"speculation[{index}].draft" if speculation.draft else None,
+                batch=f"speculation[{index}].batch" if speculation.batch else None,
+            ),
+        )
+        for index, speculation in enumerate(listed)
     )
 
 
@@ -146,21 +146,18 @@ class Sweep(Strict):
         return tuple(self._combinations())
 
     def _combinations(self) -> Iterator[tuple[Speculation, Fields]]:
-        drafts, batches = _indexed(self.drafts), _indexed(self.batches)
+        drafts, batches = self.drafts or (None,), self.batches or (None,)
         names = _names(self.drafts or ())
-        windows = enumerate(self.windows)
-        for (d, draft), (b, batch), (w, window) in product(drafts, batches, windows):
-            parts = [
-                *([names[d]] if len(names) > 1 else []),
-                f"k{window}",
-                *([f"b{batch}"] if len(batches) > 1 else []),
-            ]
+        for (d, draft), (b, batch), (w, window) in product(
+            enumerate(drafts), enumerate(batches), enumerate(self.windows)
+        ):
+            name = f"k{window}"
+            if len(drafts) > 1:
+                name = f"{names[d]}-{name}"
+            if len(batches) > 1:
+                name = f"{name}-b{batch}"
             speculation = Speculation(
-                name="-".join(parts),
-                mode=self.mode,
-                num_speculative_tokens=window,
-                draft=draft,
-                batch=batch,
+                name=name, mode=self.mode, num_speculative_tokens=window, draft=draft, batch=batch
             )
             fields = Fields(
                 mode="sweep.mode",
@@ -169,11 +166,6 @@ class Sweep(Strict):
                 batch=f"sweep.batches[{b}]" if batch else None,
             )
             yield speculation, fields
-
-
-def _indexed(listed: Sequence[_Item] | None) -> list[tuple[int, _Item | None]]:
-    """What is listed, with its positions; the usual alone, as None, where nothing is."""
-    return list(enumerate(listed or (None,)))
 
 
 def _names(drafts: Sequence[Model]) -> list[str]:

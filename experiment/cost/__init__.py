@@ -52,13 +52,9 @@ class Block:
         """E.g. ``24 h x 1 trn2.48xlarge x 35.7608``."""
         return f"{self.hours:.4g} h x {self.instances} {self.instance_type} x {self.usd_per_hour:g}"
 
-    def used_usd(self, node_hours: float) -> float:
-        """What its price says of the hours that are used."""
-        return node_hours * self.usd_per_hour
-
     def to_pay(self, usd: float, node_hours: float) -> float:
         """A sum ``usd`` that counts ``node_hours`` by the hour, with the whole block instead."""
-        return usd - self.used_usd(node_hours) + self.usd
+        return usd - node_hours * self.usd_per_hour + self.usd
 
 
 def smallest(experiment: Experiment, hours: float) -> Block | None:
@@ -130,12 +126,8 @@ def cost(experiment: Experiment) -> Cost:
     """What ``experiment`` costs by estimate."""
     in_order = stages(experiment)
     hours = sum(stage.hours for stage in in_order if Standing.TRAINIUM in stage.standing)
-    return Cost(
-        parts(experiment),
-        in_order,
-        usd_per_hour(experiment, ALWAYS),
-        smallest(experiment, hours),
-    )
+    idle = usd_per_hour(experiment, ALWAYS)
+    return Cost(parts(experiment), in_order, idle, smallest(experiment, hours))
 
 
 def guard_hours(experiment: Experiment) -> float:
@@ -154,14 +146,9 @@ def max_hours(experiment: Experiment) -> float:
     """``capacity.max_hours``; by default ``GENEROUS`` times what all stages with them take."""
     if experiment.capacity.max_hours is not None:
         return experiment.capacity.max_hours
-    return _generous(experiment, Standing.TRAINIUM)
+    return math.ceil(GENEROUS * cost(experiment).hours_of(Standing.TRAINIUM))
 
 
 def compile_guard_hours(experiment: Experiment) -> float:
     """Hours for which compile nodes may stand: ``GENEROUS`` times what the compiles take."""
-    return _generous(experiment, Standing.COMPILE)
-
-
-def _generous(experiment: Experiment, standing: Standing) -> float:
-    """Whole hours."""
-    return math.ceil(GENEROUS * cost(experiment).hours_of(standing))
+    return math.ceil(GENEROUS * cost(experiment).hours_of(Standing.COMPILE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from experiment.cost import Block, Cost, Standing, compile_guard_hours, cost, guard_hours
@@ -51,12 +51,9 @@ def _by_hour(costs: Cost) -> Iterator[tuple[str, ...]]:
     for part, usd in costs.by_part.items():
         hours = costs.hours_of(part.standing)
         yield part.name, part.formula, f"{part.usd_per_hour:.2f}", f"{hours:.2f}", f"{usd:.2f}"
-    used = f"{sum(costs.by_part.values()):.2f}"
-    if costs.block is None:
-        yield "in all", "", "", "", used
-        return
-    yield "in all", "used", "", "", used
-    yield "", "to pay", "", "", f"{costs.usd_to_pay:.2f}"
+    yield "in all", "used" if costs.block else "", "", "", f"{sum(costs.by_part.values()):.2f}"
+    if costs.block:
+        yield "", "to pay", "", "", f"{costs.usd_to_pay:.2f}"
 
 
 def _by_stage(costs: Cost) -> Iterator[tuple[str, ...]]:
@@ -65,19 +62,17 @@ def _by_stage(costs: Cost) -> Iterator[tuple[str, ...]]:
     for stage in costs.stages:
         figures = (stage.hours, stage.usd_per_hour, stage.usd)
         yield stage.name, *(f"{figure:.2f}" for figure in figures), stage.why
-    used = f"{costs.usd:.2f}"
-    if costs.block is None:
-        yield "in all", f"{costs.hours:.2f}", "", used, ""
-        return
-    yield "in all", f"{costs.hours:.2f}", "", used, "used"
-    yield "", "", "", f"{costs.usd_to_pay:.2f}", "to pay"
+    used = "used" if costs.block else ""
+    yield "in all", f"{costs.hours:.2f}", "", f"{costs.usd:.2f}", used
+    if costs.block:
+        yield "", "", "", f"{costs.usd_to_pay:.2f}", "to pay"
 
 
 def _to_buy(costs: Cost, block: Block) -> Iterator[tuple[str, ...]]:
     """What a Capacity Block adds to what is used, and what may cost less."""
     hours = costs.hours_of(Standing.TRAINIUM)
     node_hours = block.instances * hours
-    used, (low, high) = block.used_usd(node_hours), SPOT_USD
+    used, (low, high) = node_hours * block.usd_per_hour, SPOT_USD
     yield (
         "Capacity Block",
         f"{block.formula} = {block.usd:.2f} USD, prepaid; the shortest that holds {hours:.2f} h: "
@@ -184,22 +179,14 @@ def _section(
     """
     cells = [*rows]
     columns = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    words = {0, left, len(columns) - 1} if left is not None else {*range(len(columns))}
+    words = {0, left} if left is not None else {*range(len(columns))}
     yield ""
     yield title
-    for row in cells:
-        yield from _row(row, columns, words, width)
-
-
-def _row(
-    row: Sequence[str], columns: Sequence[int], words: set[int | None], width: int
-) -> Iterator[str]:
-    *first, last = (
-        cell.ljust(size) if number in words else cell.rjust(size)
-        for number, (cell, size) in enumerate(zip(row, columns, strict=True))
-    )
-    before = "  " + "".join(f"{cell}  " for cell in first)
-    room = max(width - len(before), 1)
-    folded = textwrap.wrap(last.rstrip(), room, break_long_words=False) or [""]
-    yield (before + folded[0]).rstrip()
-    yield from (" " * len(before) + line for line in folded[1:])
+    for *first, last in cells:
+        before = "  "
+        for number, (cell, size) in enumerate(zip(first, columns, strict=False)):
+            before += f"{cell:{'<' if number in words else '>'}{size}}  "
+        room = max(width - len(before), 1)
+        folded = textwrap.wrap(last, room, break_long_words=False) or [""]
+        yield (before + folded[0]).rstrip()
+        yield from (" " * len(before) + line for line in folded[1:])

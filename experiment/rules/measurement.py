@@ -135,7 +135,8 @@ def _cases(experiment: Experiment) -> Iterator[tuple[str, TestCase]]:
 
 def _classes(experiment: Experiment) -> Refusals:
     for field, case in _cases(experiment):
-        known = [name for name in experiment.classes(case) if name]
+        prompts = experiment.prompts_of(case)
+        known = [name for name in prompts.classes if name] if prompts else []
         for index, name in enumerate(case.classes):
             if name not in known:
                 allowed = f"one of {', '.join(known)}" if known else "absent: it has no classes"

@@ -30,6 +30,7 @@ __all__ = [
     "Runtime",
     "Variant",
     "Workload",
+    "families",
     "runtimes_serving",
     "serving_in_words",
 ]
@@ -47,10 +48,11 @@ def runtimes_serving(mode: Mode) -> tuple[str, ...]:
 def serving_in_words(mode: Mode) -> str:
     """Who serves ``mode`` for which families, e.g. ``vllm-0.16-nxdi (llama)``."""
     return ", ".join(
-        f"{name} ({_families(RUNTIMES[name].modes[mode])})" for name in runtimes_serving(mode)
+        f"{name} ({families(RUNTIMES[name].modes[mode])})" for name in runtimes_serving(mode)
     )
 
 
-def _families(support: ModeSupport) -> str:
+def families(support: ModeSupport) -> str:
+    """The families of a mode's targets, and whether it is a job: ``llama, qwen3, as a job``."""
     as_job = ["as a job"] if support.workload is Workload.JOB else []
     return ", ".join([*sorted(support.families), *as_job])

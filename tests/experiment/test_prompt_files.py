@@ -46,7 +46,8 @@ def test_the_experiment_carries_the_file_as_it_is(write: Write, tmp_path: Path) 
     assert file.digest == hashlib.sha256(content).hexdigest()
     assert [prompt.name for prompt in file.prompts] == ["line-1", "line-2"]
     case = experiment.benchmark.test_cases[3]
-    assert experiment.classes(case) == {"short": 1, "": 1}
+    assert experiment.prompts_of(case) is file
+    assert file.classes == {"short": 1, "": 1}
 
 
 def test_every_bad_line_is_named_with_its_number(write: Write, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_mode_without_a_small_head_is_tried_with_a_draft_model(
 
 def test_the_window_of_one_head_is_one_that_a_draft_model_can_have() -> None:
     _, little, _ = small(of_file("medusa") | {"speculation.num_speculative_tokens": 1})
-    assert little.largest_window == 2
+    assert little.speculations[0].num_speculative_tokens == 2
 
 
 @pytest.mark.parametrize("name", ["eagle3-nxdi", "dflash"])
