@@ -134,10 +134,10 @@ class Document:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ReusedAnchorWarning)
                 data, root = yaml.load(text) or (None, None)
-            self.root: Node = root
-            """The mapping as the parser composed it, after merge keys (``<<``) were resolved."""
             self.json = json.dumps(data)
-            if root is not None and isinstance(data, Mapping):
+            if isinstance(root, Node) and isinstance(data, Mapping):
+                self.root = root
+                """The mapping as the parser composed it, with merge keys (``<<``) resolved."""
                 return
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark

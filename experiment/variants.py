@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from experiment.images import pinned
 from experiment.known_models import Model
@@ -19,38 +20,18 @@ from experiment.schema import Experiment
 from experiment.speculation import Speculation
 
 
-@dataclass(frozen=True)
-class CompileInputs:
-    """Everything that changes what the compiler produces."""
-
-    target: str
-    target_revision: str
-    draft: str | None
-    draft_revision: str | None
-    mode: str | None
-    num_speculative_tokens: int | None
-    tensor_parallel: int
-    logical_core_size: int
-    batch: int
-    length: int
-    instance_type: str
-    image: str
-    family: str
-    compile_flags: tuple[str, ...]
-
-
-def artifact_key(inputs: CompileInputs) -> str:
-    """A readable prefix and 16 hex digits of SHA-256 over all inputs.
+def artifact_key(inputs: Mapping[str, Any]) -> str:
+    """A readable prefix and 16 hex digits of SHA-256 over all that changes what is compiled.
 
     For example ``qwen3-32b-fused-7-0123456789abcdef``; safe as an object key, a label value and
     part of a file name.
     """
-    canonical = json.dumps(asdict(inputs), sort_keys=True, separators=(",", ":"))
+    canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(canonical.encode()).hexdigest()[:16]
-    decoding = f"{inputs.mode}-{inputs.num_speculative_tokens}" if inputs.mode else "base"
+    mode, window = inputs["mode"], inputs["num_speculative_tokens"]
     # A label value holds 63 characters.
-    model = inputs.target.rpartition("/")[2].lower()[:24].strip(".-_")
-    return f"{model}-{decoding}-{digest}"
+    model = inputs["target"].rpartition("/")[2].lower()[:24].strip(".-_")
+    return f"{model}-{f'{mode}-{window}' if mode else 'base'}-{digest}"
 
 
 @dataclass(frozen=True)
@@ -128,25 +109,25 @@ class Variant:
     @property
     def artifact(self) -> str:
         """Key of this variant's compiled artifact."""
-        experiment, serving = self.experiment, self.experiment.serving
+        serving, target, draft = self.experiment.serving, self.experiment.models.target, self.draft
         return artifact_key(
-            CompileInputs(
-                target=experiment.models.target.id,
-                target_revision=experiment.models.target.revision,
-                draft=self.draft.id if self.draft else None,
-                draft_revision=self.draft.revision if self.draft else None,
-                mode=self.mode,
-                num_speculative_tokens=self.window,
-                tensor_parallel=serving.tensor_parallel,
-                logical_core_size=serving.logical_core_size,
-                batch=self.batch,
-                length=serving.length,
-                instance_type=experiment.capacity.instance_type,
-                image=pinned(self.runtime.image),
-                family=experiment.models.target.known.family,
+            {
+                "target": target.id,
+                "target_revision": target.revision,
+                "draft": draft.id if draft else None,
+                "draft_revision": draft.revision if draft else None,
+                "mode": self.mode,
+                "num_speculative_tokens": self.window,
+                "tensor_parallel": serving.tensor_parallel,
+                "logical_core_size": serving.logical_core_size,
+                "batch": self.batch,
+                "length": serving.length,
+                "instance_type": self.experiment.capacity.instance_type,
+                "image": pinned(self.runtime.image),
+                "family": target.known.family,
                 # Beside them, so that the keys of all that needs no prepared draft stay the same.
-                compile_flags=(*self.compile_flags, *self.runtime.draft_version(self)),
-            )
+                "compile_flags": (*self.compile_flags, *self.runtime.draft_version(self)),
+            }
         )
 
 

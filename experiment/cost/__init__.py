@@ -20,10 +20,7 @@ from experiment.cost.durations import GENEROUS, Stage, estimate, stages
 from experiment.cost.prices import ALWAYS, HOURS_PER_MONTH, Part, Standing, parts, usd_per_hour
 from experiment.schema import Experiment, Purchase
 
-__all__ = [
-    *("Block", "Cost", "Part", "Stage", "Standing"),
-    *("compile_guard_hours", "cost", "guard_hours", "max_hours", "smallest"),
-]
+__all__ = ["Block", "Cost", "Part", "Stage", "Standing", "cost", "guard_hours"]
 
 DAYS: Final = (*range(1, 15), *range(21, 183, 7))
 

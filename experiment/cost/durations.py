@@ -22,20 +22,15 @@ from experiment.variants import Variant, variants
 from spectap.load_points import LoadPoint
 
 COMPILE_SECONDS: Final = 45 * 60
-"""One graph. Field reports of compiles on Trainium say 25 to 45 minutes; none is of Qwen3-32B
-(docs/runbook.md)."""
+"""One graph: field reports of compiles on Trainium say 25 to 45 minutes, none of Qwen3-32B."""
 
 FIRST_START_SECONDS: Final = 4 * 60 * 60
-"""The most that a service may compile when it first starts, until its probe ends it. What it takes
-is not published for Qwen3-32B: 15 to 20 minutes for a model twice as large (aws-neuron-sdk at
-v2.32, vllm-neuron, tutorial-llama3-70b.md). One that is ended goes on, when it is made again, from
-the graphs that it has finished."""
+"""The most that a service may compile when it first starts, until its probe ends it. One that is
+ended goes on from the graphs that it has finished."""
 
 START_SECONDS: Final = 15 * 60
-"""One server, from a graph that is there to the first request. An index that has looked in vain is
-made again after 10 s, and twice as long each further time, up to 10 minutes (``LOOKS`` in
-charts/indexes.py). Then it copies the artifact, about the size of the checkpoints, to local disk,
-and loads it. An assumption: nobody has published a time for 65 GiB of shards."""
+"""One server, from a graph that is there to the first request: it copies the artifact, about the
+size of the checkpoints, to local disk, and loads it. Nobody has published a time for 65 GiB."""
 
 TOKEN_SECONDS: Final = 0.045
 """One output token of one request, in a full batch. The article's inter-token latency of
@@ -250,26 +245,28 @@ def stages(experiment: Experiment) -> tuple[Stage, ...]:
 
 
 def _stages(experiment: Experiment) -> Iterator[tuple[str, float, frozenset[Standing], str]]:
-    trainium = ALWAYS | {Standing.TRAINIUM}
-    yield ("deploy", DEPLOY_SECONDS, ALWAYS, _minutes(DEPLOY_SECONDS))
+    trainium, node = ALWAYS | {Standing.TRAINIUM}, experiment.compile_node
+    yield "deploy", DEPLOY_SECONDS, ALWAYS, _minutes(DEPLOY_SECONDS)
     gib = checkpoints_gib(experiment)
-    download = gib * 1024 / DOWNLOAD_MIBPS
-    yield ("download", download, ALWAYS, f"{gib:.1f} GiB at {DOWNLOAD_MIBPS} MiB a second")
-    if experiment.compile_node is CompileNode.CPU:
-        node_count = most_nodes(experiment)[Standing.COMPILE]
-        seconds, why = _compiling(experiment, node_count)
-        standing = ALWAYS | {Standing.COMPILE}
-        ready = f", after {_minutes(CPU_NODE_SECONDS)} for the nodes"
-        yield ("compile", CPU_NODE_SECONDS + seconds, standing, why + ready)
-    yield ("start", TRAINIUM_NODE_SECONDS, trainium, _minutes(TRAINIUM_NODE_SECONDS))
-    if experiment.compile_node is CompileNode.TRAINIUM:
+    at = f"{gib:.1f} GiB at {DOWNLOAD_MIBPS} MiB a second"
+    yield "download", gib * 1024 / DOWNLOAD_MIBPS, ALWAYS, at
+    if node is CompileNode.CPU:
+        seconds, why = _compiling(experiment, most_nodes(experiment)[Standing.COMPILE])
+        why = f"{why}, after {_minutes(CPU_NODE_SECONDS)} for the nodes"
+        yield "compile", CPU_NODE_SECONDS + seconds, ALWAYS | {Standing.COMPILE}, why
+    yield "start", TRAINIUM_NODE_SECONDS, trainium, _minutes(TRAINIUM_NODE_SECONDS)
+    if node is CompileNode.TRAINIUM:
         seconds, why = _compiling(experiment, experiment.capacity.nodes)
-        yield ("compile", seconds, trainium, why)
-    if not experiment.apart:
-        seconds, why = _serving(experiment)
-        yield ("serve", seconds, trainium, why)
-    yield ("benchmark", measuring_seconds(experiment), trainium, _measured(experiment))
-    yield ("stop", STOP_SECONDS, trainium, _minutes(STOP_SECONDS))
+        yield "compile", seconds, trainium, why
+    if not experiment.apart and node is None:
+        most = f"at most {FIRST_START_SECONDS / 3600:g} h"
+        why = f"a first start: {_minutes(FIRST_START_USUAL_SECONDS)}, and {most}"
+        yield "serve", FIRST_START_USUAL_SECONDS, trainium, why
+    elif not experiment.apart:
+        why = f"{_minutes(START_SECONDS)}: graph and weights to local disk, and loading"
+        yield "serve", START_SECONDS, trainium, why
+    yield "benchmark", measuring_seconds(experiment), trainium, _measured(experiment)
+    yield "stop", STOP_SECONDS, trainium, _minutes(STOP_SECONDS)
 
 
 def checkpoints_gib(experiment: Experiment) -> float:
@@ -285,13 +282,6 @@ def _compiling(experiment: Experiment, nodes: int) -> tuple[float, str]:
     at_once = min(graphs, nodes)
     why = f"{_counted(graphs, 'graph')}, {at_once} at a time, {_minutes(COMPILE_SECONDS)} each"
     return math.ceil(graphs / nodes) * COMPILE_SECONDS, why
-
-
-def _serving(experiment: Experiment) -> tuple[float, str]:
-    if experiment.compile_node is None:
-        usual, most = _minutes(FIRST_START_USUAL_SECONDS), FIRST_START_SECONDS / 3600
-        return FIRST_START_USUAL_SECONDS, f"a first start: {usual}, and at most {most:g} h"
-    return START_SECONDS, f"{_minutes(START_SECONDS)}: graph and weights to local disk, and loading"
 
 
 def _measured(experiment: Experiment) -> str:

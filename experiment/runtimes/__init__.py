@@ -10,13 +10,13 @@ from typing import Final
 
 from experiment.known_models import Mode
 from experiment.runtimes import nxdi, vllm_neuron
+from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
     Engine,
     ModeSupport,
     Paths,
     Preparation,
     Runtime,
-    Variant,
     Workload,
 )
 

@@ -13,7 +13,8 @@ from typing import Final
 
 from typing_extensions import override
 
-from experiment.runtimes.runtime import ModeSupport, Paths, Variant, Workload
+from experiment.runtimes._variant import Variant
+from experiment.runtimes.runtime import ModeSupport, Paths, Workload
 
 PROGRAM: Final = "inference_demo"
 

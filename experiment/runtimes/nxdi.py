@@ -14,6 +14,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from experiment.known_models import Family, Mode, ModelKind
+from experiment.runtimes._variant import Variant
 from experiment.runtimes.inference_demo import (
     ARTIFACT,
     PREPARATIONS,
@@ -28,7 +29,6 @@ from experiment.runtimes.runtime import (
     Engine,
     Paths,
     Runtime,
-    Variant,
     compact,
     serve,
     tools,

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from experiment.known_models import Family, Mode, ModelKind
+from experiment.runtimes._variant import Variant
 from experiment.runtimes.runtime import (
     IMAGES,
     Engine,
@@ -21,7 +22,6 @@ from experiment.runtimes.runtime import (
     Paths,
     Preparation,
     Runtime,
-    Variant,
     compact,
     serve,
     tools,
