@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
@@ -97,21 +96,25 @@ class Revision(NamedTuple):
     read: str
 
 
-def _entries() -> Iterator[tuple[str, dict[str, Any]]]:
-    for group in tomllib.loads(FILE.read_text(encoding="utf-8")).values():
-        shared = group.pop("all", {})
-        yield from ((model, shared | figures) for model, figures in group.items())
-
-
-KNOWN_MODELS: Final[dict[str, Architecture]] = {}
-REVISIONS: Final[dict[str, Revision]] = {}
+_ENTRIES: Final[dict[str, dict[str, Any]]] = {
+    model: group.get("all", {}) | figures
+    for group in tomllib.loads(FILE.read_text(encoding="utf-8")).values()
+    for model, figures in group.items()
+    if model != "all"
+}
+REVISIONS: Final = {
+    model: Revision(figures["commit"], figures.get("read", PINNED))
+    for model, figures in _ENTRIES.items()
+    if "commit" in figures
+}
 """The revision that the figures are of, where one was seen in full."""
 
-for _model, _figures in _entries():
-    _commit, _read = _figures.pop("commit", None), _figures.pop("read", PINNED)
-    KNOWN_MODELS[_model] = Architecture.model_validate(_figures, strict=False)
-    if _commit:
-        REVISIONS[_model] = Revision(_commit, _read)
+KNOWN_MODELS: Final = {
+    model: Architecture.model_validate(
+        {key: value for key, value in figures.items() if key not in Revision._fields}, strict=False
+    )
+    for model, figures in _ENTRIES.items()
+}
 
 
 class Model(Strict):

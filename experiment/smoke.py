@@ -51,13 +51,15 @@ def smoke(experiment: Experiment, file: str) -> str:
         )
     data: dict[str, Any] = experiment.model_dump(mode="json")
     for speculation in data["speculation"] or ():
-        speculation |= {"mode": str(mode), "draft": None}
-        speculation["num_speculative_tokens"] = max(
-            speculation["num_speculative_tokens"],
-            experiment.serving_runtime.modes[mode].minimum_tokens,
-        )
+        least = experiment.serving_runtime.modes[mode].minimum_tokens
+        window = max(speculation["num_speculative_tokens"], least)
+        speculation |= {"mode": str(mode), "draft": None, "num_speculative_tokens": window}
     if experiment.sweep:
-        _shorten(data, experiment)
+        # Each batch keeps one variant and its baseline, and no more nodes than those.
+        batches = data["sweep"]["batches"] or (None,)
+        widest = max(s.num_speculative_tokens for s in experiment.speculations)
+        data["sweep"] |= {"mode": str(mode), "drafts": None, "windows": [widest]}
+        data["capacity"]["nodes"] = min(experiment.capacity.nodes, 2 * len(batches))
     data["models"] = {
         role: {"id": name, "revision": revision}
         for role, (name, revision) in (("target", TARGET), ("draft", DRAFT))
@@ -67,20 +69,17 @@ def smoke(experiment: Experiment, file: str) -> str:
     if experiment.quality:
         data["quality"]["limit"] = 1
     untried = sorted({str(s.mode) for s in experiment.speculations if s.mode is not mode})
-    warning = (
-        f"# Not tried: mode {', '.join(untried)}, and what prepares it; in its place is {mode}.\n"
-    )
     text = io.StringIO()
+    text.write(f"# Made by make smoke from {file}: the same stacks, tried with a small pair.\n")
+    text.write(f"# Deploy it before {file}. Its results say nothing about speculation.\n")
+    if untried:
+        modes = ", ".join(untried)
+        text.write(f"# Not tried: mode {modes}, and what prepares it; in its place is {mode}.\n")
+    text.write("\n")
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.dump(data, text)
-    return (
-        f"# Made by make smoke from {file}: the same stacks, tried with a small pair.\n"
-        f"# Deploy it before {file}. Its results say nothing about speculation.\n"
-        + (warning if untried else "")
-        + "\n"
-        + text.getvalue()
-    )
+    return text.getvalue()
 
 
 def small_load(experiment: Experiment) -> dict[str, Any]:
@@ -96,14 +95,3 @@ def small_load(experiment: Experiment) -> dict[str, Any]:
         "stddev_output_tokens": 0,
         "test_cases": list(CASES),
     }
-
-
-def _shorten(data: dict[str, Any], experiment: Experiment) -> None:
-    """Leaves each batch of a sweep one variant and its baseline, and no more nodes than those."""
-    batches = data["sweep"]["batches"] or (None,)
-    data["sweep"] |= {
-        "mode": str(Mode.FUSED),
-        "drafts": None,
-        "windows": [max(s.num_speculative_tokens for s in experiment.speculations)],
-    }
-    data["capacity"]["nodes"] = min(experiment.capacity.nodes, 2 * len(batches))

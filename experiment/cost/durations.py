@@ -92,8 +92,6 @@ class Estimate:
     """Each is compiled under a key of its own, so it is the number of compiles too."""
     at_once: int
     """Variants that are measured at the same time: the claims that the nodes hold, at most all."""
-    measuring_hours: float
-    """Hours for which variants hold a claim, all added up."""
     hours: float
     """From the first compile to the end of the last variant."""
     node_hours: float
@@ -130,7 +128,7 @@ def estimate(experiment: Experiment) -> Estimate:
         driver = f"{count} measurements of {minutes} minutes, {at_once} at a time"
     usd = cpu_hours * COMPILE_INSTANCE.usd_per_hour + node_hours * capacity.price.usd_per_hour
     hours = compiling + running
-    return Estimate(count, at_once, measuring, hours, node_hours, cpu_hours, usd, driver)
+    return Estimate(count, at_once, hours, node_hours, cpu_hours, usd, driver)
 
 
 def measuring_seconds(experiment: Experiment) -> float:

@@ -25,69 +25,46 @@ SMALL_DRAFT: Final[dict[str, Any]] = {
     "id": "Qwen/Qwen3-0.6B",
     "revision": "c1899de289a04d12100db370d81485cdf75e47ca",
 }
-QWEN3_HEAD: Final[dict[str, Any]] = {
-    "id": "example/qwen3-32b-eagle3",
-    "revision": "5" * 40,
-    "architecture": {
-        "kind": "eagle3-head",
-        "family": "qwen3",
-        "vocabulary": 151936,
-        "layers": 1,
-        "hidden": 5120,
-        "kv_heads": 8,
-        "head_dim": 128,
-        "tied_embeddings": False,
-        "max_length": 40960,
-        "checkpoint_gib": 1.5,
-    },
-}
-LLAMA_70B: Final[dict[str, Any]] = {
-    "id": "meta-llama/Llama-3.3-70B-Instruct",
-    "revision": "7" * 40,
-    "architecture": {
-        "family": "llama",
-        "vocabulary": 128256,
-        "layers": 80,
-        "hidden": 8192,
-        "kv_heads": 8,
-        "head_dim": 128,
-        "tied_embeddings": False,
-        "max_length": 131072,
-        "checkpoint_gib": 131.4,
-    },
-}
-_HEAD: Final[dict[str, Any]] = LLAMA_70B["architecture"] | {"layers": 1, "checkpoint_gib": 3.4}
-EAGLE_HEAD: Final[dict[str, Any]] = {
-    "id": "example/llama-70b-eagle",
-    "revision": "e" * 40,
-    "architecture": _HEAD | {"kind": "eagle-head"},
-}
-EAGLE3_HEAD: Final[dict[str, Any]] = {
-    "id": "example/llama-70b-eagle3",
-    "revision": "3" * 40,
-    "architecture": _HEAD | {"kind": "eagle3-head"},
-}
+
+
+def model(
+    name: str, digit: str, vocabulary: int, layers: int, hidden: int, gib: float, **others: Any
+) -> dict[str, Any]:
+    """A model as a file has it: with Llama's family and heads, unless ``others`` say another."""
+    figures = {"vocabulary": vocabulary, "layers": layers, "hidden": hidden, "checkpoint_gib": gib}
+    rest = {"family": "llama", "kv_heads": 8, "head_dim": 128, "tied_embeddings": False}
+    architecture = figures | rest | {"max_length": 131072} | others
+    return {"id": name, "revision": digit * 40, "architecture": architecture}
+
+
+QWEN3_HEAD: Final = model(
+    *("example/qwen3-32b-eagle3", "5", 151936, 1, 5120, 1.5),
+    kind="eagle3-head",
+    family="qwen3",
+    max_length=40960,
+)
+LLAMA_70B: Final = model("meta-llama/Llama-3.3-70B-Instruct", "7", 128256, 80, 8192, 131.4)
+LLAMA: Final = model(
+    "meta-llama/Llama-3.2-1B", "4", 128256, 16, 2048, 2.3, head_dim=64, tied_embeddings=True
+)
+_HEAD: Final = (128256, 1, 8192, 3.4)
+EAGLE_HEAD: Final = model("example/llama-70b-eagle", "e", *_HEAD, kind="eagle-head")
+EAGLE3_HEAD: Final = model("example/llama-70b-eagle3", "3", *_HEAD, kind="eagle3-head")
 EAGLE: Final[dict[str, Any]] = {
     "models.target": LLAMA_70B,
     "models.draft": EAGLE_HEAD,
     "speculation.mode": "eagle",
 }
 """The changes that make an EAGLE experiment of the article's."""
-LLAMA: Final[dict[str, Any]] = {
-    "id": "meta-llama/Llama-3.2-1B",
-    "revision": "4" * 40,
-    "architecture": {
-        "family": "llama",
-        "vocabulary": 128256,
-        "layers": 16,
-        "hidden": 2048,
-        "kv_heads": 8,
-        "head_dim": 64,
-        "tied_embeddings": True,
-        "max_length": 131072,
-        "checkpoint_gib": 2.3,
-    },
+VANILLA: Final[dict[str, Any]] = {
+    "speculation.mode": "vanilla",
+    "serving.batch": 1,
+    "benchmark.concurrency": 1,
+    "quality": ABSENT,
 }
+"""The changes that run the article's pair as jobs."""
+ON_TRAINIUM: Final[dict[str, Any]] = {"compiling": {"node": "trainium"}}
+"""The change that compiles on the Trainium nodes."""
 
 
 def of_file(name: str) -> dict[str, Any]:
@@ -130,19 +107,6 @@ def swept(**sweep: Any) -> dict[str, Any]:
     """The changes that sweep windows of the article's pair, or what ``sweep`` says."""
     usual = {"mode": "fused", "windows": [3, 7, 15], "at_most_usd": 1000}
     return {"speculation": ABSENT, "quality": ABSENT, "sweep": usual | sweep}
-
-
-ON_TRAINIUM: Final[dict[str, Any]] = {"compiling": {"node": "trainium"}}
-"""The change that compiles on the Trainium nodes."""
-
-
-VANILLA: Final[dict[str, Any]] = {
-    "speculation.mode": "vanilla",
-    "serving.batch": 1,
-    "benchmark.concurrency": 1,
-    "quality": ABSENT,
-}
-"""The changes that run the article's pair as jobs."""
 
 
 def lines_of(data: Any, field: str = "", line: int = 1) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What differs between runtimes beside their command lines, which test_commands.py has."""
+"""What differs between runtimes beside their command lines, which commands.txt has."""
 
 from __future__ import annotations
 
