@@ -28,5 +28,5 @@ def pinned(image: str) -> str:
 @functools.cache
 def known(file: Path) -> Mapping[str, str]:
     """What a file of digests says."""
-    found: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    digests: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    return digests

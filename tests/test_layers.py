@@ -110,8 +110,8 @@ def test_rooms_of_the_benchmark_import_what_is_below_them() -> None:
     for module, imported in _all():
         if not (module.startswith("spectap.") and imported.startswith("spectap.")):
             continue
-        own, other = module.split(".")[1], imported.split(".")[1]
-        if own == other or level[other] < level[own] or level[own] == 0 == level[other]:
+        room, other = module.split(".")[1], imported.split(".")[1]
+        if room == other or level[other] < level[room] or level[room] == 0 == level[other]:
             continue
         if (module, other) in BESIDE:
             used.add((module, other))

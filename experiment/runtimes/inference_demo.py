@@ -87,8 +87,8 @@ class CompiledMode(ModeSupport):
 
     def flags(self, variant: Variant) -> tuple[str, ...]:
         """Everything that decides the graphs of ``variant``; paths do not."""
-        own = self.own_flags(variant) if variant.mode else ()
-        return (*self.shared_flags(variant), *own)
+        switch = self.own_flags(variant) if variant.mode else ()
+        return (*self.shared_flags(variant), *switch)
 
     def further_flags(self, variant: Variant, paths: Paths) -> tuple[str, ...]:
         """Flags that decide no graph, or are paths."""
@@ -238,5 +238,5 @@ class MedusaMode(JobMode):
         """
         tokens = str(variant.experiment.benchmark.mean_output_tokens)
         tree = f"{paths.scripts}/medusa-tree-{variant.window}.json"
-        own = ("--medusa-tree-json", tree) if variant.mode else ()
-        return ("--max-new-tokens", tokens, *own)
+        tree_flag = ("--medusa-tree-json", tree) if variant.mode else ()
+        return ("--max-new-tokens", tokens, *tree_flag)

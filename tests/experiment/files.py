@@ -70,8 +70,8 @@ ON_TRAINIUM: Final[dict[str, Any]] = {"compiling": {"node": "trainium"}}
 def of_file(name: str) -> dict[str, Any]:
     """The changes that make the experiment of that name of the article's."""
     text = (EXPERIMENTS / f"{name}.yaml").read_text(encoding="utf-8")
-    own = json.loads(json.dumps(YAML(typ="safe", pure=True).load(text), default=str))
-    return {field: own.get(field, ABSENT) for field in _DATA | own}
+    data = json.loads(json.dumps(YAML(typ="safe", pure=True).load(text), default=str))
+    return {field: data.get(field, ABSENT) for field in _DATA | data}
 
 
 def edited_data(changes: Mapping[str, Any]) -> Any:

@@ -134,19 +134,19 @@ SHAPES: Final = [{}, SWEEP, VANILLA, ON_TRAINIUM, SWEEP | ON_TRAINIUM]
 def test_a_total_is_the_sum_of_its_stages_and_more_rounds_take_longer(
     shape: dict[str, Any], price: float, nodes: int, rounds: int
 ) -> None:
-    def made(nodes: int, rounds: int) -> Cost:
+    def priced(nodes: int, rounds: int) -> Cost:
         fields = {"capacity.price.usd_per_hour": price, "capacity.nodes": nodes}
         return costs(shape | fields | {"benchmark.rounds": rounds})
 
-    costed = made(nodes, rounds)
+    costed = priced(nodes, rounds)
     assert costed.usd == pytest.approx(sum(costed.by_part.values()))
     for stage in costed.stages:
         running = sum(p.usd_per_hour for p in costed.parts if p.standing in stage.standing)
         assert stage.usd == pytest.approx(stage.hours * running)
         assert stage.standing >= ALWAYS
-    assert made(nodes + 1, rounds).hours <= costed.hours
+    assert priced(nodes + 1, rounds).hours <= costed.hours
     if shape is not VANILLA:  # a job has no rounds
-        assert made(nodes, rounds + 1).usd > costed.usd
+        assert priced(nodes, rounds + 1).usd > costed.usd
 
 
 def test_graphs_are_compiled_before_a_trainium_node_runs() -> None:
@@ -226,9 +226,9 @@ def test_a_guard_ends_nodes_after_three_estimates_or_when_a_sweep_is_paid_off() 
     ):
         assert hours == math.ceil(3 * cost(article).hours_of(standing))
     long = swept(at_most_usd=1000) | {"capacity.max_hours": 100}
-    one, two = guard_hours(of(long)), guard_hours(of(long | {"capacity.nodes": 2}))
-    assert one == pytest.approx((1000 - 3 * COMPILE_INSTANCE.usd_per_hour) / PRICE)
-    assert two == pytest.approx(one / 2)
+    one_node, two_nodes = guard_hours(of(long)), guard_hours(of(long | {"capacity.nodes": 2}))
+    assert one_node == pytest.approx((1000 - 3 * COMPILE_INSTANCE.usd_per_hour) / PRICE)
+    assert two_nodes == pytest.approx(one_node / 2)
 
 
 @pytest.mark.parametrize("where", [{}, ON_TRAINIUM])
@@ -240,8 +240,8 @@ def test_a_sweep_may_cost_its_estimate_and_no_less(where: dict[str, Any]) -> Non
         of(swept(at_most_usd=needed - 1) | where)
     # It pays for compiles and measurements, but not for the start of nodes.
     for usd, noted in ((needed, True), (needed + 20, False)):
-        said = "\n".join(notes(of(swept(at_most_usd=usd) | where)))
-        assert (f"sweep.at_most_usd = {usd}, which pays for " in said) is noted
+        text = "\n".join(notes(of(swept(at_most_usd=usd) | where)))
+        assert (f"sweep.at_most_usd = {usd}, which pays for " in text) is noted
 
 
 @pytest.mark.parametrize("name", ["article", "eagle3"])

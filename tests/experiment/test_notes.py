@@ -35,7 +35,7 @@ UNSEEN = {
 NO_PRICE = "capacity.price: costs use the price of capacity-block in us-east-2; no price of "
 
 
-def said(changes: dict[str, Any]) -> list[str]:
+def noted(changes: dict[str, Any]) -> list[str]:
     return list(notes(parse(edited(changes), "mine.yaml")))
 
 
@@ -74,7 +74,7 @@ def said(changes: dict[str, Any]) -> list[str]:
     ],
 )
 def test_it_is_noted(changes: dict[str, Any], word: str, beginning: str) -> None:
-    (note,) = (note for note in said(changes) if word in note)
+    (note,) = (note for note in noted(changes) if word in note)
     assert note.startswith(beginning)
 
 
@@ -92,7 +92,7 @@ def test_it_is_noted(changes: dict[str, Any], word: str, beginning: str) -> None
     ],
 )
 def test_it_is_not_noted(changes: dict[str, Any], word: str) -> None:
-    assert [note for note in said(changes) if word in note] == []
+    assert [note for note in noted(changes) if word in note] == []
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,10 @@ BASE = ("Base", None, 4, None, None)
     ],
 )
 def test_an_experiment_has_these_variants(changes: dict[str, Any], expected: list[Any]) -> None:
-    made = of(changes)
-    draft = [(v, v.draft.id if v.draft else None) for v in made]
+    listed_or_swept = of(changes)
+    draft = [(v, v.draft.id if v.draft else None) for v in listed_or_swept]
     assert [(v.name, v.baseline, v.batch, v.window, d) for v, d in draft] == expected
-    assert len({v.artifact for v in made}) == len(made)
+    assert len({v.artifact for v in listed_or_swept}) == len(listed_or_swept)
 
 
 def test_services_are_named_after_their_variants() -> None:
