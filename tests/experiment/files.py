@@ -91,7 +91,7 @@ def edited_data(changes: Mapping[str, Any]) -> Any:
         elif new:
             where[last] = new[0]
         else:
-            del where[last]
+            where.pop(last, None)
     return data
 
 
