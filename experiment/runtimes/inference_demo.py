@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from typing_extensions import override
@@ -22,7 +22,7 @@ ARTIFACT: Final = ("model.pt", "neuron_config.json", "weights")
 """What a compiled model consists of. Without any of these, loading fails with an error that does
 not name it."""
 
-PREPARATIONS: Final = MappingProxyType({"prepare_draft.py": 1, "prepare_medusa.py": 1})
+PREPARATIONS: Final[Mapping[str, int]] = {"prepare_draft.py": 1, "prepare_medusa.py": 1}
 """Scripts of ``charts/scripts`` that change a draft's weights before they are compiled. Raise the
 number where a script writes other files than before: it is a part of the artifact's key."""
 

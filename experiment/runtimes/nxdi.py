@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 from typing_extensions import override
@@ -276,43 +275,39 @@ FORK: Final = Nxdi(
     # Driver 2.28, the last before 2.29; the library is 2.28 (SDK 2.26.1).
     ami_release="1.35.6-20260625",
     engine=Engine.V0,
-    modes=MappingProxyType(
-        {
-            Mode.FUSED: ServedMode(
-                draft=ModelKind.CAUSAL_LM,
-                families=_ANY,
-                # As AWS serves this pair on this image (docs/assumptions.md).
-                method="eagle",
-                overrides=("enable_fused_speculation",),
-                source=_TUTORIAL,
-            ),
-            Mode.EAGLE: ServedMode(
-                draft=ModelKind.EAGLE_HEAD,
-                families=_LLAMA,
-                overrides=("enable_eagle_speculation",),
-                prepared_by="prepare_draft.py",
-                source=_FORK_LOADER,
-            ),
-            Mode.VANILLA: VanillaMode(
-                draft=ModelKind.CAUSAL_LM, families=_ANY, source=f"{_FEATURE_GUIDE}#L504-L592"
-            ),
-            Mode.MEDUSA: MedusaMode(
-                draft=ModelKind.MEDUSA_HEADS, families=_LLAMA, source=f"{_FEATURE_GUIDE}#L594-L631"
-            ),
-        }
-    ),
+    modes={
+        Mode.FUSED: ServedMode(
+            draft=ModelKind.CAUSAL_LM,
+            families=_ANY,
+            # As AWS serves this pair on this image (docs/assumptions.md).
+            method="eagle",
+            overrides=("enable_fused_speculation",),
+            source=_TUTORIAL,
+        ),
+        Mode.EAGLE: ServedMode(
+            draft=ModelKind.EAGLE_HEAD,
+            families=_LLAMA,
+            overrides=("enable_eagle_speculation",),
+            prepared_by="prepare_draft.py",
+            source=_FORK_LOADER,
+        ),
+        Mode.VANILLA: VanillaMode(
+            draft=ModelKind.CAUSAL_LM, families=_ANY, source=f"{_FEATURE_GUIDE}#L504-L592"
+        ),
+        Mode.MEDUSA: MedusaMode(
+            draft=ModelKind.MEDUSA_HEADS, families=_LLAMA, source=f"{_FEATURE_GUIDE}#L594-L631"
+        ),
+    },
     config_flag="--override-neuron-config",
     config_key=None,
     # 0.9 logs every prompt unless it is told not to.
     flags=("--disable-log-requests",),
-    environment=MappingProxyType(
-        {
-            "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
-            "VLLM_USE_V1": "0",
-            # Milliseconds, as in Neuron's own tutorials; the default of 10 s is for GPUs.
-            "VLLM_RPC_TIMEOUT": "100000",
-        }
-    ),
+    environment={
+        "VLLM_NEURON_FRAMEWORK": "neuronx-distributed-inference",
+        "VLLM_USE_V1": "0",
+        # Milliseconds, as in Neuron's own tutorials; the default of 10 s is for GPUs.
+        "VLLM_RPC_TIMEOUT": "100000",
+    },
 )
 """vLLM 0.9.1, Neuron's fork, and the modes that ``inference_demo`` runs in the same image.
 
@@ -331,32 +326,30 @@ PLUGIN: Final = Nxdi(
     # Driver 2.29; the library is 2.33 (both of SDK 2.31).
     ami_release="1.35.6-20260714",
     engine=Engine.V1,
-    modes=MappingProxyType(
-        {
-            Mode.EAGLE: ServedMode(
-                draft=ModelKind.EAGLE_HEAD,
-                families=_LLAMA,
-                method="eagle",
-                overrides=("enable_eagle_speculation",),
-                prepared_by="prepare_draft.py",
-                source=_PLUGIN_LOADER,
+    modes={
+        Mode.EAGLE: ServedMode(
+            draft=ModelKind.EAGLE_HEAD,
+            families=_LLAMA,
+            method="eagle",
+            overrides=("enable_eagle_speculation",),
+            prepared_by="prepare_draft.py",
+            source=_PLUGIN_LOADER,
+        ),
+        Mode.EAGLE3: ServedMode(
+            draft=ModelKind.EAGLE3_HEAD,
+            families=_LLAMA,
+            method="eagle",
+            # Without the last, NxDI's Llama leaves out the two norms that every EAGLE3 head has
+            # before its attention, and says nothing (0.10, ``models/llama/modeling_llama.py``).
+            overrides=(
+                "enable_eagle_speculation",
+                "is_eagle3",
+                "enable_eagle_draft_input_norm",
             ),
-            Mode.EAGLE3: ServedMode(
-                draft=ModelKind.EAGLE3_HEAD,
-                families=_LLAMA,
-                method="eagle",
-                # Without the last, NxDI's Llama leaves out the two norms that every EAGLE3 head has
-                # before its attention, and says nothing (0.10, ``models/llama/modeling_llama.py``).
-                overrides=(
-                    "enable_eagle_speculation",
-                    "is_eagle3",
-                    "enable_eagle_draft_input_norm",
-                ),
-                prepared_by="prepare_draft.py",
-                source=_PLUGIN_LOADER,
-            ),
-        }
-    ),
+            prepared_by="prepare_draft.py",
+            source=_PLUGIN_LOADER,
+        ),
+    },
     config_flag="--additional-config",
     # With underscores: the dashed spelling is ignored without a word.
     config_key="override_neuron_config",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 from experiment.known_models import Family, Mode, ModelKind
@@ -159,30 +158,27 @@ RUNTIME: Final = VllmNeuron(
     counts_drafts=True,
     # features-guide.md of its documentation: "Mutually exclusive with async scheduling".
     speculates_without="async scheduling",
-    modes=MappingProxyType(
-        {
-            Mode.EAGLE3: HeadMode(
-                draft=ModelKind.EAGLE3_HEAD,
-                method="eagle3",
-                source=f"{_DOCUMENTATION}/tutorials/"
-                "tutorial-eagle3-speculative-decoding-llama-3-1.md",
-            ),
-            Mode.DFLASH: HeadMode(
-                draft=ModelKind.DFLASH_DRAFT,
-                method="dflash",
-                source=f"{_EXAMPLES}/qwen3/dflash/run_tp4.sh",
-                tensor_parallel=(4, 8),
-                flags=("--no-enable-chunked-prefill", "--disable-hybrid-kv-cache-manager"),
-                neuron_config=MappingProxyType({"quantization": "bf16"}),
-            ),
-        }
-    ),
+    modes={
+        Mode.EAGLE3: HeadMode(
+            draft=ModelKind.EAGLE3_HEAD,
+            method="eagle3",
+            source=f"{_DOCUMENTATION}/tutorials/tutorial-eagle3-speculative-decoding-llama-3-1.md",
+        ),
+        Mode.DFLASH: HeadMode(
+            draft=ModelKind.DFLASH_DRAFT,
+            method="dflash",
+            source=f"{_EXAMPLES}/qwen3/dflash/run_tp4.sh",
+            tensor_parallel=(4, 8),
+            flags=("--no-enable-chunked-prefill", "--disable-hybrid-kv-cache-manager"),
+            neuron_config={"quantization": "bf16"},
+        ),
+    },
     # A prompt is prefilled at once up to 16,384 tokens, in powers of two from 128.
     lengths=tuple(2**power for power in range(7, 15)),
     # AWS's tutorials take 8 or 16 cores of an instance with 64.
     takes_fewer_cores=True,
     preparation=Preparation.FIRST_START,
     # Graphs name files of this folder by their absolute path.
-    cached_at=MappingProxyType({"nki": "/var/tmp/nki-intermediate-cache"}),
-    complete_environment=MappingProxyType({"VLLM_NEURON_DISABLE_WARMUP_COMPILE": "1"}),
+    cached_at={"nki": "/var/tmp/nki-intermediate-cache"},
+    complete_environment={"VLLM_NEURON_DISABLE_WARMUP_COMPILE": "1"},
 )
