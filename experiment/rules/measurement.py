@@ -9,7 +9,7 @@ from typing import Final
 from experiment.cost.durations import estimate
 from experiment.errors import Refusal, Refusals
 from experiment.measurement import TestCase
-from experiment.rules.models import Rule, mode_served, models_known, one_way, speculating
+from experiment.rules.models import Rule, listed_or_swept, mode_served, models_known, speculating
 from experiment.rules.serving import one_at_a_time, one_workload
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
@@ -156,10 +156,10 @@ def _tools(experiment: Experiment) -> Refusals:
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
-    _load_fits: (mode_served, one_way),
+    _load_fits: (mode_served, listed_or_swept),
     _seconds: (),
     _concurrency: (one_at_a_time,),
-    _cells: (one_way,),
+    _cells: (listed_or_swept,),
     _affordable: (_cells, one_workload),
     _temperature: (mode_served,),
     _headlines: (),

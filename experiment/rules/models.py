@@ -26,7 +26,7 @@ from experiment.variants import variants
 Rule = Callable[[Experiment], Refusals]
 
 
-def one_way(experiment: Experiment) -> Refusals:
+def listed_or_swept(experiment: Experiment) -> Refusals:
     """The variants that speculate are either listed or swept."""
     if experiment.speculation is None and experiment.sweep is None:
         yield Refusal("speculation", "is required, or sweep in its place")
@@ -290,12 +290,12 @@ def _fixed(experiment: Experiment) -> Refusals:
 
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
-    one_way: (),
+    listed_or_swept: (),
     _names_distinct: (),
-    _rounds: (one_way,),
+    _rounds: (listed_or_swept,),
     runtime_known: (),
-    _compiled_ahead: (one_way, runtime_known),
-    mode_served: (runtime_known, one_way),
+    _compiled_ahead: (listed_or_swept, runtime_known),
+    mode_served: (runtime_known, listed_or_swept),
     _draft: (mode_served,),
     models_known: (),
     _family: (mode_served, models_known),

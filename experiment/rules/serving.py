@@ -10,10 +10,10 @@ from experiment.errors import Refusal, Refusals
 from experiment.known_models import Architecture
 from experiment.rules.models import (
     Rule,
+    listed_or_swept,
     mode_served,
     models_known,
     models_of,
-    one_way,
     runtime_known,
     speculating,
 )
@@ -226,7 +226,7 @@ def _length(experiment: Experiment) -> Refusals:
 
 RULES: Final[Mapping[Rule, tuple[Rule, ...]]] = {
     one_workload: (mode_served,),
-    _quality: (one_way, one_workload),
+    _quality: (listed_or_swept, one_workload),
     one_at_a_time: (one_workload,),
     _jobs: (one_workload,),
     _answers_fit: (one_at_a_time,),
