@@ -12,7 +12,7 @@ from deployment.account import Deployment, DeploymentError
 from deployment.cluster import NoCluster, connected
 from deployment.console import Console
 from deployment.nodes import Kind
-from deployment.preflight.table import NOBODY_IS_TOLD
+from deployment.preflight.software import NOBODY_IS_TOLD
 from deployment.spent import spent
 from deployment.stages import runs
 from deployment.stages.finish import Results, Stop, end_nodes

@@ -42,6 +42,7 @@ def serving() -> Iterator[Objects]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16  # an answer in one piece: otherwise the second waits for the first
 
         def do_GET(self) -> None:
             url = urlsplit(self.path)
@@ -100,7 +101,7 @@ def serving() -> Iterator[Objects]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     objects.url = f"http://127.0.0.1:{server.server_port}"
     try:
         yield objects

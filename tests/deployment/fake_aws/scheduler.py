@@ -38,7 +38,6 @@ class Scheduler:
         self.strays: list[str] = []
         """Node groups that a call has ended though their guard was not to act yet."""
         self._clock, self._eks = clock, eks
-        self._versions = itertools.count()
 
     def get_schedule(self, *, Name: str, GroupName: str) -> dict[str, Any]:
         """A schedule, as it was made last."""
@@ -79,7 +78,7 @@ class Scheduler:
             raise refused("ValidationException", "The schedule's time is in the past.")
         if schedule["Target"]["Arn"] != _TARGET:
             raise refused("ValidationException", "Provided Arn is not in correct format.")
-        kept = {**schedule, "Target": {**schedule["Target"]}, "Version": next(self._versions)}
+        kept = {**schedule, "Target": {**schedule["Target"]}}
         self._group(schedule["GroupName"])[schedule["Name"]] = kept
         self._plan(kept)
         return {"ScheduleArn": f"arn:aws:scheduler:::schedule/{schedule['Name']}"}
