@@ -12,7 +12,7 @@ from kubernetes.client import ApiClient, ApiException, CoreV1Api, V1Pod
 from urllib3.exceptions import HTTPError
 
 from charts.names import NAMESPACE
-from deployment import objects, pods
+from deployment import cluster, pods
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
 from spectap.printing import printable
@@ -108,7 +108,7 @@ class _Printer:
 
     def print_once(self) -> None:
         """What there is now, and why a pod is not ready."""
-        for pod in selected(objects.pods(self._api), self._name):
+        for pod in selected(cluster.pods(self._api), self._name):
             for source in self._sources(pod):
                 tail = _TAIL_OF_ALL if source.previous else self._tail
                 for line in _lines(self._api, source, tail_lines=tail):
@@ -120,13 +120,13 @@ class _Printer:
         """As logs are written, also of pods that come later, until all have ended."""
         while True:
             try:
-                followed = selected(objects.pods(self._api), self._name)
+                followed = selected(cluster.pods(self._api), self._name)
             except DeploymentError:  # nothing runs any more
                 followed = []
             for pod in followed:
                 self._begin(pod)
             is_alive = any(thread.is_alive() for thread in self._threads.values())
-            if not is_alive and all(pod.status.phase in objects.OVER for pod in followed):
+            if not is_alive and all(pod.status.phase in cluster.OVER for pod in followed):
                 return
             time.sleep(_POLL_SECONDS)
 

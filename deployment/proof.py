@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from deployment import clock, nodes, schedules
+from deployment import clock, guard, nodes
 from deployment.account import Deployment, DeploymentError, aws_errors
 from deployment.nodes import Group, Kind
 
@@ -28,11 +28,11 @@ class NotProved(DeploymentError):
 
 def is_proved(deployment: Deployment, group: Group) -> bool:
     """Whether EKS has carried out this call for this group. Raises DeploymentError."""
-    schedule = schedules.find(deployment, group.kind, _NAMES[group.kind])
+    schedule = guard.find_schedule(deployment, group.kind, _NAMES[group.kind])
     return (
         schedule is not None
         and schedule.get("Description", "").startswith(_SEEN)
-        and schedules.calls_as_now(deployment, group, schedule)
+        and guard.calls_as_now(deployment, group, schedule)
     )
 
 
@@ -77,7 +77,7 @@ def _write(
         "State": state,
         "ActionAfterCompletion": "NONE",
     }
-    schedules.write(deployment, group, _NAMES[group.kind], description, times)
+    guard.write_schedule(deployment, group, _NAMES[group.kind], description, times)
 
 
 def _updates(deployment: Deployment, group: Group) -> set[str]:

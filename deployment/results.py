@@ -17,8 +17,7 @@ from urllib.parse import quote
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from deployment.account import Deployment, DeploymentError, aws_errors
-from deployment.bucket import LARGEST, Bucket
+from deployment.account import LARGEST, Bucket, Deployment, DeploymentError, aws_errors
 from deployment.console import print_table, rich_console
 from deployment.lifecycle import ROOT
 from spectap.names import (

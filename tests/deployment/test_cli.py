@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from deployment import delivery, lifecycle
+from deployment import lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import token as cluster_token
 from experiment.loader import parse
@@ -75,7 +75,7 @@ def test_a_deploy_leaves_the_number_of_nodes_alone_only_while_there_are_some(
 def test_delivery_is_off_unless_the_file_asks_for_it(cli: Callable[[str], Path]) -> None:
     noted = cli("")
     with pytest.raises(DeploymentError, match="has no section delivery"):
-        delivery.make(at({}), yes=True, remove=False)
+        lifecycle.make_delivery(at({}), yes=True, remove=False)
     assert not noted.exists()
 
 
@@ -83,21 +83,21 @@ def test_the_roles_are_deployed_alone(
     cli: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
     deployment, noted = at(SECTION), cli("")
-    assert delivery.make(deployment, yes=True, remove=False) == 0
+    assert lifecycle.make_delivery(deployment, yes=True, remove=False) == 0
     words = noted.read_text().replace("\n", " ")
     assert words.startswith("deploy article-delivery --require-approval never")
     assert "--context delivery=true" in words
     printed = capfd.readouterr().out
     assert "https://github.com/us/here/settings" in printed
     assert "AWS_REGION=us-east-2" in printed
-    assert delivery.make(deployment, yes=True, remove=True) == 0
+    assert lifecycle.make_delivery(deployment, yes=True, remove=True) == 0
     assert noted.read_text().startswith("destroy\narticle-delivery\n--force")
 
 
 def compared(deployment: Deployment, folder: Path) -> str:
     """The comment for a pull request."""
     markdown = folder / "changes.md"
-    assert delivery.compare(deployment, str(markdown)) == 0
+    assert lifecycle.compare(deployment, str(markdown)) == 0
     return markdown.read_text()
 
 

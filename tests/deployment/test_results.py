@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from deployment import results, status
-from deployment.account import Deployment, DeploymentError
-from deployment.bucket import Bucket
+from deployment.account import Bucket, Deployment, DeploymentError
 from tests.deployment import conftest
 from tests.deployment.fake_aws import FakeAws
 from tests.spectap import generated_runs as generated

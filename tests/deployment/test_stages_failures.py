@@ -16,13 +16,12 @@ from charts.indexes import NEVER
 from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
 from deployment import guard, nodes
 from deployment.__main__ import main
-from deployment.account import Deployment, DeploymentError
-from deployment.bucket import Bucket
+from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.nodes import Kind
 from deployment.stages import command
 from deployment.stages.measure import Serve
 from deployment.stages.nodes import Start, why_no_nodes
-from deployment.stages.prepare import Compile
+from deployment.stages.setup import Compile
 from deployment.stages.stage import Context, Progress, Stage, StageFailed
 from experiment.loader import parse
 from tests.deployment.api import Objects

@@ -12,11 +12,15 @@ import pytest
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
 from charts.names import SWEEP_JOB
-from deployment.account import Deployment
-from deployment.bucket import Bucket, checkpoints, graphs
-from deployment.stages import runs
-from deployment.stages.measure import Benchmark
-from deployment.stages.prepare import Compile, Download
+from deployment.account import Bucket, Deployment
+from deployment.stages.measure import (
+    Benchmark,
+    complete_indexes,
+    complete_run,
+    index_config,
+    measured_run,
+)
+from deployment.stages.setup import Compile, Download, checkpoints, graphs
 from deployment.stages.stage import Context
 from experiment.loader import parse
 from spectap import config
@@ -51,7 +55,7 @@ def test_checkpoints_and_graphs_are_there_with_their_markers(
     download, compile_ = Download(context), Compile(context)
     # Without a bucket nothing is there.
     assert (download.existing(), compile_.existing()) == (None, None)
-    assert (runs.complete(context.deployment), runs.measured(context)) == (None, None)
+    assert (complete_run(context.deployment), measured_run(context)) == (None, None)
     wanted = checkpoints(context.deployment.experiment)
     assert wanted == [
         "models/Qwen/Qwen3-32B/9216db5781bf21249d130ec9da846c4624c16137/",
@@ -75,34 +79,34 @@ def test_the_newest_complete_run_of_the_same_load_counts(
     measured(aws, deployment, "`touch ran`")  # no name of a run
     put(aws, "results/old/config.json", body='{"experiment": "of another version"}')
     put(aws, "results/old/_COMPLETE")
-    assert runs.complete(deployment) is None
+    assert complete_run(deployment) is None
     measured(aws, deployment, "first")
-    assert runs.complete(deployment) == "first"
-    assert runs.measured(Context(deployment)) == "first"
-    assert runs.measured(Context(deployment, again=True)) is None
-    assert runs.complete(at({"capacity.price.usd_per_hour": 1.5})) == "first"
-    assert runs.complete(at({"benchmark.rounds": 7})) is None
-    assert runs.complete(at({"serving.length": 2048})) is None
+    assert complete_run(deployment) == "first"
+    assert measured_run(Context(deployment)) == "first"
+    assert measured_run(Context(deployment, again=True)) is None
+    assert complete_run(at({"capacity.price.usd_per_hour": 1.5})) == "first"
+    assert complete_run(at({"benchmark.rounds": 7})) is None
+    assert complete_run(at({"serving.length": 2048})) is None
 
 
 def test_a_sweep_is_complete_once_all_its_variants_are_in_one_run(aws: FakeAws) -> None:
     sweep = at(SWEEP)
-    indexes, folder = runs.indexes(sweep), f"results/{run_id(sweep.experiment)}"
+    indexes, folder = index_config(sweep), f"results/{run_id(sweep.experiment)}"
     marks = {v.name: f"{folder}/variants/{v.folder}/_COMPLETE" for v in indexes.variants}
     first, *others = indexes.names
     put(aws, *(marks[name] for name in others))
-    assert runs.complete_indexes(sweep) == others
+    assert complete_indexes(sweep) == others
     put(aws, f"{folder}/merged.json", body=json.dumps({"complete": others}))
-    assert runs.complete(sweep) is None
+    assert complete_run(sweep) is None
     put(aws, marks[first])
-    assert runs.complete(sweep) is None  # the last is still being merged
+    assert complete_run(sweep) is None  # the last is still being merged
     put(aws, f"{folder}/merged.json", body=json.dumps({"complete": [*indexes.names]}))
-    assert runs.complete(sweep) == run_id(sweep.experiment)
+    assert complete_run(sweep) == run_id(sweep.experiment)
 
 
 def complete(aws: FakeAws, deployment: Deployment) -> None:
     """All variants of a sweep are, and the merged run has them."""
-    indexes, run = runs.indexes(deployment), run_id(deployment.experiment)
+    indexes, run = index_config(deployment), run_id(deployment.experiment)
     merged = json.dumps({"complete": [*indexes.names]})
     put(aws, results_key(run, MERGED), body=merged)
     folders = (variant_run(run, variant.folder) for variant in indexes.variants)
