@@ -74,7 +74,15 @@ def connected(deployment: Deployment) -> Iterator[ApiClient]:
     Raises NoCluster or DeploymentError.
     """
     cluster = _describe(deployment)
-    tokens = _Tokens(deployment, administrator(deployment))
+    role, bearer, signed_at = administrator(deployment), "", float("-inf")
+
+    def renew(requested: Configuration) -> None:
+        """Called before each request."""
+        nonlocal bearer, signed_at
+        if time.monotonic() - signed_at > _RENEWED_SECONDS:
+            bearer, signed_at = token(deployment, role), time.monotonic()
+        requested.api_key["authorization"] = bearer
+
     with tempfile.NamedTemporaryFile(suffix=".crt") as authority:
         authority.write(base64.b64decode(cluster["certificateAuthority"]["data"]))
         authority.flush()
@@ -90,9 +98,7 @@ def connected(deployment: Deployment) -> Iterator[ApiClient]:
         # The hook is asked only where there is a key already (kubernetes 35.0.0, configuration.py,
         # auth_settings).
         configuration.api_key["authorization"] = ""
-        configuration.refresh_api_key_hook = lambda requested: requested.api_key.update(
-            authorization=tokens.current()
-        )
+        configuration.refresh_api_key_hook = renew
         with ApiClient(configuration) as client:
             yield client
 
@@ -105,20 +111,6 @@ def administrator(deployment: Deployment) -> str:
             f"stack {deployment.name}-cluster in {deployment.region} is missing or not complete"
         )
     return role
-
-
-class _Tokens:
-    """The current token, made anew after ten minutes."""
-
-    def __init__(self, deployment: Deployment, role: str) -> None:
-        self._deployment, self._role = deployment, role
-        self._token, self._made = "", float("-inf")
-
-    def current(self) -> str:
-        """Called before each request."""
-        if time.monotonic() - self._made > _RENEWED_SECONDS:
-            self._token, self._made = token(self._deployment, self._role), time.monotonic()
-        return self._token
 
 
 def token(deployment: Deployment, role: str) -> str:

@@ -73,27 +73,22 @@ def _asked(title: str, ask: Callable[..., Iterable[Row]], *of: Any) -> tuple[str
 def _stacks(deployment: Deployment) -> Iterator[Row]:
     """Those that are complete in one row, each other in its own."""
     stacks = sorted(
-        (each for each in lifecycle.existing(deployment) if _is_own(each, deployment)),
+        (s for s in lifecycle.existing(deployment) if lifecycle.owner(s) == deployment.name),
         key=lambda stack: str(stack["CreationTime"]),
     )
     if not stacks:
         yield "", "nothing is deployed"
-    labels = {each["StackName"]: _label(each, deployment) for each in stacks}
-    if complete := [labels[s["StackName"]] for s in stacks if s["StackStatus"] in _READY]:
-        yield "", f"{', '.join(complete)}: complete"
+    complete, others = [], []
     for stack in stacks:
-        if stack["StackStatus"] not in _READY:
-            reason = stack.get("StackStatusReason")
-            status = ": ".join(filter(None, (stack["StackStatus"], reason)))
-            yield "", f"{labels[stack['StackName']]}: {status}"
-
-
-def _is_own(stack: dict[str, Any], deployment: Deployment) -> bool:
-    return lifecycle.owner(stack) == deployment.name
-
-
-def _label(stack: dict[str, Any], deployment: Deployment) -> str:
-    return str(stack["StackName"]).removeprefix(f"{deployment.name}-")
+        label = str(stack["StackName"]).removeprefix(f"{deployment.name}-")
+        if stack["StackStatus"] in _READY:
+            complete.append(label)
+        else:
+            parts = (label, stack["StackStatus"], stack.get("StackStatusReason"))
+            others.append(": ".join(filter(None, parts)))
+    if complete:
+        yield "", f"{', '.join(complete)}: complete"
+    yield from (("", line) for line in others)
 
 
 def _groups(deployment: Deployment) -> Iterator[Row]:

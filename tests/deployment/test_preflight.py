@@ -31,8 +31,6 @@ BLOCK: Final = "cr-0123456789abcdef0"
 ECR: Final = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com"
 REFUSED, WARNING = Status.REFUSED, Status.WARNING
 
-Says = tuple[Status, str, str, str]
-"""Status, subject, and words of the text and of the remedy."""
 Make = Callable[..., Deployment]
 USUAL: Final = {
     "aws.api_access": ["203.0.113.0/24"],
@@ -64,13 +62,11 @@ def problems(aws: FakeAws, deployment: Deployment) -> list[Finding]:
     return [finding for finding in findings if finding.status is not Status.OK]
 
 
-def is_found(aws: FakeAws, deployment: Deployment, says: Says) -> None:
-    """The only problem is this."""
+def is_found(aws: FakeAws, deployment: Deployment, words: str, remedy: str) -> None:
+    """The only problem is this, with its status, subject and text, and with a remedy."""
     (problem,) = problems(aws, deployment)
-    status, subject, text, remedy = says
-    assert (problem.status, problem.subject) == (status, subject)
-    assert text in problem.text
-    assert problem.remedy and remedy in problem.remedy  # noqa: PT018 (each has one, and "" is in all)
+    assert words in f"{problem.status} {problem.subject}: {problem.text}"
+    assert remedy in problem.remedy
 
 
 def capacity_block(hours: float = 48, **changes: Any) -> dict[str, Any]:
@@ -104,119 +100,113 @@ def trn2(*zones: str) -> dict[str, Any]:
     return {"offerings": {"trn2.48xlarge": [*zones]}}
 
 
+QUOTA: Final = "refused quota, "
+ZONES: Final = {"aws.availability_zones": ["us-east-2c", "us-east-2f"]}
+BOUGHT_OTHERWISE: Final = {"capacity.price.purchase": "capacity-block"}
+VERSION: Final = VERSIONS["coredns"]
+
+
+def granted(**quotas: float) -> dict[str, Any]:
+    """Quotas of an account, beside what is enough; 0: nothing was granted."""
+    return {"quotas": QUOTAS | {code.replace("_", "-"): value for code, value in quotas.items()}}
+
+
 @pytest.mark.parametrize(
-    ("changes", "facts", "says"),
+    ("changes", "facts", "words", "remedy"),
     [
+        ({}, {"quotas": {"L-1216C47A": 512}}, f"{QUOTA}Trainium vCPUs: 192 needed, 0", "7624 "),
+        (SPOT, {}, f"{QUOTA}Trainium vCPUs: 192 needed", "--quota-code L-6B0D517C"),
         (
             {},
-            {"quotas": {"L-1216C47A": 512}},
-            (
-                REFUSED,
-                "quota, Trainium vCPUs",
-                "192 needed, 0 in use",
-                "L-2C3B7624 --desired-value 192",
-            ),
+            granted(L_1216C47A=32),
+            f"{QUOTA}CPU nodes' vCPUs: 204 needed",
+            "7A --desired-value 204",
         ),
-        (SPOT, {}, (REFUSED, "quota, Trainium vCPUs", "192 needed", "--quota-code L-6B0D517C")),
+        ({}, granted(L_1216C47A=120), "warning quota, CPU nodes' vCPUs: room for 1 of 2", "204"),
+        ({}, granted(L_F678F1CE=0), f"{QUOTA}VPCs: 1 needed", "--quota-code L-F678F1CE"),
+        ({}, granted(L_0263D0A3=0), f"{QUOTA}addresses: 1 needed", "--quota-code L-0263D0A3"),
+        ({}, granted(L_1194D53C=0), f"{QUOTA}clusters: 1 needed", "--quota-code L-1194D53C"),
         (
+            ZONES,
             {},
-            {"quotas": QUOTAS | {"L-1216C47A": 32}},
-            (REFUSED, "quota, CPU nodes' vCPUs", "204 needed", "L-1216C47A --desired-value 204"),
-        ),
-        (
-            {},
-            {"quotas": QUOTAS | {"L-1216C47A": 120}},
-            (WARNING, "quota, CPU nodes' vCPUs", "room for 1 of 2", "--desired-value 204"),
-        ),
-        (
-            {},
-            {"quotas": QUOTAS | {"L-F678F1CE": 0}},
-            (REFUSED, "quota, VPCs", "1 needed", "--quota-code L-F678F1CE"),
-        ),
-        (
-            {},
-            {"quotas": QUOTAS | {"L-0263D0A3": 0}},
-            (REFUSED, "quota, addresses", "1 needed", "--quota-code L-0263D0A3"),
-        ),
-        (
-            {},
-            {"quotas": QUOTAS | {"L-1194D53C": 0}},
-            (REFUSED, "quota, clusters", "1 needed", "--quota-code L-1194D53C"),
-        ),
-        (
-            {"aws.availability_zones": ["us-east-2c", "us-east-2f"]},
-            {},
-            (REFUSED, "zones", "us-east-2f: no such zone", "us-east-2a, us-east-2b, us-east-2c"),
+            "refused zones: us-east-2f: no such zone",
+            "us-east-2a, us-east-2b, us-east-2c",
         ),
         (
             {},
             trn2("us-east-2b"),
-            (
-                REFUSED,
-                "trn2.48xlarge",
-                "not offered in us-east-2c",
-                "has it in us-east-2b: set aws",
-            ),
+            "refused trn2.48xlarge: not offered in us-east-2c",
+            "in us-east-2b: set",
         ),
         (
             {},
             trn2(),
-            (REFUSED, "trn2.48xlarge", "not offered in us-east-2c", "in no zone: set aws.region"),
+            "refused trn2.48xlarge: not offered in us-east-2c",
+            "in no zone: set aws.region",
         ),
         (
             {"benchmark.image": "ghcr.io/mine/bench:1"},
             {},
-            (WARNING, "image", "not in ECR", "docker manifest inspect ghcr.io/mine/bench:1"),
-        ),
-        (
-            {"capacity.price.as_of": LONG_AGO},
-            {},
-            (WARNING, "price", "61 days ago", "read the price of on-demand in us-east-2 again"),
-        ),
-        (
-            {"capacity.price.purchase": "capacity-block"},
-            {},
-            (WARNING, "price", "is that of", "set capacity.price"),
-        ),
-        ({"alerts.emails": []}, {}, (WARNING, "alarms", "alerts.emails is empty", "name an")),
-        (
-            {},
-            {"addons": ADDONS | {"coredns": ["v9.9.9"]}},
-            (REFUSED, "add-ons", f"coredns {VERSIONS['coredns']}", "make addons"),
-        ),
-        (
-            {},
-            {"cluster_versions": {KUBERNETES_VERSION: "2026-01-01"}},
-            (WARNING, "Kubernetes", "left standard support", "stacks/cluster.py"),
-        ),
-        ({}, {"bootstrap": None}, (REFUSED, f"bootstrap {REGION}", "not prepared", "mine.yaml")),
-        (
-            {},
-            {"bootstrap": "5"},
-            (REFUSED, f"bootstrap {REGION}", "version 5; the stacks need 6", "make bootstrap"),
+            "warning image: ",
+            "docker manifest inspect",
         ),
         (
             {"benchmark.image": f"{ECR}/nothing:1"},
             {},
-            (REFUSED, "image", f"{ECR}/nothing:1 does not exist", "push it"),
+            f"refused image: {ECR}/nothing:1 does not exist",
+            "push it",
+        ),
+        ({"benchmark.image": f"{ECR}/bench@sha256:{'0' * 64}"}, {}, "refused image: ", "push it"),
+        (
+            {"capacity.price.as_of": LONG_AGO},
+            {},
+            "warning price: ",
+            "of on-demand in us-east-2 again",
+        ),
+        (BOUGHT_OTHERWISE, {}, "warning price: ", "set capacity.price"),
+        ({"alerts.emails": []}, {}, "warning alarms: alerts.emails is empty", "name an address"),
+        (
+            {},
+            {"addons": ADDONS | {"coredns": ["v9"]}},
+            f"refused add-ons: not offered: coredns {VERSION}",
+            "make addons",
         ),
         (
-            {"benchmark.image": f"{ECR}/bench@sha256:{'0' * 64}"},
             {},
-            (REFUSED, "image", "does not exist", "push it"),
+            {"cluster_versions": {KUBERNETES_VERSION: "2026-01-01"}},
+            "warning Kubernetes: ",
+            "stacks/cluster.py",
         ),
         (
             {},
             {"cluster_versions": {}},
-            (REFUSED, "Kubernetes", "does not offer", "stacks/cluster.py"),
+            "refused Kubernetes: EKS does not offer",
+            "stacks/cluster.py",
+        ),
+        (
+            {},
+            {"bootstrap": None},
+            f"refused bootstrap {REGION}: the region is not prepared",
+            "mine.yaml",
+        ),
+        (
+            {},
+            {"bootstrap": "5"},
+            f"refused bootstrap {REGION}: version 5; the stacks need 6",
+            "make bootstrap",
         ),
     ],
 )
 def test_a_fault_is_found_with_its_remedy(
-    aws: FakeAws, sound: Make, changes: dict[str, Any], facts: dict[str, Any], says: Says
+    aws: FakeAws,
+    sound: Make,
+    changes: dict[str, Any],
+    facts: dict[str, Any],
+    words: str,
+    remedy: str,
 ) -> None:
     aws.facts = dataclasses.replace(aws.facts, **facts)
-    is_found(aws, sound(changes), says)
+    is_found(aws, sound(changes), words, remedy)
 
 
 @pytest.mark.parametrize(
@@ -254,52 +244,43 @@ def test_what_others_run_counts_and_what_is_its_own_does_not(aws: FakeAws, sound
     assert problems(aws, sound()) == []
     aws.facts.instances = [instance]
     text = "192 needed, 128 in use by others, 192 allowed"
-    is_found(aws, sound(), (REFUSED, "quota, Trainium vCPUs", text, "--desired-value 320"))
+    is_found(aws, sound(), f"refused quota, Trainium vCPUs: {text}", "--desired-value 320")
+
+
+OTHER_ZONE: Final = (
+    f"refused {BLOCK}: capacity.availability_zone is us-east-2b, the file has us-east-2c"
+)
+OTHER_KIND: Final = f"refused {BLOCK}: capacity.purchase is default, the file has capacity-block"
+ONE: Final = "active, 1 x trn2.48xlarge in us-east-2c"
+SCHEDULED: Final = {"State": "scheduled", "AvailableInstanceCount": 0}
 
 
 @pytest.mark.parametrize(
-    ("changes", "status", "text", "remedy"),
+    ("changes", "words", "remedy"),
     [
-        ({"CapacityReservationId": "cr-1"}, REFUSED, "there is none in this account", "set cap"),
-        (
-            {"AvailabilityZone": "us-east-2b"},
-            REFUSED,
-            "capacity.availability_zone is us-east-2b, the file has us-east-2c",
-            "set capacity.availability_zone",
-        ),
-        (
-            {"ReservationType": "default"},
-            REFUSED,
-            "capacity.purchase is default, the file has capacity-block",
-            "set capacity.purchase",
-        ),
-        ({"State": "payment-failed"}, REFUSED, "payment-failed", "buy another"),
-        ({"hours": 0.5}, REFUSED, "ends at ", "buy another"),
+        ({"CapacityReservationId": "cr-1"}, "refused {}: there is none in this account", "set cap"),
+        ({"AvailabilityZone": "us-east-2b"}, OTHER_ZONE, "set capacity.availability_zone"),
+        ({"ReservationType": "default"}, OTHER_KIND, "set capacity.purchase"),
+        ({"State": "payment-failed"}, "refused {}: payment-failed", "buy another"),
+        ({"hours": 0.5}, "refused {}: ends at ", "buy another"),
         (
             {"AvailableInstanceCount": 0},
-            REFUSED,
-            "0 of 1 instances are free, 1 are wanted",
-            "end the instances that use it",
+            "refused {}: 0 of 1 instances are free, 1 ",
+            "end the inst",
         ),
-        (
-            {"State": "scheduled", "AvailableInstanceCount": 0},
-            WARNING,
-            "scheduled, 1 x trn2.48xlarge in us-east-2c, from ",
-            "nodes come when it is active",
-        ),
+        (SCHEDULED, "warning {}: scheduled, 1 x trn2.48xlarge in us-east-2c, from ", "nodes come"),
         (
             {"hours": 2 + 40 / 60},
-            WARNING,
-            "active, 1 x trn2.48xlarge in us-east-2c, 2.0 hours left",
+            f"warning {{}}: {ONE}, 2.0 hours",
             "the guard leaves them 4 hours",
         ),
     ],
 )
 def test_a_capacity_block_that_does_not_fit(
-    aws: FakeAws, sound: Make, changes: dict[str, Any], status: Status, text: str, remedy: str
+    aws: FakeAws, sound: Make, changes: dict[str, Any], words: str, remedy: str
 ) -> None:
     aws.facts.reservations, aws.facts.quotas = [capacity_block(**changes)], {"L-1216C47A": 512}
-    is_found(aws, sound(BOUGHT), (status, BLOCK, text, remedy))
+    is_found(aws, sound(BOUGHT), words.format(BLOCK), remedy)
 
 
 @pytest.mark.parametrize(
@@ -343,10 +324,16 @@ def test_a_bucket_that_is_there(aws: FakeAws, sound: Make) -> None:
     put(aws, "any")
     texts = {finding.subject: finding.text for finding in checks(deployment)}
     assert texts["bucket"].endswith(" stayed of an earlier deploy; the next one takes it back")
-    aws.store.foreign.add(bucket_name(deployment.experiment, ACCOUNT))
-    is_found(aws, deployment, (WARNING, "bucket", "may not call s3:ListBucket", "s3:ListBucket"))
+    name = bucket_name(deployment.experiment, ACCOUNT)
+    aws.store.foreign.add(name)
+    is_found(
+        aws,
+        deployment,
+        "warning bucket: not known: these credentials may not call s3:ListBucket",
+        "s3:ListBucket",
+    )
     aws.store.buckets.clear()
-    is_found(aws, deployment, (REFUSED, "bucket", "belongs to another account", "another name"))
+    is_found(aws, deployment, f"refused bucket: {name} belongs to another account", "another name")
 
 
 def test_no_docker_to_build_the_image(
@@ -354,12 +341,12 @@ def test_no_docker_to_build_the_image(
 ) -> None:
     deployment, docker = sound({"benchmark.image": None}), tmp_path / "docker"
     monkeypatch.setenv("CDK_DOCKER", str(docker))
-    is_found(aws, deployment, (REFUSED, "image", "is not installed", "set benchmark.image"))
+    is_found(aws, deployment, f"refused image: {docker}: is not installed", "set benchmark.image")
     docker.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
     docker.chmod(0o755)
-    is_found(aws, deployment, (REFUSED, "image", "Cannot connect to the Docker", "start it"))
+    is_found(aws, deployment, f"refused image: {docker}: Cannot connect to the Docker", "start it")
     aws.cloudformation.add("serving")
-    is_found(aws, deployment, (WARNING, "image", "only if spectap/ changed", "start it"))
+    is_found(aws, deployment, f"warning image: {docker}: Cannot", "start it")
     docker.write_text("#!/bin/sh\necho 29.1.2\n")
     assert problems(aws, deployment) == []
 
@@ -392,7 +379,7 @@ def test_a_gated_model(aws: FakeAws, sound: Make) -> None:
     models = load(ROOT / "experiments" / "eagle3-nxdi.yaml").models
     changed = deployment.experiment.model_copy(update={"models": models})
     deployment = dataclasses.replace(deployment, experiment=changed)
-    is_found(aws, deployment, (WARNING, "gated models", "the download fails", "Gated models"))
+    is_found(aws, deployment, "warning gated models: ", "Gated models")
 
 
 def test_a_call_that_is_denied_is_a_row_and_no_crash(aws: FakeAws, sound: Make) -> None:
