@@ -428,3 +428,20 @@ def test_without_credentials_it_says_what_it_can(
     rows = capsys.readouterr().out.splitlines()
     assert " ".join(rows[1].split()).startswith("refused credentials AWS: no credentials; set AWS")
     assert any(row.startswith("warning  price ") for row in rows)
+
+
+def test_newer_add_ons_are_named_and_a_missing_one_is_an_error(
+    aws: FakeAws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, pinned = str(ROOT / "experiments" / "article.yaml"), VERSIONS["vpc-cni"]
+    monkeypatch.setattr(software, "client", aws.client)
+    newer = "v1.100.0-eksbuild.1"
+    aws.facts.addons = ADDONS | {"vpc-cni": [pinned, "v1.9.9-eksbuild.9", newer]}
+    assert software.compare_addons(file) == 0
+    printed = capsys.readouterr().out
+    assert f"vpc-cni: {pinned}, newer: {newer}; the default is {pinned}" in printed
+    assert f"coredns: {VERSION}, nothing newer" in printed
+    aws.facts.addons["coredns"] = ["v1.99.0-eksbuild.1"]
+    assert software.compare_addons(file) == 1
+    missing = f"coredns: {VERSION} is not offered; v1.99.0-eksbuild.1 is"
+    assert missing in capsys.readouterr().out
