@@ -97,7 +97,7 @@ def test_no_secrets_and_nothing_foreign_in_a_script(path: Path) -> None:
 
 
 @every_workflow
-def test_an_account_is_reached_by_role_alone_and_only_where_one_was_made(path: Path) -> None:
+def test_an_account_is_reached_by_role_alone_after_everything_is_installed(path: Path) -> None:
     for name, job in load(path)["jobs"].items():
         used = [step for step in job["steps"] if step.get("uses", "").startswith(CREDENTIALS)]
         assert len(used) == (name in ROLES), name

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from kubernetes.client import ApiClient, V1Job
 
@@ -30,7 +31,15 @@ class Check(Stage):
 
     def perform(self, progress: Progress) -> str:
         """Raises DeploymentError, also where a check refuses."""
-        progress.until(lambda: self._at_rest(progress))
+
+        def at_rest() -> bool | None:
+            """CloudFormation goes on with a deploy that was ended, and refuses another then."""
+            if changes := changing_stacks(self.deployment):
+                progress.wait("; ".join(changes))
+                return None
+            return True
+
+        progress.until(at_rest)
         findings = checks(self.deployment)
         problems = [finding for finding in findings if finding.status is not Status.OK]
         for finding in problems:
@@ -41,13 +50,6 @@ class Check(Stage):
                 f"{refused} of {len(findings)} checks refuse; make preflight lists all"
             )
         return f"{len(findings)} checks"
-
-    def _at_rest(self, progress: Progress) -> bool | None:
-        """CloudFormation goes on with a deploy that was ended, and refuses another meanwhile."""
-        if changes := changing_stacks(self.deployment):
-            progress.wait("; ".join(changes))
-            return None
-        return True
 
 
 class Deploy(Stage):
@@ -122,26 +124,26 @@ class Restore(Stage):
 
     def perform(self, progress: Progress) -> str:
         """Makes those that are gone."""
-        made: list[str] = []
-        with connected(self.deployment) as api:
-            progress.until(lambda: self._look(api, made, progress))
-        return f"{', '.join(made)} made again" if made else "nothing was missing"
+        created: list[str] = []
 
-    def _look(self, api: ApiClient, made: list[str], progress: Progress) -> bool | None:
-        """One that is being deleted still has its name, so that it cannot be made again yet."""
-        ending = []
-        for manifest in lifecycle.manifests(self.deployment):
-            name = f"{manifest['kind']} {manifest['metadata']['name']}"
-            existing = cluster.find(api, manifest)
-            if existing is None:
-                cluster.create(api, manifest)
-                made.append(name)
-            elif _is_ending(existing):
-                ending.append(name)
-        if ending:
-            progress.wait(f"still being deleted: {', '.join(ending)}")
-            return None
-        return True
+        def look() -> bool | None:
+            """One that is being deleted still has its name, so it cannot be made again yet."""
+            ending = []
+            for manifest in lifecycle.manifests(self.deployment):
+                name = f"{manifest['kind']} {manifest['metadata']['name']}"
+                existing = cluster.find(api, manifest)
+                if existing is None:
+                    cluster.create(api, manifest)
+                    created.append(name)
+                elif _is_ending(existing):
+                    ending.append(name)
+            if ending:
+                progress.wait(f"still being deleted: {', '.join(ending)}")
+            return None if ending else True
+
+        with connected(self.deployment) as api:
+            progress.until(look)
+        return f"{', '.join(created)} made again" if created else "nothing was missing"
 
 
 def _is_ending(existing: Any) -> bool:
@@ -151,25 +153,28 @@ def _is_ending(existing: Any) -> bool:
 class _Prepare(Stage):
     """By the Jobs of one step, which mark in the bucket what they have made."""
 
+    noun: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def wanted(self) -> Sequence[str]:
+        """Prefixes in the bucket."""
+
+    @property
+    def prepared(self) -> str:
+        """What there is in the end, in words."""
+        return f"{self.noun}: {len(self.wanted)}"
+
     def existing(self) -> str | None:
         """Asks the bucket."""
-        missing = Bucket(self.deployment).incomplete(self._wanted)
-        return None if missing else self._made
+        missing = Bucket(self.deployment).incomplete(self.wanted)
+        return None if missing else self.prepared
 
     def perform(self, progress: Progress) -> str:
         """Waits until everything is marked."""
         with connected(self.deployment) as api:
             self._await(api, progress)
-        return self._made
-
-    @property
-    def _wanted(self) -> Sequence[str]:
-        """Prefixes in the bucket."""
-        raise NotImplementedError
-
-    @property
-    def _made(self) -> str:
-        raise NotImplementedError
+        return self.prepared
 
     def _await(self, api: ApiClient, progress: Progress) -> None:
         """Where a Job has failed it says so, waits for the others, and raises StageFailed."""
@@ -177,7 +182,7 @@ class _Prepare(Stage):
         bucket, given_up = Bucket(self.deployment), dict[str, str]()
 
         def look() -> bool | None:
-            missing = bucket.incomplete(self._wanted)
+            missing = bucket.incomplete(self.wanted)
             if not missing:
                 return True
             jobs = cluster.jobs(api, f"step={self.name}")
@@ -190,9 +195,9 @@ class _Prepare(Stage):
                     progress.say("\n".join([given_up[name], *words]))
             if given_up and all(map(_is_over, jobs)):
                 return False
-            complete = len(self._wanted) - len(missing)
-            made = f"{complete} of {len(self._wanted)} are in the bucket"
-            progress.wait("; ".join([made, *self._waiting(api)]))
+            complete = len(self.wanted) - len(missing)
+            stored = f"{complete} of {len(self.wanted)} are in the bucket"
+            progress.wait("; ".join([stored, *self._waiting(api)]))
             return None
 
         if not progress.until(look):
@@ -214,31 +219,30 @@ class Download(_Prepare):
     """The checkpoints, which pass through a CPU node."""
 
     name = "download"
+    noun = "checkpoints"
 
     @property
-    def _wanted(self) -> Sequence[str]:
+    def wanted(self) -> Sequence[str]:
+        """Of the checkpoints of all variants."""
         return checkpoints(self.deployment.experiment)
-
-    @property
-    def _made(self) -> str:
-        return f"checkpoints: {len(self._wanted)}"
 
 
 class Compile(_Prepare):
     """The graphs, on nodes that run only for that long unless they are the Trainium nodes."""
 
     name = "compile"
+    noun = "graphs"
 
     def existing(self) -> str | None:
         """Asks the bucket. Nodes that an earlier attempt has left are no part of it."""
-        made = super().existing()
-        if made:
+        prepared = super().existing()
+        if prepared:
             self._end()
-        return made
+        return prepared
 
     def perform(self, progress: Progress) -> str:
         """Ends its nodes, unless it is interrupted."""
-        missing = len(Bucket(self.deployment).incomplete(self._wanted))
+        missing = len(Bucket(self.deployment).incomplete(self.wanted))
         with connected(self.deployment) as api:
             self._revive(api, progress)
             if self._has_nodes:
@@ -251,15 +255,12 @@ class Compile(_Prepare):
                 self._end()
                 raise
         self._end()
-        return self._made
+        return self.prepared
 
     @property
-    def _wanted(self) -> Sequence[str]:
+    def wanted(self) -> Sequence[str]:
+        """Of the compiled graphs of all variants."""
         return graphs(self.deployment.experiment)
-
-    @property
-    def _made(self) -> str:
-        return f"graphs: {len(self._wanted)}"
 
     @property
     def _has_nodes(self) -> bool:
