@@ -53,7 +53,9 @@ def deploy(
     say(f"{deployment.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(deployment.experiment):
         say(f"{deployment.file}: {note}")
-    retained = {kind: _has_nodes(deployment, kind) for kind in _kinds(deployment.experiment)}
+    compiles_on_cpus = deployment.experiment.compile_node is CompileNode.CPU
+    kinds = [Kind.TRAINIUM, *([Kind.COMPILE] if compiles_on_cpus else [])]
+    retained = {kind: _has_nodes(deployment, kind) for kind in kinds}
     is_block = deployment.experiment.capacity.purchase is Purchase.CAPACITY_BLOCK
     if any(retained.values()) and is_block:
         say(
@@ -64,18 +66,11 @@ def deploy(
     wanted = [*stacks] or ["--all"]
     app = ["--app", str(ASSEMBLY)] if is_synthesised else context(deployment)
     # Always given, because the CLI would go on with what it was given last.
-    sizes = [
-        option
-        for kind, has_nodes in retained.items()
-        for option in ("--parameters", _parameter(deployment, kind, has_nodes))
-    ]
+    sizes = []
+    for kind, has_nodes in retained.items():
+        value = "true" if has_nodes else "false"
+        sizes += ["--parameters", f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"]
     return cdk("deploy", *wanted, "--import-existing-resources", *approval, *sizes, *app)
-
-
-def _kinds(experiment: Experiment) -> list[Kind]:
-    """The groups that the trainium stack is to have."""
-    on_cpus = experiment.compile_node is CompileNode.CPU
-    return [kind for kind in Kind if on_cpus or kind is not Kind.COMPILE]
 
 
 def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
@@ -85,11 +80,6 @@ def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
     """
     group = nodes.find(deployment, kind)
     return group is not None and bool(group.size or guard.find(deployment, kind))
-
-
-def _parameter(deployment: Deployment, kind: Kind, has_nodes: bool) -> str:
-    value = "true" if has_nodes else "false"
-    return f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"
 
 
 def synthesised(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack]:
