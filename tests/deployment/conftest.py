@@ -20,11 +20,13 @@ from deployment.cluster import ADDRESS_VARIABLE
 from deployment.console import Console
 from deployment.stages.stage import Progress, Stage
 from experiment import Experiment, load
+from experiment.loader import parse
 from tests.conftest import ARTICLE
 from tests.deployment.api import Objects, serving
 from tests.deployment.fake_aws import ACCOUNT, MINUTE, FakeAws
 from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.fake_aws.terminal import add_cluster
+from tests.experiment.files import edited
 
 
 @pytest.fixture
@@ -66,6 +68,11 @@ def rendered(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 _RENDERED: dict[str, list[dict[str, Any]]] = {}
+
+
+def at(changes: dict[str, Any]) -> Deployment:
+    """The article's experiment but for these fields."""
+    return Deployment(parse(edited(changes), "mine.yaml"), "mine.yaml", ACCOUNT)
 
 
 def with_cluster(aws: FakeAws) -> None:

@@ -9,7 +9,7 @@ import base64
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -17,17 +17,10 @@ import pytest
 from deployment import lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import token as cluster_token
-from experiment.loader import parse
-from tests.deployment.conftest import scale, with_nodes
-from tests.deployment.fake_aws import ACCOUNT, FakeAws
-from tests.experiment.files import edited
+from tests.deployment.conftest import at, scale, with_nodes
+from tests.deployment.fake_aws import FakeAws
 
 SECTION: Final = {"delivery": {"repository": "us@12/here@34"}}
-
-
-def at(changes: dict[str, Any]) -> Deployment:
-    """The article's experiment but for these fields."""
-    return Deployment(parse(edited(changes), "mine.yaml"), "mine.yaml", ACCOUNT)
 
 
 @pytest.fixture

@@ -16,14 +16,12 @@ from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.preflight import Finding, Status, checks, software
 from experiment import load
-from experiment.loader import parse
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
 from tests.conftest import edited as edited_file
-from tests.deployment.conftest import put, with_cluster
+from tests.deployment.conftest import at, put, with_cluster
 from tests.deployment.fake_aws import ACCOUNT, REGION, FakeAws
 from tests.deployment.fake_aws.terminal import add_cluster
-from tests.experiment.files import edited
 from tests.synthesis import ROOT
 
 READS: Final = ("Describe", "Get", "List", "Head")
@@ -49,8 +47,7 @@ def sound(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> Make:
     monkeypatch.setenv(ADDRESS_VARIABLE, "https://127.0.0.1:9")
 
     def make(changes: dict[str, Any] | None = None) -> Deployment:
-        experiment = parse(edited(USUAL | (changes or {})), "mine.yaml")
-        return Deployment(experiment, "mine.yaml", ACCOUNT)
+        return at(USUAL | (changes or {}))
 
     return make
 

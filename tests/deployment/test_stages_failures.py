@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import sys
 from collections.abc import Callable
@@ -23,12 +22,10 @@ from deployment.stages.measure import Serve
 from deployment.stages.nodes import Start, why_no_nodes
 from deployment.stages.setup import Compile
 from deployment.stages.stage import Context, Progress, Stage, StageFailed
-from experiment.loader import parse
 from tests.deployment.api import Objects
-from tests.deployment.conftest import performed, put, sizes, with_cluster, with_nodes
+from tests.deployment.conftest import at, performed, put, sizes, with_cluster, with_nodes
 from tests.deployment.fake_aws import FakeAws
 from tests.deployment.kube import RUNNING, container, ended, meta, pod
-from tests.experiment.files import edited
 
 JOB: Final = "compile-qwen-vllm-1"
 POD: Final = f"{JOB}-x"
@@ -198,11 +195,6 @@ def test_services_that_are_ready_exist(aws: FakeAws, deployment: Deployment, api
     assert Serve(Context(deployment)).existing() == "qwen-vllm, qwen-sd-vllm are ready"
 
 
-def but(deployment: Deployment, changes: dict[str, Any]) -> Deployment:
-    """With other values of these fields."""
-    return dataclasses.replace(deployment, experiment=parse(edited(changes), deployment.file))
-
-
 @pytest.fixture
 def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Performs one stage, which fails; returns the exit status."""
@@ -245,7 +237,7 @@ def test_nodes_stay_only_for_somebody_who_wants_to_look(
 ) -> None:
     with_nodes(aws, 1)
     assert api.url
-    deployment = but(deployment, {"capacity.after_failure": then})
+    deployment = at({"capacity.after_failure": then})
     assert fails(deployment, error("it never serves"), terminal=terminal) == 1
     assert sizes(aws) == [left, 0]
     printed = capsys.readouterr()
@@ -261,7 +253,7 @@ def test_the_logs_are_in_the_bucket_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with_nodes(aws, 1)
-    deployment = but(deployment, {"alerts.emails": ["team@example.com"]})
+    deployment = at({"alerts.emails": ["team@example.com"]})
     put(aws, "any")
     again = container("vllm", RUNNING, last=ended(3), restarts=1)
     api.lists["pods"] = [pod("qwen-vllm-1", {"app": "qwen-vllm"}, "Running", again)]

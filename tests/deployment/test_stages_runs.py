@@ -22,22 +22,16 @@ from deployment.stages.measure import (
 )
 from deployment.stages.setup import Compile, Download, checkpoints, graphs
 from deployment.stages.stage import Context
-from experiment.loader import parse
 from spectap import config
 from spectap.names import COMPLETE, MERGED, results_key, variant_run
 from tests.conftest import edited as edited_file
 from tests.deployment.api import Objects
-from tests.deployment.conftest import performed, put, sizes, with_nodes
-from tests.deployment.fake_aws import ACCOUNT, FakeAws
+from tests.deployment.conftest import at, performed, put, sizes, with_nodes
+from tests.deployment.fake_aws import FakeAws
 from tests.deployment.test_stages_failures import called
-from tests.experiment.files import edited, swept
+from tests.experiment.files import swept
 
 SWEEP = swept(windows=[3, 7])
-
-
-def at(changes: dict[str, Any]) -> Deployment:
-    """The article's experiment but for these fields."""
-    return Deployment(parse(edited(changes), "mine.yaml"), "mine.yaml", ACCOUNT)
 
 
 def measured(aws: FakeAws, deployment: Deployment, run: str, **changes: Any) -> None:
