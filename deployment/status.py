@@ -195,10 +195,10 @@ class _Cluster:
         services = cluster.services(self._api, f"component={Component.VLLM}")
         for service in sorted(services, key=lambda each: str(each.metadata.name)):
             name = service.metadata.name
-            own = [pod for pod in self._pods if (pod.metadata.labels or {}).get("app") == name]
-            if not own:
+            members = [pod for pod in self._pods if (pod.metadata.labels or {}).get("app") == name]
+            if not members:
                 yield name, "no pod" if service.spec.replicas else "scaled to 0"
-            for pod in own:
+            for pod in members:
                 since = _since(pod, "Ready")
                 reason = pods.reason(self._api, pod) or "has ended"
                 yield name, f"ready since {_moment(since)}" if since else reason

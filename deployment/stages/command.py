@@ -116,9 +116,9 @@ def _perform(stage: Stage, console: Console) -> None:
 
 
 def _estimate(deployment: Deployment) -> str:
-    whole = cost(deployment.experiment)
+    estimate = cost(deployment.experiment)
     return (
-        f"All of it costs {whole.amount} in {whole.hours:.1f} hours by estimate, and less "
+        f"All of it costs {estimate.amount} in {estimate.hours:.1f} hours by estimate, and less "
         f"where something exists already (make cost EXPERIMENT={deployment.file})"
         + ("" if deployment.experiment.alerts.emails else f"\nWarning: {NOBODY_IS_TOLD}")
     )

@@ -112,11 +112,13 @@ def serving() -> Iterator[Objects]:
 
 def _selected(objects: Objects, kind: str, query: dict[str, str]) -> list[dict[str, Any]]:
     """By labels and by ``involvedObject.uid``, the only selectors that are used."""
-    found = objects.lists.get(kind, [])
+    selected = objects.lists.get(kind, [])
     if selector := query.get("labelSelector"):
         key, _, value = selector.partition("=")
-        found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
+        selected = [
+            each for each in selected if each["metadata"].get("labels", {}).get(key) == value
+        ]
     if selector := query.get("fieldSelector"):
         uid = selector.partition("=")[2]
-        found = [each for each in found if each["involvedObject"]["uid"] == uid]
-    return found
+        selected = [each for each in selected if each["involvedObject"]["uid"] == uid]
+    return selected

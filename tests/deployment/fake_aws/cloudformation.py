@@ -32,7 +32,7 @@ class Template:
     groups: Mapping[str, int]
     """By their kind (``trainium``, ``compile``) the generation: another replaces the group."""
     maximum: int = 4
-    kept: frozenset[str] = frozenset()
+    retained: frozenset[str] = frozenset()
     """Kinds whose size the template does not have."""
 
 
@@ -136,7 +136,7 @@ class CloudFormation:
         for kind in template.groups:
             is_new = before.groups.get(kind) != template.groups[kind]
             # A new group needs all its sizes.
-            if is_new and (kind in template.kept or self.fails):
+            if is_new and (kind in template.retained or self.fails):
                 stack.status = "UPDATE_ROLLBACK_COMPLETE"
                 return
         steps: list[Callable[[], None]] = []
@@ -195,6 +195,8 @@ class CloudFormation:
 
 def _asked(before: Template, template: Template, kind: str) -> dict[str, int]:
     """What CloudFormation asks EKS for: nothing if neither size has changed, else all it has."""
-    sizes = {"maxSize": template.maximum} | ({} if kind in template.kept else {"desiredSize": 0})
-    earlier = {"maxSize": before.maximum} | ({} if kind in before.kept else {"desiredSize": 0})
+    sizes = {"maxSize": template.maximum} | (
+        {} if kind in template.retained else {"desiredSize": 0}
+    )
+    earlier = {"maxSize": before.maximum} | ({} if kind in before.retained else {"desiredSize": 0})
     return {} if sizes.items() <= earlier.items() else sizes

@@ -29,6 +29,7 @@ from tests.deployment.fake_aws.clock import HOUR, MINUTE
 from tests.deployment.fake_aws.cloudformation import Stack, Template
 from tests.deployment.fake_aws.cluster import Cluster, Manifest
 from tests.deployment.fake_aws.facts import ACCOUNT, REGION
+from tests.made import ROOT
 
 SLACK: Final = 45 * MINUTE
 STACKS: Final = (
@@ -138,13 +139,13 @@ class Terminal:
         """In the place of the CDK's CLI, which waits for one stack after another."""
         command, status = words[0], 0
         if command == "deploy":
-            kept = frozenset(
+            retained = frozenset(
                 kind
                 for kind, name in (("trainium", "Trainium"), ("compile", "Compile"))
                 if any(word.endswith(f":Keep{name}Nodes=true") for word in words)
             )
             self._imports = "--import-existing-resources" in words
-            status = self._all(lambda label: self._deploy(label, kept), STACKS)
+            status = self._all(lambda label: self._deploy(label, retained), STACKS)
         elif command == "destroy":
             status = self._all(self._destroy, STACKS[::-1])
         return subprocess.CompletedProcess([*words], status, "", "")
@@ -161,7 +162,7 @@ class Terminal:
     def _stack(self, label: str) -> Stack | None:
         return self.aws.cloudformation.stacks.get(f"{self.cluster.experiment.name}-{label}")
 
-    def _deploy(self, label: str, kept: frozenset[str]) -> None:
+    def _deploy(self, label: str, retained: frozenset[str]) -> None:
         name, stack = f"{self.cluster.experiment.name}-{label}", self._stack(label)
         body = json.loads((self.assembly / f"{name}.template.json").read_text())
         if stack and stack.body == body and stack.status.endswith("_COMPLETE"):
@@ -171,7 +172,9 @@ class Terminal:
             region = "us-east-1" if label == "budget" else REGION
             stack = self.aws.cloudformation.add(label, region=region, body=body)
         if label == _NODES:
-            self.aws.cloudformation.deploy(Template({"trainium": 1, "compile": 1}, kept=kept))
+            self.aws.cloudformation.deploy(
+                Template({"trainium": 1, "compile": 1}, retained=retained)
+            )
         else:
             stack.status = "CREATE_IN_PROGRESS"
             self.aws.clock.after(MINUTE / 2, functools.partial(self._complete, label, stack))
@@ -254,9 +257,10 @@ def terminal(folder: Path, file: Path, manifests: list[Manifest]) -> Iterator[Te
     aws.pace.capacity, aws.pace.drain = MINUTE, MINUTE
     with pytest.MonkeyPatch.context() as patch, serving() as objects:
         patch.chdir(folder)
+        patch.setenv("PATH", f"{ROOT}/node_modules/.bin:/usr/bin:/bin")
         patch.setenv(cluster.ADDRESS_VARIABLE, objects.url)
-        made = Terminal(aws, Cluster(aws, objects, experiment, bucket), file, assembly)
-        aws.boundary = made.boundary
+        person = Terminal(aws, Cluster(aws, objects, experiment, bucket), file, assembly)
+        aws.boundary = person.boundary
 
         def token(deployment: Any, role: str) -> str:
             deployment.client("sts").assume_role(RoleArn=role, RoleSessionName="experiment")
@@ -264,14 +268,14 @@ def terminal(folder: Path, file: Path, manifests: list[Manifest]) -> Iterator[Te
 
         patch.setattr(account, "client", aws.client)
         patch.setattr(cluster, "token", token)
-        patch.setattr(lifecycle, "run", made.cdk)
+        patch.setattr(lifecycle, "run", person.cdk)
         patch.setattr(results, "draw", lambda folder: f"the table of {folder}")
         patch.setattr(clock, "now", aws.clock.now)
-        patch.setattr(clock, "sleep", made.sleep)
-        patch.setattr(time, "sleep", made.sleep)
+        patch.setattr(clock, "sleep", person.sleep)
+        patch.setattr(time, "sleep", person.sleep)
         patch.setattr(signal, "signal", lambda *_: None)
         for module in (lifecycle, removal):
             patch.setattr(module, "ASSEMBLY", assembly)
         for function in (lifecycle.synthesised, lifecycle.assembled):
             patch.setattr(function, "__defaults__", (assembly,))
-        yield made
+        yield person
