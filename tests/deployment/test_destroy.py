@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
+import aws_cdk as cdk
 import pytest
 
+from app import compose
+from deployment import lifecycle, removal
+from deployment.account import Deployment
 from experiment import load
 from tests.conftest import edited
-from tests.deployment.conftest import rendered
+from tests.deployment.conftest import put, rendered
+from tests.deployment.fake_aws import ACCOUNT, FakeAws
 from tests.deployment.fake_aws.terminal import STACKS, Terminal, terminal
+from tests.synthesis import CONTEXT
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +83,22 @@ def test_everything_goes_only_with_the_name_typed(deployed: Terminal) -> None:
     assert deployed.run(*all_of_it, typed="article") == 0, deployed.output
     assert f"{deployed.cluster.bucket} is deleted" in deployed.output
     assert deployed.cluster.bucket not in deployed.aws.store.buckets
+
+
+def test_commands_read_what_synthesis_writes(
+    aws: FakeAws, deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an account names and manifests are literal."""
+    app = cdk.App(outdir=str(tmp_path), context=CONTEXT)
+    compose(app, deployment.experiment, ACCOUNT)
+    app.synth()
+    monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
+    stacks = {stack.name for stack in lifecycle.assembled(deployment, tmp_path)}
+    assert stacks == {f"article-{label}" for label in STACKS}
+    put(aws, "compiled/key/model.pt", body="hours")
+    (bucket, *_) = removal.retained(deployment, tmp_path, sorted(stacks))
+    assert (bucket.name, bucket.bytes) == (f"article-models-{ACCOUNT}-us-east-2", 5)
+    manifests = lifecycle.manifests(deployment)
+    expected = [(m["kind"], m["metadata"]["name"]) for m in rendered(deployment.experiment)]
+    assert [(m["kind"], m["metadata"]["name"]) for m in manifests] == expected
+    assert "Token[" not in json.dumps(manifests)

@@ -23,7 +23,7 @@ from tests.deployment.fake_aws import HOUR, MINUTE
 from tests.deployment.fake_aws.cloudformation import Template
 from tests.deployment.operators import Mishap, Office, deployed_office, interrupt, lose, throttle
 
-SEQUENCES: Final = 300
+SEQUENCES: Final = 200
 MINUTES: Final = float(os.environ.get("GUARD_MINUTES", "0"))
 
 Action = Callable[[Office], None]
