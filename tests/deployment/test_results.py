@@ -116,9 +116,10 @@ def test_several_runs_are_listed_and_one_is_named(
     assert not (tmp_path / "results").exists()
 
     assert results.show(deployment, "aaa") == 0
-    printed_lines = capsys.readouterr().out.splitlines()[-1]
-    assert printed_lines.startswith("no report: spectap: ")
-    assert printed_lines.endswith("; make report RUN=aaaa-1")
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("no report: spectap: ")
+    assert line.endswith("; make report RUN=aaaa-1")
+    monkeypatch.setattr(results, "draw", lambda folder: "")
     assert results.show(deployment, "aabb") == 0
     assert "This run is not complete" in capsys.readouterr().out
     with pytest.raises(DeploymentError, match="several runs begin so: aaaa-1, aabb-2"):
@@ -170,6 +171,7 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
+    monkeypatch.setattr(results, "draw", lambda folder: "")
     put(aws, "run-1", SERVICES | {"../../outside": "x", "a\x1b[2J/\n": "x"})
     for run in HOSTILE:
         put(aws, run, SERVICES)
