@@ -80,9 +80,11 @@ def _parser() -> argparse.ArgumentParser:
     destroy = command("destroy", "removal:destroy", "delete the stacks that exist", asks=True)
     destroy.add_argument("--keep", choices=["results", "none"], default="results")
     destroy.add_argument("--name", help="with --keep none: the experiment's, instead of asking")
-    roles = command("delivery", "delivery:make", "make the roles of GitHub's workflows", asks=True)
+    roles = command(
+        "delivery", "lifecycle:make_delivery", "make the roles of GitHub's workflows", asks=True
+    )
     flag(roles, "--remove", "remove them")
-    changes = command("changes", "delivery:compare", "compare with what is deployed")
+    changes = command("changes", "lifecycle:compare", "compare with what is deployed")
     changes.add_argument("--markdown", metavar="FILE", help="for a pull request")
     command("addons", "preflight.software:compare_addons", "say which add-on versions EKS offers")
     return parser

@@ -1,11 +1,11 @@
-"""An experiment in an account and region: its credentials, clients of AWS, and its stacks."""
+"""An experiment in an account and region: credentials, clients of AWS, its stacks, its bucket."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,10 +14,17 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.loaders import Loader, create_loader
 from botocore.parsers import ResponseParserError
 
+from charts.names import bucket_name
 from experiment import Experiment, load
+from spectap.names import COMPLETE
 
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 _ACTION: Final = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z0-9]+)")
+
+LARGEST: Final = 16 << 20
+"""Bytes of an object that is read into memory: pods may write any to the bucket."""
+
+_MISSING: Final = ("404", "NoSuchKey", "NoSuchBucket")
 
 
 class DeploymentError(Exception):
@@ -99,6 +106,52 @@ class Deployment:
         """
         stack = self.stack(f"{self.name}-{label}") or {}
         return {each["OutputKey"]: each["OutputValue"] for each in stack.get("Outputs", [])}
+
+
+class Bucket:
+    """The experiment's. It may exist without any stack, or not at all."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.name = bucket_name(deployment.experiment, deployment.account)
+        self._client = deployment.client("s3")
+
+    def incomplete(self, prefixes: Iterable[str]) -> list[str]:
+        """Those that have no marker yet. Raises DeploymentError."""
+        return [prefix for prefix in prefixes if not self.has(f"{prefix}{COMPLETE}")]
+
+    def has(self, key: str) -> bool:
+        """Raises DeploymentError."""
+        return self._ask(self._client.head_object, Key=key) is not None
+
+    def read(self, key: str) -> bytes | None:
+        """None if there is no such object, or it is above ``LARGEST``. Raises DeploymentError."""
+        answer = self._ask(self._client.get_object, Key=key)
+        if answer is None or answer["ContentLength"] > LARGEST:
+            return None
+        with aws_errors():
+            content: bytes = answer["Body"].read()
+        return content
+
+    def write(self, key: str, content: bytes) -> None:
+        """Raises DeploymentError."""
+        with aws_errors():
+            self._client.put_object(Bucket=self.name, Key=key, Body=content)
+
+    def entries(self, prefix: str) -> list[dict[str, Any]]:
+        """The objects below ``prefix``, as S3 lists them. Raises DeploymentError."""
+        pages = self._client.get_paginator("list_objects_v2")
+        listed = self._ask(lambda **asked: [*pages.paginate(**asked)], Prefix=prefix) or []
+        return [entry for page in listed for entry in page.get("Contents", [])]
+
+    def _ask(self, call: Any, **arguments: str) -> Any:
+        """What S3 answers; None if it has no such object or bucket."""
+        with aws_errors():
+            try:
+                return call(Bucket=self.name, **arguments)
+            except ClientError as error:
+                if error.response["Error"]["Code"] in _MISSING:
+                    return None
+                raise
 
 
 def client(service: str, region: str) -> Any:

@@ -1,4 +1,4 @@
-"""Deploys the stacks of one experiment by the CDK CLI, and compares them with an account."""
+"""What the CDK CLI does for an experiment: deploys its stacks and roles, and compares them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ TAG: Final = "Experiment"
 _APPLIED: Final = "Custom::AWSCDK-EKS-KubernetesResource"
 _NOT_ASCII: Final = re.compile(r"[?\u0080-\U0010ffff]+")
 
+_DELIVERY_ONLY: Final = ("--context", "delivery=true")
+"""``app.py`` then has this stack, and no other."""
+_LONGEST: Final = 20_000
+"""Characters of a comment, which also has the difference of the code."""
+
 
 @dataclass(frozen=True)
 class Stack:
@@ -48,7 +53,9 @@ def deploy(
     say(f"{deployment.headline}: deploying {', '.join(stacks) or 'all stacks'}")
     for note in notes(deployment.experiment):
         say(f"{deployment.file}: {note}")
-    retained = {kind: _has_nodes(deployment, kind) for kind in _kinds(deployment.experiment)}
+    compiles_on_cpus = deployment.experiment.compile_node is CompileNode.CPU
+    kinds = [Kind.TRAINIUM, *([Kind.COMPILE] if compiles_on_cpus else [])]
+    retained = {kind: _has_nodes(deployment, kind) for kind in kinds}
     is_block = deployment.experiment.capacity.purchase is Purchase.CAPACITY_BLOCK
     if any(retained.values()) and is_block:
         say(
@@ -59,18 +66,11 @@ def deploy(
     wanted = [*stacks] or ["--all"]
     app = ["--app", str(ASSEMBLY)] if is_synthesised else context(deployment)
     # Always given, because the CLI would go on with what it was given last.
-    sizes = [
-        option
-        for kind, has_nodes in retained.items()
-        for option in ("--parameters", _parameter(deployment, kind, has_nodes))
-    ]
+    sizes = []
+    for kind, has_nodes in retained.items():
+        value = "true" if has_nodes else "false"
+        sizes += ["--parameters", f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"]
     return cdk("deploy", *wanted, "--import-existing-resources", *approval, *sizes, *app)
-
-
-def _kinds(experiment: Experiment) -> list[Kind]:
-    """The groups that the trainium stack is to have."""
-    on_cpus = experiment.compile_node is CompileNode.CPU
-    return [kind for kind in Kind if on_cpus or kind is not Kind.COMPILE]
 
 
 def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
@@ -80,11 +80,6 @@ def _has_nodes(deployment: Deployment, kind: Kind) -> bool:
     """
     group = nodes.find(deployment, kind)
     return group is not None and bool(group.size or guard.find(deployment, kind))
-
-
-def _parameter(deployment: Deployment, kind: Kind, has_nodes: bool) -> str:
-    value = "true" if has_nodes else "false"
-    return f"{deployment.name}-{nodes.STACK}:{kind.parameter}={value}"
 
 
 def synthesised(deployment: Deployment, assembly: Path = ASSEMBLY) -> list[Stack]:
@@ -159,6 +154,62 @@ def bootstrap(deployment: Deployment) -> int:
     ]
     say(f"{deployment.headline}: preparing {', '.join(environments)}")
     return cdk("bootstrap", *environments, *context(deployment))
+
+
+def make_delivery(deployment: Deployment, *, yes: bool, remove: bool) -> int:
+    """``make delivery``: makes the roles, or removes them; returns the CLI's exit status.
+
+    Raises DeploymentError.
+    """
+    delivery = deployment.experiment.delivery
+    if delivery is None:
+        raise DeploymentError(
+            f"{deployment.file}: has no section delivery, so nothing may deploy it but you: "
+            "docs/delivery.md"
+        )
+    stack = f"{deployment.name}-delivery"
+    say(f"{deployment.headline}: {'removing' if remove else 'deploying'} {stack}")
+    options = [*context(deployment), *_DELIVERY_ONLY]
+    if remove:
+        return cdk("destroy", stack, *(["--force"] if yes else []), *options)
+    approval = ["--require-approval", "never"] if yes else []
+    status = cdk("deploy", stack, *approval, *options)
+    if status == 0:
+        address = re.sub(r"@\d+", "", delivery.repository)
+        say(
+            f"In https://github.com/{address}/settings, set the repository variables DIFF_ROLE, "
+            f"DEPLOY_ROLE, AWS_REGION={deployment.region} and EXPERIMENT={deployment.file}, and "
+            f"protect the environment {delivery.environment}: docs/delivery.md"
+        )
+    return status
+
+
+def compare(deployment: Deployment, markdown: str | None) -> int:
+    """``make changes``: ``cdk diff`` against what is deployed; returns its exit status.
+
+    It compares templates and makes no change set, because the code of a pull request runs this
+    (docs/assumptions.md, "A change set may read as its role"). ``markdown`` is a file that gets
+    the output for a pull request. Raises DeploymentError.
+    """
+    arguments = ("diff", "--method", "template", "--no-color", "--ci", *context(deployment))
+    if markdown is None:
+        return cdk(*arguments)
+    completed = run(arguments, capture=True)
+    say(completed.stdout + completed.stderr)
+    output = completed.stdout or completed.stderr
+    Path(markdown).write_text(_comment(deployment, output), encoding="utf-8")
+    return completed.returncode
+
+
+def _comment(deployment: Deployment, output: str) -> str:
+    """In a fence that nothing in the text can end."""
+    text = output.strip()
+    cut = f"{text[:_LONGEST]}\n... the log has all of it" if len(text) > _LONGEST else text
+    fence = "`" * 3
+    while fence in cut:
+        fence += "`"
+    title = f"Against what is deployed of experiment {deployment.name} in {deployment.region}"
+    return f"<details><summary>{title}</summary>\n\n{fence}\n{cut}\n{fence}\n\n</details>\n"
 
 
 def existing(deployment: Deployment) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from kubernetes.client import ApiClient, ApiException, CoreV1Api, V1Pod
 from urllib3.exceptions import HTTPError
 
 from charts.names import NAMESPACE
-from deployment import objects, pods
+from deployment import cluster, pods
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
 from spectap.printing import printable
@@ -108,11 +108,10 @@ class _Printer:
 
     def print_once(self) -> None:
         """What there is now, and why a pod is not ready."""
-        for pod in selected(objects.pods(self._api), self._name):
-            for source in self._sources(pod):
+        for pod in selected(cluster.pods(self._api), self._name):
+            for source in sources(pod, running=self._name is None):
                 tail = _TAIL_OF_ALL if source.previous else self._tail
-                for line in _lines(self._api, source, tail_lines=tail):
-                    self._say(f"{source} | {line}")
+                self._print(source, tail_lines=tail)
             if reason := pods.reason(self._api, pod):
                 self._say(f"{pod.metadata.name}: {reason}")
 
@@ -120,18 +119,18 @@ class _Printer:
         """As logs are written, also of pods that come later, until all have ended."""
         while True:
             try:
-                followed = selected(objects.pods(self._api), self._name)
+                followed = selected(cluster.pods(self._api), self._name)
             except DeploymentError:  # nothing runs any more
                 followed = []
             for pod in followed:
                 self._begin(pod)
             is_alive = any(thread.is_alive() for thread in self._threads.values())
-            if not is_alive and all(pod.status.phase in objects.OVER for pod in followed):
+            if not is_alive and all(pod.status.phase in cluster.OVER for pod in followed):
                 return
             time.sleep(_POLL_SECONDS)
 
     def _begin(self, pod: V1Pod) -> None:
-        for source in self._sources(pod):
+        for source in sources(pod, running=self._name is None):
             if source not in self._threads:
                 thread = threading.Thread(target=self._follow, args=(source,), daemon=True)
                 self._threads[source] = thread
@@ -143,39 +142,34 @@ class _Printer:
             self._reasons[name] = reason
 
     def _follow(self, source: Source) -> None:
-        options = {"follow": not source.previous, "tail_lines": self._tail}
         try:
-            for line in _lines(self._api, source, **options):
-                self._say(f"{source} | {line}")
+            self._print(source, follow=not source.previous, tail_lines=self._tail)
         except (ApiException, HTTPError) as error:
             self._say(f"{source}: its log ends here: {str(error).splitlines()[0]}")
 
-    def _sources(self, pod: V1Pod) -> Iterator[Source]:
-        return sources(pod, running=self._name is None)
+    def _print(self, source: Source, **options: Any) -> None:
+        """The lines of a log, as they come; nothing of a container that is just gone."""
+        try:
+            answer = CoreV1Api(self._api).read_namespaced_pod_log(
+                source.pod,
+                NAMESPACE,
+                container=source.container,
+                previous=source.previous,
+                _preload_content=False,
+                **options,
+            )
+        except ApiException as error:
+            if error.status in (400, 404):
+                return
+            raise
+        rest = b""
+        for chunk in answer.stream(amt=None):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._say(f"{source} | {line.decode(errors='replace')}")
+        if rest:
+            self._say(f"{source} | {rest.decode(errors='replace')}")
 
     def _say(self, line: str) -> None:
         with self._writing:
             print(printable(line), flush=True)
-
-
-def _lines(api: ApiClient, source: Source, **options: Any) -> Iterator[str]:
-    """The lines of a log, as they come; nothing of a container that is just gone."""
-    try:
-        answer = CoreV1Api(api).read_namespaced_pod_log(
-            source.pod,
-            NAMESPACE,
-            container=source.container,
-            previous=source.previous,
-            _preload_content=False,
-            **options,
-        )
-    except ApiException as error:
-        if error.status in (400, 404):
-            return
-        raise
-    rest = b""
-    for chunk in answer.stream(amt=None):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line.decode(errors="replace") for line in whole)
-    if rest:
-        yield rest.decode(errors="replace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -102,13 +102,19 @@ def resize(
     """
     with aws_errors():
         try:
-            accepted = _accepted(deployment, group, size, before)
+            update = _accepted(deployment, group, size, before)
         except ClientError as error:
-            refused = error.response["Error"]["Code"] in _NOTHING_TO_DO
-            if refused and _reports(deployment, group.kind, size):
+            is_refused = error.response["Error"]["Code"] in _NOTHING_TO_DO
+            if is_refused and await_report(deployment, group.kind, size):
                 return False
             raise
-        update = _carried_out(deployment, group, accepted)
+        for attempt in range(_UPDATE_TRIES):
+            if update["status"] != "InProgress":
+                break
+            clock.sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
+            update = deployment.client("eks").describe_update(
+                name=deployment.name, nodegroupName=group.name, updateId=update["id"]
+            )["update"]
     if update["status"] != "Successful":
         reasons = [f": {error.get('errorMessage')}" for error in update.get("errors", [])]
         raise DeploymentError(
@@ -118,18 +124,17 @@ def resize(
     return True
 
 
-def await_report(deployment: Deployment, kind: Kind, size: int) -> None:
-    """Waits, up to two minutes, until EKS reports a group's new size. Raises DeploymentError."""
-    for _ in range(_REPORTED_TRIES):
-        group = find(deployment, kind)
-        if group is None or group.size == size:
-            return
-        clock.sleep(_UPDATE_SECONDS)
+def await_report(deployment: Deployment, kind: Kind, size: int) -> bool:
+    """Waits, up to two minutes, until EKS reports a group's new size; whether it does.
 
-
-def _reports(deployment: Deployment, kind: Kind, size: int) -> bool:
-    await_report(deployment, kind, size)
+    Raises DeploymentError.
+    """
     group = find(deployment, kind)
+    for _ in range(_REPORTED_TRIES):
+        if group is None or group.size == size:
+            break
+        clock.sleep(_UPDATE_SECONDS)
+        group = find(deployment, kind)
     return group is not None and group.size == size
 
 
@@ -155,30 +160,13 @@ def _accepted(
             return update
 
 
-def _carried_out(
-    deployment: Deployment, group: Group, update: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The same update, once it is over."""
-    for attempt in range(_UPDATE_TRIES):
-        if update["status"] != "InProgress":
-            break
-        clock.sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
-        update = deployment.client("eks").describe_update(
-            name=deployment.name, nodegroupName=group.name, updateId=update["id"]
-        )["update"]
-    return update
-
-
 def failures(deployment: Deployment, group: Group) -> list[str]:
     """Why the group's newest attempts at an instance failed, in the words of Auto Scaling.
 
     Empty if the newest has not. EKS tells of an issue until an attempt succeeds, so also when its
     cause is gone. Raises DeploymentError.
     """
-    return [*dict.fromkeys(_failed_activities(deployment, group))]
-
-
-def _failed_activities(deployment: Deployment, group: Group) -> Iterator[str]:
+    messages = []
     scaling = deployment.client("autoscaling")
     for name in group.scaling_groups:
         with aws_errors():
@@ -186,7 +174,8 @@ def _failed_activities(deployment: Deployment, group: Group) -> Iterator[str]:
         for activity in answer["Activities"]:  # newest first
             if activity["StatusCode"] not in ("Failed", "Cancelled"):
                 break
-            yield activity.get("StatusMessage") or activity["StatusCode"]
+            messages.append(activity.get("StatusMessage") or activity["StatusCode"])
+    return [*dict.fromkeys(messages)]
 
 
 def _group(kind: Kind, described: Mapping[str, Any]) -> Group:
@@ -210,31 +199,26 @@ def is_stopper_running(deployment: Deployment) -> bool:
 
     The end of a run starts the stopper; a minute later it ends whatever nodes there are.
     """
-    return bool(_executions(deployment))
+    return bool(_executions(deployment, "RUNNING"))
 
 
 def has_stopper_just_ended(deployment: Deployment) -> bool:
     """Whether the stopper has ended nodes that EKS may still report. Raises DeploymentError."""
     since = clock.now() - _STOPPER_REPORTED
-    return any(each["stopDate"] >= since for each in _listed(deployment, "SUCCEEDED"))
+    return any(each["stopDate"] >= since for each in _executions(deployment, "SUCCEEDED"))
 
 
 def cancel_stopper(deployment: Deployment) -> None:
     """Spares the nodes that are started now. Raises DeploymentError."""
-    for execution in _executions(deployment):
+    for execution in _executions(deployment, "RUNNING"):
         with aws_errors():
             deployment.client("stepfunctions").stop_execution(
-                executionArn=execution, cause="nodes were started for another run"
+                executionArn=execution["executionArn"], cause="nodes were started for another run"
             )
 
 
-def _executions(deployment: Deployment) -> list[str]:
-    """ARNs of those that run."""
-    return [each["executionArn"] for each in _listed(deployment, "RUNNING")]
-
-
-def _listed(deployment: Deployment, status: str) -> list[dict[str, Any]]:
-    """The newest executions of a status."""
+def _executions(deployment: Deployment, status: str) -> list[dict[str, Any]]:
+    """The newest of a status."""
     machine = deployment.outputs(STACK).get("Stopper")
     if machine is None:
         return []

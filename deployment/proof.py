@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from deployment import clock, nodes, schedules
+from deployment import clock, guard, nodes
 from deployment.account import Deployment, DeploymentError, aws_errors
 from deployment.nodes import Group, Kind
 
@@ -28,11 +28,11 @@ class NotProved(DeploymentError):
 
 def is_proved(deployment: Deployment, group: Group) -> bool:
     """Whether EKS has carried out this call for this group. Raises DeploymentError."""
-    schedule = schedules.find(deployment, group.kind, _NAMES[group.kind])
+    schedule = guard.find_schedule(deployment, group.kind, _NAMES[group.kind])
     return (
         schedule is not None
         and schedule.get("Description", "").startswith(_SEEN)
-        and schedules.calls_as_now(deployment, group, schedule)
+        and guard.calls_as_now(deployment, group, schedule)
     )
 
 
@@ -49,16 +49,18 @@ def prove(
     before = {group: _updates(deployment, group) for group in proved}
     at = clock.now() + _SOON
     for group in before:
-        _write(
-            deployment,
-            group,
-            at,
-            f"Proves that the guard of the {group.kind} nodes acts",
-            "ENABLED",
-        )
+        description = f"Proves that the guard of the {group.kind} nodes acts"
+        _write(deployment, group, at, description, "ENABLED")
     while before:
         if clock.now() > at + _PATIENCE:
-            raise NotProved(_words(deployment, before))
+            names = " and ".join(f"{group.kind} nodes" for group in before)
+            raise NotProved(
+                f"the guard of the {names} does not act: {_PATIENCE.seconds // 60} minutes after "
+                "its schedule should have called EKS, EKS has no update from it. No node is "
+                "started without a guard. TargetErrorCount of the schedule group "
+                f"{deployment.name}-guard in CloudWatch says whether it was refused, and "
+                "UpdateNodegroupConfig in CloudTrail says why"
+            )
         waits(f"its schedule calls EKS at {at:%H:%M:%S} UTC; EKS has no update from it yet")
         clock.sleep(_POLL_SECONDS)
         for group, earlier in list(before.items()):
@@ -77,7 +79,7 @@ def _write(
         "State": state,
         "ActionAfterCompletion": "NONE",
     }
-    schedules.write(deployment, group, _NAMES[group.kind], description, times)
+    guard.write_schedule(deployment, group, _NAMES[group.kind], description, times)
 
 
 def _updates(deployment: Deployment, group: Group) -> set[str]:
@@ -102,13 +104,3 @@ def _carried_out(deployment: Deployment, group: Group, updates: Iterable[str]) -
         if answer["status"] == "Successful" and asked.get("DesiredSize") == "0":
             return update
     return None
-
-
-def _words(deployment: Deployment, groups: Iterable[Group]) -> str:
-    names = " and ".join(f"{group.kind} nodes" for group in groups)
-    return (
-        f"the guard of the {names} does not act: {_PATIENCE.seconds // 60} minutes after its "
-        f"schedule should have called EKS, EKS has no update from it. No node is started without a "
-        f"guard. TargetErrorCount of the schedule group {deployment.name}-guard in CloudWatch says "
-        "whether it was refused, and UpdateNodegroupConfig in CloudTrail says why"
-    )

@@ -53,7 +53,8 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
     """
     everything = keep == "none"
     say(f"{deployment.headline}: looking for its stacks")
-    if not everything and not has_stacks(deployment):
+    names = (stack["StackName"] for stack in lifecycle.existing(deployment))
+    if not everything and not any(name.startswith(f"{deployment.name}-") for name in names):
         raise _nothing(deployment)
     _refuse_without_terminal(deployment, yes=yes, everything=everything, name=name)
     stacks = lifecycle.synthesised(deployment)
@@ -78,7 +79,11 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
         say("nothing was deleted")
         return 1
     if deployed:
-        _stop(deployment)
+        # A deletion that fails half-way must leave no node behind.
+        for group in nodes.groups(deployment):
+            # EKS changes no size then, and the deletion takes the nodes.
+            if group.status != "DELETE_FAILED" and guard.stop(deployment, group.kind):
+                say(f"  {group.kind} nodes: to 0")
         # The user was asked above, with more to go by than the CLI has.
         app = ("--app", str(ASSEMBLY))
         if status := lifecycle.cdk("destroy", *app, *deployed, "--exclusively", "--force"):
@@ -88,12 +93,6 @@ def destroy(deployment: Deployment, *, yes: bool, keep: str, name: str | None) -
             _remove(deployment, each)
             say(f"  {each.name} is deleted")
     return 0
-
-
-def has_stacks(deployment: Deployment) -> bool:
-    """Whether any stack begins with the experiment's name. Raises DeploymentError."""
-    stacks = lifecycle.existing(deployment)
-    return any(stack["StackName"].startswith(f"{deployment.name}-") for stack in stacks)
 
 
 def _refuse_without_terminal(
@@ -119,14 +118,6 @@ def _answer(question: str) -> str:
         return input(question).strip()
     except EOFError:
         return ""
-
-
-def _stop(deployment: Deployment) -> None:
-    """Scales all groups to 0: a deletion that fails half-way must leave no node behind."""
-    for group in nodes.groups(deployment):
-        # EKS changes no size then, and the deletion takes the nodes.
-        if group.status != "DELETE_FAILED" and guard.stop(deployment, group.kind):
-            say(f"  {group.kind} nodes: to 0")
 
 
 def _nothing(deployment: Deployment) -> DeploymentError:

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,7 @@ from urllib.parse import quote
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from deployment.account import Deployment, DeploymentError, aws_errors
-from deployment.bucket import LARGEST, Bucket
+from deployment.account import LARGEST, Bucket, Deployment, DeploymentError, aws_errors
 from deployment.console import print_table, rich_console
 from deployment.lifecycle import ROOT
 from spectap.names import (
@@ -160,9 +159,14 @@ def download(
             _fetch(client, bucket.name, run.id, file, folder)
             bar.advance(task, file.size)
 
-        # What says that everything is there comes last.
-        for is_marker in (False, True):
-            _at_once(fetch, [f for f in missing if f.name.endswith(COMPLETE) is is_marker])
+        pool = ThreadPoolExecutor(_AT_ONCE)
+        try:
+            # What says that everything is there comes last.
+            for is_marker in (False, True):
+                files = [f for f in missing if f.name.endswith(COMPLETE) is is_marker]
+                list(pool.map(fetch, files))  # raises what the first that failed has raised
+        finally:
+            pool.shutdown(cancel_futures=True)
     present = len(run.measured) - len(missing)
     megabytes = sum(file.size for file in missing) / 1e6
     had = f"; {present} were here" if present else ""
@@ -200,7 +204,15 @@ def show(deployment: Deployment, wanted: str | None) -> int:
     if bucket.refusal:
         print(bucket.refusal, file=sys.stderr)
     if wanted is None and len(bucket.runs) > 1:
-        print_table(_rows(bucket.runs))
+        print_table(
+            (
+                f"  {run.id}",
+                f"{run.changed:%Y-%m-%d %H:%M} UTC",
+                "complete" if run.complete else "not complete",
+                ", ".join(run.variants),
+            )
+            for run in bucket.runs
+        )
         print("make results EXPERIMENT=... RUN=ID downloads one; how it begins is enough")
         return 0
     run = chosen(bucket.runs, wanted)
@@ -214,12 +226,6 @@ def show(deployment: Deployment, wanted: str | None) -> int:
     else:
         print(f"report: {folder / REPORT}")
     return 0
-
-
-def _rows(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
-    for run in runs:
-        state = "complete" if run.complete else "not complete"
-        yield f"  {run.id}", f"{run.changed:%Y-%m-%d %H:%M} UTC", state, ", ".join(run.variants)
 
 
 def _run(bucket: Bucket, id: str, files: Sequence[Object]) -> Run:
@@ -245,15 +251,6 @@ def _json(bucket: Bucket, id: str, name: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _at_once(fetch: Callable[[Object], None], files: Sequence[Object]) -> None:
-    """Several at a time; raises what the first that failed has raised."""
-    pool = ThreadPoolExecutor(_AT_ONCE)
-    try:
-        list(pool.map(fetch, files))
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _fetch(client: Any, bucket: str, id: str, file: Object, folder: Path) -> None:

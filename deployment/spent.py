@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from botocore.exceptions import ClientError
 
@@ -45,7 +45,7 @@ class Part:
 
     @property
     def usd(self) -> float:
-        """Hours x the price of one."""
+        """So far."""
         return self.hours * self.usd_each
 
     @property
@@ -130,8 +130,8 @@ def _stack(
     deployment: Deployment, standing: Standing, since: datetime.datetime, at: datetime.datetime
 ) -> Part:
     """What costs from a stack's creation on."""
-    each = usd_per_hour(deployment.experiment, {standing})
-    return Part(standing, 1, _hours(at - since), each, since)
+    usd_each = usd_per_hour(deployment.experiment, {standing})
+    return Part(standing, 1, _hours(at - since), usd_each, since)
 
 
 def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) -> Part:
@@ -142,45 +142,36 @@ def _group(deployment: Deployment, group: nodes.Group, at: datetime.datetime) ->
     """
     began: dict[str, datetime.datetime] = {}
     ended: dict[str, datetime.datetime] = {}
-    running: dict[str, datetime.datetime] = {}
+    created: dict[str, datetime.datetime] = {}
+    """Of each instance that is running, when its Auto Scaling group was."""
     with aws_errors():
         client = deployment.client("autoscaling")
         for name in group.scaling_groups:
-            _read_activities(client, name, began, ended)
             described = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])
-            running |= {
+            created |= {
                 instance["InstanceId"]: scaling_group["CreatedTime"]
                 for scaling_group in described["AutoScalingGroups"]
                 for instance in scaling_group["Instances"]
             }
+            pages = client.get_paginator("describe_scaling_activities")
+            for page in pages.paginate(AutoScalingGroupName=name):
+                for activity in page["Activities"]:
+                    match = _INSTANCE.match(activity["Description"])
+                    if match is None or activity["StatusCode"] in ("Failed", "Cancelled"):
+                        continue
+                    action, instance = match.groups()
+                    if action == "Launching":
+                        began[instance] = activity["StartTime"]
+                    elif activity["StatusCode"] == "Successful":
+                        ended[instance] = activity.get("EndTime", activity["StartTime"])
     earliest = at - _REMEMBERED
-    for instance in {*running, *ended} - {*began}:
-        began[instance] = max(running.get(instance, earliest), earliest)
-    now = [since for instance, since in began.items() if instance not in ended]
+    for instance in {*created, *ended} - {*began}:
+        began[instance] = max(created.get(instance, earliest), earliest)
+    running = [since for instance, since in began.items() if instance not in ended]
     hours = sum(_hours(ended.get(instance, at) - since) for instance, since in began.items())
     standing = _PARTS[group.kind]
-    each = usd_per_node_hour(deployment.experiment, standing)
-    return Part(standing, len(now), hours, each, min(now, default=None))
-
-
-def _read_activities(
-    client: Any,
-    group: str,
-    began: dict[str, datetime.datetime],
-    ended: dict[str, datetime.datetime],
-) -> None:
-    """When each instance of ``group`` came and went."""
-    pages = client.get_paginator("describe_scaling_activities")
-    for page in pages.paginate(AutoScalingGroupName=group):
-        for activity in page["Activities"]:
-            match = _INSTANCE.match(activity["Description"])
-            if match is None or activity["StatusCode"] in ("Failed", "Cancelled"):
-                continue
-            action, instance = match.groups()
-            if action == "Launching":
-                began[instance] = activity["StartTime"]
-            elif activity["StatusCode"] == "Successful":
-                ended[instance] = activity.get("EndTime", activity["StartTime"])
+    usd_each = usd_per_node_hour(deployment.experiment, standing)
+    return Part(standing, len(running), hours, usd_each, min(running, default=None))
 
 
 def _hours(time: datetime.timedelta) -> float:

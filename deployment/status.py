@@ -9,7 +9,7 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Job, V1Node, V1Pod
 
 from charts.names import BENCHMARK_POD, NAMESPACE, NODE_GROUP_LABEL, Component
-from deployment import guard, lifecycle, nodes, objects, pods, results
+from deployment import cluster, guard, lifecycle, nodes, pods, results
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import NoCluster, Unreachable, connected, kubernetes_errors
 from deployment.console import print_table
@@ -44,12 +44,12 @@ def sections(deployment: Deployment) -> Iterator[tuple[str, list[Row]]]:
     yield _asked("stacks", _stacks, deployment)
     try:
         with connected(deployment) as api, kubernetes_errors():
-            cluster = _Cluster(api, deployment)
-            yield _asked("nodes", cluster.nodes)
-            yield _asked("claims", cluster.claims)
-            yield _asked("jobs", cluster.jobs)
-            yield _asked("services", cluster.services)
-            yield _asked("run", cluster.run)
+            live = _Cluster(api, deployment)
+            yield _asked("nodes", live.nodes)
+            yield _asked("claims", live.claims)
+            yield _asked("jobs", live.jobs)
+            yield _asked("services", live.services)
+            yield _asked("run", live.run)
     except NoCluster:
         pass
     except DeploymentError as error:
@@ -73,27 +73,22 @@ def _asked(title: str, ask: Callable[..., Iterable[Row]], *of: Any) -> tuple[str
 def _stacks(deployment: Deployment) -> Iterator[Row]:
     """Those that are complete in one row, each other in its own."""
     stacks = sorted(
-        (each for each in lifecycle.existing(deployment) if _is_own(each, deployment)),
+        (s for s in lifecycle.existing(deployment) if lifecycle.owner(s) == deployment.name),
         key=lambda stack: str(stack["CreationTime"]),
     )
     if not stacks:
         yield "", "nothing is deployed"
-    labels = {each["StackName"]: _label(each, deployment) for each in stacks}
-    if complete := [labels[s["StackName"]] for s in stacks if s["StackStatus"] in _READY]:
-        yield "", f"{', '.join(complete)}: complete"
+    complete, others = [], []
     for stack in stacks:
-        if stack["StackStatus"] not in _READY:
-            reason = stack.get("StackStatusReason")
-            status = ": ".join(filter(None, (stack["StackStatus"], reason)))
-            yield "", f"{labels[stack['StackName']]}: {status}"
-
-
-def _is_own(stack: dict[str, Any], deployment: Deployment) -> bool:
-    return lifecycle.owner(stack) == deployment.name
-
-
-def _label(stack: dict[str, Any], deployment: Deployment) -> str:
-    return str(stack["StackName"]).removeprefix(f"{deployment.name}-")
+        label = str(stack["StackName"]).removeprefix(f"{deployment.name}-")
+        if stack["StackStatus"] in _READY:
+            complete.append(label)
+        else:
+            parts = (label, stack["StackStatus"], stack.get("StackStatusReason"))
+            others.append(": ".join(filter(None, parts)))
+    if complete:
+        yield "", f"{', '.join(complete)}: complete"
+    yield from (("", line) for line in others)
 
 
 def _groups(deployment: Deployment) -> Iterator[Row]:
@@ -160,7 +155,7 @@ class _Cluster:
         self._api, self._deployment = api, deployment
         core = CoreV1Api(api)
         self._nodes: list[V1Node] = core.list_node(_request_timeout=_PATIENCE).items
-        self._pods = objects.pods(api)
+        self._pods = cluster.pods(api)
 
     def nodes(self) -> Iterator[Row]:
         """A row for each group, and what keeps it from its size."""
@@ -190,20 +185,20 @@ class _Cluster:
 
     def jobs(self) -> Iterator[Row]:
         """Downloads, compiles, and the indexes of a sweep or of jobs."""
-        jobs = objects.jobs(self._api)
+        jobs = cluster.jobs(self._api)
         for job in sorted(jobs, key=lambda job: str(job.metadata.creation_timestamp)):
             # Its digest tells a person nothing.
             yield job.metadata.name.rpartition("-")[0] or job.metadata.name, self._job(job)
 
     def services(self) -> Iterator[Row]:
         """Each variant's, ready or why not."""
-        services = objects.services(self._api, f"component={Component.VLLM}")
+        services = cluster.services(self._api, f"component={Component.VLLM}")
         for service in sorted(services, key=lambda each: str(each.metadata.name)):
             name = service.metadata.name
-            own = [pod for pod in self._pods if (pod.metadata.labels or {}).get("app") == name]
-            if not own:
+            members = [pod for pod in self._pods if (pod.metadata.labels or {}).get("app") == name]
+            if not members:
                 yield name, "no pod" if service.spec.replicas else "scaled to 0"
-            for pod in own:
+            for pod in members:
                 since = _since(pod, "Ready")
                 reason = pods.reason(self._api, pod) or "has ended"
                 yield name, f"ready since {_moment(since)}" if since else reason
@@ -223,15 +218,15 @@ class _Cluster:
                 done += f", failed: {status.failed_indexes}"
         if status.completion_time:
             return done or f"complete since {_moment(status.completion_time)}"
-        if failure := objects.failure(job):
+        if failure := cluster.failure(job):
             return "; ".join(filter(None, [f"failed: {failure}", done]))
         if spec.suspend:
             return "not begun: it waits until it is asked for"
         active = [
             pod
             for pod in self._pods
-            if (pod.metadata.labels or {}).get(objects.JOB_LABEL) == job.metadata.name
-            and pod.status.phase not in objects.OVER
+            if (pod.metadata.labels or {}).get(cluster.JOB_LABEL) == job.metadata.name
+            and pod.status.phase not in cluster.OVER
         ]
         activity = "; ".join(self._activity(pod) for pod in active[:2]) or "waits for a pod"
         return "; ".join(filter(None, [done, activity]))

@@ -54,14 +54,14 @@ def pin_file(named: Iterable[str], file: Path) -> list[str]:
     One that was known before is kept then.
     """
     before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    found, missing = {}, []
+    digests, missing = {}, []
     for image in sorted(set(named)):
         try:
-            found[image] = digest_of(image)
+            digests[image] = digest_of(image)
         except (OSError, ValueError) as error:
             missing.append(f"{image}: {error}")
-            found |= {image: before[image]} if image in before else {}
-    file.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+            digests |= {image: before[image]} if image in before else {}
+    file.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
     return missing
 
 
@@ -115,19 +115,19 @@ def _ask(url: str, token: str | None = None) -> HTTPMessage:
     headers = {"Accept": ACCEPTED} | ({"Authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(url, headers=headers, method="HEAD")
     with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-        told: HTTPMessage = answer.headers
-        return told
+        returned: HTTPMessage = answer.headers
+        return returned
 
 
 def _token(challenge: str) -> str:
     """A token for anybody, from where the registry says."""
-    told = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
-    if "realm" not in told:
+    fields = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    if "realm" not in fields:
         raise ValueError(f"it wants {challenge or 'a password'}")
-    query = urlencode({key: told[key] for key in ("service", "scope") if key in told})
-    with urllib.request.urlopen(f"{told['realm']}?{query}", timeout=TIMEOUT_SECONDS) as answer:
-        found = json.load(answer)
-    return str(found.get("token") or found["access_token"])
+    query = urlencode({key: fields[key] for key in ("service", "scope") if key in fields})
+    with urllib.request.urlopen(f"{fields['realm']}?{query}", timeout=TIMEOUT_SECONDS) as answer:
+        granted = json.load(answer)
+    return str(granted.get("token") or granted["access_token"])
 
 
 if __name__ == "__main__":

@@ -10,15 +10,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import cdk8s
 import pytest
 
+from charts.deployed import Deployed
+from charts.manifests import charts
 from experiment import Experiment, images
 from experiment.variants import variants
 from scripts import digests
-from tests.synthesis import containers, synthesise
 
 DIGEST = f"sha256:{'a1' * 32}"
 TOKEN = "anybodys"
+CONFIGURATION = ("ConfigMap", "qwen-llmperf")
 
 
 class Registry(BaseHTTPRequestHandler):
@@ -104,19 +107,22 @@ def test_pods_and_keys_have_the_digest_and_people_the_tag(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    experiment = variation({"benchmark.image": f"registry.example.com/benchmark@{DIGEST}"})
+    experiment = variation({})
     keys = [variant.artifact for variant in variants(experiment)]
     named = (images.AWS_CLI, images.PYTHON, experiment.serving_runtime.image)
     (tmp_path / "digests.json").write_text(json.dumps(dict.fromkeys(named, DIGEST)))
     monkeypatch.setattr(images, "FILE", tmp_path / "digests.json")
-    synthesised = synthesise(experiment, tmp_path)
-    used = {c["image"] for _, pod in synthesised.pods() for c in containers(pod)}
-    assert used == {*(f"{image}@{DIGEST}" for image in named), experiment.benchmark.image}
+    benchmark = f"registry.example.com/benchmark@{DIGEST}"
+    rendered = charts(cdk8s.App(), experiment, Deployed("bucket", benchmark))
+    objects = [manifest for chart in rendered for manifest in chart.to_json()]
+    used = {*re.findall(r'"image": "([^"]+)"', json.dumps(objects))}
+    assert used == {*(f"{image}@{DIGEST}" for image in named), benchmark}
     assert not set(keys) & {variant.artifact for variant in variants(experiment)}
-    told = json.loads(synthesised.object("ConfigMap", "qwen-llmperf")["data"]["config.json"])
-    assert told["settings"]["Image"] == experiment.serving_runtime.image.rpartition(":")[2]
-    job = synthesised.object("Job", "compile-qwen-vllm")
-    assert "CKV_K8S_43" not in json.dumps(job["metadata"]["annotations"])
+    (configuration,) = (o for o in objects if (o["kind"], o["metadata"]["name"]) == CONFIGURATION)
+    settings = json.loads(configuration["data"]["config.json"])["settings"]
+    assert settings["Image"] == experiment.serving_runtime.image.rpartition(":")[2]
+    jobs = [o for o in objects if o["metadata"]["name"].startswith("compile-qwen-vllm")]
+    assert "CKV_K8S_43" not in json.dumps(jobs[0]["metadata"].get("annotations"))
 
 
 def test_what_is_pinned_is_an_image_of_ours_and_a_digest() -> None:

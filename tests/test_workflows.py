@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from ruamel.yaml import YAML
@@ -42,11 +42,6 @@ def steps(workflow: Workflow) -> Iterator[dict[str, Any]]:
 every_workflow = pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 
 
-def test_all_are_looked_at() -> None:
-    assert {path.name for path in FILES} >= {"main.yml", "pull-request.yml", COMMENTING}
-    assert not list(FOLDER.glob("*.yaml"))
-
-
 @every_workflow
 def test_actions_are_pinned(path: Path) -> None:
     uses = re.findall(r"\buses:.*", path.read_text())
@@ -58,47 +53,51 @@ def test_actions_are_pinned(path: Path) -> None:
 
 
 def test_an_action_has_one_version() -> None:
+    assert not list(FOLDER.glob("*.yaml"))  # all are looked at
     uses = {step["uses"] for path in FILES for step in steps(load(path)) if "uses" in step}
     names = [use.partition("@")[0] for use in uses]
     assert len(names) == len(set(names))
 
 
+READS: Final = {"contents": "read"}
+PERMISSIONS: Final[dict[str, dict[str, str]]] = {
+    "comment": {"pull-requests": "write"},
+    "attest": {"id-token": "write", "attestations": "write"},
+    "publish": {"id-token": "write"},
+    **dict.fromkeys(ROLES, READS | {"id-token": "write"}),
+}
+"""Of jobs by name; of all others to read."""
+
+
 @every_workflow
-def test_permissions(path: Path) -> None:
-    workflow = load(path)
+def test_a_job_may_do_what_it_must_and_ends(path: Path) -> None:
+    workflow, longest = load(path), {"deploy": 120, "measure": 355}
     assert workflow["permissions"] == {}
-    for name, job in workflow["jobs"].items():
-        if path.name == COMMENTING:
-            assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
-        elif name == "comment":
-            assert job["permissions"] == {"pull-requests": "write"}
-        elif name in ROLES:
-            assert job["permissions"] == {"contents": "read", "id-token": "write"}
-        elif name == "attest":
-            assert job["permissions"] == {"id-token": "write", "attestations": "write"}
-        elif name == "publish":
-            assert job["permissions"] == {"id-token": "write"}
-        else:
-            assert job["permissions"] == {"contents": "read"}
-
-
-@every_workflow
-def test_runs_end(path: Path) -> None:
-    workflow = load(path)
     assert workflow["concurrency"]
-    longest = {"deploy": 120, "measure": 355}
     for name, job in workflow["jobs"].items():
+        expected = PERMISSIONS.get(name, READS)
+        if path.name == COMMENTING:
+            expected = {"actions": "read", "pull-requests": "write"}
+        assert job["permissions"] == expected
+        # A role meets no token that writes.
+        assert path.name not in DELIVERING or not {"id-token", "pull-requests"} <= set(expected)
         assert job["timeout-minutes"] <= longest.get(name, 20)
 
 
 @every_workflow
-def test_no_secrets(path: Path) -> None:
+def test_no_secrets_and_nothing_foreign_in_a_script(path: Path) -> None:
     assert set(re.findall(r"secrets\.(\w+)", path.read_text())) <= {"GITHUB_TOKEN"}
     assert not re.search(r"aws-access|AWS_(?!REGION)|aws-secret", path.read_text())
+    for step in steps(load(path)):
+        script = step.get("run", "") + step.get("with", {}).get("script", "")
+        assert set(re.findall(r"\$\{\{(.*?)\}\}", script)) <= {" matrix.target "}
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+        assert "ref" not in step.get("with", {})
 
 
 @every_workflow
-def test_an_account_is_reached_by_role_alone_and_only_where_one_was_made(path: Path) -> None:
+def test_an_account_is_reached_by_role_alone_after_everything_is_installed(path: Path) -> None:
     for name, job in load(path)["jobs"].items():
         used = [step for step in job["steps"] if step.get("uses", "").startswith(CREDENTIALS)]
         assert len(used) == (name in ROLES), name
@@ -107,15 +106,8 @@ def test_an_account_is_reached_by_role_alone_and_only_where_one_was_made(path: P
             assert job["if"].startswith(f"vars.{role} != ''")
             assert step["with"]["role-to-assume"] == f"${{{{ vars.{role} }}}}"
             assert (job.get("environment") == "aws") == (role == "DEPLOY_ROLE")
-
-
-@every_workflow
-def test_everything_is_installed_before_there_are_credentials(path: Path) -> None:
-    for name, job in load(path)["jobs"].items():
-        if name in ROLES:
-            uses = [step.get("uses", "").partition("@")[0] for step in job["steps"]]
-            before = job["steps"][uses.index(CREDENTIALS) - 1]
-            assert before == {"run": "make install"}
+            # Everything is installed before there are credentials.
+            assert job["steps"][job["steps"].index(step) - 1] == {"run": "make install"}
 
 
 def test_a_fork_reaches_no_account() -> None:
@@ -246,27 +238,6 @@ def test_two_never_act_on_the_account_at_once() -> None:
     assert groups == {str({"group": "account"})}
 
 
-@pytest.mark.parametrize("name", DELIVERING)
-def test_a_role_meets_no_token_that_writes(name: str) -> None:
-    for job in load(FOLDER / name)["jobs"].values():
-        assert not {"id-token", "pull-requests"} <= set(job["permissions"])
-
-
-@every_workflow
-def test_nothing_foreign_gets_into_a_script(path: Path) -> None:
-    for step in steps(load(path)):
-        script = step.get("run", "") + step.get("with", {}).get("script", "")
-        assert set(re.findall(r"\$\{\{(.*?)\}\}", script)) <= {" matrix.target "}
-
-
-@every_workflow
-def test_checkouts_keep_no_token(path: Path) -> None:
-    for step in steps(load(path)):
-        if step.get("uses", "").startswith("actions/checkout@"):
-            assert step["with"]["persist-credentials"] is False
-        assert "ref" not in step.get("with", {})
-
-
 @every_workflow
 def test_triggers(path: Path) -> None:
     expected = {
@@ -300,13 +271,13 @@ def test_token_that_writes_meets_no_foreign_code() -> None:
     assert not any("run" in step for step in steps(workflow))
 
 
-# Runs the script of the commenting workflow against a GitHub that records what it is told.
+# Runs the script of a workflow against a GitHub that records what it is told.
 HARNESS = """
 const { script, pulls, comments, run } = JSON.parse(require('fs').readFileSync(0, 'utf8'));
 const calls = [];
 const record = (name) => async (given) => { calls.push({ name, ...given }); };
 const github = {
-  paginate: async (list, given) => { calls.push({ name: 'list', ...given }); return list(); },
+  paginate: async (list) => list(),
   rest: {
     pulls: { list: () => pulls },
     issues: {
@@ -316,11 +287,13 @@ const github = {
     },
   },
 };
-const context = { repo: { owner: 'us', repo: 'here' }, payload: { workflow_run: run } };
+const repo = { owner: 'us', repo: 'here' };
+const payload = { workflow_run: run };
+const context = { repo, payload, runId: 5, serverUrl: 'https://example.com' };
 const core = { info: () => {} };
 const AsyncFunction = (async () => {}).constructor;
 new AsyncFunction('github', 'context', 'core', 'require', script)(github, context, core, require)
-  .then(() => console.log(JSON.stringify(calls.filter(({ name }) => name !== 'list'))));
+  .then(() => console.log(JSON.stringify(calls)));
 """
 MARKER = "<!-- diff of base and head -->"
 RUN = {
@@ -332,22 +305,30 @@ RUN = {
 PULL = {"number": 12, "head": {"sha": "abc", "repo": {"id": 7}}}
 
 
-def comment(
-    directory: Path, *, pulls: list[Any] | None = None, comments: list[Any] | None = None
+def calls_of(
+    path: str, job: str, environment: dict[str, str], **given: Any
 ) -> list[dict[str, Any]]:
-    """What the commenting workflow writes, with ``directory`` as the runner's own."""
-    script = list(steps(load(FOLDER / COMMENTING)))[-1]["with"]["script"]
-    given = {"script": script, "pulls": pulls or [], "comments": comments or [], "run": RUN}
+    """What the last script of a job asks of GitHub."""
+    script = load(FOLDER / path)["jobs"][job]["steps"][-1]["with"]["script"]
     result = subprocess.run(
         ["node", "--eval", HARNESS],
-        env={"RUNNER_TEMP": str(directory), "PATH": os.environ["PATH"]},
-        input=json.dumps(given),
+        env={"PATH": os.environ["PATH"]} | environment,
+        input=json.dumps({"script": script, "run": RUN} | given),
         capture_output=True,
         text=True,
         check=True,
     )
     calls: list[dict[str, Any]] = json.loads(result.stdout)
     return calls
+
+
+def comment(
+    directory: Path, *, pulls: list[Any] | None = None, comments: list[Any] | None = None
+) -> list[dict[str, Any]]:
+    """What the commenting workflow writes, with ``directory`` as the runner's own."""
+    (job,) = load(FOLDER / COMMENTING)["jobs"]
+    environment = {"RUNNER_TEMP": str(directory)}
+    return calls_of(COMMENTING, job, environment, pulls=pulls or [], comments=comments or [])
 
 
 @pytest.fixture
@@ -391,53 +372,36 @@ def test_comment_without_a_diff(tmp_path: Path) -> None:
     assert "There is no diff: the log says why." in call["body"]
 
 
-def test_comment_has_what_would_change_in_the_account(tmp_path: Path, artifact: Path) -> None:
-    artifact.write_text("d" * 100_000)
+def test_comment_has_what_would_change_in_the_account_calls_nobody_and_fits(
+    tmp_path: Path, artifact: Path
+) -> None:
+    artifact.write_text("@everyone " * 10_000)
     (tmp_path / "changes").mkdir()
     (tmp_path / "changes" / "changes.md").write_text("against what is deployed @them\n")
     (call,) = comment(tmp_path, pulls=[PULL])
     assert "against what is deployed" in call["body"]
+    assert "@everyone" not in call["body"]
     assert "@them" not in call["body"]
     assert len(call["body"]) < 65_536
 
 
-TABLE_HARNESS = """
-const { script } = JSON.parse(require('fs').readFileSync(0, 'utf8'));
-const calls = [];
-const github = { rest: { issues: { createComment: async (given) => { calls.push(given); } } } };
-const context = { repo: { owner: 'us', repo: 'here' }, runId: 5, serverUrl: 'https://example.com' };
-const AsyncFunction = (async () => {}).constructor;
-new AsyncFunction('github', 'context', 'require', script)(github, context, require)
-  .then(() => console.log(JSON.stringify(calls)));
-"""
-
-
 @pytest.mark.parametrize(
-    ("table", "shown"),
+    ("table", "expected"),
     [("Variant\n```escape\n", f"Variant\n{3 * chr(39)}escape"), (None, "There is no table")],
 )
-def test_table_of_a_run_is_a_comment(tmp_path: Path, table: str | None, shown: str) -> None:
+def test_table_of_a_run_is_a_comment(tmp_path: Path, table: str | None, expected: str) -> None:
     if table is not None:
         (tmp_path / "results").mkdir()
         (tmp_path / "results" / "table.txt").write_text(table)
-    script = load(FOLDER / "experiment.yml")["jobs"]["comment"]["steps"][-1]["with"]["script"]
-    result = subprocess.run(
-        ["node", "--eval", TABLE_HARNESS],
-        env={
-            "RUNNER_TEMP": str(tmp_path),
-            "PATH": os.environ["PATH"],
-            "EXPERIMENT": "experiments/x.yaml",
-            "PULL_REQUEST": "12",
-            "RESULT": "failure",
-        },
-        input=json.dumps({"script": script}),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (call,) = json.loads(result.stdout)
+    environment = {
+        "RUNNER_TEMP": str(tmp_path),
+        "EXPERIMENT": "experiments/x.yaml",
+        "PULL_REQUEST": "12",
+        "RESULT": "failure",
+    }
+    (call,) = calls_of("experiment.yml", "comment", environment)
     assert call["issue_number"] == 12
-    assert shown in call["body"]
+    assert expected in call["body"]
     begin = "Experiment `experiments/x.yaml`: failure ([log and report](https://example.com/us/here"
     assert call["body"].startswith(begin)
 
@@ -447,10 +411,3 @@ def test_artifact_cannot_point_elsewhere(tmp_path: Path, artifact: Path) -> None
     artifact.symlink_to(tmp_path / "token")
     (call,) = comment(tmp_path, pulls=[PULL])
     assert "table" not in call["body"]
-
-
-def test_comment_calls_nobody_and_fits(tmp_path: Path, artifact: Path) -> None:
-    artifact.write_text("@everyone " * 10_000)
-    (call,) = comment(tmp_path, pulls=[PULL])
-    assert "@everyone" not in call["body"]
-    assert len(call["body"]) < 65_536

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Final
 
@@ -11,11 +11,38 @@ from rich.progress import Progress
 
 from deployment.account import Deployment, DeploymentError
 from deployment.console import print_table, rich_console
-from deployment.preflight.check import Check, Finding, Status
-from deployment.preflight.table import CHECKS, LOCAL_CHECKS
+from deployment.preflight import account, capacity, software
+from deployment.preflight.check import Check, Finding, Status, findings, refused
 from experiment import load
 
 __all__ = ["Finding", "Status", "checks", "run"]
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "credentials": account.credentials,
+    "bootstrap": account.bootstrap,
+    "quota, Trainium vCPUs": capacity.trainium_quota,
+    "quota, CPU nodes' vCPUs": capacity.cpu_quota,
+    "quotas": capacity.other_quotas,
+    "zones": capacity.zones,
+    "instance types": capacity.offerings,
+    "capacity": capacity.reservation,
+    "stacks": account.stacks,
+    "cluster": account.cluster,
+    "bucket": account.bucket,
+    "image": software.image,
+    "Kubernetes API": software.kubernetes_api,
+    "Kubernetes": software.kubernetes,
+    "add-ons": software.addons,
+}
+"""What the account is asked, by the subject of the rows."""
+LOCAL_CHECKS: Final[Mapping[str, Check]] = {
+    "CDK CLI": software.cdk,
+    "AWS CLI": software.aws,
+    "price": software.price,
+    "gated models": software.gated_models,
+    "alarms": software.alarms,
+}
+"""What this machine and the file are asked, which needs no account."""
 
 _AT_ONCE: Final = 8
 _STYLES: Final = {"ok": "green", "warning": "yellow", "refused": "bold red"}
@@ -32,14 +59,14 @@ def run(file: str) -> int:
         try:
             deployment = Deployment.of(file)
         except DeploymentError as error:
-            unknown = Deployment(experiment, file, "unknown")
-            headline = f"experiment {experiment.name} ({file}), {unknown.region}"
-            findings = [_no_account(error, unknown.region), *_asked(LOCAL_CHECKS, unknown, bar)]
+            deployment = Deployment(experiment, file, "unknown")
+            headline = f"experiment {experiment.name} ({file}), {deployment.region}"
+            rows = [_no_account(error, deployment.region), *_asked(LOCAL_CHECKS, deployment, bar)]
         else:
-            headline, findings = deployment.headline, checks(deployment, bar)
+            headline, rows = deployment.headline, checks(deployment, bar)
     print(f"{headline}: nothing is created")
-    print_table(_rows(findings), _STYLES)
-    count = {status: sum(each.status is status for each in findings) for status in Status}
+    print_table(_cells(rows), _STYLES)
+    count = {status: sum(row.status is status for row in rows) for status in Status}
     print(
         f"{count[Status.OK]} ok, {count[Status.WARNING]} warnings, "
         f"{count[Status.REFUSED]} refused; nothing was created"
@@ -49,15 +76,17 @@ def run(file: str) -> int:
 
 def checks(deployment: Deployment, bar: Progress | None = None) -> list[Finding]:
     """All findings, in a fixed order. Makes no change, and raises nothing."""
-    return _asked((*CHECKS, *LOCAL_CHECKS), deployment, bar)
+    return _asked({**CHECKS, **LOCAL_CHECKS}, deployment, bar)
 
 
-def _asked(every: Sequence[Check], deployment: Deployment, bar: Progress | None) -> list[Finding]:
+def _asked(
+    table: Mapping[str, Check], deployment: Deployment, bar: Progress | None
+) -> list[Finding]:
     """Several at once. ``bar`` shows how many are done."""
     bar = bar or Progress(disable=True)
-    task = bar.add_task("checks", total=len(every))
+    task = bar.add_task("checks", total=len(table))
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        asked = [threads.submit(check.findings, deployment) for check in every]
+        asked = [threads.submit(findings, *check, deployment) for check in table.items()]
         try:
             for _ in as_completed(asked):
                 bar.advance(task)
@@ -67,11 +96,11 @@ def _asked(every: Sequence[Check], deployment: Deployment, bar: Progress | None)
     return [finding for answer in asked for finding in answer.result()]
 
 
-def _rows(findings: Iterable[Finding]) -> Iterable[tuple[str, str, str]]:
-    for finding in findings:
-        yield str(finding.status), finding.subject, finding.text
-        if finding.remedy:
-            yield "", "", f"-> {finding.remedy}"
+def _cells(rows: Iterable[Finding]) -> Iterable[tuple[str, str, str]]:
+    for row in rows:
+        yield str(row.status), row.subject, row.text
+        if row.remedy:
+            yield "", "", f"-> {row.remedy}"
 
 
 def _no_account(error: DeploymentError, region: str) -> Finding:
@@ -80,4 +109,4 @@ def _no_account(error: DeploymentError, region: str) -> Finding:
         f"if {region} must be opted into, enable it for the account first. "
         "The account was asked nothing else"
     )
-    return Finding(Status.REFUSED, "credentials", str(error), remedy)
+    return refused(str(error), remedy, "credentials")

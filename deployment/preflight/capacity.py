@@ -1,47 +1,189 @@
-"""Asks EC2 whether the zones have the instances, and what was reserved of them."""
+"""Asks an account whether it may have the instances: quotas, zones, and what was reserved."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
-from typing import Any, Final
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
 from deployment.account import Deployment
-from deployment.preflight.check import Answer
+from deployment.preflight.account import has_stack
+from deployment.preflight.check import Finding, ok, refused, warning
 from experiment.cost import SCALED_IN, guard_hours
 from experiment.cost.prices import SYSTEM_INSTANCE
-from experiment.hardware import COMPILE_INSTANCE
+from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.schema import CompileNode, Purchase
+from experiment.variants import variants
+from stacks.cluster import SYSTEM_NODES
 
+
+class Quota(NamedTuple):
+    """One quota of Service Quotas, in the experiment's region."""
+
+    service: str
+    code: str
+    name: str
+
+
+# Codes and names as Service Quotas lists them (ListServiceQuotas).
+TRN: Final = Quota("ec2", "L-2C3B7624", "Running On-Demand Trn instances")
+TRN_SPOT: Final = Quota("ec2", "L-6B0D517C", "All Trn Spot Instance Requests")
+STANDARD: Final = Quota("ec2", "L-1216C47A", "Running On-Demand Standard instances")
+ADDRESSES: Final = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
+VPCS: Final = Quota("vpc", "L-F678F1CE", "VPCs per Region")
+CLUSTERS: Final = Quota("eks", "L-1194D53C", "Clusters")
+
+_TRN_FAMILY: Final = re.compile(r"trn\d")
+_STANDARD_FAMILIES: Final = re.compile(r"(a|c|d|h|i|im|is|m|r|t|z)\d")
+"""A, C, D, H, I, M, R, T and Z; ``im`` and ``is`` are of I."""
 _KINDS: Final = {Purchase.RESERVATION: "default", Purchase.CAPACITY_BLOCK: "capacity-block"}
 """EC2's names of them (``ReservationType``)."""
 _COMING: Final = frozenset({"scheduled", "pending", "payment-pending", "assessing", "delayed"})
+_ANOTHER: Final = "buy another, and set capacity.reservation_id"
 
 
-def zones(deployment: Deployment) -> Iterator[Answer]:
+def trainium_quota(deployment: Deployment) -> Iterator[Finding]:
+    """Of the Trainium nodes. A reservation counted when it was made."""
+    capacity = deployment.experiment.capacity
+    if capacity.purchase.reserved:
+        yield ok(f"none is needed with a {capacity.purchase}")
+        return
+    is_spot = capacity.purchase is Purchase.SPOT
+    needed = capacity.nodes * capacity.instance.vcpus
+    used = _vcpus_used(deployment, _TRN_FAMILY, is_spot=is_spot)
+    yield _compared(deployment, TRN_SPOT if is_spot else TRN, needed, used)
+
+
+def cpu_quota(deployment: Deployment) -> Iterator[Finding]:
+    """Of the system nodes, and of the CPU nodes that run while graphs are compiled.
+
+    Too few for all compiles at once is no refusal: they then take turns.
+    """
+    # An update starts a new system node before it ends an old one.
+    system = (SYSTEM_NODES + 1) * _vcpus(deployment, {SYSTEM_INSTANCE})[SYSTEM_INSTANCE]
+    compiles = 0
+    if deployment.experiment.compile_node is CompileNode.CPU:
+        compiles = compile_nodes(len(variants(deployment.experiment)))
+    used = _vcpus_used(deployment, _STANDARD_FAMILIES, is_spot=False)
+    needed = system + compiles * COMPILE_INSTANCE.vcpus
+    room = int((_allowed(deployment, STANDARD) - used - system) // COMPILE_INSTANCE.vcpus)
+    if 0 < room < compiles:
+        text = f"room for {room} of {compiles} compile nodes ({STANDARD.name}): compiles take turns"
+        yield warning(text, _increase(deployment, STANDARD, used + needed))
+    else:
+        yield _compared(deployment, STANDARD, needed, used)
+
+
+def other_quotas(deployment: Deployment) -> Iterator[Finding]:
+    """One VPC, one address for the NAT gateway and one cluster, unless they exist."""
+    ec2, eks = deployment.client("ec2"), deployment.client("eks")
+
+    def clusters() -> int:
+        pages = eks.get_paginator("list_clusters").paginate()
+        return sum(len(page["clusters"]) for page in pages)
+
+    wanted: dict[str, tuple[Quota, str, Callable[[], int]]] = {
+        "VPCs": (VPCS, "network", lambda: len(ec2.describe_vpcs()["Vpcs"])),
+        "addresses": (ADDRESSES, "network", lambda: len(ec2.describe_addresses()["Addresses"])),
+        "clusters": (CLUSTERS, "cluster", clusters),
+    }
+    for name, (quota, label, used) in wanted.items():
+        if has_stack(deployment, label):
+            finding = ok(f"the stack {deployment.name}-{label} has what it needs")
+        else:
+            finding = _compared(deployment, quota, 1, used())
+        yield finding._replace(subject=f"quota, {name}")
+
+
+def _compared(deployment: Deployment, quota: Quota, needed: int, used: int) -> Finding:
+    allowed = _allowed(deployment, quota)
+    text = f"{needed} needed, {used} in use by others, {allowed:g} allowed ({quota.name})"
+    if used + needed <= allowed:
+        return ok(text)
+    return refused(text, _increase(deployment, quota, used + needed))
+
+
+def _increase(deployment: Deployment, quota: Quota, wanted: int) -> str:
+    return (
+        f"aws service-quotas request-service-quota-increase --region {deployment.region} "
+        f"--service-code {quota.service} --quota-code {quota.code} --desired-value {wanted} "
+        "(AWS takes hours or days to answer)"
+    )
+
+
+def _allowed(deployment: Deployment, quota: Quota) -> float:
+    """The account's, or else AWS's default, which is all there is until one was asked for."""
+    request = {"ServiceCode": quota.service, "QuotaCode": quota.code}
+    client = deployment.client("service-quotas")
+    try:
+        answer = client.get_service_quota(**request)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchResourceException":
+            raise
+        answer = client.get_aws_default_service_quota(**request)
+    return float(answer["Quota"]["Value"])
+
+
+def _vcpus_used(deployment: Deployment, families: re.Pattern[str], *, is_spot: bool) -> int:
+    """Of the instances of other owners: the experiment's own nodes are in what it needs."""
+    states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    types = [
+        instance["InstanceType"]
+        for instance in _instances(deployment, states)
+        if families.match(instance["InstanceType"])
+        and (instance.get("InstanceLifecycle") == "spot") is is_spot
+        and instance.get("InstanceLifecycle") != "capacity-block"
+        and {"Key": "eks:cluster-name", "Value": deployment.name} not in instance.get("Tags", [])
+    ]
+    vcpus = _vcpus(deployment, {*types}) if types else {}
+    return sum(vcpus[name] for name in types)
+
+
+def _instances(deployment: Deployment, filters: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    pages = deployment.client("ec2").get_paginator("describe_instances")
+    for page in pages.paginate(Filters=filters):
+        for each in page["Reservations"]:
+            yield from each["Instances"]
+
+
+def _vcpus(deployment: Deployment, types: set[str]) -> dict[str, int]:
+    """By the names of instance types. A quota counts a type's default, whatever is switched off."""
+    pages = deployment.client("ec2").get_paginator("describe_instance_types")
+    return {
+        each["InstanceType"]: each["VCpuInfo"]["DefaultVCpus"]
+        for page in pages.paginate(InstanceTypes=sorted(types))
+        for each in page["InstanceTypes"]
+    }
+
+
+def zones(deployment: Deployment) -> Iterator[Finding]:
     """Whether this account has the zones, and may use them."""
     wanted = deployment.experiment.aws.availability_zones
     answer = deployment.client("ec2").describe_availability_zones(AllAvailabilityZones=True)
-    problems = {zone["ZoneName"]: _problem(zone) for zone in answer["AvailabilityZones"]}
+    problems = {zone["ZoneName"]: _zone_problem(zone) for zone in answer["AvailabilityZones"]}
     wrong = [
         f"{zone}: {problem}" for zone in wanted if (problem := problems.get(zone, "no such zone"))
     ]
+    if not wrong:
+        yield ok(", ".join(wanted))
+        return
     usable = ", ".join(sorted(zone for zone, problem in problems.items() if not problem))
-    facts = {"zones": ", ".join(wanted), "wrong": "; ".join(wrong), "usable": usable or "none"}
-    yield "wrong" if wrong else "ok", facts
+    remedy = f"set aws.availability_zones; this account has {usable or 'none'}"
+    yield refused("; ".join(wrong), remedy)
 
 
-def _problem(zone: dict[str, Any]) -> str:
+def _zone_problem(zone: dict[str, Any]) -> str:
     if zone.get("OptInStatus") == "not-opted-in":
         return "the account has not opted into it"
     return "" if zone["State"] == "available" else str(zone["State"])
 
 
-def offerings(deployment: Deployment) -> Iterator[Answer]:
+def offerings(deployment: Deployment) -> Iterator[Finding]:
     """Whether any of the zones has each instance type: a node group takes those that have it."""
-    experiment = deployment.experiment
+    experiment, region = deployment.experiment, deployment.region
     zones = [*experiment.aws.availability_zones]
     wanted = {
         experiment.capacity.instance_type: [experiment.capacity.availability_zone],
@@ -56,23 +198,23 @@ def offerings(deployment: Deployment) -> Iterator[Answer]:
             Filters=[{"Name": "instance-type", "Values": [instance]}],
         )
         offered = sorted(o["Location"] for page in listed for o in page["InstanceTypeOfferings"])
-        having = [zone for zone in asked if zone in offered]
-        yield (
-            "ok" if having else "elsewhere" if offered else "nowhere",
-            {
-                "subject": instance,
-                "asked": ", ".join(asked),
-                "having": ", ".join(having or offered),
-            },
-        )
+        if having := [zone for zone in asked if zone in offered]:
+            yield ok(f"offered in {', '.join(having)}", instance)
+            continue
+        remedy = f"{region} has it in no zone: set aws.region to one that does"
+        if offered:
+            remedy = (
+                f"{region} has it in {', '.join(offered)}: set aws.availability_zones and "
+                "capacity.availability_zone"
+            )
+        yield refused(f"not offered in {', '.join(asked)}", remedy, instance)
 
 
-def reservation(deployment: Deployment) -> Iterator[Answer]:
+def reservation(deployment: Deployment) -> Iterator[Finding]:
     """The Capacity Block, or the reservation, if one is named."""
-    id = deployment.experiment.capacity.reservation_id
+    id, region = deployment.experiment.capacity.reservation_id, deployment.region
     if id is None:
         return
-    facts = {"subject": id}
     try:
         (described,) = deployment.client("ec2").describe_capacity_reservations(
             CapacityReservationIds=[id]
@@ -81,19 +223,15 @@ def reservation(deployment: Deployment) -> Iterator[Answer]:
         # InvalidCapacityReservationId.NotFound, or .Malformed
         if not error.response["Error"]["Code"].startswith("InvalidCapacityReservationId"):
             raise
-        yield "missing", facts
+        list_all = f"aws ec2 describe-capacity-reservations --region {region}"
+        text = f"there is none in this account and {region}"
+        yield refused(text, f"set capacity.reservation_id: {list_all}", id)
         return
-    answer, more = _judged(deployment, described)
-    yield answer, facts | dict(more)
+    yield _judged(deployment, described)._replace(subject=id)
 
 
-def _judged(deployment: Deployment, described: dict[str, Any]) -> Answer:
+def _judged(deployment: Deployment, described: dict[str, Any]) -> Finding:
     capacity, state = deployment.experiment.capacity, described["State"]
-    end, left = described.get("EndDate"), _left(described)
-    facts = {
-        "state": f"{state}, {described['TotalInstanceCount']} x {described['InstanceType']} "
-        f"in {described['AvailabilityZone']}"
-    }
     pairs = {
         "capacity.purchase": (
             described.get("ReservationType", "default"),
@@ -105,24 +243,38 @@ def _judged(deployment: Deployment, described: dict[str, Any]) -> Answer:
     wrong = {field: pair for field, pair in pairs.items() if pair[0] != pair[1]}
     if wrong:
         words = (f"{field} is {has}, the file has {wants}" for field, (has, wants) in wrong.items())
-        return "other", {"differences": "; ".join(words), "fields": ", ".join(wrong)}
+        remedy = f"set {', '.join(wrong)}, or another capacity.reservation_id"
+        return refused("; ".join(words), remedy)
     if state != "active" and state not in _COMING:
-        return "over", {"state": state}
+        return refused(state, _ANOTHER)
+    left, total = _left(described), described["TotalInstanceCount"]
     if left is not None and left <= datetime.timedelta():
-        return "too late", {"end": _time(end)}
+        text = (
+            f"ends at {_time(described['EndDate'])}, and EKS takes its nodes away 40 minutes before"
+        )
+        return refused(text, _ANOTHER)
     free = _free(deployment, described)
     if free < capacity.nodes:
-        return "used up", {"free": free, "of": described["TotalInstanceCount"]} | {
-            "wanted": capacity.nodes
-        }
+        return refused(
+            f"{free} of {total} instances are free, {capacity.nodes} are wanted (capacity.nodes)",
+            "end the instances that use it, or set capacity.nodes",
+        )
+    text = f"{state}, {total} x {described['InstanceType']} in {described['AvailabilityZone']}"
     if state in _COMING:
         begin = described.get("StartDate")
-        return "coming", facts | {"begin": f", from {_time(begin)}" if begin else ""}
+        since = f", from {_time(begin)}" if begin else ""
+        return warning(text + since, "nodes come when it is active; start them then")
     if left is None:
-        return "endless", facts
+        return ok(f"{text}, without an end")
     hours, limit = left.total_seconds() / 3600, guard_hours(deployment.experiment)
-    facts |= {"hours": f"{hours:.1f}", "limit": f"{limit:g}"}
-    return "short" if hours < limit else "ok", facts
+    text += f", {hours:.1f} hours left until EKS takes the nodes away"
+    if hours >= limit:
+        return ok(text)
+    return warning(
+        text,
+        f"what takes longer is cut off, and the guard leaves them {limit:g} hours; "
+        "measure less, or buy a longer one",
+    )
 
 
 def _free(deployment: Deployment, described: dict[str, Any]) -> int:
@@ -136,9 +288,8 @@ def _free(deployment: Deployment, described: dict[str, Any]) -> int:
         "instance-state-name": "running",
     }
     asked = [{"Name": name, "Values": [value]} for name, value in filters.items()]
-    pages = deployment.client("ec2").get_paginator("describe_instances").paginate(Filters=asked)
-    own = sum(len(each["Instances"]) for page in pages for each in page["Reservations"])
-    return int(described.get("AvailableInstanceCount", total)) + own
+    used = sum(1 for _ in _instances(deployment, asked))
+    return int(described.get("AvailableInstanceCount", total)) + used
 
 
 def _left(described: dict[str, Any]) -> datetime.timedelta | None:
@@ -151,5 +302,5 @@ def _left(described: dict[str, Any]) -> datetime.timedelta | None:
     return end - early - datetime.datetime.now(datetime.UTC)
 
 
-def _time(when: datetime.datetime | None) -> str:
-    return f"{when.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC" if when else ""
+def _time(when: datetime.datetime) -> str:
+    return f"{when.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,16 +1,12 @@
-"""What a check of the preflight is: what it asks, and what it says of each answer."""
+"""What a check of the preflight gives: a row that says what is so, and what to do about it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 from deployment.account import Denied, Deployment, DeploymentError, aws_errors
-
-Answer = tuple[str, Mapping[str, object]]
-"""A key of ``Check.says``, and what its text has in braces."""
 
 
 class Status(StrEnum):
@@ -23,16 +19,8 @@ class Status(StrEnum):
     """It would fail, perhaps hours later."""
 
 
-class Says(NamedTuple):
-    """What is said of an answer. In braces: its own facts, and the experiment's."""
-
-    status: Status
-    text: str
-    remedy: str = ""
-
-
 class Finding(NamedTuple):
-    """A row of the preflight."""
+    """A row of the preflight. Without a subject it has the check's."""
 
     status: Status
     subject: str
@@ -40,52 +28,33 @@ class Finding(NamedTuple):
     remedy: str
 
 
-@dataclass(frozen=True)
-class Check:
-    """A question to the account, to this machine or to the file."""
-
-    subject: str
-    """What is asked about. The facts of an answer may have another."""
-    ask: Callable[[Deployment], Iterable[Answer]]
-    says: Mapping[str, Says]
-
-    def findings(self, deployment: Deployment) -> list[Finding]:
-        """What is said of all answers; raises nothing."""
-        try:
-            with aws_errors():
-                return [self._finding(deployment, *answer) for answer in self.ask(deployment)]
-        except Denied as error:
-            text = f"not known: these credentials may not call {error.action}"
-            return [self._unknown(text, f"allow {error.action}, which only reads")]
-        except DeploymentError as error:
-            return [self._unknown(f"not known: {error}", "repair this, and ask again")]
-
-    def _finding(self, deployment: Deployment, answer: str, facts: Mapping[str, object]) -> Finding:
-        known = {
-            "subject": self.subject,
-            "account": deployment.account,
-            "file": deployment.file,
-            "name": deployment.name,
-            "region": deployment.region,
-            **facts,
-        }
-        status, text, remedy = self.says[answer]
-        return Finding(status, str(known["subject"]), text.format(**known), remedy.format(**known))
-
-    def _unknown(self, text: str, remedy: str) -> Finding:
-        return Finding(Status.WARNING, self.subject, text, remedy)
+Check = Callable[[Deployment], Iterable[Finding]]
+"""A question to the account, to this machine or to the file."""
 
 
-def ok(text: str) -> Says:
+def ok(text: str, subject: str = "") -> Finding:
     """Nothing to do."""
-    return Says(Status.OK, text)
+    return Finding(Status.OK, subject, text, "")
 
 
-def warning(text: str, remedy: str) -> Says:
+def warning(text: str, remedy: str, subject: str = "") -> Finding:
     """May go on."""
-    return Says(Status.WARNING, text, remedy)
+    return Finding(Status.WARNING, subject, text, remedy)
 
 
-def refused(text: str, remedy: str) -> Says:
+def refused(text: str, remedy: str, subject: str = "") -> Finding:
     """May not."""
-    return Says(Status.REFUSED, text, remedy)
+    return Finding(Status.REFUSED, subject, text, remedy)
+
+
+def findings(subject: str, check: Check, deployment: Deployment) -> list[Finding]:
+    """All rows of a check; raises nothing."""
+    try:
+        with aws_errors():
+            rows = [*check(deployment)]
+    except Denied as error:
+        text = f"not known: these credentials may not call {error.action}"
+        rows = [warning(text, f"allow {error.action}, which only reads")]
+    except DeploymentError as error:
+        rows = [warning(f"not known: {error}", "repair this, and ask again")]
+    return [row if row.subject else row._replace(subject=subject) for row in rows]

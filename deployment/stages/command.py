@@ -7,19 +7,16 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 
-from deployment import guard, nodes, objects
+from deployment import cluster, guard, nodes
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import NoCluster, connected
 from deployment.console import Console
 from deployment.nodes import Kind
-from deployment.preflight.table import NOBODY_IS_TOLD
+from deployment.preflight.software import NOBODY_IS_TOLD
 from deployment.spent import spent
-from deployment.stages import runs
-from deployment.stages.finish import Results, Stop, end_nodes
-from deployment.stages.measure import Benchmark, Serve
-from deployment.stages.nodes import Start
-from deployment.stages.prepare import Compile, Download
-from deployment.stages.setup import Check, Deploy, Prove, Restore
+from deployment.stages.measure import Benchmark, Results, Serve, measured_run
+from deployment.stages.nodes import Start, Stop, end_nodes
+from deployment.stages.setup import Check, Compile, Deploy, Download, Prove, Restore
 from deployment.stages.stage import Context, Progress, Stage, StageFailed
 from experiment.cost import cost, guard_hours
 from experiment.cost.prices import ALWAYS
@@ -86,7 +83,7 @@ def stop(deployment: Deployment) -> int:
 def _perform_all(context: Context, *, yes: bool) -> None:
     deployment, every = context.deployment, stages(context)
     console = Console(len(every), sys.stdout)
-    run = runs.measured(context)
+    run = measured_run(context)
     asked = run is not None
     if run and context.again:
         setting = "sweep.run" if deployment.experiment.sweep else "load, such as benchmark.rounds,"
@@ -98,7 +95,7 @@ def _perform_all(context: Context, *, yes: bool) -> None:
         if stage.costs and run is None:
             # One that an earlier call began may end unattended, and its end stops the nodes: they
             # are not to be started again for it.
-            run = runs.measured(context)
+            run = measured_run(context)
             asked = asked or run is not None
         if stage.costs and not asked:
             _ask(_estimate(deployment), yes=yes)
@@ -118,9 +115,9 @@ def _perform(stage: Stage, console: Console) -> None:
 
 
 def _estimate(deployment: Deployment) -> str:
-    whole = cost(deployment.experiment)
+    estimate = cost(deployment.experiment)
     return (
-        f"All of it costs {whole.amount} in {whole.hours:.1f} hours by estimate, and less "
+        f"All of it costs {estimate.amount} in {estimate.hours:.1f} hours by estimate, and less "
         f"where something exists already (make cost EXPERIMENT={deployment.file})"
         + ("" if deployment.experiment.alerts.emails else f"\nWarning: {NOBODY_IS_TOLD}")
     )
@@ -176,7 +173,7 @@ def _perform_or_end_nodes(deployment: Deployment, perform: Callable[[], None]) -
 
 def _has_begun_anew(deployment: Deployment) -> bool:
     try:
-        return runs.measured(Context(deployment)) is None
+        return measured_run(Context(deployment)) is None
     except (DeploymentError, KeyboardInterrupt):
         return False
 
@@ -221,8 +218,8 @@ def _nodes(deployment: Deployment) -> Iterator[str]:
 def _pods(deployment: Deployment) -> Iterator[str]:
     try:
         with connected(deployment) as api:
-            jobs = [job.metadata.name for job in objects.jobs(api) if job.status.active]
-            every = objects.pods(api)
+            jobs = [job.metadata.name for job in cluster.jobs(api) if job.status.active]
+            every = cluster.pods(api)
     except NoCluster as error:
         yield str(error)
         return

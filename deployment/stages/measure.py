@@ -1,24 +1,36 @@
-"""The measurement: by one pod of all services, or by a Job of one index a variant."""
+"""The measurement, by one pod of all services or a Job of one index a variant, and its results."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from kubernetes.client import ApiClient, CoreV1Api, V1Deployment, V1Job, V1Pod
+from pydantic import ValidationError
 
+from charts import offline, sweep
+from charts.indexes import run_id
+from charts.llmperf import benchmark_config
 from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, SWEEP_JOB, Component
-from deployment import objects, pods
-from deployment.account import Deployment
-from deployment.bucket import Bucket
+from deployment import cluster, pods, results
+from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
-from deployment.stages import runs
 from deployment.stages.nodes import STOPPED, are_stopped, not_ready
-from deployment.stages.stage import Progress, Stage, StageFailed
+from deployment.stages.stage import Context, Progress, Stage, StageFailed
 from experiment.variants import variants
-from spectap.names import COMPLETE, results_key
+from spectap.config import Config
+from spectap.names import (
+    COMPLETE,
+    CONFIG,
+    MERGED,
+    RESULTS_PREFIX,
+    RUN_ID,
+    results_key,
+    variant_run,
+)
 
 RESTARTS: Final = 3
 """What a container does not get over by so many it never does, such as a graph that does not fit
@@ -30,6 +42,9 @@ _BAR: Final = 20
 _TAIL: Final = 40
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _MADE_AGAIN: Final = "make experiment makes it again, and goes on"
+
+_MEASURED: Final = ("model", "load", "test_cases", "keep_answers")
+"""Fields of a configuration that decide, beside the variants, what is measured."""
 
 
 class Serve(Stage):
@@ -56,7 +71,7 @@ class Serve(Stage):
             raise StageFailed(STOPPED)
         words: list[str] = []
         for service in missing:
-            for pod in objects.pods(api, f"app={service}"):
+            for pod in cluster.pods(api, f"app={service}"):
                 if pods.restarts(pod) >= RESTARTS:
                     raise StageFailed(
                         f"{service} does not come to serve: {pods.restarts(pod)} restarts\n"
@@ -68,7 +83,7 @@ class Serve(Stage):
         return None
 
     def _missing(self, api: ApiClient) -> list[str]:
-        services = objects.services(api, f"component={Component.VLLM}")
+        services = cluster.services(api, f"component={Component.VLLM}")
         ready = {service.metadata.name for service in services if _is_ready(service)}
         return [name for name in self._services if name not in ready]
 
@@ -88,7 +103,7 @@ class Benchmark(Stage):
 
     def existing(self) -> str | None:
         """Asks the bucket."""
-        run = runs.measured(self.context)
+        run = measured_run(self.context)
         return f"run {run} is complete" if run else None
 
     def perform(self, progress: Progress) -> str:
@@ -111,9 +126,9 @@ class _Services:
     def measured(self) -> str:
         """The run's id, once it is complete."""
         pod = self._pod()
-        if pod.status.phase in objects.OVER or self._is_stale(pod):
+        if pod.status.phase in cluster.OVER or self._is_stale(pod):
             self.progress.say(f"{BENCHMARK_POD} begins a new run")
-            objects.replace(self.api, pod)
+            cluster.replace(self.api, pod)
         else:
             self.restarts = pods.restarts(pod)
         return self.progress.until(self._look)
@@ -125,7 +140,7 @@ class _Services:
         run: str = pod.metadata.uid
         if Bucket(self.deployment).has(results_key(run, COMPLETE)):
             return run
-        if pod.status.phase in objects.OVER or pods.restarts(pod) - self.restarts >= RESTARTS:
+        if pod.status.phase in cluster.OVER or pods.restarts(pod) - self.restarts >= RESTARTS:
             raise StageFailed(
                 "the run is not complete, and its pod failed or is crash-looping\n"
                 f"{pods.last_words(self.api, pod)}"
@@ -140,7 +155,7 @@ class _Services:
         return None
 
     def _pod(self) -> V1Pod:
-        pod = objects.pod(self.api, BENCHMARK_POD)
+        pod = cluster.pod(self.api, BENCHMARK_POD)
         if pod is None:
             raise StageFailed(f"there is no pod {BENCHMARK_POD} any more: {_MADE_AGAIN}")
         return pod
@@ -167,20 +182,20 @@ class _Indexes:
     def measured(self) -> str:
         """The run's id, once all variants are in it."""
         job = self._job()
-        if objects.failure(job):
+        if cluster.failure(job):
             name = job.metadata.name
             self.progress.say(f"{name} has failed, and begins again with what is missing")
-            objects.replace(self.api, job)
+            cluster.replace(self.api, job)
         return self.progress.until(self._look)
 
     def _look(self) -> str | None:
         stopped, job = are_stopped(self.deployment), self._job()
         # An index that ends at the same moment as the last one merges and uploads once more: its
         # node is not to be taken away meanwhile.
-        if (run := runs.complete(self.deployment)) and (stopped or not job.status.active):
+        if (run := complete_run(self.deployment)) and (stopped or not job.status.active):
             return run
-        if reason := objects.failure(job):
-            failed = [p for p in objects.pods_of(self.api, job) if p.status.phase == "Failed"]
+        if reason := cluster.failure(job):
+            failed = [p for p in cluster.pods_of(self.api, job) if p.status.phase == "Failed"]
             words = [pods.last_words(self.api, pod) for pod in failed[-1:]]
             raise StageFailed("\n".join([f"{job.metadata.name}: {reason}", *words]))
         if stopped:
@@ -190,18 +205,18 @@ class _Indexes:
 
     def _job(self) -> V1Job:
         name = SWEEP_JOB if self.deployment.experiment.sweep else OFFLINE_JOB
-        jobs = objects.jobs(self.api, f"app={name}")
+        jobs = cluster.jobs(self.api, f"app={name}")
         if not jobs:
             raise StageFailed(f"there is no Job {name} any more: {_MADE_AGAIN}")
         return max(jobs, key=lambda job: job.metadata.creation_timestamp)
 
     def _progress(self, job: V1Job) -> Iterator[str]:
-        names = runs.indexes(self.deployment).names
-        complete = runs.complete_indexes(self.deployment)
+        names = index_config(self.deployment).names
+        complete = complete_indexes(self.deployment)
         yield f"{len(complete)} of {len(names)} variants are complete"
         if failed := job.status.failed_indexes:
             yield f"failed: {failed}"
-        for pod in objects.pods_of(self.api, job):
+        for pod in cluster.pods_of(self.api, job):
             if pod.status.phase == "Running":
                 variant = names[int(pod.metadata.labels[_INDEX])]
                 log = pods.log(self.api, pod, pod.spec.containers[-1].name, _TAIL)
@@ -222,3 +237,107 @@ def _is_ready(service: V1Deployment) -> bool:
     status, wanted = service.status, service.metadata.generation
     # A change that the controller has not seen yet would be taken for carried out.
     return bool(status.ready_replicas and (status.observed_generation or 0) >= wanted)
+
+
+class Results(Stage):
+    """The downloaded run, with its report and its table."""
+
+    name = "results"
+    costs = False
+    shows_itself = True
+
+    def perform(self, progress: Progress) -> str:
+        """What is downloaded already is not downloaded again."""
+        run = complete_run(self.deployment)
+        if run is None:
+            raise DeploymentError("the bucket has no complete run of this experiment")
+        listing = results.listing(self.deployment)
+        if listing.refusal:
+            progress.say(listing.refusal)
+        chosen = results.chosen(listing.runs, run)
+        folder = results.download(self.deployment, chosen, say=progress.say)
+        try:
+            table = results.draw(folder)
+        except DeploymentError as error:
+            progress.say(str(error))
+            return f"{folder}, which has no report"
+        # As wide as the terminal: with an indent its lines would wrap.
+        print(table, flush=True)
+        return str(folder / results.REPORT)
+
+
+def complete_run(deployment: Deployment) -> str | None:
+    """The newest complete run of this very experiment; None if there is none.
+
+    A run is complete by its marker, and it is this experiment's if it was asked the same of the
+    same variants. Raises DeploymentError.
+    """
+    bucket = Bucket(deployment)
+    if deployment.experiment.apart:
+        names, run = {*index_config(deployment).names}, run_id(deployment.experiment)
+        if names - {*complete_indexes(deployment)}:
+            return None
+        # Written by whichever index ends last, after all of them are complete.
+        merged = json.loads(bucket.read(results_key(run, MERGED)) or b"{}")
+        return run if names <= {*merged.get("complete", [])} else None
+    ends: dict[str, Any] = {
+        run: entry["LastModified"]
+        for entry in bucket.entries(RESULTS_PREFIX)
+        for run, _, name in [entry["Key"].removeprefix(RESULTS_PREFIX).partition("/")]
+        if name == COMPLETE and RUN_ID.fullmatch(run)
+    }
+    expected = benchmark_config(deployment.experiment, bucket.name)
+    for run in sorted(ends, key=lambda run: ends[run], reverse=True):
+        config = _config(bucket, run)
+        if config and _asked(config) == _asked(expected):
+            return run
+    return None
+
+
+def measured_run(context: Context) -> str | None:
+    """The complete run that makes all that costs unnecessary; None if there is none.
+
+    A run that was begun after it, on nodes that are running, is not to be given up for it. Variants
+    that are measured one by one are not measured twice in a run. Raises DeploymentError.
+    """
+    deployment, is_isolated = context.deployment, context.deployment.experiment.apart
+    run = None if context.again and not is_isolated else complete_run(deployment)
+    if run is None or is_isolated or are_stopped(deployment):
+        return run
+    with connected(deployment) as api:
+        pod = cluster.pod(api, BENCHMARK_POD)
+    if pod is None or pod.status.phase in cluster.OVER or pod.metadata.uid == run:
+        return run
+    has_begun = Bucket(deployment).entries(results_key(pod.metadata.uid, ""))
+    return None if has_begun else run
+
+
+def index_config(deployment: Deployment) -> Config:
+    """What the indexes of the experiment's Job are given."""
+    experiment = deployment.experiment
+    job = sweep.indexes(experiment) if experiment.sweep else offline.indexes(experiment)
+    return job.indexed_config(experiment, Bucket(deployment).name, "any")
+
+
+def complete_indexes(deployment: Deployment) -> list[str]:
+    """Names of the variants whose results are complete. Raises DeploymentError."""
+    bucket, run = Bucket(deployment), run_id(deployment.experiment)
+    return [
+        variant.name
+        for variant in index_config(deployment).variants
+        if bucket.has(results_key(variant_run(run, variant.folder), COMPLETE))
+    ]
+
+
+def _asked(config: Config) -> list[object]:
+    """Of variants what they are, and not where they answer."""
+    variants = [variant.model_copy(update={"endpoint": None}) for variant in config.variants]
+    return [*(getattr(config, name) for name in _MEASURED), variants]
+
+
+def _config(bucket: Bucket, run: str) -> Config | None:
+    """None for a run of another version, which this one does not read."""
+    try:
+        return Config.model_validate_json(bucket.read(results_key(run, CONFIG)) or b"")
+    except ValidationError:
+        return None

@@ -1,4 +1,4 @@
-"""The Trainium nodes, guarded, until a pod has opened their devices."""
+"""The Trainium nodes: guarded until a pod has opened their devices, and ended after the run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Pod
 
 from charts.claims import DRIVER
 from charts.indexes import NEVER
-from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
-from deployment import clock, guard, nodes, objects, pods
-from deployment.account import Deployment
+from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, TRAINIUM_NODES
+from deployment import clock, cluster, guard, nodes, pods
+from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
+from deployment.logs import sources
 from deployment.nodes import Group, Kind
 from deployment.stages.stage import Progress, Stage, StageFailed
 
 STOPPED: Final = "the Trainium nodes were scaled to 0 meanwhile, by hand or the guard"
+_LINES: Final = 100_000
+"""Of each container's log, the last ones."""
 _NEVER: Final = ("VcpuLimitExceeded", "InstanceLimitExceeded", "Unsupported")
 """What Auto Scaling tries in vain, however long one waits: a quota, or a type that is not sold."""
 
@@ -93,6 +96,30 @@ class Start(Stage):
         return self.deployment.experiment.capacity.nodes
 
 
+class Stop(Stage):
+    """Both groups at 0, unless the experiment keeps its Trainium nodes."""
+
+    name = "stop"
+    costs = False
+
+    def existing(self) -> str | None:
+        """Only that there are no groups, or that they are kept: EKS may report an old size."""
+        if any(group.kind in self._kinds for group in nodes.groups(self.deployment)):
+            return None
+        return "no group of nodes is to be stopped"
+
+    def perform(self, progress: Progress) -> str:
+        """Returns once EKS has carried it out."""
+        for kind in self._kinds:
+            guard.stop(self.deployment, kind)
+        return f"{' and '.join(self._kinds)} nodes are scaled to 0"
+
+    @property
+    def _kinds(self) -> list[Kind]:
+        stops = self.deployment.experiment.capacity.stops_after_run
+        return [kind for kind in Kind if stops or kind is not Kind.TRAINIUM]
+
+
 class Closed(NamedTuple):
     """Devices that no pod has opened yet."""
 
@@ -108,7 +135,7 @@ def closed(api: ApiClient) -> Closed | None:
     """
     codes = [
         (pod, _exit_code(pod))
-        for pod in objects.pods(api)
+        for pod in cluster.pods(api)
         if any(each.name == DEVICES for each in pod.spec.init_containers or [])
     ]
     # Before all others: devices that one pod has opened are no help to another that may not.
@@ -126,7 +153,7 @@ def closed(api: ApiClient) -> Closed | None:
 
 def not_ready(api: ApiClient, selector: str) -> Iterator[str]:
     """Why each pod that is not ready is not. Raises DeploymentError."""
-    for pod in objects.pods(api, selector):
+    for pod in cluster.pods(api, selector):
         if reason := pods.reason(api, pod):
             yield f"{pod.metadata.name}: {reason}"
 
@@ -181,3 +208,38 @@ def _with_devices(api: ApiClient) -> set[str]:
         slices = ResourceV1Api(api).list_resource_slice().items
     reported = {each.spec.node_name for each in slices if each.spec.driver == DRIVER}
     return _ready(api).keys() & reported
+
+
+def end_nodes(deployment: Deployment) -> str:
+    """Stores the logs, then scales both groups to 0; returns what was done, a line each.
+
+    Raises DeploymentError where there is neither group.
+    """
+    kinds = [group.kind for group in nodes.groups(deployment)]
+    if not kinds:
+        raise DeploymentError("there are no nodes to end")
+    try:
+        lines = [f"logs of all pods: {_store_logs(deployment)}"]
+    except DeploymentError as error:
+        lines = [f"logs are not stored: {error}"]
+    for kind in kinds:
+        try:
+            guard.stop(deployment, kind)
+            lines.append(f"{kind} nodes: scaled to 0 (capacity.after_failure)")
+        except DeploymentError as error:  # the other group is to end all the same
+            lines.append(f"{kind} nodes: {error}")
+    return "\n".join(lines)
+
+
+def _store_logs(deployment: Deployment) -> str:
+    """Puts what each container has written, and its last start before, into the bucket."""
+    bucket = Bucket(deployment)
+    folder = f"{LOGS_PREFIX}{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}/"
+    with connected(deployment) as api:
+        for pod in cluster.pods(api):
+            for source in sources(pod):
+                text = pods.log(api, pod, source.container, _LINES, previous=source.previous)
+                before = ".previous" if source.previous else ""
+                key = f"{folder}{source.pod}/{source.container}{before}.log"
+                bucket.write(key, text.encode())
+    return f"s3://{bucket.name}/{folder}"

@@ -1,18 +1,26 @@
-"""What comes before anything costs: the preflight, the stacks, a proved guard, all objects."""
+"""What comes before the Trainium nodes: stacks, a proved guard, all objects, what is compiled."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
-from kubernetes.client import ApiClient
+from kubernetes.client import ApiClient, V1Job
 
-from deployment import guard, lifecycle, nodes, objects, proof
-from deployment.account import DeploymentError
+from charts.names import artifact_prefix, model_prefix
+from deployment import cluster, guard, lifecycle, nodes, pods, proof
+from deployment.account import Bucket, DeploymentError
 from deployment.cluster import connected
-from deployment.nodes import Group
+from deployment.nodes import Group, Kind
 from deployment.preflight import Status, checks
 from deployment.preflight.account import changing_stacks
+from deployment.stages.nodes import not_ready, why_no_nodes
 from deployment.stages.stage import Progress, Stage, StageFailed
+from experiment import Experiment
+from experiment.hardware import compile_nodes
+from experiment.schema import CompileNode
+from experiment.variants import variants
 
 
 class Check(Stage):
@@ -23,7 +31,15 @@ class Check(Stage):
 
     def perform(self, progress: Progress) -> str:
         """Raises DeploymentError, also where a check refuses."""
-        progress.until(lambda: self._at_rest(progress))
+
+        def at_rest() -> bool | None:
+            """CloudFormation goes on with a deploy that was ended, and refuses another then."""
+            if changes := changing_stacks(self.deployment):
+                progress.wait("; ".join(changes))
+                return None
+            return True
+
+        progress.until(at_rest)
         findings = checks(self.deployment)
         problems = [finding for finding in findings if finding.status is not Status.OK]
         for finding in problems:
@@ -34,13 +50,6 @@ class Check(Stage):
                 f"{refused} of {len(findings)} checks refuse; make preflight lists all"
             )
         return f"{len(findings)} checks"
-
-    def _at_rest(self, progress: Progress) -> bool | None:
-        """CloudFormation goes on with a deploy that was ended, and refuses another meanwhile."""
-        if changes := changing_stacks(self.deployment):
-            progress.wait("; ".join(changes))
-            return None
-        return True
 
 
 class Deploy(Stage):
@@ -108,34 +117,184 @@ class Restore(Stage):
         manifests = lifecycle.manifests(self.deployment)
         with connected(self.deployment) as api:
             for manifest in manifests:
-                existing = objects.find(api, manifest)
+                existing = cluster.find(api, manifest)
                 if existing is None or _is_ending(existing):
                     return None
         return f"all {len(manifests)} exist"
 
     def perform(self, progress: Progress) -> str:
         """Makes those that are gone."""
-        made: list[str] = []
-        with connected(self.deployment) as api:
-            progress.until(lambda: self._look(api, made, progress))
-        return f"{', '.join(made)} made again" if made else "nothing was missing"
+        created: list[str] = []
 
-    def _look(self, api: ApiClient, made: list[str], progress: Progress) -> bool | None:
-        """One that is being deleted still has its name, so that it cannot be made again yet."""
-        ending = []
-        for manifest in lifecycle.manifests(self.deployment):
-            name = f"{manifest['kind']} {manifest['metadata']['name']}"
-            existing = objects.find(api, manifest)
-            if existing is None:
-                objects.create(api, manifest)
-                made.append(name)
-            elif _is_ending(existing):
-                ending.append(name)
-        if ending:
-            progress.wait(f"still being deleted: {', '.join(ending)}")
-            return None
-        return True
+        def look() -> bool | None:
+            """One that is being deleted still has its name, so it cannot be made again yet."""
+            ending = []
+            for manifest in lifecycle.manifests(self.deployment):
+                name = f"{manifest['kind']} {manifest['metadata']['name']}"
+                existing = cluster.find(api, manifest)
+                if existing is None:
+                    cluster.create(api, manifest)
+                    created.append(name)
+                elif _is_ending(existing):
+                    ending.append(name)
+            if ending:
+                progress.wait(f"still being deleted: {', '.join(ending)}")
+            return None if ending else True
+
+        with connected(self.deployment) as api:
+            progress.until(look)
+        return f"{', '.join(created)} made again" if created else "nothing was missing"
 
 
 def _is_ending(existing: Any) -> bool:
     return existing.metadata.deletion_timestamp is not None
+
+
+class _Prepare(Stage):
+    """By the Jobs of one step, which mark in the bucket what they have made."""
+
+    noun: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def wanted(self) -> Sequence[str]:
+        """Prefixes in the bucket."""
+
+    @property
+    def prepared(self) -> str:
+        """What there is in the end, in words."""
+        return f"{self.noun}: {len(self.wanted)}"
+
+    def existing(self) -> str | None:
+        """Asks the bucket."""
+        missing = Bucket(self.deployment).incomplete(self.wanted)
+        return None if missing else self.prepared
+
+    def perform(self, progress: Progress) -> str:
+        """Waits until everything is marked."""
+        with connected(self.deployment) as api:
+            self._await(api, progress)
+        return self.prepared
+
+    def _await(self, api: ApiClient, progress: Progress) -> None:
+        """Where a Job has failed it says so, waits for the others, and raises StageFailed."""
+        self._revive(api, progress)
+        bucket, given_up = Bucket(self.deployment), dict[str, str]()
+
+        def look() -> bool | None:
+            missing = bucket.incomplete(self.wanted)
+            if not missing:
+                return True
+            jobs = cluster.jobs(api, f"step={self.name}")
+            for job in jobs:
+                name, reason = job.metadata.name, cluster.failure(job)
+                if reason and name not in given_up:
+                    given_up[name] = f"{name} failed: {reason}"
+                    last = cluster.pods_of(api, job)[-1:]
+                    words = (pods.last_words(api, pod) for pod in last)
+                    progress.say("\n".join([given_up[name], *words]))
+            if given_up and all(map(_is_over, jobs)):
+                return False
+            complete = len(self.wanted) - len(missing)
+            stored = f"{complete} of {len(self.wanted)} are in the bucket"
+            progress.wait("; ".join([stored, *self._waiting(api)]))
+            return None
+
+        if not progress.until(look):
+            raise StageFailed("\n".join(given_up.values()))
+
+    def _revive(self, api: ApiClient, progress: Progress) -> None:
+        """Makes Jobs anew that an earlier attempt has left failed."""
+        for job in cluster.jobs(api, f"step={self.name}"):
+            if cluster.failure(job):
+                progress.say(f"{job.metadata.name} has failed, and begins again")
+                cluster.replace(api, job)
+
+    def _waiting(self, api: ApiClient) -> Iterator[str]:
+        """What the pods wait for."""
+        yield from not_ready(api, f"step={self.name}")
+
+
+class Download(_Prepare):
+    """The checkpoints, which pass through a CPU node."""
+
+    name = "download"
+    noun = "checkpoints"
+
+    @property
+    def wanted(self) -> Sequence[str]:
+        """Of the checkpoints of all variants."""
+        return checkpoints(self.deployment.experiment)
+
+
+class Compile(_Prepare):
+    """The graphs, on nodes that run only for that long unless they are the Trainium nodes."""
+
+    name = "compile"
+    noun = "graphs"
+
+    def existing(self) -> str | None:
+        """Asks the bucket. Nodes that an earlier attempt has left are no part of it."""
+        prepared = super().existing()
+        if prepared:
+            self._end()
+        return prepared
+
+    def perform(self, progress: Progress) -> str:
+        """Ends its nodes, unless it is interrupted."""
+        missing = len(Bucket(self.deployment).incomplete(self.wanted))
+        with connected(self.deployment) as api:
+            self._revive(api, progress)
+            if self._has_nodes:
+                size = compile_nodes(missing)
+                until = guard.start(self.deployment, Kind.COMPILE, size)
+                progress.say(f"CPU nodes: {size}, until {until.at:%Y-%m-%d %H:%M} UTC")
+            try:
+                self._await(api, progress)
+            except StageFailed:
+                self._end()
+                raise
+        self._end()
+        return self.prepared
+
+    @property
+    def wanted(self) -> Sequence[str]:
+        """Of the compiled graphs of all variants."""
+        return graphs(self.deployment.experiment)
+
+    @property
+    def _has_nodes(self) -> bool:
+        """Whether there are nodes that only compile."""
+        return self.deployment.experiment.compile_node is CompileNode.CPU
+
+    def _end(self) -> None:
+        if self._has_nodes:
+            guard.stop(self.deployment, Kind.COMPILE)
+
+    def _waiting(self, api: ApiClient) -> Iterator[str]:
+        """Where there is no node for the pods, why not."""
+        if self._has_nodes:
+            group = nodes.find(self.deployment, Kind.COMPILE)
+            if group and not group.size:
+                raise StageFailed("the compile nodes were scaled to 0, by hand or the guard")
+            yield from why_no_nodes(self.deployment, group)
+        yield from super()._waiting(api)
+
+
+def _is_over(job: V1Job) -> bool:
+    conditions = job.status.conditions or []
+    ended = {condition.type for condition in conditions if condition.status == "True"}
+    return bool(ended & {"Complete", "Failed"})
+
+
+def checkpoints(experiment: Experiment) -> list[str]:
+    """Prefixes of the checkpoints of all variants."""
+    drafts = (variant.draft for variant in variants(experiment))
+    models = [model for model in (experiment.models.target, *drafts) if model]
+    return [*dict.fromkeys(model_prefix(model.id, model.revision) for model in models)]
+
+
+def graphs(experiment: Experiment) -> list[str]:
+    """Prefixes of the compiled graphs of all variants."""
+    artifacts = (variant.artifact for variant in variants(experiment))
+    return [*dict.fromkeys(artifact_prefix(artifact) for artifact in artifacts)]

@@ -42,6 +42,7 @@ def serving() -> Iterator[Objects]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16  # an answer in one piece: otherwise the second waits for the first
 
         def do_GET(self) -> None:
             url = urlsplit(self.path)
@@ -100,7 +101,7 @@ def serving() -> Iterator[Objects]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     objects.url = f"http://127.0.0.1:{server.server_port}"
     try:
         yield objects
@@ -111,11 +112,13 @@ def serving() -> Iterator[Objects]:
 
 def _selected(objects: Objects, kind: str, query: dict[str, str]) -> list[dict[str, Any]]:
     """By labels and by ``involvedObject.uid``, the only selectors that are used."""
-    found = objects.lists.get(kind, [])
+    selected = objects.lists.get(kind, [])
     if selector := query.get("labelSelector"):
         key, _, value = selector.partition("=")
-        found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
+        selected = [
+            each for each in selected if each["metadata"].get("labels", {}).get(key) == value
+        ]
     if selector := query.get("fieldSelector"):
         uid = selector.partition("=")[2]
-        found = [each for each in found if each["involvedObject"]["uid"] == uid]
-    return found
+        selected = [each for each in selected if each["involvedObject"]["uid"] == uid]
+    return selected

@@ -87,8 +87,8 @@ class Office:
 
     def stack(self, region: str) -> lifecycle.Stack:
         """As CloudFormation has it."""
-        there = self.aws.cloudformation.stack
-        status = there.status if there else None
+        stack = self.aws.cloudformation.stack
+        status = stack.status if stack else None
         return lifecycle.Stack(f"{self.deployment.name}-trainium", region, status)
 
     def prove(self) -> None:
@@ -108,10 +108,10 @@ class Office:
             group = nodes.find(self.deployment, kind)
             if group is None or not group.size:
                 return
-            there = self.aws.eks.groups.get(group.name)  # unless it went with the answer
-            if there and there.nodes:
+            actual = self.aws.eks.groups.get(group.name)  # unless it went with the answer
+            if actual and actual.nodes:
                 if kind is Kind.TRAINIUM:
-                    guard.count_from(self.deployment, kind, self.aws.clock.moment(there.nodes[0]))
+                    guard.count_from(self.deployment, kind, self.aws.clock.moment(actual.nodes[0]))
                 return
             clock.sleep(_POLL)
 
@@ -154,10 +154,10 @@ class Office:
         if stacks.is_busy or (arguments[0] == "destroy" and not stacks.stack):
             return 1
         if arguments[0] == "deploy":
-            told = [given.rpartition(":")[2] for given in arguments if ":Keep" in given]
-            kept = {given.removesuffix("=true") for given in told if given.endswith("=true")}
+            given = [word.rpartition(":")[2] for word in arguments if ":Keep" in word]
+            retained = {word.removesuffix("=true") for word in given if word.endswith("=true")}
             kinds = {"KeepTrainiumNodes": "trainium", "KeepCompileNodes": "compile"}
-            names = {kinds[name] for name in kept}
+            names = {kinds[name] for name in retained}
             stacks.deploy(Template(dict(self.generations), self.maximum, frozenset(names)))
         else:
             stacks.destroy()
@@ -167,7 +167,7 @@ class Office:
 
 
 @contextmanager
-def office() -> Iterator[Office]:
+def deployed_office() -> Iterator[Office]:
     """Deployed, without nodes."""
     with pytest.MonkeyPatch.context() as patch:
         article = _experiment(CompileNode.CPU)
@@ -175,20 +175,20 @@ def office() -> Iterator[Office]:
         aws = FakeAws(article.name, limits, SLACK)
         region, services = article.aws.region, ("eks", "scheduler", "stepfunctions")
         clients = {(name, region): aws.client(name) for name in (*services, "cloudformation")}
-        made = Office(aws, _clients=clients)
+        office = Office(aws, _clients=clients)
         patch.setattr(clock, "now", aws.clock.now)
         patch.setattr(clock, "sleep", aws.sleep)
         patch.setattr(guard, "compile_guard_hours", lambda _: _hours())
-        patch.setattr(lifecycle, "cdk", made.cdk)
+        patch.setattr(lifecycle, "cdk", office.cdk)
         patch.setattr(lifecycle, "notes", lambda _: ())
         patch.setattr(lifecycle, "say", lambda _: None)
         patch.setattr(removal, "say", lambda _: None)
         name = f"{article.name}-trainium"
         existing = [{"StackName": name}]
         patch.setattr(lifecycle, "existing", lambda _: existing if aws.cloudformation.stack else [])
-        patch.setattr(lifecycle, "synthesised", lambda _: [made.stack(region)])
+        patch.setattr(lifecycle, "synthesised", lambda _: [office.stack(region)])
         patch.setattr(removal, "retained", lambda *_: [])
         patch.setattr(removal, "images", lambda *_: [])
-        made.deploy()
+        office.deploy()
         aws.clock.advance(5 * MINUTE)
-        yield made
+        yield office

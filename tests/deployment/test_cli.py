@@ -5,18 +5,20 @@ What the roles of workflows may do: ``tests/stacks/test_delivery.py``.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from deployment import delivery, lifecycle
+from deployment import lifecycle
 from deployment.account import Deployment, DeploymentError
-from rehearsal.aws.client import Aws
-from tests.deployment import account
-from tests.deployment.conftest import At
+from deployment.cluster import token as cluster_token
+from tests.deployment.conftest import at, scale, with_nodes
+from tests.deployment.fake_aws import FakeAws
 
 SECTION: Final = {"delivery": {"repository": "us@12/here@34"}}
 
@@ -38,7 +40,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path
 
 
 def test_a_deploy_leaves_the_number_of_nodes_alone_only_while_there_are_some(
-    aws: Aws, at: At, cli: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    aws: FakeAws, cli: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The CLI goes on with what it was told last, so it is told each time."""
     noted = cli("")
@@ -46,7 +48,7 @@ def test_a_deploy_leaves_the_number_of_nodes_alone_only_while_there_are_some(
         "capacity.purchase": "capacity-block",
         "capacity.reservation_id": "cr-0123456789abcdef0",
     }
-    deployment = at("sized", block)
+    deployment = at(block)
 
     def sizes(expected: int) -> list[str]:
         assert lifecycle.deploy(deployment, [], yes=True) == 0
@@ -55,54 +57,64 @@ def test_a_deploy_leaves_the_number_of_nodes_alone_only_while_there_are_some(
         words = noted.read_text().splitlines()
         return [value for word, value in pairwise(words) if word == "--parameters"]
 
-    none = ["sized-trainium:KeepTrainiumNodes=false", "sized-trainium:KeepCompileNodes=false"]
+    none = ["article-trainium:KeepTrainiumNodes=false", "article-trainium:KeepCompileNodes=false"]
     assert sizes(0) == none
-    account.groups(aws, deployment)
+    with_nodes(aws)
     assert sizes(0) == none
-    account.scale(aws, deployment, 1)
-    assert sizes(1) == ["sized-trainium:KeepTrainiumNodes=true", none[1]]
-    account.scale(aws, deployment, 0)
-    assert sizes(0) == none
+    scale(aws, 1)
+    assert sizes(1) == ["article-trainium:KeepTrainiumNodes=true", none[1]]
 
 
-def test_delivery_is_off_unless_the_file_asks_for_it(at: At, cli: Callable[[str], Path]) -> None:
+def test_delivery_is_off_unless_the_file_asks_for_it(cli: Callable[[str], Path]) -> None:
     noted = cli("")
     with pytest.raises(DeploymentError, match="has no section delivery"):
-        delivery.make(at("off"), yes=True, remove=False)
+        lifecycle.make_delivery(at({}), yes=True, remove=False)
     assert not noted.exists()
 
 
 def test_the_roles_are_deployed_alone(
-    at: At, cli: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
+    cli: Callable[[str], Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    deployment, noted = at("on", SECTION), cli("")
-    assert delivery.make(deployment, yes=True, remove=False) == 0
+    deployment, noted = at(SECTION), cli("")
+    assert lifecycle.make_delivery(deployment, yes=True, remove=False) == 0
     words = noted.read_text().replace("\n", " ")
-    assert words.startswith("deploy on-delivery --require-approval never")
+    assert words.startswith("deploy article-delivery --require-approval never")
     assert "--context delivery=true" in words
     printed = capfd.readouterr().out
     assert "https://github.com/us/here/settings" in printed
     assert "AWS_REGION=us-east-2" in printed
-    assert delivery.make(deployment, yes=True, remove=True) == 0
-    assert noted.read_text().startswith("destroy\non-delivery\n--force")
+    assert lifecycle.make_delivery(deployment, yes=True, remove=True) == 0
+    assert noted.read_text().startswith("destroy\narticle-delivery\n--force")
 
 
 def compared(deployment: Deployment, folder: Path) -> str:
     """The comment for a pull request."""
     markdown = folder / "changes.md"
-    assert delivery.compare(deployment, str(markdown)) == 0
+    assert lifecycle.compare(deployment, str(markdown)) == 0
     return markdown.read_text()
 
 
 def test_a_comment_is_cut_and_cannot_end_its_own_fence(
-    at: At, cli: Callable[[str], Path], tmp_path: Path
+    cli: Callable[[str], Path], tmp_path: Path
 ) -> None:
     noted = cli("Stack a\n```\n[~] AWS::S3::Bucket\n")
-    lines = compared(at("compared"), tmp_path).splitlines()
+    lines = compared(at({}), tmp_path).splitlines()
     assert noted.read_text().startswith("diff\n--method\ntemplate\n--no-color\n--ci\n")
     assert [line for line in lines if line.startswith("````")] == ["````", "````"]
-    assert "Against what is deployed of experiment compared in us-east-2" in lines[0]
+    assert "Against what is deployed of experiment article in us-east-2" in lines[0]
     cli("[~] something\n" * 10_000)
-    comment = compared(at("long"), tmp_path)
+    comment = compared(at({}), tmp_path)
     assert len(comment) < 21_000
     assert "... the log has all of it" in comment
+
+
+def test_a_token_says_who_asks_for_which_cluster(aws: FakeAws) -> None:
+    given = cluster_token(at({}), "arn:aws:iam::123456789012:role/administrator")
+    prefix, _, encoded = given.partition(".")
+    assert (prefix, aws.calls) == ("k8s-aws-v1", ["sts:AssumeRole"])
+    url = urlsplit(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode())
+    query = dict(parse_qsl(url.query))
+    assert url.hostname == "sts.us-east-2.amazonaws.com"
+    assert (query["Action"], query["X-Amz-Expires"]) == ("GetCallerIdentity", "60")
+    assert query["X-Amz-SignedHeaders"] == "host;x-k8s-aws-id"
+    assert query["X-Amz-Credential"].startswith("ASIA")

@@ -2,81 +2,103 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
-import boto3
+import aws_cdk as cdk
 import pytest
 
+from app import compose
+from deployment import lifecycle, removal
+from deployment.account import Deployment
+from experiment import load
 from tests.conftest import edited
-from tests.deployment.fake_aws.whole import STACKS, Whole, whole
+from tests.deployment.conftest import put, rendered
+from tests.deployment.fake_aws import ACCOUNT, FakeAws
+from tests.deployment.fake_aws.terminal import STACKS, Terminal, terminal
+from tests.synthesis import CONTEXT
 
 
 @pytest.fixture(scope="module")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     folder = tmp_path_factory.mktemp("account")
     file = edited(folder, {"benchmark.image": "registry.example/benchmark:1"})
-    with whole(folder, file) as account:
+    with terminal(folder, file, rendered(load(str(file)))) as account:
         yield account
 
 
 @pytest.fixture
-def deployed(account: Whole) -> Whole:
+def deployed(account: Terminal) -> Terminal:
     """With all stacks, and a file in the bucket."""
     assert account.run("deploy", "--yes") == 0, account.output
-    store = boto3.client("s3", "us-east-2")
-    store.put_object(Bucket=account.cluster.bucket, Key="compiled/key/model.pt", Body=b"hours")
+    account.aws.store.put(account.cluster.bucket, "compiled/key/model.pt", "hours")
     return account
 
 
-def buckets() -> set[str]:
-    return {bucket["Name"] for bucket in boto3.client("s3", "us-east-2").list_buckets()["Buckets"]}
-
-
-def test_destroying_what_is_not_there_fails(account: Whole) -> None:
+def test_destroying_what_is_not_there_fails(account: Terminal) -> None:
     assert account.run("destroy", "--yes") == 1
     assert "nothing of experiment article is in account" in account.output
     assert "No experiment has stacks there" in account.output
 
 
-def test_a_destroyed_experiment_can_be_deployed_again(deployed: Whole) -> None:
+def test_a_destroyed_experiment_can_be_deployed_again(deployed: Terminal) -> None:
     assert deployed.run("destroy", "--yes") == 0, deployed.output
-    assert deployed.stacks == {}
+    assert deployed.aws.cloudformation.stacks == {}
     for stack in STACKS:
         assert f"article-{stack} " in deployed.output
     cost = "less than 0.1 GiB, 0.00 USD a month"
     assert f"{deployed.cluster.bucket} ({cost}) stays; make deploy takes it back" in deployed.output
     assert deployed.run("deploy", "--yes") == 0, deployed.output
-    store = boto3.client("s3", "us-east-2")
-    kept = store.get_object(Bucket=deployed.cluster.bucket, Key="compiled/key/model.pt")
-    assert kept["Body"].read() == b"hours"
+    bucket = deployed.aws.store.buckets[deployed.cluster.bucket]
+    assert bucket["compiled/key/model.pt"][0] == b"hours"
 
 
-def test_without_a_terminal_nothing_is_deleted_unasked(deployed: Whole) -> None:
+def test_without_a_terminal_nothing_is_deleted_unasked(deployed: Terminal) -> None:
     assert deployed.run("destroy") == 1
     assert "there is no terminal to ask on; YES=1 deletes without asking" in deployed.output
-    assert len(deployed.stacks) == len(STACKS)
+    assert len(deployed.aws.cloudformation.stacks) == len(STACKS)
 
 
-def test_everything_goes_only_with_the_name_typed(deployed: Whole) -> None:
+def test_everything_goes_only_with_the_name_typed(deployed: Terminal) -> None:
     assert deployed.run("destroy", typed="n") == 1
     assert "Delete these stacks (y/n)?" in deployed.output
     all_of_it = ("destroy", "--keep", "none")
     assert deployed.run(*all_of_it, typed="y") == 1
     assert f"{deployed.cluster.bucket} (" in deployed.output
     assert ") will be deleted for good" in deployed.output
-    for given, said in (
+    for given, refusal in (
         (("--yes",), "KEEP=none wants NAME=article as well as YES=1"),
         (("--yes", "--name", "again"), "NAME = 'again': the experiment is article"),
     ):
         assert deployed.run(*all_of_it, *given) == 1
-        assert said in deployed.output
-    assert len(deployed.stacks) == len(STACKS)
+        assert refusal in deployed.output
+    assert len(deployed.aws.cloudformation.stacks) == len(STACKS)
 
     assert deployed.run("destroy", typed="y") == 0, deployed.output
-    assert deployed.stacks == {}
-    assert deployed.cluster.bucket in buckets()
+    assert deployed.aws.cloudformation.stacks == {}
+    assert deployed.cluster.bucket in deployed.aws.store.buckets
 
     # What an earlier destroy has left can still be removed.
     assert deployed.run(*all_of_it, typed="article") == 0, deployed.output
     assert f"{deployed.cluster.bucket} is deleted" in deployed.output
-    assert deployed.cluster.bucket not in buckets()
+    assert deployed.cluster.bucket not in deployed.aws.store.buckets
+
+
+def test_commands_read_what_synthesis_writes(
+    aws: FakeAws, deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an account names and manifests are literal."""
+    app = cdk.App(outdir=str(tmp_path), context=CONTEXT)
+    compose(app, deployment.experiment, ACCOUNT)
+    app.synth()
+    monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
+    stacks = {stack.name for stack in lifecycle.assembled(deployment, tmp_path)}
+    assert stacks == {f"article-{label}" for label in STACKS}
+    put(aws, "compiled/key/model.pt", body="hours")
+    (bucket, *_) = removal.retained(deployment, tmp_path, sorted(stacks))
+    assert (bucket.name, bucket.bytes) == (f"article-models-{ACCOUNT}-us-east-2", 5)
+    manifests = lifecycle.manifests(deployment)
+    expected = [(m["kind"], m["metadata"]["name"]) for m in rendered(deployment.experiment)]
+    assert [(m["kind"], m["metadata"]["name"]) for m in manifests] == expected
+    assert "Token[" not in json.dumps(manifests)

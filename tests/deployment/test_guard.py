@@ -21,9 +21,9 @@ from deployment.account import DeploymentError
 from deployment.nodes import Kind
 from tests.deployment.fake_aws import HOUR, MINUTE
 from tests.deployment.fake_aws.cloudformation import Template
-from tests.deployment.operators import Mishap, Office, interrupt, lose, office, throttle
+from tests.deployment.operators import Mishap, Office, deployed_office, interrupt, lose, throttle
 
-SEQUENCES: Final = 2000
+SEQUENCES: Final = 200
 MINUTES: Final = float(os.environ.get("GUARD_MINUTES", "0"))
 
 Action = Callable[[Office], None]
@@ -35,7 +35,7 @@ AT: Final = st.integers(0, 40)
 
 def starts(*waits: float) -> st.SearchStrategy[Action]:
     return st.builds(
-        lambda kind, wait: lambda made: made.start(kind, wait), KINDS, st.sampled_from(waits)
+        lambda kind, wait: lambda office: office.start(kind, wait), KINDS, st.sampled_from(waits)
     )
 
 
@@ -53,7 +53,7 @@ class Commands(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._entered = office()
+        self._entered = deployed_office()
         self.office = self._entered.__enter__()
         self.aws = self.office.aws
 
@@ -145,65 +145,65 @@ def test_every_node_is_guarded_at_every_moment() -> None:
 
 
 @pytest.fixture
-def made() -> Iterator[Office]:
+def office() -> Iterator[Office]:
     """Deployed, without nodes."""
-    with office() as deployed:
+    with deployed_office() as deployed:
         yield deployed
 
 
 def test_a_guard_that_begins_to_act_during_a_start_gets_no_later_date() -> None:
     """The property found this order, about once in ten thousand."""
     state = Commands()
-    state.two_terminals(Office.stop, lambda made: made.start(Kind.TRAINIUM, 600.0), 13, None, 0)
+    state.two_terminals(Office.stop, lambda office: office.start(Kind.TRAINIUM, 600.0), 13, None, 0)
     state.wait(14_310.0)
-    state.start(lambda made: made.start(Kind.COMPILE), None, 0)
-    state.start(lambda made: made.start(Kind.TRAINIUM), None, 0)
+    state.start(lambda office: office.start(Kind.COMPILE), None, 0)
+    state.start(lambda office: office.start(Kind.TRAINIUM), None, 0)
     state.teardown()
 
 
 @pytest.mark.parametrize("at", range(20))
-def test_a_destroy_meanwhile_ends_a_start_in_words(made: Office, at: int) -> None:
-    destroy = Mishap(at, lambda _: made.command(made.destroy))
-    made.command(lambda: made.start(Kind.TRAINIUM), [destroy])
-    made.aws.check()
+def test_a_destroy_meanwhile_ends_a_start_in_words(office: Office, at: int) -> None:
+    destroy = Mishap(at, lambda _: office.command(office.destroy))
+    office.command(lambda: office.start(Kind.TRAINIUM), [destroy])
+    office.aws.check()
 
 
-def schedule(made: Office, kind: Kind) -> dict[str, Any]:
-    return made.aws.scheduler.groups["article-guard"][f"{kind}-to-zero"]
+def schedule(office: Office, kind: Kind) -> dict[str, Any]:
+    return office.aws.scheduler.groups["article-guard"][f"{kind}-to-zero"]
 
 
-def interrupted_once_asked(made: Office, size: int, action: Callable[[], None]) -> None:
+def interrupted_once_asked(office: Office, size: int, action: Callable[[], None]) -> None:
     """Ctrl-C as soon as EKS has accepted a size of the Trainium nodes."""
 
     def press(_: str) -> None:
-        group = made.group(Kind.TRAINIUM)
+        group = office.group(Kind.TRAINIUM)
         if group.is_busy and group.desired == size:
             raise KeyboardInterrupt
 
-    made.aws.boundary = press
+    office.aws.boundary = press
     with pytest.raises(KeyboardInterrupt):
         action()
-    made.aws.boundary = lambda _: None
+    office.aws.boundary = lambda _: None
 
 
-def test_a_stop_soon_after_a_start_leaves_no_node(made: Office) -> None:
+def test_a_stop_soon_after_a_start_leaves_no_node(office: Office) -> None:
     """EKS still reports a size of 0 when the nodes are stopped."""
-    trainium, made.aws.pace.report = made.group(Kind.TRAINIUM), 30
-    interrupted_once_asked(made, 1, lambda: made.start(Kind.TRAINIUM))
+    trainium, office.aws.pace.report = office.group(Kind.TRAINIUM), 30
+    interrupted_once_asked(office, 1, lambda: office.start(Kind.TRAINIUM))
     assert (trainium.desired, trainium.reported) == (1, 0)
 
-    made.stop()
+    office.stop()
 
-    made.aws.check()
+    office.aws.check()
     assert trainium.desired == 0
-    made.aws.clock.advance(HOUR)
+    office.aws.clock.advance(HOUR)
     assert trainium.nodes == []
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_the_schedule_asks_eks_for_none_for_days(made: Office, kind: Kind) -> None:
-    made.start(kind)
-    written = schedule(made, kind)
+def test_the_schedule_asks_eks_for_none_for_days(office: Office, kind: Kind) -> None:
+    office.start(kind)
+    written = schedule(office, kind)
     lasts = written["EndDate"] - written["StartDate"]
     assert (lasts.days, written["ScheduleExpression"]) == (3, "rate(10 minutes)")
     assert (written["FlexibleTimeWindow"], written["ActionAfterCompletion"]) == (
@@ -220,245 +220,248 @@ def test_the_schedule_asks_eks_for_none_for_days(made: Office, kind: Kind) -> No
     }
 
 
-def test_the_guard_outlives_an_eks_that_refuses_for_hours(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.clock.advance(3 * HOUR)
-    made.aws.pace.fails = True
-    made.aws.clock.advance(20 * HOUR)
-    assert made.group(Kind.TRAINIUM).nodes
-    made.aws.pace.fails = False
-    made.aws.clock.advance(20 * MINUTE)
-    assert made.group(Kind.TRAINIUM).nodes == []
+def test_the_guard_outlives_an_eks_that_refuses_for_hours(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.clock.advance(3 * HOUR)
+    office.aws.pace.fails = True
+    office.aws.clock.advance(20 * HOUR)
+    assert office.group(Kind.TRAINIUM).nodes
+    office.aws.pace.fails = False
+    office.aws.clock.advance(20 * MINUTE)
+    assert office.group(Kind.TRAINIUM).nodes == []
 
 
-def test_it_counts_from_the_first_node_and_until_then_from_the_start(made: Office) -> None:
-    made.aws.pace.capacity = 2 * HOUR
-    asked = made.aws.clock.now()
-    made.start(Kind.TRAINIUM)
-    first = guard.find(made.deployment, Kind.TRAINIUM)
+def test_it_counts_from_the_first_node_and_until_then_from_the_start(office: Office) -> None:
+    office.aws.pace.capacity = 2 * HOUR
+    asked = office.aws.clock.now()
+    office.start(Kind.TRAINIUM)
+    first = guard.find(office.deployment, Kind.TRAINIUM)
     assert first is not None
     assert (first.at - asked).total_seconds() == pytest.approx(4 * HOUR, abs=10)
 
-    made.aws.clock.advance(HOUR)
-    made.start(Kind.TRAINIUM)  # which does not put it off
-    assert guard.find(made.deployment, Kind.TRAINIUM) == first
+    office.aws.clock.advance(HOUR)
+    office.start(Kind.TRAINIUM)  # which does not put it off
+    assert guard.find(office.deployment, Kind.TRAINIUM) == first
 
-    made.start(Kind.TRAINIUM, 3 * HOUR)
-    (joined,) = made.group(Kind.TRAINIUM).nodes
-    counted = guard.find(made.deployment, Kind.TRAINIUM)
+    office.start(Kind.TRAINIUM, 3 * HOUR)
+    (joined,) = office.group(Kind.TRAINIUM).nodes
+    counted = guard.find(office.deployment, Kind.TRAINIUM)
     assert counted is not None
-    assert counted.at == made.aws.clock.moment(joined + 4 * HOUR)
-    made.aws.clock.advance(HOUR)
-    made.start(Kind.TRAINIUM, HOUR)
-    assert guard.find(made.deployment, Kind.TRAINIUM) == counted
+    assert counted.at == office.aws.clock.moment(joined + 4 * HOUR)
+    office.aws.clock.advance(HOUR)
+    office.start(Kind.TRAINIUM, HOUR)
+    assert guard.find(office.deployment, Kind.TRAINIUM) == counted
 
 
-def test_what_an_earlier_start_has_left_does_not_end_a_later_one(made: Office) -> None:
+def test_what_an_earlier_start_has_left_does_not_end_a_later_one(office: Office) -> None:
     """Not even after a stop that was interrupted, while EKS still reports the old size."""
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.clock.advance(3.5 * HOUR)
-    interrupted_once_asked(made, 0, made.stop)
-    assert made.group(Kind.TRAINIUM).reported == 1
-    assert guard.find(made.deployment, Kind.TRAINIUM) is None
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.clock.advance(3.5 * HOUR)
+    interrupted_once_asked(office, 0, office.stop)
+    assert office.group(Kind.TRAINIUM).reported == 1
+    assert guard.find(office.deployment, Kind.TRAINIUM) is None
 
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.clock.advance(3 * HOUR)
-    assert made.group(Kind.TRAINIUM).nodes
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.clock.advance(3 * HOUR)
+    assert office.group(Kind.TRAINIUM).nodes
 
 
 @pytest.mark.parametrize("pause", [0, 30, 60, 90, 120, 300, 590])
-def test_a_stop_does_not_end_the_nodes_of_the_next_start(made: Office, pause: int) -> None:
+def test_a_stop_does_not_end_the_nodes_of_the_next_start(office: Office, pause: int) -> None:
     """Its guard's calls meet its own update of EKS, and are not tried again later."""
-    made.aws.pace.update = 40
-    made.start(Kind.TRAINIUM, HOUR)
-    made.stop()
-    made.aws.clock.advance(pause)
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.clock.advance(2 * HOUR)
-    assert made.group(Kind.TRAINIUM).nodes
+    office.aws.pace.update = 40
+    office.start(Kind.TRAINIUM, HOUR)
+    office.stop()
+    office.aws.clock.advance(pause)
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.clock.advance(2 * HOUR)
+    assert office.group(Kind.TRAINIUM).nodes
 
 
-def test_a_node_that_replaces_another_does_not_put_the_guard_off(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    guarded = guard.find(made.deployment, Kind.TRAINIUM)
-    made.aws.clock.advance(HOUR)
-    made.group(Kind.TRAINIUM).nodes[:] = [made.aws.clock.seconds]
-    made.start(Kind.TRAINIUM, HOUR)
-    assert guard.find(made.deployment, Kind.TRAINIUM) == guarded
+def test_a_node_that_replaces_another_does_not_put_the_guard_off(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    guarded = guard.find(office.deployment, Kind.TRAINIUM)
+    office.aws.clock.advance(HOUR)
+    office.group(Kind.TRAINIUM).nodes[:] = [office.aws.clock.seconds]
+    office.start(Kind.TRAINIUM, HOUR)
+    assert guard.find(office.deployment, Kind.TRAINIUM) == guarded
 
 
-def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(made: Office) -> None:
-    made.aws.pace.refuses_no_change = True
-    made.prove()
-    made.stop()
-    made.start(Kind.TRAINIUM, HOUR)
-    made.start(Kind.TRAINIUM, HOUR)
-    made.stop()
-    assert made.group(Kind.TRAINIUM).desired == 0
-    made.destroy()
-    assert made.aws.cloudformation.stack is None
+def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(office: Office) -> None:
+    office.aws.pace.refuses_no_change = True
+    office.prove()
+    office.stop()
+    office.start(Kind.TRAINIUM, HOUR)
+    office.start(Kind.TRAINIUM, HOUR)
+    office.stop()
+    assert office.group(Kind.TRAINIUM).desired == 0
+    office.destroy()
+    assert office.aws.cloudformation.stack is None
 
 
-def test_a_start_right_after_a_run_that_ended_its_nodes_has_its_whole_time(made: Office) -> None:
+def test_a_start_right_after_a_run_that_ended_its_nodes_has_its_whole_time(office: Office) -> None:
     """EKS still reports them."""
-    made.aws.pace.report = 110
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.clock.advance(3.5 * HOUR)
-    made.aws.machines.start("trainium-1")
-    made.aws.clock.advance(80)
-    assert made.group(Kind.TRAINIUM).reported == 1
-    made.start(Kind.TRAINIUM, HOUR)
-    later = guard.find(made.deployment, Kind.TRAINIUM)
+    office.aws.pace.report = 110
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.clock.advance(3.5 * HOUR)
+    office.aws.machines.start("trainium-1")
+    office.aws.clock.advance(80)
+    assert office.group(Kind.TRAINIUM).reported == 1
+    office.start(Kind.TRAINIUM, HOUR)
+    later = guard.find(office.deployment, Kind.TRAINIUM)
     assert later is not None
     assert later.hours > 3.8
 
 
-def test_a_group_whose_deletion_failed_is_deleted_by_the_next_one(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    made.group(Kind.TRAINIUM).status = "DELETE_FAILED"
-    made.destroy()
-    made.aws.clock.advance(HOUR)
-    assert made.aws.eks.groups == {}
+def test_a_group_whose_deletion_failed_is_deleted_by_the_next_one(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.group(Kind.TRAINIUM).status = "DELETE_FAILED"
+    office.destroy()
+    office.aws.clock.advance(HOUR)
+    assert office.aws.eks.groups == {}
 
 
-def test_nodes_that_come_after_a_run_that_ended_them_have_their_whole_time(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.clock.advance(3.5 * HOUR)
-    made.aws.machines.start("trainium-1")
-    made.aws.clock.advance(10 * MINUTE)
-    made.start(Kind.TRAINIUM)
-    later = guard.find(made.deployment, Kind.TRAINIUM)
+def test_nodes_that_come_after_a_run_that_ended_them_have_their_whole_time(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.clock.advance(3.5 * HOUR)
+    office.aws.machines.start("trainium-1")
+    office.aws.clock.advance(10 * MINUTE)
+    office.start(Kind.TRAINIUM)
+    later = guard.find(office.deployment, Kind.TRAINIUM)
     assert later is not None
     assert later.hours == pytest.approx(4, abs=0.1)
 
 
-def test_an_interrupted_stop_goes_on_without_its_terminal(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.pace.fails = True
+def test_an_interrupted_stop_goes_on_without_its_terminal(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.pace.fails = True
     with pytest.raises(DeploymentError, match="is Failed: an internal error"):
-        made.stop()
-    made.aws.pace.fails = False
-    assert made.group(Kind.TRAINIUM).desired == 1
-    made.aws.clock.advance(HOUR / 4)
-    assert made.group(Kind.TRAINIUM).nodes == []
+        office.stop()
+    office.aws.pace.fails = False
+    assert office.group(Kind.TRAINIUM).desired == 1
+    office.aws.clock.advance(HOUR / 4)
+    assert office.group(Kind.TRAINIUM).nodes == []
 
 
-def test_after_a_stop_it_asks_on_every_hour(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    made.stop()
-    made.aws.clock.advance(HOUR / 2)
-    asked = len(made.group(Kind.TRAINIUM).updates)
-    made.aws.clock.advance(10 * HOUR)
-    assert len(made.group(Kind.TRAINIUM).updates) == asked + 10
+def test_after_a_stop_it_asks_on_every_hour(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.stop()
+    office.aws.clock.advance(HOUR / 2)
+    asked = len(office.group(Kind.TRAINIUM).updates)
+    office.aws.clock.advance(10 * HOUR)
+    assert len(office.group(Kind.TRAINIUM).updates) == asked + 10
 
 
-def test_nodes_that_are_being_ended_are_not_started_anew(made: Office) -> None:
+def test_nodes_that_are_being_ended_are_not_started_anew(office: Office) -> None:
     """Their guard would count anew, though EKS never ended them."""
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.pace.fails = True
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.pace.fails = True
     with pytest.raises(DeploymentError, match="is Failed"):
-        made.stop()
+        office.stop()
     with pytest.raises(DeploymentError, match="are being ended, and EKS still reports 1"):
-        made.start(Kind.TRAINIUM)
+        office.start(Kind.TRAINIUM)
 
 
-def test_a_stop_at_another_terminal_ends_a_start(made: Office) -> None:
-    group = made.group(Kind.TRAINIUM)
+def test_a_stop_at_another_terminal_ends_a_start(office: Office) -> None:
+    group = office.group(Kind.TRAINIUM)
 
     def stopped(_: str) -> None:
         if group.is_busy and group.desired == 1:
-            made.aws.boundary = lambda _: None
-            made.stop()
+            office.aws.boundary = lambda _: None
+            office.stop()
 
-    made.aws.boundary = stopped
+    office.aws.boundary = stopped
     with pytest.raises(DeploymentError, match="were stopped while they were being started"):
-        made.start(Kind.TRAINIUM)
+        office.start(Kind.TRAINIUM)
     assert group.desired == 0
 
 
-def test_the_guard_is_there_before_the_nodes(made: Office) -> None:
-    made.aws.scheduler.groups.clear()
+def test_the_guard_is_there_before_the_nodes(office: Office) -> None:
+    office.aws.scheduler.groups.clear()
     with pytest.raises(DeploymentError, match="AWS: "):
-        made.start(Kind.TRAINIUM)
-    assert made.group(Kind.TRAINIUM).updates == []
+        office.start(Kind.TRAINIUM)
+    assert office.group(Kind.TRAINIUM).updates == []
 
 
-def test_the_guard_of_a_group_that_was_replaced_is_no_other_groups(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    made.generations["trainium"] = 2
-    made.aws.cloudformation.deploy(Template(made.generations))
-    made.aws.clock.advance(HOUR)
-    assert made.aws.eks.groups.keys() == {"trainium-2", "compile-1"}
-    assert schedule(made, Kind.TRAINIUM)["StartDate"] > made.aws.clock.now()
-    assert guard.find(made.deployment, Kind.TRAINIUM) is None
+def test_the_guard_of_a_group_that_was_replaced_is_no_other_groups(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.generations["trainium"] = 2
+    office.aws.cloudformation.deploy(Template(office.generations))
+    office.aws.clock.advance(HOUR)
+    assert office.aws.eks.groups.keys() == {"trainium-2", "compile-1"}
+    assert schedule(office, Kind.TRAINIUM)["StartDate"] > office.aws.clock.now()
+    assert guard.find(office.deployment, Kind.TRAINIUM) is None
 
 
-def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    made.generations["compile"], made.maximum = 2, 5
-    made.deploy()
-    made.aws.clock.advance(HOUR)
-    assert made.aws.eks.groups.keys() == {"trainium-1", "compile-2"}
-    assert (made.group(Kind.TRAINIUM).maximum, len(made.group(Kind.TRAINIUM).nodes)) == (5, 1)
+def test_nodes_of_one_group_outlive_a_deploy_that_replaces_the_other(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.generations["compile"], office.maximum = 2, 5
+    office.deploy()
+    office.aws.clock.advance(HOUR)
+    assert office.aws.eks.groups.keys() == {"trainium-1", "compile-2"}
+    assert (office.group(Kind.TRAINIUM).maximum, len(office.group(Kind.TRAINIUM).nodes)) == (5, 1)
 
 
-def test_nodes_that_were_asked_for_just_now_outlive_a_deploy(made: Office) -> None:
-    made.aws.pace.report = 110
-    interrupted_once_asked(made, 1, lambda: made.start(Kind.TRAINIUM))
-    made.maximum = 5
-    made.deploy()
-    made.aws.clock.advance(HOUR)
-    assert made.group(Kind.TRAINIUM).nodes
+def test_nodes_that_were_asked_for_just_now_outlive_a_deploy(office: Office) -> None:
+    office.aws.pace.report = 110
+    interrupted_once_asked(office, 1, lambda: office.start(Kind.TRAINIUM))
+    office.maximum = 5
+    office.deploy()
+    office.aws.clock.advance(HOUR)
+    assert office.group(Kind.TRAINIUM).nodes
 
 
-def test_a_stack_whose_nodes_cannot_be_stopped_is_not_deleted(made: Office) -> None:
-    made.start(Kind.TRAINIUM, HOUR)
-    made.aws.pace.fails = True
+def test_a_stack_whose_nodes_cannot_be_stopped_is_not_deleted(office: Office) -> None:
+    office.start(Kind.TRAINIUM, HOUR)
+    office.aws.pace.fails = True
     with pytest.raises(DeploymentError, match="is Failed"):
-        made.destroy()
-    assert made.aws.cloudformation.stack
+        office.destroy()
+    assert office.aws.cloudformation.stack
 
 
-def test_an_experiment_without_stacks_has_no_nodes(made: Office) -> None:
-    made.destroy()
-    assert nodes.groups(made.deployment) == []
-    assert guard.find(made.deployment, Kind.TRAINIUM) is None
-    assert not guard.stop(made.deployment, Kind.TRAINIUM)
+def test_an_experiment_without_stacks_has_no_nodes(office: Office) -> None:
+    office.destroy()
+    assert nodes.groups(office.deployment) == []
+    assert guard.find(office.deployment, Kind.TRAINIUM) is None
+    assert not guard.stop(office.deployment, Kind.TRAINIUM)
     with pytest.raises(DeploymentError, match="article-trainium lacks them"):
-        guard.start(made.deployment, Kind.TRAINIUM, 1)
+        guard.start(office.deployment, Kind.TRAINIUM, 1)
 
 
-def test_the_guard_is_seen_to_act_once_before_there_are_nodes(made: Office) -> None:
-    made.prove()
-    asked = [update["status"] for update in made.group(Kind.TRAINIUM).updates]
+def test_the_guard_is_seen_to_act_once_before_there_are_nodes(office: Office) -> None:
+    office.prove()
+    asked = [update["status"] for update in office.group(Kind.TRAINIUM).updates]
     assert asked == ["Successful"] * 2  # by the command itself, and by the schedule
-    assert all(proof.is_proved(made.deployment, group) for group in nodes.groups(made.deployment))
-    made.aws.clock.advance(24 * HOUR)
-    assert len(made.group(Kind.TRAINIUM).updates) == 2
+    assert all(
+        proof.is_proved(office.deployment, group) for group in nodes.groups(office.deployment)
+    )
+    office.aws.clock.advance(24 * HOUR)
+    assert len(office.group(Kind.TRAINIUM).updates) == 2
 
 
-def test_a_guard_that_may_not_act_is_not_proved(made: Office) -> None:
-    made.aws.scheduler.is_denied = True
+def test_a_guard_that_may_not_act_is_not_proved(office: Office) -> None:
+    office.aws.scheduler.is_denied = True
     with pytest.raises(DeploymentError, match="the guard of the trainium nodes and compile nodes"):
-        made.prove()
+        office.prove()
     assert not any(
-        proof.is_proved(made.deployment, group) for group in nodes.groups(made.deployment)
+        proof.is_proved(office.deployment, group) for group in nodes.groups(office.deployment)
     )
 
 
-def test_a_group_that_was_replaced_is_proved_anew(made: Office) -> None:
-    made.prove()
-    made.generations["compile"] = 2
-    made.deploy()
-    made.aws.clock.advance(HOUR)
+def test_a_group_that_was_replaced_is_proved_anew(office: Office) -> None:
+    office.prove()
+    office.generations["compile"] = 2
+    office.deploy()
+    office.aws.clock.advance(HOUR)
     proved = {
-        each.kind: proof.is_proved(made.deployment, each) for each in nodes.groups(made.deployment)
+        each.kind: proof.is_proved(office.deployment, each)
+        for each in nodes.groups(office.deployment)
     }
     assert proved == {Kind.TRAINIUM: True, Kind.COMPILE: False}
 
 
-def test_a_group_has_no_more_nodes_than_it_may_and_none_is_taken_away(made: Office) -> None:
-    guard.start(made.deployment, Kind.COMPILE, 7)
-    assert made.group(Kind.COMPILE).desired == 4
-    guard.start(made.deployment, Kind.COMPILE, 1)
-    assert made.group(Kind.COMPILE).desired == 4
+def test_a_group_has_no_more_nodes_than_it_may_and_none_is_taken_away(office: Office) -> None:
+    guard.start(office.deployment, Kind.COMPILE, 7)
+    assert office.group(Kind.COMPILE).desired == 4
+    guard.start(office.deployment, Kind.COMPILE, 1)
+    assert office.group(Kind.COMPILE).desired == 4

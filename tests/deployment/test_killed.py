@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -9,12 +10,13 @@ from typing import Any, Final
 import pytest
 
 from charts.names import COMPILE_NODES, COMPILED_PREFIX, TRAINIUM_NODES
+from experiment import load
 from experiment.variants import variants
 from spectap.names import COMPLETE, RESULTS_PREFIX
-from tests.aws.client import action
 from tests.conftest import edited
-from tests.deployment.fake_aws import HOUR
-from tests.deployment.fake_aws.whole import STACKS, Whole, whole
+from tests.deployment.conftest import rendered
+from tests.deployment.fake_aws import HOUR, action
+from tests.deployment.fake_aws.terminal import STACKS, Terminal, terminal
 from tests.experiment.files import swept
 from tests.stacks.test_delivery import allowed, synthesise
 
@@ -26,12 +28,13 @@ IMAGE: Final = {"benchmark.image": "registry.example/benchmark:1"}
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> Iterator[Whole]:
-    with whole(tmp_path, edited(tmp_path, IMAGE)) as account:
+def account(tmp_path: Path) -> Iterator[Terminal]:
+    file = edited(tmp_path, IMAGE)
+    with terminal(tmp_path, file, rendered(load(str(file)))) as account:
         yield account
 
 
-def test_each_stage_once_and_nothing_again(account: Whole, tmp_path: Path) -> None:
+def test_each_stage_once_and_nothing_again(account: Terminal, tmp_path: Path) -> None:
     assert account.run("experiment", "--yes") == 0, account.output
     assert account.stages == [*STAGES]
     holds(account)
@@ -46,18 +49,17 @@ def test_each_stage_once_and_nothing_again(account: Whole, tmp_path: Path) -> No
     for command in ("preflight", "status", "logs", "results", "start --yes", "stop"):
         assert account.run(*command.split()) == 0, account.output
     assert account.run("destroy", "--yes") == 0, account.output
-    assert account.stacks == {}
+    assert account.aws.cloudformation.stacks == {}
     # The role of the workflows may do whatever these commands ask for.
-    asked = {action(call) for call in account.calls} - {"sts:GetCallerIdentity"}
+    asked = {action(call) for call in account.aws.calls} - {"sts:GetCallerIdentity"}
     (tmp_path / "delivery").mkdir()
     assert asked <= allowed(synthesise(tmp_path / "delivery"), "Deploy").keys()
 
 
-@pytest.mark.parametrize(("calls", "away"), [(9, 0.0), (25, HOUR)])
-def test_killed_in_each_stage_it_ends_the_same(account: Whole, calls: int, away: float) -> None:
+def test_killed_in_each_stage_it_ends_the_same(account: Terminal) -> None:
     """Somebody comes back at once, or when what was begun has gone on for an hour."""
     killed = []
-    for stage in STAGES:
+    for stage, (calls, away) in zip(STAGES, itertools.cycle([(9, 0.0), (25, HOUR)])):
         killed += [stage] if account.kill_in(stage, calls) else []
         account.sleep(away)
     assert {*STAGES} - {*killed} <= {"results"}  # which may be over before
@@ -66,17 +68,18 @@ def test_killed_in_each_stage_it_ends_the_same(account: Whole, calls: int, away:
 
 
 def test_a_sweep_that_is_killed_in_its_measuring(tmp_path: Path) -> None:
-    with whole(tmp_path, edited(tmp_path, swept() | IMAGE)) as account:
+    file = edited(tmp_path, swept() | IMAGE)
+    with terminal(tmp_path, file, rendered(load(str(file)))) as account:
         assert account.kill_in("benchmark", 40)
         assert account.run("experiment", "--yes") == 0, account.output
         assert account.stages == [name for name in STAGES if name != "serve"]
         holds(account)
 
 
-def holds(account: Whole) -> None:
+def holds(account: Terminal) -> None:
     """Nothing was made twice, and Trainium was paid for only while something was measured."""
     experiment, written = account.cluster.experiment, account.cluster.written
-    assert sorted(account.executed) == sorted(f"{account.name}-{stack}" for stack in STACKS)
+    assert sorted(account.executed) == sorted(STACKS)
     assert {*account.cluster.begun.values()} == {1}, account.cluster.begun
 
     graphs = [key for key in written if key.startswith(COMPILED_PREFIX) and key.endswith(COMPLETE)]
@@ -91,7 +94,7 @@ def holds(account: Whole) -> None:
     assert (account.file.parent / "results" / run / "config.json").is_file()
 
 
-def sizes(account: Whole, kind: str) -> list[tuple[float, int]]:
+def sizes(account: Terminal, kind: str) -> list[tuple[float, int]]:
     """When a group of nodes was asked for which size, from the stack's own on."""
     (group,) = (g for g in account.aws.eks.groups.values() if g.name.startswith(kind))
     history: list[tuple[float, int]] = [(0.0, 0)]

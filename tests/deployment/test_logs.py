@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from deployment import logs
-from deployment.account import DeploymentError
-from rehearsal.aws.client import Aws
-from tests.deployment import account
+from deployment.account import Deployment, DeploymentError
 from tests.deployment.api import Objects
-from tests.deployment.conftest import At
+from tests.deployment.conftest import with_cluster
+from tests.deployment.fake_aws import FakeAws
 from tests.deployment.kube import RUNNING, container, ended, pod
 
 
-def test_what_goes_on(aws: Aws, at: At, api: Objects, capsys: pytest.CaptureFixture[str]) -> None:
-    deployment = at("logs")
-    account.cluster(aws, deployment)
+def test_what_goes_on(
+    aws: FakeAws, deployment: Deployment, api: Objects, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_cluster(aws)
     download = container("download", {"terminated": ended(0)})
     crashed = container("vllm", RUNNING, restarts=1, last=ended(1), started=False)
     measures = container("llmperf", RUNNING, ready=True)

@@ -1,111 +1,74 @@
-"""Preflight: faults planted in an embedded account, one at a time; each is found, with a remedy."""
+"""Preflight: faults planted in an account, one at a time; each is found, with a remedy."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import boto3
 import pytest
 
+from charts.names import bucket_name
 from deployment import preflight
 from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE
 from deployment.preflight import Finding, Status, checks, software
-from deployment.preflight.table import CHECKS
 from experiment import load
-from rehearsal.aws.client import environment
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
-from tests.aws.client import Aws
-from tests.conftest import edited
-from tests.deployment import account
-from tests.deployment.conftest import REGION, At
+from tests.conftest import edited as edited_file
+from tests.deployment.conftest import at, put, with_cluster
+from tests.deployment.fake_aws import ACCOUNT, REGION, FakeAws
+from tests.deployment.fake_aws.terminal import add_cluster
 from tests.synthesis import ROOT
 
 READS: Final = ("Describe", "Get", "List", "Head")
-BOOTSTRAP: Final = "/cdk-bootstrap/hnb659fds/version"
 BLOCK: Final = "cr-0123456789abcdef0"
-OTHERS: Final = "arn:aws:iam::111111111111:role/others"
-MANIFEST: Final = '{"mediaType": "application/vnd.oci.image.manifest.v1+json"}'
+ECR: Final = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com"
 REFUSED, WARNING = Status.REFUSED, Status.WARNING
 
-Says = tuple[Status, str, str, str]
-"""Status, subject, and words of the text and of the remedy."""
-
-
-@pytest.fixture(scope="module")
-def clients() -> dict[tuple[str, str], Any]:
-    """Shared by the deployments of all tests: to make them takes longer than to ask."""
-    return {}
-
-
-@pytest.fixture(scope="module")
-def image(aws: Aws) -> str:
-    """A benchmark image in ECR."""
-    aws.client("ecr").create_repository(repositoryName="bench")
-    aws.client("ecr").put_image(repositoryName="bench", imageManifest=MANIFEST, imageTag="1")
-    return f"{aws.account}.dkr.ecr.{REGION}.amazonaws.com/bench:1"
+Make = Callable[..., Deployment]
+USUAL: Final = {
+    "aws.api_access": ["203.0.113.0/24"],
+    "alerts.emails": ["team@example.com"],
+    "benchmark.image": f"{ECR}/bench:1",
+    "capacity.price.purchase": "on-demand",
+    "capacity.price.as_of": datetime.date.today().isoformat(),
+}
 
 
 @pytest.fixture
-def sound(
-    aws: Aws,
-    at: At,
-    clients: dict[tuple[str, str], Any],
-    image: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[At]:
+def sound(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Makes deployments in which nothing is wrong, but for the fields given."""
-    usual = {
-        "aws.api_access": ["203.0.113.0/24"],
-        "alerts.emails": ["team@example.com"],
-        "benchmark.image": image,
-        "capacity.price.purchase": "on-demand",
-        "capacity.price.as_of": datetime.date.today().isoformat(),
-    }
+    assert aws.facts.bootstrap
     monkeypatch.setenv("PATH", f"{ROOT}/node_modules/.bin:/usr/bin:/bin")
     monkeypatch.setenv(ADDRESS_VARIABLE, "https://127.0.0.1:9")
-    for region in (REGION, "us-east-1"):
-        boto3.client("ssm", region).put_parameter(
-            Name=BOOTSTRAP, Value="30", Type="String", Overwrite=True
-        )
-    aws.know(addons={name: [version] for name, version in VERSIONS.items()})
 
-    def make(changes: dict[str, Any] | None = None, name: str = "mine") -> Deployment:
-        made = at(name, usual | (changes or {}))
-        return Deployment(made.experiment, made.file, made.account, clients)
+    def make(changes: dict[str, Any] | None = None) -> Deployment:
+        return at(USUAL | (changes or {}))
 
-    yield make
-    aws.forget_facts()
-    aws.deny()
+    return make
 
 
-def problems(aws: Aws, deployment: Deployment, also: str = "") -> list[Finding]:
-    """What is not ok. Nothing but reading calls may have been made, and ``also``."""
-    aws.forget_calls()
+def problems(aws: FakeAws, deployment: Deployment) -> list[Finding]:
+    """What is not ok. Nothing but reading calls may have been made."""
     findings = checks(deployment)
-    made = {call for call in aws.calls() if not call.partition(":")[2].startswith(READS)}
-    assert made <= {also}
+    assert {call for call in aws.calls if not call.partition(":")[2].startswith(READS)} == set()
     return [finding for finding in findings if finding.status is not Status.OK]
 
 
-def is_found(aws: Aws, deployment: Deployment, says: Says, also: str = "") -> None:
-    """The only problem is this."""
-    (problem,) = problems(aws, deployment, also)
-    status, subject, text, remedy = says
-    assert (problem.status, problem.subject) == (status, subject)
-    assert text in problem.text
-    assert problem.remedy and remedy in problem.remedy  # noqa: PT018 (each has one, and "" is in all)
+def is_found(aws: FakeAws, deployment: Deployment, words: str, remedy: str) -> None:
+    """The only problem is this, with its status, subject and text, and with a remedy."""
+    (problem,) = problems(aws, deployment)
+    assert words in f"{problem.status} {problem.subject}: {problem.text}"
+    assert remedy in problem.remedy
 
 
-def capacity_block(**changes: Any) -> dict[str, Any]:
+def capacity_block(hours: float = 48, **changes: Any) -> dict[str, Any]:
     """As EC2 describes one; ``hours`` are until its end."""
     now = datetime.datetime.now(datetime.UTC)
-    end = now + datetime.timedelta(hours=changes.pop("hours", 48))
     return {
         "CapacityReservationId": BLOCK,
         "ReservationType": "capacity-block",
@@ -114,8 +77,8 @@ def capacity_block(**changes: Any) -> dict[str, Any]:
         "TotalInstanceCount": 1,
         "AvailableInstanceCount": 1,
         "State": "active",
-        "StartDate": (now - datetime.timedelta(hours=1)).isoformat(),
-        "EndDate": end.isoformat(),
+        "StartDate": now - datetime.timedelta(hours=1),
+        "EndDate": now + datetime.timedelta(hours=hours),
     } | changes
 
 
@@ -126,136 +89,141 @@ BOUGHT: Final = {
     "capacity.price.purchase": "capacity-block",
 }
 LONG_AGO: Final = (datetime.date.today() - datetime.timedelta(days=61)).isoformat()
-QUOTAS: Final = {"L-2C3B7624": 192, "L-1216C47A": 512}
-OTHER_OFFERS: Final = {
-    name: ["us-east-2a", "us-east-2c"] for name in ("m7i.xlarge", "r7i.24xlarge")
-}
+QUOTAS: Final = {"L-2C3B7624": 192.0, "L-1216C47A": 512.0}
 ADDONS: Final = {name: [version] for name, version in VERSIONS.items()}
 
 
 def trn2(*zones: str) -> dict[str, Any]:
-    return {"offerings": OTHER_OFFERS | {"trn2.48xlarge": [*zones]}}
+    return {"offerings": {"trn2.48xlarge": [*zones]}}
+
+
+QUOTA: Final = "refused quota, "
+ZONES: Final = {"aws.availability_zones": ["us-east-2c", "us-east-2f"]}
+BOUGHT_OTHERWISE: Final = {"capacity.price.purchase": "capacity-block"}
+VERSION: Final = VERSIONS["coredns"]
+
+
+def granted(**quotas: float) -> dict[str, Any]:
+    """Quotas of an account, beside what is enough; 0: nothing was granted."""
+    return {"quotas": QUOTAS | {code.replace("_", "-"): value for code, value in quotas.items()}}
 
 
 @pytest.mark.parametrize(
-    ("changes", "facts", "says"),
+    ("changes", "facts", "words", "remedy"),
     [
+        ({}, {"quotas": {"L-1216C47A": 512}}, f"{QUOTA}Trainium vCPUs: 192 needed, 0", "7624 "),
+        (SPOT, {}, f"{QUOTA}Trainium vCPUs: 192 needed", "--quota-code L-6B0D517C"),
         (
             {},
-            {"quotas": {"L-1216C47A": 512}},
-            (
-                REFUSED,
-                "quota, Trainium vCPUs",
-                "192 needed, 0 in use",
-                "L-2C3B7624 --desired-value 192",
-            ),
+            granted(L_1216C47A=32),
+            f"{QUOTA}CPU nodes' vCPUs: 204 needed",
+            "7A --desired-value 204",
         ),
-        (SPOT, {}, (REFUSED, "quota, Trainium vCPUs", "192 needed", "--quota-code L-6B0D517C")),
+        ({}, granted(L_1216C47A=120), "warning quota, CPU nodes' vCPUs: room for 1 of 2", "204"),
+        ({}, granted(L_F678F1CE=0), f"{QUOTA}VPCs: 1 needed", "--quota-code L-F678F1CE"),
+        ({}, granted(L_0263D0A3=0), f"{QUOTA}addresses: 1 needed", "--quota-code L-0263D0A3"),
+        ({}, granted(L_1194D53C=0), f"{QUOTA}clusters: 1 needed", "--quota-code L-1194D53C"),
         (
+            ZONES,
             {},
-            {"quotas": QUOTAS | {"L-1216C47A": 32}},
-            (REFUSED, "quota, CPU nodes' vCPUs", "204 needed", "L-1216C47A --desired-value 204"),
-        ),
-        (
-            {},
-            {"quotas": QUOTAS | {"L-1216C47A": 120}},
-            (WARNING, "quota, CPU nodes' vCPUs", "room for 1 of 2", "--desired-value 204"),
-        ),
-        (
-            {},
-            {"quotas": QUOTAS | {"L-F678F1CE": 0}},
-            (REFUSED, "quota, VPCs", "1 needed", "--quota-code L-F678F1CE"),
-        ),
-        (
-            {},
-            {"quotas": QUOTAS | {"L-0263D0A3": 0}},
-            (REFUSED, "quota, addresses", "1 needed", "--quota-code L-0263D0A3"),
-        ),
-        (
-            {},
-            {"quotas": QUOTAS | {"L-1194D53C": 0}},
-            (REFUSED, "quota, clusters", "1 needed", "--quota-code L-1194D53C"),
-        ),
-        (
-            {"aws.availability_zones": ["us-east-2c", "us-east-2f"]},
-            {},
-            (REFUSED, "zones", "us-east-2f: no such zone", "us-east-2a, us-east-2b, us-east-2c"),
+            "refused zones: us-east-2f: no such zone",
+            "us-east-2a, us-east-2b, us-east-2c",
         ),
         (
             {},
             trn2("us-east-2b"),
-            (
-                REFUSED,
-                "trn2.48xlarge",
-                "not offered in us-east-2c",
-                "has it in us-east-2b: set aws",
-            ),
+            "refused trn2.48xlarge: not offered in us-east-2c",
+            "in us-east-2b: set",
         ),
         (
             {},
             trn2(),
-            (REFUSED, "trn2.48xlarge", "not offered in us-east-2c", "in no zone: set aws.region"),
+            "refused trn2.48xlarge: not offered in us-east-2c",
+            "in no zone: set aws.region",
         ),
         (
             {"benchmark.image": "ghcr.io/mine/bench:1"},
             {},
-            (WARNING, "image", "not in ECR", "docker manifest inspect ghcr.io/mine/bench:1"),
+            "warning image: ",
+            "docker manifest inspect",
         ),
+        (
+            {"benchmark.image": f"{ECR}/nothing:1"},
+            {},
+            f"refused image: {ECR}/nothing:1 does not exist",
+            "push it",
+        ),
+        ({"benchmark.image": f"{ECR}/bench@sha256:{'0' * 64}"}, {}, "refused image: ", "push it"),
         (
             {"capacity.price.as_of": LONG_AGO},
             {},
-            (WARNING, "price", "61 days ago", "read the price of on-demand in us-east-2 again"),
+            "warning price: ",
+            "of on-demand in us-east-2 again",
         ),
-        (
-            {"capacity.price.purchase": "capacity-block"},
-            {},
-            (WARNING, "price", "is that of", "set capacity.price"),
-        ),
-        ({"alerts.emails": []}, {}, (WARNING, "alarms", "alerts.emails is empty", "name an")),
+        (BOUGHT_OTHERWISE, {}, "warning price: ", "set capacity.price"),
+        ({"alerts.emails": []}, {}, "warning alarms: alerts.emails is empty", "name an address"),
         (
             {},
-            {"addons": ADDONS | {"coredns": ["v9.9.9"]}},
-            (REFUSED, "add-ons", f"coredns {VERSIONS['coredns']}", "make addons"),
+            {"addons": ADDONS | {"coredns": ["v9"]}},
+            f"refused add-ons: not offered: coredns {VERSION}",
+            "make addons",
         ),
         (
             {},
             {"cluster_versions": {KUBERNETES_VERSION: "2026-01-01"}},
-            (WARNING, "Kubernetes", "left standard support", "stacks/cluster.py"),
+            "warning Kubernetes: ",
+            "stacks/cluster.py",
         ),
         (
             {},
             {"cluster_versions": {}},
-            (REFUSED, "Kubernetes", "does not offer", "stacks/cluster.py"),
+            "refused Kubernetes: EKS does not offer",
+            "stacks/cluster.py",
+        ),
+        (
+            {},
+            {"bootstrap": None},
+            f"refused bootstrap {REGION}: the region is not prepared",
+            "mine.yaml",
+        ),
+        (
+            {},
+            {"bootstrap": "5"},
+            f"refused bootstrap {REGION}: version 5; the stacks need 6",
+            "make bootstrap",
         ),
     ],
 )
 def test_a_fault_is_found_with_its_remedy(
-    aws: Aws, sound: At, changes: dict[str, Any], facts: dict[str, Any], says: Says
+    aws: FakeAws,
+    sound: Make,
+    changes: dict[str, Any],
+    facts: dict[str, Any],
+    words: str,
+    remedy: str,
 ) -> None:
-    deployment = sound(changes)
-    aws.know(**facts)
-    is_found(aws, deployment, says)
+    aws.facts = dataclasses.replace(aws.facts, **facts)
+    is_found(aws, sound(changes), words, remedy)
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"compiling": {"node": "trainium"}}], ids=["article", "compiles on Trainium"]
+    ("changes", "facts"),
+    [
+        ({}, {}),
+        # CPUs for compiles are not needed where Trainium compiles.
+        ({"compiling": {"node": "trainium"}}, {"quotas": QUOTAS | {"L-1216C47A": 12.0}}),
+        (BOUGHT, {"reservations": [capacity_block()], "quotas": {"L-1216C47A": 512.0}}),
+    ],
+    ids=["article", "compiles on Trainium", "a Capacity Block that fits"],
 )
-def test_a_sound_account_has_no_problem(aws: Aws, sound: At, changes: dict[str, Any]) -> None:
-    cpus = 12 if changes else 512  # those for compiles are not needed where Trainium compiles
-    aws.know(quotas=QUOTAS | {"L-1216C47A": cpus})
+def test_a_sound_account_has_no_problem(
+    aws: FakeAws, sound: Make, changes: dict[str, Any], facts: dict[str, Any]
+) -> None:
+    aws.facts = dataclasses.replace(aws.facts, **facts)
     assert problems(aws, sound(changes)) == []
 
 
-def test_a_bootstrap_that_is_missing_or_too_old(aws: Aws, sound: At) -> None:
-    deployment, subject = sound(), f"bootstrap {REGION}"
-    ssm, remedy = deployment.client("ssm"), f"make bootstrap EXPERIMENT={deployment.file}"
-    ssm.delete_parameter(Name=BOOTSTRAP)
-    is_found(aws, deployment, (REFUSED, subject, "not prepared", remedy))
-    ssm.put_parameter(Name=BOOTSTRAP, Value="5", Type="String")
-    is_found(aws, deployment, (REFUSED, subject, "version 5; the stacks need 6", remedy))
-
-
-def test_the_region_of_the_budget_must_be_bootstrapped_too(sound: At) -> None:
+def test_the_region_of_the_budget_must_be_bootstrapped_too(sound: Make) -> None:
     elsewhere = {
         "aws.region": "ap-south-2",
         "aws.availability_zones": ["ap-south-2a", "ap-south-2b"],
@@ -266,137 +234,118 @@ def test_the_region_of_the_budget_must_be_bootstrapped_too(sound: At) -> None:
     assert {"bootstrap ap-south-2", "bootstrap us-east-1"} <= subjects
 
 
-def test_what_others_run_counts_and_what_is_its_own_does_not(aws: Aws, sound: At) -> None:
-    deployment = sound()
-    ec2 = deployment.client("ec2")
-    tags = [{"Key": "eks:cluster-name", "Value": deployment.name}]
-    started = ec2.run_instances(
-        ImageId="ami-12c6146b",
-        InstanceType="trn1.32xlarge",
-        MinCount=1,
-        MaxCount=1,
-        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
-    )
-    instances = [instance["InstanceId"] for instance in started["Instances"]]
-    try:
-        assert problems(aws, deployment) == []
-        ec2.delete_tags(Resources=instances, Tags=tags)
-        text = "192 needed, 128 in use by others, 192 allowed"
-        subject = "quota, Trainium vCPUs"
-        is_found(aws, deployment, (REFUSED, subject, text, "--desired-value 320"))
-    finally:
-        ec2.terminate_instances(InstanceIds=instances)
+def test_what_others_run_counts_and_what_is_its_own_does_not(aws: FakeAws, sound: Make) -> None:
+    instance = {"InstanceType": "trn1.32xlarge"}
+    tags = [{"Key": "eks:cluster-name", "Value": "article"}]
+    aws.facts.instances = [instance | {"Tags": tags}]
+    assert problems(aws, sound()) == []
+    aws.facts.instances = [instance]
+    text = "192 needed, 128 in use by others, 192 allowed"
+    is_found(aws, sound(), f"refused quota, Trainium vCPUs: {text}", "--desired-value 320")
+
+
+OTHER_ZONE: Final = (
+    f"refused {BLOCK}: capacity.availability_zone is us-east-2b, the file has us-east-2c"
+)
+OTHER_KIND: Final = f"refused {BLOCK}: capacity.purchase is default, the file has capacity-block"
+ONE: Final = "active, 1 x trn2.48xlarge in us-east-2c"
+SCHEDULED: Final = {"State": "scheduled", "AvailableInstanceCount": 0}
 
 
 @pytest.mark.parametrize(
-    ("changes", "status", "text", "remedy"),
+    ("changes", "words", "remedy"),
     [
-        ({"CapacityReservationId": "cr-1"}, REFUSED, "there is none in this account", "set cap"),
-        (
-            {"AvailabilityZone": "us-east-2b"},
-            REFUSED,
-            "capacity.availability_zone is us-east-2b, the file has us-east-2c",
-            "set capacity.availability_zone",
-        ),
-        (
-            {"ReservationType": "default"},
-            REFUSED,
-            "capacity.purchase is default, the file has capacity-block",
-            "set capacity.purchase",
-        ),
-        ({"State": "payment-failed"}, REFUSED, "payment-failed", "buy another"),
-        ({"hours": 0.5}, REFUSED, "ends at ", "buy another"),
+        ({"CapacityReservationId": "cr-1"}, "refused {}: there is none in this account", "set cap"),
+        ({"AvailabilityZone": "us-east-2b"}, OTHER_ZONE, "set capacity.availability_zone"),
+        ({"ReservationType": "default"}, OTHER_KIND, "set capacity.purchase"),
+        ({"State": "payment-failed"}, "refused {}: payment-failed", "buy another"),
+        ({"hours": 0.5}, "refused {}: ends at ", "buy another"),
         (
             {"AvailableInstanceCount": 0},
-            REFUSED,
-            "0 of 1 instances are free, 1 are wanted",
-            "end the instances that use it",
+            "refused {}: 0 of 1 instances are free, 1 ",
+            "end the inst",
         ),
-        (
-            {"State": "scheduled", "AvailableInstanceCount": 0},
-            WARNING,
-            "scheduled, 1 x trn2.48xlarge in us-east-2c, from ",
-            "nodes come when it is active",
-        ),
+        (SCHEDULED, "warning {}: scheduled, 1 x trn2.48xlarge in us-east-2c, from ", "nodes come"),
         (
             {"hours": 2 + 40 / 60},
-            WARNING,
-            "active, 1 x trn2.48xlarge in us-east-2c, 2.0 hours left",
+            f"warning {{}}: {ONE}, 2.0 hours",
             "the guard leaves them 4 hours",
         ),
     ],
 )
 def test_a_capacity_block_that_does_not_fit(
-    aws: Aws, sound: At, changes: dict[str, Any], status: Status, text: str, remedy: str
+    aws: FakeAws, sound: Make, changes: dict[str, Any], words: str, remedy: str
 ) -> None:
-    aws.know(reservations=[capacity_block(**changes)], quotas={"L-1216C47A": 512})
-    is_found(aws, sound(BOUGHT), (status, BLOCK, text, remedy))
+    aws.facts.reservations, aws.facts.quotas = [capacity_block(**changes)], {"L-1216C47A": 512}
+    is_found(aws, sound(BOUGHT), words.format(BLOCK), remedy)
 
 
-def test_a_capacity_block_that_fits(aws: Aws, sound: At) -> None:
-    aws.know(reservations=[capacity_block()], quotas={"L-1216C47A": 512})
-    assert problems(aws, sound(BOUGHT)) == []
+@pytest.mark.parametrize(
+    ("state", "status", "words"),
+    [
+        ("REVIEW_IN_PROGRESS", Status.OK, "1 of 7 exist"),
+        ("UPDATE_ROLLBACK_COMPLETE", Status.OK, "1 of 7 exist"),
+        ("ROLLBACK_COMPLETE", WARNING, "a deploy deletes it and makes it anew"),
+        ("UPDATE_FAILED", REFUSED, "cdk rollback"),
+        ("UPDATE_ROLLBACK_FAILED", REFUSED, "cdk rollback"),
+        ("UPDATE_IN_PROGRESS", REFUSED, "wait until it is done"),
+        ("DELETE_IN_PROGRESS", REFUSED, "wait until the destroy has ended, then begin"),
+        ("DELETE_FAILED", REFUSED, "make destroy EXPERIMENT="),
+    ],
+)
+def test_the_state_of_a_stack(
+    aws: FakeAws, sound: Make, state: str, status: Status, words: str
+) -> None:
+    aws.cloudformation.add("network", state)
+    finding = next(each for each in checks(sound()) if each.subject.startswith("stack"))
+    assert finding.status is status
+    assert words in f"{finding.text}; {finding.remedy}"
 
 
-def test_names_of_somebody_else(aws: Aws, sound: At) -> None:
-    deployment, name = sound(name="theirs"), "theirs-observability"
-    template = '{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}'
-    aws.client("cloudformation").create_stack(StackName=name, TemplateBody=template)
-    is_found(aws, deployment, (REFUSED, f"stack {name}", "somebody else's", "another name"))
-
-    taken = sound(name="taken")
-    account.cluster(aws, taken)
-    subjects = {each.subject: each for each in problems(aws, taken, "sts:AssumeRole")}
-    assert subjects["cluster"].status is REFUSED
-    assert subjects["cluster"].remedy == "give the experiment another name"
+def test_names_of_somebody_else(aws: FakeAws, sound: Make) -> None:
+    aws.cloudformation.add("observability", owner="another")
+    with_cluster(aws)
+    add_cluster(aws, "article", owner="another")
+    by_subject = {each.subject: each for each in problems(aws, sound())}
+    for subject in ("stack article-observability", "cluster"):
+        assert by_subject[subject].status is REFUSED
+        assert by_subject[subject].remedy == "give the experiment another name"
     # It does not answer either.
-    assert subjects["Kubernetes API"].status is WARNING
-    assert "\n" not in subjects["Kubernetes API"].text
-    assert "Reach a private API" in subjects["Kubernetes API"].remedy
+    assert by_subject["Kubernetes API"].status is WARNING
+    assert "\n" not in by_subject["Kubernetes API"].text
+    assert "Reach a private API" in by_subject["Kubernetes API"].remedy
 
 
-def test_a_bucket_of_another_account(aws: Aws, sound: At) -> None:
-    deployment = sound(name="bucketed")
-    theirs = boto3.client("sts", REGION).assume_role(RoleArn=OTHERS, RoleSessionName="others")
-    keys = [theirs["Credentials"][k] for k in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
-    boto3.Session(*keys, region_name=REGION).client("s3").create_bucket(
-        Bucket=f"bucketed-models-{aws.account}-{REGION}",
-        CreateBucketConfiguration={"LocationConstraint": REGION},
-    )
-    aws.deny("s3:HeadBucket")  # as S3 answers; moto lets everyone look
-    is_found(aws, deployment, (REFUSED, "bucket", "belongs to another account", "another name"))
-
-
-def test_a_bucket_that_an_earlier_deploy_left_is_no_problem(aws: Aws, sound: At) -> None:
-    deployment = sound(name="again")
-    account.put(aws, deployment, "any")
-    assert problems(aws, deployment) == []
+def test_a_bucket_that_is_there(aws: FakeAws, sound: Make) -> None:
+    deployment = sound()
+    put(aws, "any")
     texts = {finding.subject: finding.text for finding in checks(deployment)}
     assert texts["bucket"].endswith(" stayed of an earlier deploy; the next one takes it back")
-    aws.deny("s3:HeadBucket")
-    is_found(aws, deployment, (WARNING, "bucket", "may not call s3:ListBucket", "s3:ListBucket"))
+    name = bucket_name(deployment.experiment, ACCOUNT)
+    aws.store.foreign.add(name)
+    is_found(
+        aws,
+        deployment,
+        "warning bucket: not known: these credentials may not call s3:ListBucket",
+        "s3:ListBucket",
+    )
+    aws.store.buckets.clear()
+    is_found(aws, deployment, f"refused bucket: {name} belongs to another account", "another name")
 
 
 def test_no_docker_to_build_the_image(
-    aws: Aws, sound: At, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    aws: FakeAws, sound: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deployment, docker = sound({"benchmark.image": None}, name="built"), tmp_path / "docker"
+    deployment, docker = sound({"benchmark.image": None}), tmp_path / "docker"
     monkeypatch.setenv("CDK_DOCKER", str(docker))
-    is_found(aws, deployment, (REFUSED, "image", "is not installed", "set benchmark.image"))
+    is_found(aws, deployment, f"refused image: {docker}: is not installed", "set benchmark.image")
     docker.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
     docker.chmod(0o755)
-    is_found(aws, deployment, (REFUSED, "image", "Cannot connect to the Docker", "start it"))
-    account.stack(aws, deployment, "serving")
-    is_found(aws, deployment, (WARNING, "image", "only if spectap/ changed", "start it"))
+    is_found(aws, deployment, f"refused image: {docker}: Cannot connect to the Docker", "start it")
+    aws.cloudformation.add("serving")
+    is_found(aws, deployment, f"warning image: {docker}: Cannot", "start it")
     docker.write_text("#!/bin/sh\necho 29.1.2\n")
     assert problems(aws, deployment) == []
-
-
-@pytest.mark.parametrize("missing", ["nothing:1", f"bench@sha256:{'0' * 64}"])
-def test_an_image_that_is_not_there(aws: Aws, sound: At, image: str, missing: str) -> None:
-    name = f"{image.partition('/')[0]}/{missing}"
-    deployment = sound({"benchmark.image": name})
-    is_found(aws, deployment, (REFUSED, "image", f"{name} does not exist", "push it"))
 
 
 @pytest.mark.parametrize(
@@ -417,23 +366,20 @@ def test_who_will_reach_the_api(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
-    (check,) = (check for check in CHECKS if check.subject == "Kubernetes API")
-    asked = dataclasses.replace(check, ask=lambda _: [software.access(allowed, lambda: address)])
-    article = load(ROOT / "experiments" / "article.yaml")
-    (finding,) = asked.findings(Deployment(article, "article.yaml", "123456789012"))
+    finding = software.access(allowed, lambda: address)
     assert finding.status is status
     assert remedy in finding.remedy
 
 
-def test_a_gated_model(aws: Aws, sound: At) -> None:
+def test_a_gated_model(aws: FakeAws, sound: Make) -> None:
     deployment = sound()
-    gated = load(ROOT / "experiments" / "eagle3-nxdi.yaml").models
-    changed = deployment.experiment.model_copy(update={"models": gated})
+    models = load(ROOT / "experiments" / "eagle3-nxdi.yaml").models
+    changed = deployment.experiment.model_copy(update={"models": models})
     deployment = dataclasses.replace(deployment, experiment=changed)
-    is_found(aws, deployment, (WARNING, "gated models", "the download fails", "Gated models"))
+    is_found(aws, deployment, "warning gated models: ", "Gated models")
 
 
-def test_a_call_that_is_denied_is_a_row_and_no_crash(aws: Aws, sound: At) -> None:
+def test_a_call_that_is_denied_is_a_row_and_no_crash(aws: FakeAws, sound: Make) -> None:
     denied = {
         "quota, Trainium vCPUs": "servicequotas:GetServiceQuota",
         "instance types": "ec2:DescribeInstanceTypeOfferings",
@@ -441,26 +387,25 @@ def test_a_call_that_is_denied_is_a_row_and_no_crash(aws: Aws, sound: At) -> Non
         "bootstrap": "ssm:GetParameter",
         "image": "ecr:DescribeImages",
     }
-    deployment = sound()
-    aws.deny(*(action.replace("servicequotas", "service-quotas") for action in denied.values()))
-    found = {each.subject: each for each in problems(aws, deployment)}
-    assert {each.status for each in found.values()} == {WARNING}
+    aws.denied = {action.replace("servicequotas", "service-quotas") for action in denied.values()}
+    rows = {each.subject: each for each in problems(aws, sound())}
+    assert {each.status for each in rows.values()} == {WARNING}
     for subject, action in denied.items():
-        assert found[subject].text == f"not known: these credentials may not call {action}"
-        assert found[subject].remedy == f"allow {action}, which only reads"
+        assert rows[subject].text == f"not known: these credentials may not call {action}"
+        assert rows[subject].remedy == f"allow {action}, which only reads"
 
 
 def test_the_command_prints_each_check_and_fails_where_one_refuses(
-    aws: Aws, sound: At, capsys: pytest.CaptureFixture[str]
+    aws: FakeAws, sound: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deployment = sound()
+    deployment = dataclasses.replace(sound(), file=str(edited_file(tmp_path, USUAL)))
     assert preflight.run(deployment.file) == 0
     printed = capsys.readouterr()
     first, *rows, last = printed.out.splitlines()
     assert (first, printed.err) == (f"{deployment.headline}: nothing is created", "")
     assert {row.split()[0] for row in rows} == {"ok"}
     assert last == f"{len(rows)} ok, 0 warnings, 0 refused; nothing was created"
-    aws.know(**trn2())
+    aws.facts = dataclasses.replace(aws.facts, **trn2())
     assert preflight.run(deployment.file) == 1
     rows = capsys.readouterr().out.splitlines()
     number = next(number for number, row in enumerate(rows) if row.startswith("refused"))
@@ -469,14 +414,31 @@ def test_the_command_prints_each_check_and_fails_where_one_refuses(
 
 
 def test_without_credentials_it_says_what_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = edited(tmp_path, {"capacity.price.as_of": "2026-01-01"})
-    for name, value in environment("http://127.0.0.1:9", REGION).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert preflight.run(str(file)) == 1
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    assert preflight.run(str(ROOT / "experiments" / "article.yaml")) == 1
     rows = capsys.readouterr().out.splitlines()
     assert " ".join(rows[1].split()).startswith("refused credentials AWS: no credentials; set AWS")
     assert any(row.startswith("warning  price ") for row in rows)
+
+
+def test_newer_add_ons_are_named_and_a_missing_one_is_an_error(
+    aws: FakeAws, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, pinned = str(ROOT / "experiments" / "article.yaml"), VERSIONS["vpc-cni"]
+    monkeypatch.setattr(software, "client", aws.client)
+    newer = "v1.100.0-eksbuild.1"
+    aws.facts.addons = ADDONS | {"vpc-cni": [pinned, "v1.9.9-eksbuild.9", newer]}
+    assert software.compare_addons(file) == 0
+    printed = capsys.readouterr().out
+    assert f"vpc-cni: {pinned}, newer: {newer}; the default is {pinned}" in printed
+    assert f"coredns: {VERSION}, nothing newer" in printed
+    aws.facts.addons["coredns"] = ["v1.99.0-eksbuild.1"]
+    assert software.compare_addons(file) == 1
+    missing = f"coredns: {VERSION} is not offered; v1.99.0-eksbuild.1 is"
+    assert missing in capsys.readouterr().out

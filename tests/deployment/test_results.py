@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import requests
 
 from deployment import results, status
-from deployment.account import Deployment, DeploymentError
-from deployment.bucket import Bucket
-from rehearsal.aws.client import Aws
+from deployment.account import Bucket, Deployment, DeploymentError
+from tests.deployment import conftest
+from tests.deployment.fake_aws import FakeAws
 from tests.spectap import generated_runs as generated
 
-Make = Callable[..., Deployment]
 CONFIG = json.dumps({"variants": [{"name": "Base"}, {"name": "SD"}]})
 SERVICES = {
     "config.json": CONFIG,
@@ -26,17 +24,9 @@ SERVICES = {
 }
 
 
-def put(aws: Aws, deployment: Deployment, run: str, files: dict[str, str]) -> None:
-    store, bucket = aws.client("s3"), Bucket(deployment).name
-    if bucket not in {each["Name"] for each in store.list_buckets()["Buckets"]}:
-        store.create_bucket(
-            Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": aws.region}
-        )
+def put(aws: FakeAws, run: str, files: dict[str, str]) -> None:
     for name, text in files.items():
-        # By a form, because moto's routes know no key with a newline.
-        form = store.generate_presigned_post(bucket, f"results/{run}/{name}")
-        answer = requests.post(form["url"], form["fields"], files={"file": text}, timeout=30)
-        answer.raise_for_status()
+        conftest.put(aws, f"results/{run}/{name}", body=text)
 
 
 def brought(folder: Path) -> dict[str, str]:
@@ -53,44 +43,44 @@ def bring(deployment: Deployment, into: Path, say: Callable[[str], None] = lambd
     return results.download(deployment, run, into=into, say=say)
 
 
-def test_without_a_bucket_there_are_no_runs(at: Make) -> None:
-    deployment = at("none")
+def test_without_a_bucket_there_are_no_runs(deployment: Deployment) -> None:
     assert results.listing(deployment).runs == []
     with pytest.raises(DeploymentError, match="has no results yet"):
         results.show(deployment, None)
 
 
-def test_a_run_comes_home_under_the_same_keys(aws: Aws, at: Make, tmp_path: Path) -> None:
-    deployment, said = at("home"), list[str]()
-    put(aws, deployment, "run-1", SERVICES)
-    put(aws, deployment, "quality", {"job/Base/samples.json": "no run"})
+def test_a_run_comes_home_under_the_same_keys(
+    aws: FakeAws, deployment: Deployment, tmp_path: Path
+) -> None:
+    printed_lines = list[str]()
+    put(aws, "run-1", SERVICES)
+    put(aws, "quality", {"job/Base/samples.json": "no run"})
     (run,) = results.listing(deployment).runs
     assert (run.id, run.complete, run.variants) == ("run-1", True, ("Base", "SD"))
-    folder = bring(deployment, tmp_path / "results", said.append)
+    folder = bring(deployment, tmp_path / "results", printed_lines.append)
     assert folder == tmp_path / "results" / "run-1"
     # The page is drawn at home.
     assert brought(folder) == {name: SERVICES[name] for name in SERVICES if name != "report.html"}
-    assert said == [f"4 files, 0.0 MB, into {folder}"]
+    assert printed_lines == [f"4 files, 0.0 MB, into {folder}"]
 
 
 def test_only_what_is_missing_or_has_changed_comes_again(
-    aws: Aws, at: Make, tmp_path: Path
+    aws: FakeAws, deployment: Deployment, tmp_path: Path
 ) -> None:
-    deployment, said = at("again"), list[str]()
-    put(aws, deployment, "run-1", SERVICES)
+    printed_lines = list[str]()
+    put(aws, "run-1", SERVICES)
     folder = bring(deployment, tmp_path)
     (folder / "config.json").unlink()
-    put(aws, deployment, "run-1", {"ledger.jsonl": "{}\n{}\n"})
+    put(aws, "run-1", {"ledger.jsonl": "{}\n{}\n"})
     (folder / "_COMPLETE.draft").write_text("half of an earlier try")
-    bring(deployment, tmp_path, said.append)
-    assert said == [f"2 files, 0.0 MB, into {folder}; 2 were here"]
+    bring(deployment, tmp_path, printed_lines.append)
+    assert printed_lines == [f"2 files, 0.0 MB, into {folder}; 2 were here"]
     assert (folder / "ledger.jsonl").read_text() == "{}\n{}\n"
 
 
 def test_a_run_of_indexes_is_complete_when_none_is_missing(
-    aws: Aws, at: Make, tmp_path: Path
+    aws: FakeAws, deployment: Deployment, tmp_path: Path
 ) -> None:
-    deployment = at("indexes")
     files = {
         "sweep.json": CONFIG,
         "config.json": json.dumps({"variants": [{"name": "Base"}]}),
@@ -98,10 +88,10 @@ def test_a_run_of_indexes_is_complete_when_none_is_missing(
         "variants/Base-1234/_COMPLETE": "",
         "variants/Base-1234/ledger.jsonl": "{}\n",
     }
-    put(aws, deployment, "sweep-1", files)
+    put(aws, "sweep-1", files)
     (run,) = results.listing(deployment).runs
     assert (run.complete, run.variants) == (False, ("Base", "SD"))
-    put(aws, deployment, "sweep-1", {"merged.json": json.dumps({"complete": [], "missing": {}})})
+    put(aws, "sweep-1", {"merged.json": json.dumps({"complete": [], "missing": {}})})
     (run,) = results.listing(deployment).runs
     assert run.complete
     folder = bring(deployment, tmp_path)
@@ -109,17 +99,16 @@ def test_a_run_of_indexes_is_complete_when_none_is_missing(
 
 
 def test_several_runs_are_listed_and_one_is_named(
-    aws: Aws,
-    at: Make,
+    aws: FakeAws,
+    deployment: Deployment,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    deployment = at("several")
-    put(aws, deployment, "aaaa-1", SERVICES)
+    put(aws, "aaaa-1", SERVICES)
     hostile = {"variants": [{"name": "Base"}, {"name": "SD\x1b[2J\naaaa-9  complete"}]}
-    put(aws, deployment, "aabb-2", {"config.json": json.dumps(hostile)})
+    put(aws, "aabb-2", {"config.json": json.dumps(hostile)})
     assert results.show(deployment, None) == 0
     listed = capsys.readouterr().out
     assert "aaaa-1" in listed
@@ -127,9 +116,10 @@ def test_several_runs_are_listed_and_one_is_named(
     assert not (tmp_path / "results").exists()
 
     assert results.show(deployment, "aaa") == 0
-    said = capsys.readouterr().out.splitlines()[-1]
-    assert said.startswith("no report: spectap: ")
-    assert said.endswith("; make report RUN=aaaa-1")
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("no report: spectap: ")
+    assert line.endswith("; make report RUN=aaaa-1")
+    monkeypatch.setattr(results, "draw", lambda folder: "")
     assert results.show(deployment, "aabb") == 0
     assert "This run is not complete" in capsys.readouterr().out
     with pytest.raises(DeploymentError, match="several runs begin so: aaaa-1, aabb-2"):
@@ -139,8 +129,8 @@ def test_several_runs_are_listed_and_one_is_named(
 
 
 def test_the_report_is_drawn_at_home(
-    aws: Aws,
-    at: Make,
+    aws: FakeAws,
+    deployment: Deployment,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -150,20 +140,18 @@ def test_the_report_is_drawn_at_home(
     monkeypatch.setenv("RESULTS_DIR", str(tmp_path))
     config = generated.config(requests=2, rounds=3)
     lines = [json.dumps(line) for line in generated.ledger(config)]
-    deployment = at("drawn")
     files = {
         "config.json": json.dumps(config | {"experiment": "<script>alert(1)</script>"}),
         "ledger.jsonl": "\n".join([*lines, ""]),
         **dict.fromkeys(("report.html", "summary.json", "a.png"), "<script>alert(2)</script>"),
         "_COMPLETE": "",
     }
-    put(aws, deployment, "run-1", files)
-    for fetched in ("3 files", "0 files"):
-        assert results.show(deployment, None) == 0
-        said = capsys.readouterr().out.splitlines()
-        assert said[-2].startswith(fetched)
-        assert said[-1] == "report: results/run-1/report.html"
-    page = (tmp_path / said[-1].removeprefix("report: ")).read_text()
+    put(aws, "run-1", files)
+    assert results.show(deployment, None) == 0
+    printed_lines = capsys.readouterr().out.splitlines()
+    assert printed_lines[-2].startswith("3 files")
+    assert printed_lines[-1] == "report: results/run-1/report.html"
+    page = (tmp_path / printed_lines[-1].removeprefix("report: ")).read_text()
     assert "&lt;script&gt;alert(1)" in page
     assert "<script" not in page
     assert not (tmp_path / "results/run-1/a.png").exists()
@@ -174,8 +162,8 @@ HOSTILE = ("`touch ran`", "$(shell touch ran)", "a\n::error::forged\x1b[2J", "-r
 
 
 def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
-    aws: Aws,
-    at: Make,
+    aws: FakeAws,
+    deployment: Deployment,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -183,10 +171,10 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
-    deployment = at("hostile")
-    put(aws, deployment, "run-1", SERVICES | {"../../outside": "x", "a\x1b[2J/\n": "x"})
+    monkeypatch.setattr(results, "draw", lambda folder: "")
+    put(aws, "run-1", SERVICES | {"../../outside": "x", "a\x1b[2J/\n": "x"})
     for run in HOSTILE:
-        put(aws, deployment, run, SERVICES)
+        put(aws, run, SERVICES)
     # The newest of all is none of them.
     assert [run.id for run in results.listing(deployment).runs] == ["run-1"]
     assert results.show(deployment, None) == 0
@@ -208,19 +196,18 @@ def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
 
 
 def test_a_file_that_is_too_large_to_read_is_refused_in_one_line(
-    aws: Aws,
-    at: Make,
+    aws: FakeAws,
+    deployment: Deployment,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    deployment = at("large")
     # It is well-formed, so that it would be read.
     spaces = " " * (16 << 20)
-    put(aws, deployment, "run-1", SERVICES | {"config.json": CONFIG + spaces})
-    put(aws, deployment, "run-2", SERVICES | {"config.json": "[" * 10**6})
-    put(aws, deployment, "run-3", SERVICES)
+    put(aws, "run-1", SERVICES | {"config.json": CONFIG + spaces})
+    put(aws, "run-2", SERVICES | {"config.json": "[" * 10**6})
+    put(aws, "run-3", SERVICES)
     assert results.show(deployment, None) == 0
     printed = capsys.readouterr()
     assert printed.err == f"{REFUSED} results/run-1/config.json (1 in all)\n"

@@ -6,27 +6,25 @@ import signal
 import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
+from unittest import mock
 
 import pytest
-from botocore.awsrequest import AWSResponse
 
 from charts.claims import DRIVER
 from charts.indexes import NEVER
 from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
 from deployment import guard, nodes
-from deployment.account import Deployment, DeploymentError
-from deployment.bucket import Bucket
+from deployment.__main__ import main
+from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.nodes import Kind
 from deployment.stages import command
 from deployment.stages.measure import Serve
 from deployment.stages.nodes import Start, why_no_nodes
-from deployment.stages.prepare import Compile
+from deployment.stages.setup import Compile
 from deployment.stages.stage import Context, Progress, Stage, StageFailed
-from rehearsal.aws.client import Aws
-from tests.deployment import account
-from tests.deployment.account import sizes
 from tests.deployment.api import Objects
-from tests.deployment.conftest import At, performed
+from tests.deployment.conftest import at, performed, put, sizes, with_cluster, with_nodes
+from tests.deployment.fake_aws import FakeAws
 from tests.deployment.kube import RUNNING, container, ended, meta, pod
 
 JOB: Final = "compile-qwen-vllm-1"
@@ -34,21 +32,6 @@ POD: Final = f"{JOB}-x"
 CRASHED: Final = container(
     "vllm", {"waiting": {"reason": "CrashLoopBackOff"}}, last=ended(3), restarts=3
 )
-
-
-@pytest.fixture
-def deployed(aws: Aws, at: At, api: Objects) -> Callable[..., Deployment]:
-    """Makes deployments whose node groups exist, with so many Trainium nodes."""
-    assert api.url
-
-    def make(name: str, size: int = 0, changes: dict[str, Any] | None = None) -> Deployment:
-        deployment = at(name, changes)
-        account.groups(aws, deployment)
-        if size:
-            account.scale(aws, deployment, size)
-        return deployment
-
-    return make
 
 
 class Changing(dict[str, list[dict[str, Any]]]):
@@ -66,9 +49,9 @@ class Changing(dict[str, list[dict[str, Any]]]):
 
 
 def test_a_compile_that_failed_has_its_last_words_and_no_node(
-    deployed: Callable[..., Deployment], api: Objects, capsys: pytest.CaptureFixture[str]
+    aws: FakeAws, deployment: Deployment, api: Objects, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deployment = deployed("broken")
+    with_nodes(aws)
     died = container("compile", {"terminated": ended(1)})
     labels = {"step": "compile", "batch.kubernetes.io/job-name": JOB}
     api.lists = Changing(pods=[pod(POD, labels, "Failed", died)])
@@ -78,50 +61,38 @@ def test_a_compile_that_failed_has_its_last_words_and_no_node(
     shown = capsys.readouterr().out
     assert f"{POD}, container compile, ended with status 1" in shown
     assert "the compiler left no model.pt" in shown
-    assert sizes(deployment) == {"trainium": 0, "compile": 0}
-
-
-def activity(deployment: Deployment, status: str, message: str) -> None:
-    """The newest of every Auto Scaling group."""
-    newest = {"StatusCode": status, "StatusMessage": message}
-    answer = (AWSResponse("", 200, {}, None), {"Activities": [newest]})
-    event = "before-call.auto-scaling.DescribeScalingActivities"
-    deployment.client("autoscaling").meta.events.register(event, lambda **_: answer)
+    assert sizes(aws) == [0, 0]
 
 
 def test_nodes_that_can_never_start_are_not_left_to_start_later(
-    deployed: Callable[..., Deployment],
+    aws: FakeAws, deployment: Deployment, api: Objects
 ) -> None:
-    deployment = deployed("over-quota")
-    activity(deployment, "Failed", "VcpuLimitExceeded: you have requested more vCPU capacity")
-    with pytest.raises(StageFailed, match="the trainium nodes cannot start: VcpuLimitExceeded"):
+    with_nodes(aws)
+    reason = "VcpuLimitExceeded: you have requested more vCPU capacity"
+    aws.facts.activities = [{"StatusCode": "Failed", "StatusMessage": reason}]
+    with pytest.raises(StageFailed, match=f"the trainium nodes cannot start: {reason}"):
         performed(Start(Context(deployment)))
-    assert sizes(deployment)["trainium"] == 0
+    assert (sizes(aws), api.made) == ([0, 0], [])
 
 
-def test_what_failed_earlier_does_not_fail_a_start(deployed: Callable[..., Deployment]) -> None:
-    deployment = deployed("granted")
-    activity(deployment, "InProgress", "")
-
-    def add(parsed: dict[str, Any], **_: Any) -> None:
-        issue = {"code": "VcpuLimitExceeded", "message": "it failed"}
-        parsed["nodegroup"]["health"] = {"issues": [issue]}
-
-    deployment.client("eks").meta.events.register("after-call.eks.DescribeNodegroup", add)
+def test_what_failed_earlier_does_not_fail_a_start(aws: FakeAws, deployment: Deployment) -> None:
+    with_nodes(aws)
+    aws.facts.activities = [{"StatusCode": "InProgress"}]
+    aws.eks.groups["trainium-1"].issues = [{"code": "VcpuLimitExceeded", "message": "it failed"}]
     group = nodes.find(deployment, Kind.TRAINIUM)
     assert [*why_no_nodes(deployment, group)] == ["no node yet: VcpuLimitExceeded: it failed"]
 
 
 def test_who_does_not_wait_for_the_last_screen_still_gets_the_ways_on(
-    deployed: Callable[..., Deployment],
+    aws: FakeAws, deployment: Deployment
 ) -> None:
-    deployment = deployed("hasty")
+    with_nodes(aws)
 
-    def again(**_: Any) -> None:
-        raise KeyboardInterrupt
+    def again(_: str) -> None:
+        if aws.calls[-1] == "eks:DescribeNodegroup":
+            raise KeyboardInterrupt
 
-    events = deployment.client("eks").meta.events
-    events.register("before-call.eks.DescribeNodegroup", again)
+    aws.boundary = again
     lines = [*command.running(deployment)]
     assert "  nodes: not asked" in lines
     assert f"To end the nodes: make stop EXPERIMENT={deployment.file}" in lines
@@ -163,9 +134,9 @@ RESTARTED: Final = {
     ids=["refused", "restarted", "beside one that opened them"],
 )
 def test_devices_that_a_pod_may_not_open_fail_the_start(
-    deployed: Callable[..., Deployment], api: Objects, states: list[dict[str, Any]], log: str
+    aws: FakeAws, deployment: Deployment, api: Objects, states: list[dict[str, Any]], log: str
 ) -> None:
-    deployment = deployed(f"closed-{len(states)}-{len(log)}")
+    with_nodes(aws)
     api.lists = nodes_with_devices(*states)
     api.logs[log] = "neuron-ls\nuser 10001 cannot open 8 of 8 devices\n"
     with pytest.raises(StageFailed, match=r"user 10001 cannot open 8 of 8 devices$"):
@@ -173,9 +144,9 @@ def test_devices_that_a_pod_may_not_open_fail_the_start(
 
 
 def test_nodes_are_started_once_a_pod_has_opened_their_devices(
-    deployed: Callable[..., Deployment], api: Objects
+    aws: FakeAws, deployment: Deployment, api: Objects
 ) -> None:
-    deployment = deployed("open", 1)
+    with_nodes(aws, 1)
     stage = Start(Context(deployment))
     api.lists = nodes_with_devices(OPENED)
     assert stage.existing() is None  # unguarded
@@ -186,9 +157,9 @@ def test_nodes_are_started_once_a_pod_has_opened_their_devices(
 
 
 def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
-    deployed: Callable[..., Deployment], api: Objects
+    aws: FakeAws, deployment: Deployment, api: Objects
 ) -> None:
-    deployment = deployed("crashing", 1)
+    with_nodes(aws, 1)
     api.lists["pods"] = [pod("qwen-vllm-1", {"app": "qwen-vllm"}, "Running", CRASHED)]
     api.logs["qwen-vllm-1/vllm/previous"] = "nrt_init failed\n"
     with pytest.raises(StageFailed) as failure:
@@ -198,19 +169,20 @@ def test_a_service_that_never_serves_is_given_up_and_its_node_stays(
         "qwen-vllm-1, container vllm, ended with status 3",
         "  nrt_init failed",
     ]
-    assert sizes(deployment)["trainium"] == 1
+    assert sizes(aws) == [1, 0]
 
 
 def test_services_whose_nodes_are_gone_are_not_waited_for(
-    deployed: Callable[..., Deployment],
+    aws: FakeAws, deployment: Deployment, api: Objects
 ) -> None:
+    with_nodes(aws)
     with pytest.raises(StageFailed, match="were scaled to 0 meanwhile"):
-        performed(Serve(Context(deployed("fallen"))))
+        performed(Serve(Context(deployment)))
+    assert api.made == []
 
 
-def test_services_that_are_ready_exist(at: At, aws: Aws, api: Objects) -> None:
-    deployment = at("ready")
-    account.cluster(aws, deployment)
+def test_services_that_are_ready_exist(aws: FakeAws, deployment: Deployment, api: Objects) -> None:
+    with_cluster(aws)
 
     def service(name: str, generation: int) -> dict[str, Any]:
         metadata = {"name": name, "generation": generation, "labels": {"component": "vllm"}}
@@ -253,7 +225,9 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     ],
 )
 def test_nodes_stay_only_for_somebody_who_wants_to_look(
-    deployed: Callable[..., Deployment],
+    aws: FakeAws,
+    deployment: Deployment,
+    api: Objects,
     fails: Callable[..., int],
     then: str,
     terminal: bool,
@@ -261,24 +235,26 @@ def test_nodes_stay_only_for_somebody_who_wants_to_look(
     left: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    name = f"fails-{then}-{terminal}-{left}".lower()
-    deployment = deployed(name, 1, {"capacity.after_failure": then})
+    with_nodes(aws, 1)
+    assert api.url
+    deployment = at({"capacity.after_failure": then})
     assert fails(deployment, error("it never serves"), terminal=terminal) == 1
-    assert sizes(deployment)["trainium"] == left
+    assert sizes(aws) == [left, 0]
     printed = capsys.readouterr()
     assert "it never serves" in printed.err
     assert "Warning: alerts.emails is empty: no alarm reaches anybody" in printed.out
 
 
 def test_the_logs_are_in_the_bucket_first(
-    aws: Aws,
+    aws: FakeAws,
     api: Objects,
-    deployed: Callable[..., Deployment],
+    deployment: Deployment,
     fails: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    deployment = deployed("fails-logged", 1, {"alerts.emails": ["team@example.com"]})
-    account.put(aws, deployment, "any")
+    with_nodes(aws, 1)
+    deployment = at({"alerts.emails": ["team@example.com"]})
+    put(aws, "any")
     again = container("vllm", RUNNING, last=ended(3), restarts=1)
     api.lists["pods"] = [pod("qwen-vllm-1", {"app": "qwen-vllm"}, "Running", again)]
     api.logs["qwen-vllm-1/vllm"] = "starts\n"
@@ -300,13 +276,60 @@ def test_the_logs_are_in_the_bucket_first(
 
 
 def test_logs_that_cannot_be_stored_keep_no_node(
+    aws: FakeAws,
     api: Objects,
-    deployed: Callable[..., Deployment],
+    deployment: Deployment,
     fails: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    deployment = deployed("fails-unlogged", 1)
+    with_nodes(aws, 1)
     api.refused.add("pods")
     assert fails(deployment, StageFailed("it never serves")) == 1
     assert "logs are not stored: " in capsys.readouterr().err
-    assert sizes(deployment)["trainium"] == 0
+    assert sizes(aws) == [0, 0]
+
+
+def called(name: str, deployment: Deployment, *options: str) -> int:
+    """As a person calls a command; returns the exit status."""
+    words = ["deployment", name, *options, "--experiment", deployment.file]
+    with (
+        mock.patch.object(sys, "argv", words),
+        mock.patch.object(signal, "signal"),
+    ):
+        return main()
+
+
+def test_without_a_terminal_no_node_is_started_unasked(
+    aws: FakeAws, deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_nodes(aws)
+    assert called("start", deployment) == 1
+    printed = capsys.readouterr()
+    assert "1 x trn2.48xlarge: 35.76 USD an hour, for 4.0 hours at most" in printed.out
+    assert printed.err == "there is no terminal to ask on; YES=1 begins without asking\n"
+    assert (sizes(aws), aws.scheduler.groups) == ([0, 0], {"article-guard": {}})
+    # What is running is said even where half of it cannot be asked.
+    assert "no Trainium node and no compile node" in printed.out
+    assert f"make stop EXPERIMENT={deployment.file}" in printed.out
+
+
+def test_without_stacks_nothing_is_started_and_nothing_to_stop(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called("start", deployment, "--yes") == 1
+    printed = capsys.readouterr()
+    assert printed.err == "there are no trainium nodes to start: article-trainium lacks them\n"
+    assert f"make experiment EXPERIMENT={deployment.file}" in printed.out
+    assert called("stop", deployment) == 0
+
+
+def test_stopping_says_what_it_stopped_and_what_still_costs(
+    aws: FakeAws, deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_nodes(aws, 2)
+    assert called("stop", deployment) == 0
+    printed = capsys.readouterr().out
+    for kind in ("trainium", "compile"):
+        assert f"{kind} nodes: scaled to 0, confirmed by EKS" in printed
+    assert "What still costs, by the hour:" in printed
+    assert sizes(aws) == [0, 0]

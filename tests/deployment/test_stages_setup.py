@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import cdk8s
 import pytest
 
-from charts.deployed import Deployed
-from charts.manifests import charts
 from deployment import lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.lifecycle import Stack
-from deployment.preflight import Status
-from deployment.preflight.table import CHECKS
+from deployment.preflight.check import ok, refused, warning
 from deployment.stages import setup
 from deployment.stages.setup import Check, Restore
 from deployment.stages.stage import Context
-from rehearsal.aws.client import Aws
-from tests.deployment import account
 from tests.deployment.api import Objects
-from tests.deployment.conftest import At, performed
+from tests.deployment.conftest import performed, rendered, with_cluster
+from tests.deployment.fake_aws import FakeAws
 
 APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
 TEMPLATE: Final = {"Resources": {"Alarm": {"Description": "schneller als „Größe“ 🎉", "Value": 1}}}
-(STACKS,) = (check for check in CHECKS if check.subject == "stacks")
-
-
-def with_states(aws: Aws, at: At, states: Sequence[str]) -> Deployment:
-    """Has the network's stack be in each of these states, look after look; the last one stays."""
-    deployment = at("-".join(states).lower().replace("_", "-")[:20].rstrip("-"))
-    account.stack(aws, deployment, "network")
-    states_seen = itertools.chain(states, itertools.repeat(states[-1]))
-
-    def tell(parsed: dict[str, Any], **_: Any) -> None:
-        for stack in parsed.get("Stacks", []):
-            stack["StackStatus"] = next(states_seen)
-
-    events = deployment.client("cloudformation").meta.events
-    events.register("after-call.cloudformation.DescribeStacks", tell)
-    return deployment
 
 
 @pytest.mark.parametrize(
@@ -55,40 +33,29 @@ def with_states(aws: Aws, at: At, states: Sequence[str]) -> Deployment:
     ],
 )
 def test_a_deploy_that_goes_on_is_waited_for(
-    aws: Aws, at: At, states: list[str], monkeypatch: pytest.MonkeyPatch
+    aws: FakeAws, deployment: Deployment, states: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deployment = with_states(aws, at, states)
-    monkeypatch.setattr(setup, "checks", STACKS.findings)
+    stack = aws.cloudformation.add("network", states[0])
+    following = iter(states)
+
+    def change(moment: str) -> None:
+        if moment == "before" and aws.calls[-1] == "cloudformation:DescribeStacks":
+            stack.status = next(following, states[-1])
+
+    aws.boundary = change
+    monkeypatch.setattr(setup, "checks", lambda _: [ok("asked")])
     shown = performed(Check(Context(deployment)))
     assert f"{deployment.name}-network is {states[0]} (" in shown
     assert "1 checks" in shown
 
 
-@pytest.mark.parametrize(
-    ("state", "status", "words"),
-    [
-        ("REVIEW_IN_PROGRESS", Status.OK, "1 of 7 exist"),
-        ("UPDATE_ROLLBACK_COMPLETE", Status.OK, "1 of 7 exist"),
-        ("ROLLBACK_COMPLETE", Status.WARNING, "a deploy deletes it and makes it anew"),
-        ("UPDATE_FAILED", Status.REFUSED, "cdk rollback"),
-        ("UPDATE_ROLLBACK_FAILED", Status.REFUSED, "cdk rollback"),
-        ("DELETE_IN_PROGRESS", Status.REFUSED, "wait until the destroy has ended, then begin"),
-        ("DELETE_FAILED", Status.REFUSED, "make destroy EXPERIMENT="),
-    ],
-)
-def test_any_other_state_is_said_at_once(
-    aws: Aws, at: At, state: str, status: Status, words: str, monkeypatch: pytest.MonkeyPatch
+def test_a_check_that_refuses_ends_it(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deployment = with_states(aws, at, [state])
-    (finding,) = STACKS.findings(deployment)
-    assert finding.status is status
-    assert words in f"{finding.text}; {finding.remedy}"
-    monkeypatch.setattr(setup, "checks", lambda _: [finding])
-    if status is Status.REFUSED:
-        with pytest.raises(DeploymentError, match="1 of 1 checks refuse"):
-            performed(Check(Context(deployment)))
-    else:
-        assert "1 checks" in performed(Check(Context(deployment)))
+    findings = [ok("well"), warning("dear", "pay less"), refused("taken", "give it another name")]
+    monkeypatch.setattr(setup, "checks", lambda _: findings)
+    with pytest.raises(DeploymentError, match="1 of 3 checks refuse"):
+        performed(Check(Context(deployment)))
 
 
 class CloudFormation:
@@ -110,53 +77,39 @@ class CloudFormation:
     ],
 )
 def test_a_stack_is_unchanged_only_at_rest_with_the_same_template(
-    at: At,
+    deployment: Deployment,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     status: str | None,
     field: dict[str, Any],
     same: bool,
 ) -> None:
-    article = at("article")
-    clients = {("cloudformation", article.region): CloudFormation()}
-    deployment = Deployment(article.experiment, article.file, article.account, clients)
+    clients = {("cloudformation", deployment.region): CloudFormation()}
+    deployment = dataclasses.replace(deployment, _clients=clients)
     monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
     wanted = {"Resources": {"Alarm": TEMPLATE["Resources"]["Alarm"] | field}}
     (tmp_path / "a.template.json").write_text(json.dumps(wanted, ensure_ascii=False))
-    assert lifecycle.unchanged(deployment, Stack("a", article.region, status)) is same
+    assert lifecycle.unchanged(deployment, Stack("a", deployment.region, status)) is same
 
 
 @pytest.fixture
-def deployment(
-    aws: Aws,
-    at: At,
-    request: pytest.FixtureRequest,
+def manifests(
+    aws: FakeAws,
+    deployment: Deployment,
+    api: Objects,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Deployment:
-    """With the article's manifests in its assembly."""
-    number = request.session.items.index(request.node)
-    deployment = at(f"restored-{number}")
-    account.cluster(aws, deployment)
-    rendered = [
-        manifest
-        for chart in charts(cdk8s.App(), deployment.experiment, Deployed("bucket", "image:1"))
-        for manifest in chart.to_json()
-    ]
+) -> list[dict[str, Any]]:
+    """All of them, in the assembly and in the cluster."""
+    with_cluster(aws)
     resource = {
         "Type": "Custom::AWSCDK-EKS-KubernetesResource",
-        "Properties": {"Manifest": json.dumps(rendered)},
+        "Properties": {"Manifest": json.dumps(rendered(deployment.experiment))},
     }
     others = {"Type": "AWS::EKS::PodIdentityAssociation", "Properties": {}}
     template = json.dumps({"Resources": {"Identity": others, "Everything": resource}})
     (tmp_path / f"{deployment.name}-serving.template.json").write_text(template)
     monkeypatch.setattr(lifecycle, "ASSEMBLY", tmp_path)
-    return deployment
-
-
-@pytest.fixture
-def manifests(deployment: Deployment, api: Objects) -> list[dict[str, Any]]:
-    """All of them, which are in the cluster."""
     manifests = lifecycle.manifests(deployment)
     for manifest in manifests:
         kind = manifest["kind"]

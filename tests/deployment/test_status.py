@@ -10,10 +10,9 @@ import pytest
 from deployment import guard, status
 from deployment.account import Deployment
 from deployment.nodes import Kind
-from rehearsal.aws.client import Aws
-from tests.deployment import account
 from tests.deployment.api import Objects
-from tests.deployment.conftest import At
+from tests.deployment.conftest import put, scale, sizes, with_nodes
+from tests.deployment.fake_aws import FakeAws
 from tests.deployment.kube import RUNNING, container, meta, pod
 
 JOB_LABEL = "batch.kubernetes.io/job-name"
@@ -27,24 +26,26 @@ def seen(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> list[str
     return [" ".join(line.split()).replace(today, "") for line in lines]
 
 
-def test_nothing_is_deployed(at: At, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = seen(at("nothing"), capsys)
+def test_nothing_is_deployed(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = seen(deployment, capsys)
     assert lines == ["stacks nothing is deployed", "cost nothing is running"]
 
 
 def test_a_cluster_that_cannot_be_reached(
-    aws: Aws, at: At, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    aws: FakeAws,
+    deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("KUBERNETES_API", "http://127.0.0.1:9")
-    deployment = at("private")
-    account.groups(aws, deployment)
+    with_nodes(aws)
     screen = "\n".join(seen(deployment, capsys))
     assert "cluster not known (docs/runbook.md, Reach a private API): Kubernetes: the" in screen
-    assert "nodes trainium 0 asked for, at most 2" in screen
+    assert "nodes trainium 0 asked for, at most 4" in screen
     assert "guard" not in screen
-    account.scale(aws, deployment, 1)
+    scale(aws, 1)
     screen = "\n".join(seen(deployment, capsys))
-    assert "trainium 1 asked for, at most 2" in screen
+    assert "trainium 1 asked for, at most 4" in screen
     assert "guard trainium none: its nodes run until `make stop" in screen
 
 
@@ -126,14 +127,15 @@ def halfway(api: Objects) -> None:
     }
 
 
-def test_halfway(aws: Aws, at: At, api: Objects, capsys: pytest.CaptureFixture[str]) -> None:
-    deployment = at("halfway")
-    account.stack(aws, deployment, "network")
-    account.groups(aws, deployment)
-    account.put(aws, deployment, "results/run-1/_COMPLETE")
+def test_halfway(
+    aws: FakeAws, deployment: Deployment, api: Objects, capsys: pytest.CaptureFixture[str]
+) -> None:
+    aws.cloudformation.add("network")
+    with_nodes(aws)
+    put(aws, "results/run-1/_COMPLETE")
     until = guard.start(deployment, Kind.TRAINIUM, 1).at
     halfway(api)
-    before = account.sizes(deployment), account.schedules(aws, deployment)
+    before = len(aws.calls)
     lines = seen(deployment, capsys)
     for line in (
         "stacks network, cluster, trainium: complete",
@@ -156,7 +158,8 @@ def test_halfway(aws: Aws, at: At, api: Objects, capsys: pytest.CaptureFixture[s
     assert any(
         line.startswith("guard trainium to 0 at ") and f"{until:%H:%M}" in line for line in lines
     )
-    assert (account.sizes(deployment), account.schedules(aws, deployment)) == before
+    changes = [call for call in aws.calls[before:] if ":Put" in call or ":Update" in call]
+    assert (changes, sizes(aws)) == ([], [1, 0])
     assert all(asked.startswith("GET ") for asked in api.asked)
 
     api.refused.add("jobs")

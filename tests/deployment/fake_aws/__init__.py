@@ -4,8 +4,9 @@ In memory, at the boundary of boto3's clients, with one clock that moves only wh
 calls. It does late what AWS does late, refuses what AWS refuses, and fails where it is told to.
 """
 
-from tests.deployment.fake_aws.account import FakeAws, Lost
+from tests.deployment.fake_aws.account import FakeAws, Lost, action
 from tests.deployment.fake_aws.clock import HOUR, MINUTE
 from tests.deployment.fake_aws.eks import Pace
+from tests.deployment.fake_aws.facts import ACCOUNT, REGION
 
-__all__ = ["HOUR", "MINUTE", "FakeAws", "Lost", "Pace"]
+__all__ = ["ACCOUNT", "HOUR", "MINUTE", "REGION", "FakeAws", "Lost", "Pace", "action"]

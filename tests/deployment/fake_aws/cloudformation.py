@@ -1,4 +1,4 @@
-"""CloudFormation, with the one stack that has node groups: they are made, changed and deleted.
+"""CloudFormation: stacks are made, changed and deleted, among them the one with the node groups.
 
 What it began goes on without whoever asked. The guard's schedules and roles are made before the
 node groups and deleted after them, as the template says (tests/stacks/test_guard.py).
@@ -6,7 +6,9 @@ node groups and deleted after them, as the template says (tests/stacks/test_guar
 
 from __future__ import annotations
 
+import datetime
 import functools
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +17,7 @@ from botocore.exceptions import ClientError
 
 from tests.deployment.fake_aws.clock import MINUTE, Clock
 from tests.deployment.fake_aws.eks import Eks
+from tests.deployment.fake_aws.facts import ACCOUNT, REGION
 from tests.deployment.fake_aws.scheduler import Scheduler
 from tests.deployment.fake_aws.service import refused
 
@@ -29,58 +32,97 @@ class Template:
     groups: Mapping[str, int]
     """By their kind (``trainium``, ``compile``) the generation: another replaces the group."""
     maximum: int = 4
-    kept: frozenset[str] = frozenset()
+    retained: frozenset[str] = frozenset()
     """Kinds whose size the template does not have."""
 
 
 @dataclass
 class Stack:
-    """The stack, and what it has."""
+    """A stack, and what it has."""
 
     name: str
     status: str
+    created: datetime.datetime
+    region: str = REGION
+    owner: str = ""
+    body: Any = None
+    outputs: dict[str, str] = field(default_factory=dict)
     template: Template = field(default_factory=lambda: Template({}))
-    made: dict[str, str] = field(default_factory=dict)
-    """Names of the node groups by their kind."""
+    node_groups: dict[str, str] = field(default_factory=dict)
+    """Their names by their kind."""
 
 
 class CloudFormation:
     """Its operations, as boto3 spells them, and what the CDK CLI has it do."""
 
     def __init__(self, clock: Clock, eks: Eks, scheduler: Scheduler, experiment: str) -> None:
-        self.stack: Stack | None = None
+        self.stacks: dict[str, Stack] = {}
         self.fails = False
         """Whether what goes on now fails half-way."""
         self._clock, self._eks, self._scheduler = clock, eks, scheduler
+        self._experiment = experiment
         self._name, self._guards = f"{experiment}-trainium", f"{experiment}-guard"
 
-    def describe_stacks(self, *, StackName: str) -> dict[str, Any]:
-        """The stack with its outputs, which are the last complete deploy's."""
-        if self.stack is None or StackName != self._name:
+    def describe_stacks(self, *, region: str, StackName: str | None = None) -> dict[str, Any]:
+        """One, or all of a region, with the outputs of the last complete deploy."""
+        stacks = [
+            stack
+            for stack in self.stacks.values()
+            if stack.region == region and StackName in (None, stack.name)
+        ]
+        if StackName and not stacks:
             raise refused("ValidationError", f"Stack with id {StackName} does not exist")
-        outputs = {"GuardGroup": self._guards, "Stopper": "stopper"}
-        for kind, name in self.stack.made.items():
-            outputs |= {
-                _OUTPUTS[kind]: name,
-                _ROLES[kind]: f"arn:aws:iam::123456789012:role/{kind}",
-            }
-        described = [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()]
-        return {"Stacks": [{"StackStatus": self.stack.status, "Outputs": described}]}
+        return {"Stacks": [self._described(stack) for stack in stacks]}
+
+    def get_template(self, *, StackName: str, TemplateStage: str) -> dict[str, Any]:
+        return {"TemplateBody": json.dumps(self.stacks[StackName].body)}
+
+    def describe_stack_events(self, *, StackName: str) -> dict[str, Any]:
+        status = self.stacks[StackName].status
+        required = {"StackId": "any", "EventId": "any", "StackName": StackName}
+        event = {"LogicalResourceId": "Resource", "ResourceStatus": status}
+        return {"StackEvents": [{**required, **event, "Timestamp": self._clock.now()}]}
+
+    def _described(self, stack: Stack) -> dict[str, Any]:
+        outputs = dict(stack.outputs)
+        if stack.name == self._name:
+            outputs |= {"GuardGroup": self._guards, "Stopper": "stopper"}
+        for kind, name in stack.node_groups.items():
+            role = f"arn:aws:iam::{ACCOUNT}:role/{kind}"
+            outputs |= {_OUTPUTS[kind]: name, _ROLES[kind]: role}
+        return {
+            "StackName": stack.name,
+            "StackStatus": stack.status,
+            "CreationTime": stack.created,
+            "Tags": [{"Key": "Experiment", "Value": stack.owner or self._experiment}],
+            "Outputs": [{"OutputKey": key, "OutputValue": v} for key, v in outputs.items()],
+        }
+
+    def add(self, label: str, status: str = "CREATE_COMPLETE", **fields: Any) -> Stack:
+        """A stack of the experiment, there at once."""
+        name = f"{self._experiment}-{label}"
+        stack = Stack(name, status, self._clock.now(), **fields)
+        self.stacks[name] = stack
+        return stack
+
+    @property
+    def stack(self) -> Stack | None:
+        """That of the node groups."""
+        return self.stacks.get(self._name)
 
     @property
     def is_busy(self) -> bool:
-        """Whether something goes on."""
+        """Whether something goes on with it."""
         return self.stack is not None and self.stack.status.endswith("_IN_PROGRESS")
 
     def deploy(self, template: Template) -> None:
         """Begins to make or change the stack; the caller sees by its status how that ends."""
         if self.is_busy:
             raise refused("ValidationError", f"Stack {self._name} cannot be updated")
-        if self.stack is None or self.stack.status != "UPDATE_COMPLETE":
-            self.stack = self.stack or Stack(self._name, "")
-            self._scheduler.groups.setdefault(self._guards, {})
-        stack, before = self.stack, self.stack.template
+        stack = self.stack or self.add("trainium")
+        self._scheduler.groups.setdefault(self._guards, {})
         stack.status = "UPDATE_IN_PROGRESS"
+        before = stack.template
         self._clock.after(MINUTE, lambda: self._change(stack, before, template))
 
     def destroy(self) -> None:
@@ -94,7 +136,7 @@ class CloudFormation:
         for kind in template.groups:
             is_new = before.groups.get(kind) != template.groups[kind]
             # A new group needs all its sizes.
-            if is_new and (kind in template.kept or self.fails):
+            if is_new and (kind in template.retained or self.fails):
                 stack.status = "UPDATE_ROLLBACK_COMPLETE"
                 return
         steps: list[Callable[[], None]] = []
@@ -102,9 +144,9 @@ class CloudFormation:
             if before.groups.get(kind) != generation:
                 self._replace(stack, kind, f"{kind}-{generation}")
             elif asked := _asked(before, template, kind):
-                steps.append(functools.partial(self._eks_update, stack.made[kind], asked))
+                steps.append(functools.partial(self._eks_update, stack.node_groups[kind], asked))
         for kind in before.groups.keys() - template.groups.keys():
-            self._remove(stack.made.pop(kind))
+            self._remove(stack.node_groups.pop(kind))
         stack.template = template
         self._finish(stack, steps)
 
@@ -126,9 +168,9 @@ class CloudFormation:
 
     def _replace(self, stack: Stack, kind: str, name: str) -> None:
         self._eks.create(name)
-        if kind in stack.made:
-            self._remove(stack.made[kind])
-        stack.made[kind] = name
+        if kind in stack.node_groups:
+            self._remove(stack.node_groups[kind])
+        stack.node_groups[kind] = name
 
     def _remove(self, name: str) -> None:
         if name in self._eks.groups:
@@ -141,18 +183,20 @@ class CloudFormation:
         if self.fails:
             stack.status = "DELETE_FAILED"
             return
-        for name in stack.made.values():
+        for name in stack.node_groups.values():
             if name in self._eks.groups and self._eks.groups[name].status != "DELETING":
                 self._eks.delete(name)
         if self._eks.groups:
             self._clock.after(MINUTE, lambda: self._delete(stack))
             return
         self._scheduler.groups.pop(self._guards, None)
-        self.stack = None
+        del self.stacks[stack.name]
 
 
 def _asked(before: Template, template: Template, kind: str) -> dict[str, int]:
     """What CloudFormation asks EKS for: nothing if neither size has changed, else all it has."""
-    sizes = {"maxSize": template.maximum} | ({} if kind in template.kept else {"desiredSize": 0})
-    earlier = {"maxSize": before.maximum} | ({} if kind in before.kept else {"desiredSize": 0})
+    sizes = {"maxSize": template.maximum} | (
+        {} if kind in template.retained else {"desiredSize": 0}
+    )
+    earlier = {"maxSize": before.maximum} | ({} if kind in before.retained else {"desiredSize": 0})
     return {} if sizes.items() <= earlier.items() else sizes

@@ -87,25 +87,22 @@ class Work:
 class Cluster:
     """The namespace, and the nodes that have joined."""
 
-    def __init__(
-        self, aws: FakeAws, objects: Objects, experiment: Experiment, store: Any, bucket: str
-    ) -> None:
+    def __init__(self, aws: FakeAws, objects: Objects, experiment: Experiment, bucket: str) -> None:
         self.experiment, self.bucket = experiment, bucket
         self.begun = Counter[str]()
         """How often each work that comes to an end was begun."""
         self.written: dict[str, float] = {}
         """When each object of the bucket was written first."""
-        self._aws, self._objects, self._store = aws, objects, store
+        self._aws, self._objects = aws, objects
         self._works: list[Work] = []
         objects.on_made, objects.on_deleted = self._made_again, self._deleted
         objects.named["version/"] = dict.fromkeys(_VERSION, "any")
 
     def make_bucket(self, imports: bool) -> bool:
         """As the deploy does it; whether it can: one that is there has to be taken back."""
-        if any(each["Name"] == self.bucket for each in self._store.list_buckets()["Buckets"]):
+        if self.bucket in self._aws.store.buckets:
             return imports
-        where = {"LocationConstraint": self.experiment.aws.region}
-        self._store.create_bucket(Bucket=self.bucket, CreateBucketConfiguration=where)
+        self._aws.store.buckets[self.bucket] = {}
         return True
 
     def apply(self, manifests: Sequence[Manifest]) -> None:
@@ -180,7 +177,9 @@ class Cluster:
     def _compile(self, name: str, manifest: Manifest) -> Work:
         """Each on a node of its own."""
         number = sum(work.name.startswith("compile-") for work in self._works)
-        wanted = [artifact_prefix(its.artifact) for its in variants(self.experiment)][number]
+        wanted = [artifact_prefix(variant.artifact) for variant in variants(self.experiment)][
+            number
+        ]
         return Work(
             name,
             manifest,
@@ -204,18 +203,18 @@ class Cluster:
             self._put(f"{prefix}{COMPLETE}")
 
     def _measured(self, run: str) -> None:
-        told = benchmark_config(self.experiment, self.bucket)
-        self._put(results_key(run, CONFIG), config.dump(told))
+        asked = benchmark_config(self.experiment, self.bucket)
+        self._put(results_key(run, CONFIG), config.dump(asked))
         self._put(results_key(run, COMPLETE))
         self._stop()
 
     def _swept(self) -> None:
         run, job = run_id(self.experiment), sweep.indexes(self.experiment)
-        told = job.indexed_config(self.experiment, self.bucket, "any")
-        for variant in told.variants:
+        asked = job.indexed_config(self.experiment, self.bucket, "any")
+        for variant in asked.variants:
             self._put(results_key(variant_run(run, variant.folder), COMPLETE))
-        self._put(results_key(run, CONFIG), config.dump(told))
-        self._put(results_key(run, MERGED), json.dumps({"complete": [*told.names]}))
+        self._put(results_key(run, CONFIG), config.dump(asked))
+        self._put(results_key(run, MERGED), json.dumps({"complete": [*asked.names]}))
         self._stop()
 
     def _stop(self) -> None:
@@ -224,7 +223,7 @@ class Cluster:
 
     def _put(self, key: str, body: str = "") -> None:
         self.written.setdefault(key, self._aws.clock.seconds)
-        self._store.put_object(Bucket=self.bucket, Key=key, Body=body.encode())
+        self._aws.store.put(self.bucket, key, body)
 
     def _look(self) -> None:
         for work in self._works:

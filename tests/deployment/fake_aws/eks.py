@@ -1,4 +1,4 @@
-"""EKS and its Auto Scaling groups: one cluster's managed node groups.
+"""EKS and its Auto Scaling groups: one cluster's managed node groups, and what a run ends them by.
 
 An update is accepted, carried out later, and reported at yet another time. Meanwhile no other is
 accepted. Nodes come when there is capacity.
@@ -6,9 +6,12 @@ accepted. Nodes come when there is capacity.
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from dataclasses import dataclass, field
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from tests.deployment.fake_aws.clock import MINUTE, Clock
 from tests.deployment.fake_aws.service import refused
@@ -49,6 +52,7 @@ class NodeGroup:
     """When each joined."""
     asked_at: float = 0
     """When nodes were asked for last."""
+    issues: list[dict[str, Any]] = field(default_factory=list)
     updates: list[dict[str, Any]] = field(default_factory=list)
     """From the oldest on."""
 
@@ -81,7 +85,7 @@ class Eks:
                 "clusterName": clusterName,
                 "status": group.status,
                 "scalingConfig": sizes,
-                "health": {"issues": []},
+                "health": {"issues": group.issues},
                 "resources": {"autoScalingGroups": [{"name": f"eks-{group.name}"}]},
             }
         }
@@ -166,3 +170,52 @@ class Eks:
         if name not in self.groups:
             raise refused("ResourceNotFoundException", f"No node group found for name: {name}.")
         return self.groups[name]
+
+
+class Machines:
+    """Step Functions, with one state machine: the stopper. It waits, and asks EKS until it may."""
+
+    def __init__(self, clock: Clock, eks: Eks) -> None:
+        self._clock, self._eks = clock, eks
+        self._running: list[str] = []
+        self._succeeded: list[tuple[str, datetime.datetime]] = []
+        self._count = 0
+
+    def list_executions(
+        self, *, stateMachineArn: str, statusFilter: str, maxResults: int
+    ) -> dict[str, Any]:
+        """Those that run, or those that have ended well, from the newest on."""
+        if statusFilter == "RUNNING":
+            return {"executions": [{"executionArn": arn} for arn in self._running]}
+        ended = [{"executionArn": arn, "stopDate": when} for arn, when in self._succeeded[::-1]]
+        return {"executions": ended[:maxResults]}
+
+    def stop_execution(self, *, executionArn: str, cause: str) -> dict[str, Any]:
+        """Ends one, also if it has ended."""
+        if executionArn in self._running:
+            self._running.remove(executionArn)
+        return {}
+
+    def start(self, node_group: str) -> None:
+        """As the pod does it at the end of a run."""
+        self._count += 1
+        execution = f"execution-{self._count}"
+        self._running.append(execution)
+        self._clock.after(MINUTE, lambda: self._ask(execution, node_group, 20, 30.0))
+
+    def _ask(self, execution: str, node_group: str, left: int, pause: float) -> None:
+        if execution not in self._running:
+            return
+        sizes = {"minSize": 0, "desiredSize": 0}
+        try:
+            self._eks.update_nodegroup_config(
+                clusterName="", nodegroupName=node_group, scalingConfig=sizes
+            )
+        except ClientError:
+            if left:
+                longer = min(pause * 1.5, 5 * MINUTE)
+                self._clock.after(pause, lambda: self._ask(execution, node_group, left - 1, longer))
+                return
+        else:
+            self._succeeded.append((execution, self._clock.now()))
+        self._running.remove(execution)

@@ -38,7 +38,6 @@ class Scheduler:
         self.strays: list[str] = []
         """Node groups that a call has ended though their guard was not to act yet."""
         self._clock, self._eks = clock, eks
-        self._versions = itertools.count()
 
     def get_schedule(self, *, Name: str, GroupName: str) -> dict[str, Any]:
         """A schedule, as it was made last."""
@@ -79,9 +78,9 @@ class Scheduler:
             raise refused("ValidationException", "The schedule's time is in the past.")
         if schedule["Target"]["Arn"] != _TARGET:
             raise refused("ValidationException", "Provided Arn is not in correct format.")
-        kept = {**schedule, "Target": {**schedule["Target"]}, "Version": next(self._versions)}
-        self._group(schedule["GroupName"])[schedule["Name"]] = kept
-        self._plan(kept)
+        stored = {**schedule, "Target": {**schedule["Target"]}}
+        self._group(schedule["GroupName"])[schedule["Name"]] = stored
+        self._plan(stored)
         return {"ScheduleArn": f"arn:aws:scheduler:::schedule/{schedule['Name']}"}
 
     def _check_dates(self, schedule: dict[str, Any]) -> None:
@@ -134,8 +133,8 @@ class Scheduler:
         policy = schedule["Target"].get("RetryPolicy", {})
         asked = _as_boto(json.loads(schedule["Target"]["Input"]))
         group = self._eks.groups.get(asked["nodegroupName"])
-        there = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"], schedule)
-        begins = there.get("StartDate")
+        current = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"], schedule)
+        begins = current.get("StartDate")
         if group and group.desired and begins and begins > self._clock.now():
             self.strays.append(group.name)
         try:
@@ -153,8 +152,8 @@ class Scheduler:
                 )
 
     def _is_current(self, schedule: dict[str, Any]) -> bool:
-        there = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"])
-        return there is schedule
+        current = self.groups.get(schedule["GroupName"], {}).get(schedule["Name"])
+        return current is schedule
 
     def _group(self, name: str) -> dict[str, dict[str, Any]]:
         if name not in self.groups:

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from botocore import xform_name
 from botocore.exceptions import ClientError, ParamValidationError
-from botocore.model import ServiceModel
+from botocore.model import OperationModel, ServiceModel
 from botocore.session import get_session
 from botocore.validate import ParamValidator
 
-Hook = Callable[[str], None]
-"""Told ``before`` or ``after`` a call takes effect; raises what is to go wrong."""
+Caller = Callable[[str, Callable[[], Any]], Any]
+"""Makes a call, such as ``ec2:DescribeVpcs``, of the account; raises what is to go wrong."""
 
 _VALIDATOR: Final = ParamValidator()
 
@@ -30,44 +30,51 @@ class Pages:
 
     _call: Callable[..., Any]
 
-    def paginate(self, **given: Any) -> Iterator[Any]:
+    def paginate(self, PaginationConfig: object = None, **given: Any) -> Iterator[Any]:
         """The only page."""
         yield self._call(**given)
 
 
 class Client:
-    """A client of one service, whose operations are the methods of ``service``.
+    """A client of one service in one region: an operation is a method of the first of ``parts``
+    that has it. One that takes ``region`` is given it.
 
-    Input is judged by botocore's own description of the service.
+    Input and answers are judged by botocore's own description of the service; an answer may lack
+    what nobody reads.
     """
 
-    def __init__(self, name: str, service: object, hook: Hook) -> None:
-        self._name, self._service, self._hook = name, service, hook
+    def __init__(self, name: str, region: str, parts: tuple[object, ...], caller: Caller) -> None:
+        self._name, self._region, self._parts, self._caller = name, region, parts, caller
 
     def get_paginator(self, operation: str) -> Pages:
         """All on one page."""
         return Pages(getattr(self, operation))
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
-        method = getattr(self._service, operation)
-        shape = _inputs(self._name)[operation]
+        method = next(getattr(part, operation) for part in self._parts if hasattr(part, operation))
+        model = _operations(self._name)[operation]
+        extra = {"region": self._region} if "region" in method.__code__.co_varnames else {}
 
         def call(**given: Any) -> Any:
-            problems = _VALIDATOR.validate(given, shape)
-            if problems.has_errors():
-                raise ParamValidationError(report=problems.generate_report())
-            self._hook("before")
-            answer = method(**given)
-            self._hook("after")
+            _judge(given, model.input_shape, is_complete=True)
+            answer = self._caller(f"{self._name}:{model.name}", lambda: method(**given, **extra))
+            if isinstance(answer, dict):
+                _judge(answer, model.output_shape, is_complete=False)
             return answer
 
         return call
 
 
+def _judge(value: object, shape: Any, *, is_complete: bool) -> None:
+    if shape is None:
+        return
+    report = _VALIDATOR.validate(value, shape).generate_report().splitlines()
+    problems = [line for line in report if is_complete or not line.startswith("Missing required")]
+    if problems:
+        raise ParamValidationError(report="\n".join(problems))
+
+
 @functools.cache
-def _inputs(service: str) -> dict[str, Any]:
-    """The shape of each operation's input."""
+def _operations(service: str) -> dict[str, OperationModel]:
     model: ServiceModel = get_session().get_service_model(service)
-    return {
-        xform_name(name): model.operation_model(name).input_shape for name in model.operation_names
-    }
+    return {xform_name(name): model.operation_model(name) for name in model.operation_names}

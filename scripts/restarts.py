@@ -1,11 +1,11 @@
-"""Which pods a deploy replaces, read off the manifests of both sides."""
+"""Which pods a deploy replaces: one table, read off the manifests of both sides."""
 
 from __future__ import annotations
 
 import copy
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -31,9 +31,12 @@ class Restart(NamedTuple):
 
 def read(folder: Path) -> Objects:
     """The objects of ``*.k8s.yaml``."""
-    yaml = YAML(typ="safe", pure=True)
-    manifests = (each for file in sorted(folder.glob("*.k8s.yaml")) for each in yaml.load_all(file))
-    return {_key(manifest): manifest for manifest in manifests if manifest}
+    yaml, objects = YAML(typ="safe", pure=True), {}
+    for file in sorted(folder.glob("*.k8s.yaml")):
+        for manifest in filter(None, yaml.load_all(file)):
+            kind, name = manifest["kind"], manifest["metadata"]["name"]
+            objects[kind, _DIGEST.sub("", name) if kind == "Job" else name] = manifest
+    return objects
 
 
 def restarts(old: Objects, new: Objects) -> list[Restart]:
@@ -50,13 +53,16 @@ def restarts(old: Objects, new: Objects) -> list[Restart]:
         elif after is None:
             effect = "ends"
         elif kind == "Pod":
-            effect = _of_pod(before, after, changed=_told(old, name) != _told(new, name))
+            configurations = [each.get(("ConfigMap", name), {}).get("data") for each in (old, new)]
+            effect = _of_pod(
+                before, after, is_configured_anew=configurations[0] != configurations[1]
+            )
         elif kind == "Job":
             # Its name has the digest of its specification.
             effect = "runs again" if before["metadata"] != after["metadata"] else ""
         else:
-            replaced = before["spec"]["template"] != after["spec"]["template"]
-            effect = "restarts" if replaced else ""
+            is_replaced = before["spec"]["template"] != after["spec"]["template"]
+            effect = "restarts" if is_replaced else ""
         if kind == "Deployment" and after is not None and effect:
             effect += _wait(_graphs([after]) - ready, compiled)
         if effect:
@@ -64,14 +70,23 @@ def restarts(old: Objects, new: Objects) -> list[Restart]:
     return rows
 
 
-def _of_pod(before: Manifest, after: Manifest, *, changed: bool) -> str:
+def _of_pod(before: Manifest, after: Manifest, *, is_configured_anew: bool) -> str:
     """Of a bare pod, which runs once. Kubernetes lets only its image be changed."""
-    images = [_images(manifest) for manifest in (before, after)]
-    if images[0] != images[1] and _without_images(before) == _without_images(after):
+    (images, spec), (new_images, new_spec) = _without_images(before), _without_images(after)
+    if images != new_images and spec == new_spec:
         return "restarts with another image, if it still runs"
     if before["spec"] != after["spec"]:
         return "keeps its specification: a new run needs AGAIN=1"
-    return "is told something else: the next make experiment begins a new run" if changed else ""
+    if is_configured_anew:
+        return "is told something else: the next make experiment begins a new run"
+    return ""
+
+
+def _without_images(pod: Manifest) -> tuple[list[str], Any]:
+    """A pod's images, and its specification without them."""
+    spec = copy.deepcopy(pod["spec"])
+    containers = (*spec.get("initContainers", ()), *spec["containers"])
+    return [container.pop("image") for container in containers], spec
 
 
 def _wait(missing: set[str], compiled: set[str]) -> str:
@@ -81,6 +96,11 @@ def _wait(missing: set[str], compiled: set[str]) -> str:
     if missing & compiled:
         return ", once its graph is compiled"
     return ", and compiles on its own devices"
+
+
+def _graphs(manifests: Any) -> set[str]:
+    """Keys of the compiled artifacts that are named in them."""
+    return set(_GRAPH.findall(json.dumps([*manifests])))
 
 
 def table(rows: Sequence[Restart]) -> str:
@@ -98,33 +118,3 @@ def markdown(rows: Sequence[Restart]) -> str:
         return "No pod is replaced."
     lines = (f"| {kind} | {name} | {effect} |" for kind, name, effect in rows)
     return "\n".join(["| Pods of | | What a deploy does |", "| --- | --- | --- |", *lines])
-
-
-def _key(manifest: Manifest) -> tuple[str, str]:
-    kind, name = manifest["kind"], manifest["metadata"]["name"]
-    return kind, _DIGEST.sub("", name) if kind == "Job" else name
-
-
-def _graphs(manifests: Any) -> set[str]:
-    """Keys of the compiled artifacts that are named in them."""
-    return set(_GRAPH.findall(json.dumps([*manifests])))
-
-
-def _told(objects: Objects, name: str) -> Any:
-    """The configuration that a pod of this name mounts."""
-    return objects.get(("ConfigMap", name), {}).get("data")
-
-
-def _images(pod: Manifest) -> list[str]:
-    return [container["image"] for container in _containers(pod)]
-
-
-def _containers(pod: Manifest) -> Iterator[Any]:
-    yield from (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"])
-
-
-def _without_images(pod: Manifest) -> Any:
-    bare = copy.deepcopy(pod)
-    for container in _containers(bare):
-        del container["image"]
-    return bare["spec"]

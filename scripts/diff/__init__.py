@@ -1,1 +1,0 @@
-"""What a change of an experiment, or of the code, would do: without an AWS account."""
