@@ -10,12 +10,13 @@ from statistics import fmean, variance
 from typing import Final
 
 import numpy as np
-from scipy.special import betaincinv, stdtrit
+from scipy.special import stdtrit
 
 from spectap import metrics
 from spectap.analysis import contrasts, grouping, saturation, stopping
 from spectap.analysis.estimates.estimate import Estimate
 from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimates.proportions import clopper_pearson
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Cell, Goodput, Percentiles, Steps
 from spectap.config import Cost, Objectives
@@ -195,10 +196,7 @@ def share_interval(
     requests = sum(map(len, rounds))
     share = sum(map(sum, rounds)) / requests
     worth = min(requests / in_flight, _worth(rounds, share, alpha))
-    good = share * worth
-    low = betaincinv(good, worth - good + 1, alpha / 2) if share > 0 else 0.0
-    high = betaincinv(good + 1, worth - good, 1 - alpha / 2) if share < 1 else 1.0
-    return float(low), float(high)
+    return clopper_pearson(share, worth, alpha)
 
 
 def _worth(rounds: Sequence[Sequence[bool]], share: float, alpha: float) -> float:

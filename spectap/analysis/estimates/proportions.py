@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import bdtrc
+from scipy.special import bdtrc, betaincinv
 
 _Z: Final = statistics.NormalDist().inv_cdf(0.975)
 _POWER: Final = 0.8
@@ -29,6 +29,14 @@ def bounds(shares: Sequence[float]) -> Bounds:
     have several answers each, it is wider than it need be.
     """
     return _wilson(statistics.fmean(shares), len(shares)) if shares else (0.0, 1.0)
+
+
+def clopper_pearson(share: float, count: float, alpha: float) -> Bounds:
+    """The interval of a share of ``count`` independent trials at that level."""
+    good = share * count
+    low = betaincinv(good, count - good + 1, alpha / 2) if share > 0 else 0.0
+    high = betaincinv(good + 1, count - good, 1 - alpha / 2) if share < 1 else 1.0
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def test_where_nothing_gains_it_is_off() -> None:
     assert recommendation.measure_next == ""
 
 
-def test_prompts_that_differ_add_up_by_their_tokens() -> None:
+def test_of_prompts_that_differ_only_measured_windows_are_compared() -> None:
     """A mean acceptance would foretell too much: hard prompts take most of the steps."""
     sweep = Sweep(
         "prompts",
@@ -125,12 +125,7 @@ def test_prompts_that_differ_add_up_by_their_tokens() -> None:
         requests=24,
     )
     by_window = {prospect.window: prospect for prospect in advised(sweep).prospects}
-    # Intervals of other windows would not hold: none is given.
     assert {*by_window} == {3, 7, 15}
-    for window in (3, 7, 15):
-        prospect = by_window[window]
-        assert prospect.measured is not None
-        assert prospect.predicted is not None
-        assert prospect.predicted.point == pytest.approx(prospect.measured.point, rel=0.06)
+    assert {prospect.predicted for prospect in by_window.values()} == {None}
     alike = sweep.speedup("coding", 15, 4)
     assert by_window[15].speedup.point != pytest.approx(alike, rel=0.06)
