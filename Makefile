@@ -321,7 +321,6 @@ bench: $(READY_DEV) $(CLI) ## Measure synthesis, streams with and without the ta
 .PHONY: bench-statistics
 bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule against simulated truths
 	@python -m tests.bench.statistics
-	@python -m tests.bench.power
 	@python -m tests.bench.wandering
 	@python -m tests.bench.comparing
 	@python -m tests.bench.queueing

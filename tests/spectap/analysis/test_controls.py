@@ -16,8 +16,8 @@ from spectap.analysis.summary import Finding, Summary
 from spectap.ledger import last_attempts
 from spectap.names import CONTROL
 from spectap.record import Record
-from tests.bench.apart import Apart
-from tests.bench.worlds import World
+from tests.bench.simulation import World
+from tests.bench.wandering import Apart
 from tests.spectap import samples
 
 STEADY = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
