@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap.analysis import contrasts
-from spectap.analysis.claims import Family, claim, decide, holm, judge, obstacle, too_few
-from spectap.analysis.contrasts import Question
+from spectap.analysis.claims import Family, claim, holm, judge
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
-from spectap.analysis.grouping import CellKey
 from spectap.analysis.summary import Answer, Claim, Finding
 from tests.spectap import samples
-from tests.spectap.analysis.test_contrasts import paced
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(lambda p: dict(enumerate(p)))
-CELL = CellKey("counting", "", "SD")
 SD, BASE = samples.cell("SD"), samples.cell("Base")
 ROUNDS = 6
 
@@ -50,12 +44,6 @@ class TestHolm:
         assert found.decided == {"a", "d"}
         assert found.level == pytest.approx(0.05 / 2)
 
-    @given(P_VALUES)
-    def test_it_decides_at_least_what_bonferroni_does(self, p_values: dict[int, float]) -> None:
-        decided = holm(p_values, 0.05, len(p_values)).decided
-        assert decided >= {key for key, p in p_values.items() if p <= 0.05 / len(p_values)}
-        assert all(p_values[key] <= 0.05 for key in decided)
-
     @given(P_VALUES, st.integers(0, 5))
     def test_claims_that_could_not_be_made_count(
         self, p_values: dict[int, float], more: int
@@ -64,27 +52,7 @@ class TestHolm:
         assert holm(p_values, 0.05, len(p_values) + more).decided <= fewer
 
 
-def test_two_questions_are_two_claims() -> None:
-    minutes = [1.0, 1.1, 0.9, 1.05]
-    faster = contrasts.contrast(paced(0.5, minutes), paced(1.0, minutes[::-1]))
-    found = decide({CELL: faster}, 0.05, claims=2)
-    assert found.decided == {(CELL, question) for question in Question}
-
-
 class TestClaim:
-    @pytest.mark.parametrize(
-        ("one", "answer"),
-        [
-            (FASTER, Answer.BETTER),
-            (SLOWER, Answer.WORSE),
-            (TRIFLE, Answer.NEGLIGIBLE),
-            (OPEN, Answer.UNDECIDED),
-            (ALONE, Answer.UNDECIDED),
-        ],
-    )
-    def test_answers(self, one: Claim, answer: Answer) -> None:
-        assert one.answer is answer
-
     @given(st.floats(-2, 2), st.floats(1e-4, 1), st.booleans())
     def test_nothing_is_claimed_that_is_not_decided(
         self, log: float, error: float, decided: bool
@@ -104,11 +72,6 @@ class TestClaim:
     def test_blocks_of_time_promise_no_rounds(self) -> None:
         estimate = Estimate(0.0, 0.1, 10)
         assert claim(estimate, ALPHA, family(), decided=False, rounds=1).more_rounds is None
-
-    def test_what_could_have_been_seen_depends_on_how_many_claims_there_are(self) -> None:
-        alone = said(1.0, 0.03, decided=False, claims=1)
-        assert alone.detectable < OPEN.detectable
-        assert (alone.more_rounds or 0) < (OPEN.more_rounds or 0)
 
 
 class TestSentence:
@@ -163,9 +126,6 @@ class TestSentence:
         assert verdict.finding is finding
         assert verdict.sentence == sentence
 
-    def test_a_rehearsal_advises_nothing(self) -> None:
-        assert judge(SD, BASE, FASTER, CHEAPER, advise=False).sentence.endswith("(57-63 %).")
-
     def test_without_a_price_the_cost_is_told_in_tokens(self) -> None:
         assert judge(SD, BASE, FASTER, CHEAPER, priced=False).sentence == (
             "SD is 2.9x faster for one request (95 % interval 2.8-3.1), and all requests together "
@@ -176,19 +136,6 @@ class TestSentence:
             in judge(SD, BASE, FASTER, OPEN, priced=False).sentence.lower()
         )
 
-    def test_where_there_are_several_baselines_the_sentence_says_which_one(self) -> None:
-        cell, baseline = samples.cell("k7-b8"), samples.cell("Base-b8")
-        assert judge(cell, baseline, SLOWER, DEARER, name_baseline=True).sentence == (
-            "k7-b8 is 2.0x slower than Base-b8 for one request (95 % interval 1.8-2.3), and its "
-            "tokens cost 11 % more than those of Base-b8 (8-14 %); turn it off."
-        )
-
-    def test_errors_come_before_the_advice(self) -> None:
-        failing = samples.cell("SD", errors=3)
-        assert judge(failing, BASE, FASTER, CHEAPER).sentence.endswith(
-            "look into its errors before you keep it on."
-        )
-
     @given(*[st.sampled_from([FASTER, SLOWER, TRIFLE, OPEN, ALIKE, ALONE])] * 2)
     def test_advice_never_contradicts_an_answer(self, speed: Claim, cost: Claim) -> None:
         sentence = judge(SD, BASE, speed, cost).sentence
@@ -196,36 +143,3 @@ class TestSentence:
         assert ("eep it on" in sentence) == (Answer.BETTER in answers)
         only_worse = Answer.WORSE in answers and Answer.BETTER not in answers
         assert ("urn it off" in sentence) == only_worse
-
-
-class TestNoVerdict:
-    @pytest.mark.parametrize(
-        ("changes", "finding", "sentence"),
-        [
-            ({"requests": 0, "expected": 24, "missing": 24}, Finding.NOT_MEASURED, "not measured"),
-            (
-                {"requests": 16, "expected": 48, "missing": 32},
-                Finding.UNFINISHED,
-                "No verdict: 16 of 48 SD requests were recorded.",
-            ),
-            (
-                {"errors": 13, "most_frequent_error": "HTTP 503"},
-                Finding.FAILED,
-                "No verdict: 13 of 24 SD requests failed (HTTP 503).",
-            ),
-        ],
-    )
-    def test_obstacles(self, changes: dict[str, Any], finding: Finding, sentence: str) -> None:
-        found = obstacle(samples.cell("SD", **changes), BASE)
-        assert found is not None
-        assert found.finding is finding
-        assert sentence in found.sentence
-
-    def test_a_whole_cell_is_none(self) -> None:
-        assert obstacle(SD, BASE) is None
-
-    def test_too_few_rounds(self) -> None:
-        assert too_few(1).sentence == (
-            "No verdict: both were measured in 1 round; an interval needs at least 3."
-        )
-        assert "too few of 6 rounds" in too_few(6).sentence

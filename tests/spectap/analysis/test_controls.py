@@ -121,34 +121,6 @@ def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> N
             assert mean.low < plain_mean.low < plain_mean.high < mean.high
 
 
-def test_ladders_are_widened_too() -> None:
-    world = dataclasses.replace(
-        STEADY,
-        world=World("ladder", request=0.001, ladder=(1, 2, 4, 8), speedups=(1.5, 1.04, 0.97, 0.7)),
-        walk=0.2,
-    )
-    told = world.configuration()
-    (apart,), (together,) = (
-        summarise(told.model_copy(update={"apart": one}), world.records(1)).cases
-        for one in (True, False)
-    )
-    for wide, narrow in zip(apart.ladders, together.ladders, strict=True):
-        assert narrow.speed.better_up_to is not None
-        assert (wide.speed.better_up_to or 0) <= narrow.speed.better_up_to
-    assert not all(ladder.speed.found for ladder in apart.ladders)
-
-
-def test_it_is_said_how_much_the_controls_drifted() -> None:
-    (note,) = (one for one in summary(STEADY.records(0)).notes if "one after another" in one)
-    assert "intervals include what the controls drifted, " in note
-    assert " % from begin to end of a variant" in note
-    alone = dataclasses.replace(STEADY, variants=2)
-    told = alone.configuration()
-    base = told.model_copy(update={"variants": told.variants[:1]})
-    own = [record for record in alone.records(0) if record.variant == "Base"]
-    assert not any("one after another" in one for one in summarise(base, own).notes)
-
-
 def test_without_controls_there_is_no_verdict() -> None:
     found = summary(without_controls(STEADY.records(0)))
     for case in found.cases:

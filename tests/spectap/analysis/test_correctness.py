@@ -7,12 +7,8 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
-
-import pytest
 
 from spectap.analysis.correctness import correctness
-from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Correctness
 from spectap.answer import Answer, CheckedAnswer, Evaluation, Score, ToolCall
 from spectap.answers.turn import checked
@@ -109,21 +105,6 @@ def run(
 def only(answers: Sequence[CheckedAnswer], settings: Config | None = None) -> Correctness:
     (found,) = correctness(settings or config(), answers, ())
     return found
-
-
-def test_one_corrupted_tool_call_in_ten_is_found_out() -> None:
-    found = only(run(0, Base=booking, SD=one_in(0.1)))
-    assert found.worse
-    assert found.difference_interval[0] <= -0.1 <= found.difference_interval[1] < 0
-    assert set(found.only_baseline) <= {f"p{place}" for place in range(60)}
-    assert "Speculation changes answers" in found.sentence
-
-
-@pytest.mark.parametrize("say", [booking, one_in(0.5)], ids=["good", "50 %"])
-def test_what_is_as_good_as_its_baseline_is_not_accused(say: Say) -> None:
-    found = only(run(0, Base=say, SD=say))
-    assert not found.worse
-    assert "No fall was found" in found.sentence
 
 
 def test_the_sentence_on_corrupted_answers() -> None:
@@ -237,13 +218,6 @@ def test_each_form_is_a_check_of_its_own() -> None:
     assert [(one.check, one.prompts) for one in found] == [("tool calls", 60), ("JSON answers", 4)]
 
 
-def test_prompts_without_a_form_have_no_check() -> None:
-    asked = [prompt.model_copy(update={"form": None}) for prompt in prompts(4)]
-    answers = {name: [booking(place) for place in range(4)] for name in ("Base", "SD")}
-    found = checked(config(), answers, asked, case="tools", load="", round=1, attempt=1)
-    assert correctness(config(), found, ()) == ()
-
-
 def scores(**right: Sequence[bool]) -> list[Score]:
     return [
         Score("GSM8K", variant, str(question), correct)
@@ -275,26 +249,3 @@ def test_an_evaluation_says_which_it_is_and_when_it_ended() -> None:
     assert found.sentence.endswith(f" Source: {found.evaluation}.")
     (found,) = correctness(config(), (), [of_base, *scores(SD=[True])])
     assert found.evaluation.endswith("12:31 UTC and one not noted")
-
-
-def test_only_questions_that_both_were_asked_are_compared() -> None:
-    asked = scores(Base=[True] * 20, SD=[True] * 30, other=[False] * 30)
-    (found,) = correctness(config(), (), asked)
-    assert (found.prompts, found.rate) == (20, 1.0)
-    assert correctness(config(), (), scores(SD=[True] * 30)) == ()
-
-
-def test_a_summary_has_them() -> None:
-    answers = run(1, points=1, Base=booking, SD=one_in(0.5))
-    asked = scores(Base=[True] * 20, SD=[True] * 20)
-    found = summarise(config(), (), answers=answers, scores=asked)
-    assert [(one.check, one.worse) for one in found.correctness] == [
-        ("tool calls", True),
-        ("GSM8K answers", False),
-    ]
-    json.loads(found.to_json())
-
-
-def test_nothing_is_said_of_nothing() -> None:
-    nothing: list[Any] = []
-    assert correctness(config(), nothing, nothing) == ()

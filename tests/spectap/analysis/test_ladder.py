@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spectap.analysis.contrasts import Question
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
 from spectap.analysis.ladder import Rung, crossover, ladder, ladder_points
-from spectap.analysis.summary import Answer, Crossover, Ladder
+from spectap.analysis.summary import Answer, Ladder
 from spectap.load_points import LoadPoint
 
 LOADS = (1.0, 2.0, 4.0, 8.0)
@@ -46,13 +46,6 @@ def test_bounds(ratios: Sequence[float | None], better: float | None, worse: flo
     assert (found.better_up_to, found.worse_from) == (better, worse)
 
 
-def test_nothing_is_claimed_beyond_the_first_load_that_is_not_sure() -> None:
-    known = rungs((1.5, 1.2, 1.1, 0.8))
-    unsure = [known[0], Rung(2.0, Estimate(math.log(1.2), UNSURE, 6), None), *known[2:]]
-    found = crossover(unsure, ALPHA)
-    assert (found.better_up_to, found.worse_from) == (1, 8)
-
-
 def test_the_point_is_between_the_loads_where_it_turns() -> None:
     assert crossover(rungs((2, 1.5, 2 / 3, 0.5)), ALPHA).point == pytest.approx(math.sqrt(8))
     assert crossover(rungs((1.5, 1.2, 1.1, 1.05)), ALPHA).point is None
@@ -78,19 +71,6 @@ def test_the_point_is_within_the_bounds(ratios: list[float], errors: list[float]
         assert (found.better_up_to or 0) <= found.point <= (found.worse_from or math.inf)
     if found.found:
         assert found.point is not None
-
-
-@given(st.lists(st.floats(0.2, 5), min_size=4, max_size=4), st.floats(0.01, 0.3))
-def test_the_mirror_image_of_a_ladder_has_the_mirror_image_of_its_bounds(
-    ratios: list[float], error: float
-) -> None:
-    def mirrored(found: Crossover) -> tuple[float | None, float | None]:
-        low, high = found.better_up_to, found.worse_from
-        return 8 / high if high else None, 8 / low if low else None
-
-    one = crossover(rungs(ratios, error), ALPHA)
-    other = crossover(rungs([1 / ratio for ratio in reversed(ratios)], error), ALPHA)
-    assert (one.better_up_to, one.worse_from) == mirrored(other)
 
 
 CLOSED = tuple(LoadPoint(concurrency=number, requests=4) for number in (1, 2, 4, 8))
@@ -125,27 +105,6 @@ def test_both_questions_are_answered() -> None:
     )
     assert (found.speed.better_up_to, found.cost.better_up_to) == (4, 2)
     assert found.speed.found
-
-
-def test_a_speed_without_those_that_failed_is_not_that_of_every_load() -> None:
-    known = {Question.SPEED: decided(CLOSED, (1.5, 1.4, 1.3, 1.2))}
-    clause = "3 of 18 SD requests failed at 4 at once"
-    assert ladder("SD", "Base", CLOSED, known, ALPHA, [clause], failed=True).sentence == (
-        "SD answers requests faster than Base wherever they succeed, up to 8 requests at once. "
-        f"{clause}."
-    )
-
-
-def test_an_open_loop_is_asked_for_speed_alone() -> None:
-    known = {Question.SPEED: decided(OPEN, FALLING)}
-    found = ladder("SD", "Base", OPEN, known, ALPHA, ["SD requests queue from 4 a second"])
-    assert found.sentence == (
-        "SD answers requests faster than Base "
-        "up to 1 request a second, and slower than Base from 2 on; they are "
-        "equally fast at about 1.6 (95 % interval 1-2). SD requests queue from 4 a second."
-    )
-    assert found.open
-    assert not found.cost.found
 
 
 @pytest.mark.parametrize(

@@ -88,20 +88,6 @@ def test_an_answer_with_merged_steps_is_left_out_and_counted() -> None:
     assert any("3 answers of k4 had steps with more than 4 tokens" in note for note in found.notes)
 
 
-def test_of_a_class_without_an_answer_that_counts_nothing_is_foretold() -> None:
-    asked = samples.config(
-        variants=[one.model_dump() for one in config().variants],
-        test_cases=[
-            {"name": "counting", "line": "counting ", "structure": "structured"},
-            {"name": "tale", "line": "a tale ", "structure": "open-ended"},
-        ],
-    )
-    tales = [*answers([1] * 20, "Base", case="tale"), *answers([4, 1, 2, 1], case="tale")]
-    found = advise(asked, [*BASE, *answers([7, 1]), *tales])
-    assert {one.prompt_class for one in found.prospects} == {"open-ended"}
-    assert any("3 answers of k4 had steps with more than 4 tokens" in note for note in found.notes)
-
-
 def test_what_does_not_count_is_not_seen() -> None:
     usual = answers([4, 1, 2, 1])
     others = [
@@ -162,19 +148,6 @@ def test_nothing_is_advised_where_nothing_speculates() -> None:
     assert advise(config(), []).prospects == ()
 
 
-def test_lines_are_named_by_their_draft() -> None:
-    names = [line.name for line in small().lines]
-    assert names == ["Qwen3-0.6B", "Qwen3-1.7B"]
-    assert small().lines[0].windows == (3, 7)
-    assert small().lines[0].offset == 1
-
-
-def test_a_failed_variant_leaves_the_others_their_line() -> None:
-    records = [one for one in SMALL.records() if one.variant != "d0-k3"]
-    found = advise(SMALL.config(), records)
-    assert [line.windows for line in found.lines] == [(7,), (3, 7)]
-
-
 @pytest.mark.parametrize("of_three", [2, 1])
 def test_nothing_is_advised_from_a_cell_that_fails(of_three: int) -> None:
     """Requests of one window fail at one load, so that only other windows speak for it."""
@@ -196,20 +169,6 @@ def test_nothing_is_advised_from_a_cell_that_fails(of_three: int) -> None:
     assert ("concurrency-4", "Qwen3-0.6B", 3) not in measured
     assert found.recommendations
     assert "Nothing is advised from d0-k3 on " in " ".join(found.notes)
-
-
-def test_a_variant_that_did_not_come_to_a_load_is_not_said_to_be_measured_there() -> None:
-    records = [
-        one for one in SMALL.records() if (one.variant, one.load) != ("d0-k3", "concurrency-4")
-    ]
-    found = advise(SMALL.config(), records)
-    windows = {
-        one.window
-        for one in found.prospects
-        if one.load and one.load.concurrency == 4 and one.line == "Qwen3-0.6B"
-    }
-    assert windows == {7}
-    assert len(found.recommendations) == len(small().recommendations)
 
 
 def test_a_line_that_did_not_come_to_a_load_is_left_out_there() -> None:
@@ -235,10 +194,6 @@ def test_lines_with_equal_names_are_told_apart() -> None:
     ]
     found = advise(config.model_copy(update={"variants": tuple(variants)}), SMALL.records())
     assert [line.name for line in found.lines] == ["same (d0-k3)", "same (d1-k3)"]
-
-
-def test_the_mix_is_what_the_baseline_answered() -> None:
-    assert dict(small().mix) == {"structured": 0.5, "open-ended": 0.5}
 
 
 def test_a_mix_weighs_the_classes() -> None:
@@ -282,23 +237,6 @@ def test_a_measured_window_costs_what_the_report_says() -> None:
         assert one.tokens_per_step == pytest.approx(cell.steps.mean)
 
 
-def test_a_prediction_says_to_measure_it() -> None:
-    sweep = Sweep("between", Linear(0.04), (0.04,), {"structured": (0.85,)}, windows=(3, 15))
-    (found,) = advise(sweep.config(), sweep.records()).recommendations
-    assert not found.measured
-    assert found.measure_next == (
-        f"Measure Qwen3-0.6B with a window of {found.choice.window}: so far it is only predicted."
-    )
-    assert "as predicted" in found.sentence
-
-
-def test_the_widest_window_asks_for_a_wider_one() -> None:
-    sweep = Sweep("wide", draft_costs=(0.01,), windows=(3, 7), rounds=8)
-    (found,) = advise(sweep.config(), sweep.records()).recommendations
-    assert (found.choice.window, found.measured) == (7, True)
-    assert found.measure_next.startswith("Measure Qwen3-0.6B with a window wider than 7: ")
-
-
 def test_a_rehearsal_advises_nothing_in_words() -> None:
     rehearsed = SMALL.config().model_copy(update={"stand_in": "golden endpoints"})
     found = advise(rehearsed, SMALL.records())
@@ -307,16 +245,6 @@ def test_a_rehearsal_advises_nothing_in_words() -> None:
     for one in found.recommendations:
         assert not one.sentence.startswith(("Serve", "Turn"))
         assert one.measure_next == ""
-
-
-def test_what_wanders_between_variants_makes_advice_less_sure() -> None:
-    """Measured one after another, an hour each, while times wander by 3 %."""
-    apart = dataclasses.replace(SMALL, wander=0.03)
-    wide, narrow = advise(apart.config(), apart.records()).prospects, small().prospects
-    for one, other in zip(wide, narrow, strict=True):
-        assert (
-            one.speedup.high / one.speedup.low > 1.5 * other.speedup.high / other.speedup.low - 0.5
-        )
 
 
 def test_apart_without_controls_is_said() -> None:

@@ -68,18 +68,6 @@ def test_a_step_takes_what_it_takes_at_every_window() -> None:
         assert prospect.predicted is not None
 
 
-def test_the_best_window_is_recommended_or_one_as_good() -> None:
-    of_classes = [one for one in advised(TWO_DRAFTS).recommendations if one.prompt_class]
-    assert len(of_classes) == 4
-    for one in of_classes:
-        assert one.load is not None
-        assert one.load.concurrency is not None
-        assert one.choice.window is not None
-        place = one.prompt_class or "", one.choice.window, one.load.concurrency
-        speedup = TWO_DRAFTS.speedup(*place, draft(TWO_DRAFTS, one.choice.line))
-        assert speedup >= 0.98 * TWO_DRAFTS.best(one.prompt_class or "", one.load.concurrency)
-
-
 def test_a_model_that_misses_what_was_measured_predicts_nothing() -> None:
     """Verification is free up to a knee between the measured windows: no line is straight there."""
     advice = advised(KNEE)
