@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from spectap.analysis.changes import Changes, Figure, compare
+from spectap.analysis.changes import Changes, Figure, Run, compare
 from spectap.analysis.correctness import correctness
-from spectap.analysis.matching import Run
 from spectap.analysis.summarise import summarise
 from spectap.answer import Score
 from spectap.config import Config
