@@ -69,14 +69,14 @@ class Plan:
         """That of a run; ``rounds`` is how many each test case has at each load point."""
         return Plan(
             cases={
-                one.name: Kind(str(one.structure or ""), one.headline, one.prompts is not None)
-                for one in config.test_cases
+                case.name: Kind(str(case.structure or ""), case.headline, case.prompts is not None)
+                for case in config.test_cases
             },
             points={point.name: point for point in config.load.points},
-            baselines={one.name: one.baseline for one in config.variants},
+            baselines={variant.name: variant.baseline for variant in config.variants},
             rounds=rounds,
             alpha=stopping.alpha(config.load),
-            batches={one.name: one.batch for one in config.variants},
+            batches={variant.name: variant.batch for variant in config.variants},
             objectives=config.objectives,
             cost=config.cost,
             known=True,
@@ -94,11 +94,13 @@ class Plan:
         The first variant is the baseline of all others.
         """
         variants = list(dict.fromkeys(record.variant for record in records))
+        cases = [*dict.fromkeys(record.case for record in records)]
+        points = dict.fromkeys((record.case, record.load) for record in records)
         return Plan(
             cases={record.case: Kind(named=bool(record.prompt)) for record in records},
             points=grouping.recorded_points(records),
             baselines={name: variants[0] if place else None for place, name in enumerate(variants)},
-            rounds=_in_order_of_cases(records),
+            rounds=dict.fromkeys(sorted(points, key=lambda point: cases.index(point[0])), 0),
             alpha=stopping.alpha(None),
             repeated=repeated,
         )
@@ -139,12 +141,6 @@ class Plan:
         return sum(len(questions(self.points[key.load])) for key, _ in self.pairs)
 
 
-def _in_order_of_cases(records: Sequence[Record]) -> dict[CasePoint, int]:
-    cases = [*dict.fromkeys(record.case for record in records)]
-    places = dict.fromkeys((record.case, record.load) for record in records)
-    return dict.fromkeys(sorted(places, key=lambda place: cases.index(place[0])), 0)
-
-
 @dataclass(frozen=True)
 class Evidence:
     """What was to be measured, and what was."""
@@ -163,6 +159,10 @@ class Evidence:
     """Of a run whose variants were measured one after another, and whose controls show it."""
     strangers: Sequence[CasePoint] = ()
     """Test cases and load points that only the ledger names."""
+
+    def sides(self, key: CellKey, baseline: str) -> tuple[Sequence[Record], Sequence[Record]]:
+        """The records of a cell, and those of a baseline at its test case and load."""
+        return self.by_cell[key], self.by_cell[key.of(baseline)]
 
     def widened(self, variant: str, baseline: str, ratio: Estimate) -> Estimate:
         """A ratio of two variants, with what changed from the time of one to that of the other."""
@@ -215,7 +215,21 @@ def _evidence(
     strangers: Sequence[CasePoint],
 ) -> Evidence:
     by_cell = grouping.by_cell(records)
-    cells = _cells(plan, by_cell)
+    repeated = grouping.by_cell(record for record in plan.repeated if record.failed)
+    cells = {
+        key: cell(
+            key,
+            by_cell.get(key, ()),
+            alpha=plan.alpha,
+            point=plan.points[key.load],
+            batch=plan.batches.get(key.variant),
+            objectives=plan.objectives,
+            cost=plan.cost,
+            rounds=plan.rounds[key.point],
+            repeated_errors=len(repeated.get(key, ())),
+        )
+        for key in plan.keys
+    }
     obstacles = {
         key: obstacle
         for key, baseline in plan.pairs
@@ -231,21 +245,3 @@ def _evidence(
         if key not in obstacles
     }
     return replace(evidence, contrasts=contrasts)
-
-
-def _cells(plan: Plan, by_cell: Cells) -> dict[CellKey, Cell]:
-    failed = grouping.by_cell(record for record in plan.repeated if record.failed)
-    return {
-        key: cell(
-            key,
-            by_cell.get(key, ()),
-            alpha=plan.alpha,
-            point=plan.points[key.load],
-            batch=plan.batches.get(key.variant),
-            objectives=plan.objectives,
-            cost=plan.cost,
-            rounds=plan.rounds[key.point],
-            repeated_errors=len(failed.get(key, ())),
-        )
-        for key in plan.keys
-    }

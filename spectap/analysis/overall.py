@@ -1,16 +1,13 @@
-"""One number for several test cases: the geometric mean of their ratios.
+"""Several test cases together: one number for a class, and what a matched baseline explains.
 
-It speaks of these test cases, not of others like them.
-
-It also says what a matched baseline explains. A runtime may turn something off where a variant
-speculates, such as async scheduling. The baseline that decides is served with it, as one would
-serve it. A matched one, where there were devices for it, is served without it, too: what a variant
-gains over that is by speculation alone.
+A runtime may turn something off where a variant speculates, such as async scheduling. The baseline
+that decides is served with it, as one would serve it. A matched one, where there were devices for
+it, is served without it, too: what a variant gains over that is by speculation alone.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -21,7 +18,8 @@ from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey, Unit
-from spectap.config import Config, Variant
+from spectap.analysis.summary import Overall
+from spectap.config import Config
 from spectap.load_points import LoadPoint
 from spectap.record import Record
 from spectap.rounds import FEWEST_ROUNDS
@@ -29,17 +27,42 @@ from spectap.rounds import FEWEST_ROUNDS
 _Value = TypeVar("_Value")
 
 
+def of_classes(evidence: Evidence) -> Iterator[Overall]:
+    """Each variant over the test cases of a class, where it has several, at each load.
+
+    Sets of prompts have classes of their own.
+    """
+    plan = evidence.plan
+    kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
+    for structure in dict.fromkeys(kinds.values()):
+        cases = [name for name, kind in kinds.items() if kind == structure]
+        for load, point in plan.points.items():
+            for variant, baseline in plan.compared.items():
+                keys = [CellKey(case, load, variant) for case in cases]
+                keys = [key for key in keys if key in evidence.contrasts]
+                if len(keys) < 2:
+                    continue
+                sides = {key.case: evidence.sides(key, baseline) for key in keys}
+                answers = overall(sides, point=point)
+                speed, cost = (
+                    evidence.widened(variant, baseline, answer).interval(plan.alpha)
+                    if (answer := answers.get(question))
+                    else None
+                    for question in Question
+                )
+                yield Overall(structure, point, variant, baseline, len(keys), speed, cost)
+
+
 def overall(
     sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
     *,
     point: LoadPoint | None = None,
 ) -> dict[Question, Estimate]:
-    """To each question the answer over test cases; ``sides`` has each one's cell and baseline.
+    """To each question the answer over test cases: the geometric mean of their ratios.
 
-    ``point``: the load of all.
-
-    A round is a unit with all its test cases: what differs from round to round may differ for all
-    of them. A test case counts once, however many rounds it has.
+    ``sides`` has each one's cell and baseline; ``point`` is the load of all. A round is a unit with
+    all its test cases: what differs from round to round may differ for all of them. A test case
+    counts once, however many rounds it has.
     """
     answers: dict[Question, Estimate | None] = {
         Question.SPEED: _over(sides, contrasts.speed_up, geometric_mean),
@@ -58,8 +81,8 @@ def _over(
     statistic: Callable[[Sequence[_Value]], float],
 ) -> Estimate | None:
     rounds: dict[tuple[str, int], dict[str, _Value]] = defaultdict(dict)
-    for case, (own, baseline) in sides.items():
-        for number, unit in grouping.rounds(own, baseline).items():
+    for case, pair in sides.items():
+        for number, unit in grouping.rounds(*pair).items():
             if (ratio := value(unit)) is not None:
                 rounds[number][case] = ratio
 
@@ -73,9 +96,8 @@ def _over(
     estimate = jackknife([*rounds.values()], mean_over_cases)
     # A test case that ended early is as large a part of the mean as one that went on, so the mean
     # is no surer than its few rounds are.
-    fewest = min(
-        (sum(case in of_round for of_round in rounds.values()) for case in sides), default=0
-    )
+    counts = Counter(case for of_round in rounds.values() for case in of_round)
+    fewest = min((counts[case] for case in sides), default=0)
     if estimate is None or fewest < FEWEST_ROUNDS:
         return None
     return replace(estimate, units=fewest)
@@ -88,45 +110,44 @@ def matched_baselines(config: Config, evidence: Evidence) -> Iterator[str]:
         baseline = by_name.get(variant.baseline or "")
         if baseline is None or variant.without in (None, baseline.without):
             continue
+        alike = (variant.without, variant.batch)
+        matched = next(
+            (v for v in config.variants if v.baseline is None and (v.without, v.batch) == alike),
+            None,
+        )
+        if matched is None:
+            explanation = (
+                "What that costs was not measured, because no devices were left for a baseline "
+                "without it."
+            )
+        else:
+            ratios = [
+                f"{explaining} as fast as {matched.name} and {deciding} as fast as {baseline.name} "
+                f"at {point}"
+                for point in config.load.points
+                if (explaining := _times(evidence, point.name, variant.name, matched.name))
+                and (deciding := _times(evidence, point.name, variant.name, baseline.name))
+            ]
+            explanation = f"{matched.name} is served without it, too, and decides nothing."
+            if ratios:
+                explanation += f" Over all test cases {variant.name} is {'; '.join(ratios)}."
         yield (
             f"{variant.name} is served without {variant.without}, which speculation turns off, and "
-            f"{baseline.name} with it, as one would serve it. "
-            + _explanation(config, evidence, variant, baseline)
+            f"{baseline.name} with it, as one would serve it. {explanation}"
         )
 
 
-def _explanation(config: Config, evidence: Evidence, variant: Variant, baseline: Variant) -> str:
-    alike = (variant.without, variant.batch)
-    matched = next(
-        (v for v in config.variants if v.baseline is None and (v.without, v.batch) == alike), None
-    )
-    if matched is None:
-        return (
-            "What that costs was not measured, because no devices were left for a baseline "
-            "without it."
-        )
-    ratios = [
-        f"{explaining} as fast as {matched.name} and {deciding} as fast as {baseline.name} "
-        f"at {point}"
-        for point in config.load.points
-        if (explaining := _times(evidence, point.name, variant, matched))
-        and (deciding := _times(evidence, point.name, variant, baseline))
-    ]
-    measured = f" Over all test cases {variant.name} is {'; '.join(ratios)}." if ratios else ""
-    return f"{matched.name} is served without it, too, and decides nothing.{measured}"
-
-
-def _times(evidence: Evidence, load: str, variant: Variant, baseline: Variant) -> str:
+def _times(evidence: Evidence, load: str, variant: str, baseline: str) -> str:
     """The speed-up over all test cases, e.g. ``1.8x (1.7-1.9)``; empty where there is none."""
-    plan, cells, records = evidence.plan, evidence.cells, evidence.by_cell
-    keys = [CellKey(case, load, variant.name) for case in plan.cases]
+    plan, cells = evidence.plan, evidence.cells
+    keys = [CellKey(case, load, variant) for case in plan.cases]
     sides = {
-        key.case: (records[key], records[key.of(baseline.name)])
+        key.case: evidence.sides(key, baseline)
         for key in keys
         if key in evidence.contrasts
-        and not claims.obstacle(cells[key], cells[key.of(baseline.name)], fixed=plan.fixed)
+        and not claims.obstacle(cells[key], cells[key.of(baseline)], fixed=plan.fixed)
     }
-    estimate = overall(sides).get(Question.SPEED) if sides else None
+    estimate = overall(sides).get(Question.SPEED)
     if estimate is None:
         return ""
     interval = estimate.interval(plan.alpha)

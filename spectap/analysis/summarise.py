@@ -1,12 +1,9 @@
-"""What a ledger says: cells, comparisons, verdicts and what to know before believing them.
-
-It only gathers: ``cells`` has a cell's own figures, ``contrasts`` compares two, ``claims`` says it.
-"""
+"""What a ledger says: cells, comparisons, verdicts and what to know before believing them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spectap.analysis import caveats, claims, contrasts
 from spectap.analysis.comparison import cautions, comparison, decoding
@@ -15,8 +12,8 @@ from spectap.analysis.correctness import correctness
 from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.ladder import Rung, ladder
-from spectap.analysis.overall import matched_baselines, overall
-from spectap.analysis.summary import Case, Cell, Ladder, Overall, Summary, Verdict
+from spectap.analysis.overall import matched_baselines, of_classes
+from spectap.analysis.summary import Case, Cell, Ladder, Summary, Verdict
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
 from spectap.load_points import LoadPoint
@@ -34,8 +31,6 @@ def summarise(
 ) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
-    Warm-up requests are left out, and so are requests of cases and load points the configuration
-    does not name, and those of turns that were measured again.
     Intervals describe the conditions of this run: another day, or another node, may differ by more.
     ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``scores`` those of
     an evaluation.
@@ -91,8 +86,19 @@ def _summary(evidence: Evidence) -> Summary:
         ended=max((record.sent + record.end for record in records), default=None),
         cost_denominator=plan.cost.denominator if plan.cost else None,
         variants=tuple(plan.baselines),
-        cases=tuple(_case(evidence, case, cells) for case in plan.cases),
-        overall=tuple(_overall(evidence)),
+        cases=tuple(
+            Case(
+                name=name,
+                structure=kind.structure,
+                headline=kind.headline,
+                cells=of_case,
+                notes=tuple(caveats.of_case(of_case, known=plan.known)),
+                ladders=tuple(_ladders(plan, name, cells, evidence.contrasts)),
+            )
+            for name, kind in plan.cases.items()
+            for of_case in [tuple(cell for key, cell in cells.items() if key.case == name)]
+        ),
+        overall=tuple(of_classes(evidence)),
         correctness=(),
         sets=(),
         rehearsal=plan.rehearsal,
@@ -101,23 +107,9 @@ def _summary(evidence: Evidence) -> Summary:
     )
 
 
-def _case(evidence: Evidence, name: str, cells: Mapping[CellKey, Cell]) -> Case:
-    plan = evidence.plan
-    cells_of_case = tuple(cell for key, cell in cells.items() if key.case == name)
-    kind = plan.cases[name]
-    return Case(
-        name=name,
-        structure=kind.structure,
-        headline=kind.headline,
-        cells=cells_of_case,
-        notes=tuple(caveats.of_case(cells_of_case, known=plan.known)),
-        ladders=tuple(_ladders(plan, name, cells, evidence.contrasts)),
-    )
-
-
 def _ladders(
     plan: Plan, case: str, cells: Mapping[CellKey, Cell], by_cell: Mapping[CellKey, Contrast]
-) -> Iterable[Ladder]:
+) -> Iterator[Ladder]:
     for variant, baseline in plan.compared.items():
         for points in plan.ladders:
             keys = [CellKey(case, point.name, variant) for point in points]
@@ -143,38 +135,3 @@ def _rung(
     claim = compared and (compared.speed if question is Question.SPEED else compared.cost)
     estimate = contrast.answers.get(question) if contrast and claim else None
     return Rung(point.amount, estimate, claim.answer if claim else None)
-
-
-def _overall(evidence: Evidence) -> Iterable[Overall]:
-    plan, records, contrasts = evidence.plan, evidence.by_cell, evidence.contrasts
-    # Sets of prompts have classes of their own.
-    kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
-    for structure in dict.fromkeys(kinds.values()):
-        for load, point in plan.points.items():
-            for variant, baseline in plan.compared.items():
-                keys = [
-                    CellKey(case, load, variant)
-                    for case, of_case in kinds.items()
-                    if of_case == structure and (case, load, variant) in contrasts
-                ]
-                if len(keys) < 2:
-                    continue
-                answers = overall(
-                    {key.case: (records[key], records[key.of(baseline)]) for key in keys},
-                    point=point,
-                )
-                speed, cost = (
-                    evidence.widened(variant, baseline, answer).interval(plan.alpha)
-                    if (answer := answers.get(question))
-                    else None
-                    for question in Question
-                )
-                yield Overall(
-                    structure=structure,
-                    load=point,
-                    variant=variant,
-                    baseline=baseline,
-                    cases=len(keys),
-                    speed=speed,
-                    cost=cost,
-                )
