@@ -10,7 +10,10 @@ from spectap import metrics
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.summary import Cell, Summary
 from spectap.config import Config
+from spectap.names import CONTROL
 from spectap.record import CANCELLED, Record
+from tests.bench.simulation import World
+from tests.bench.wandering import Apart
 from tests.spectap import generated_runs as generated
 from tests.spectap import samples
 from tests.spectap.generated_runs import ARTICLE, CASES, Line
@@ -122,6 +125,7 @@ def _prompts() -> Ledger:
     return config, [dataclasses.replace(r, prompt=n) for r, n in zip(records, names, strict=True)]
 
 
+APART: Final = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
 WITHOUT: Final = {"without": "async scheduling"}
 MATCHED: Final = ARTICLE[0] | WITHOUT | {"name": "Base-matched"}
 RANGE: Final = {"at_least": 4, "at_most": 9, "half_width": 0.02}
@@ -196,6 +200,11 @@ LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
     "loads, two cases": lambda: loads(test_cases=[COUNTING, COUNTING | {"name": "other"}]),
     "loads that the configuration does not name": lambda: loads(POINTS[:2]),
     "prompts": _prompts,
+    "apart": lambda: (APART.configuration(), APART.records(0)),
+    "apart, no controls": lambda: (
+        APART.configuration(),
+        [r for r in APART.records(0) if r.round != CONTROL],
+    ),
 }
 
 

@@ -65,14 +65,6 @@ def test_the_speed_of_a_request_has_its_first_token_in_it(point: LoadPoint) -> N
     assert math.exp(found.answers[Question.SPEED].log) == pytest.approx(1 / 2)
 
 
-def test_one_stalled_request_does_not_decide_a_round() -> None:
-    own, baseline = paced(1.0, [1, 1, 1]), paced(1.0, [1, 1, 1])
-    stalled = [replace(own[0], chunks=((2.0, 1), (300.0, 7)), end=301.0), *own[1:]]
-    found = contrasts.contrast(stalled, baseline)
-    assert found.throughput is not None
-    assert found.throughput.log == pytest.approx(0)
-
-
 def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
     own, baseline = paced(1.0, [1, 1, 1, 1]), paced(1.0, [1, 1, 1, 1])
     failed = [replace(r, error="reset", output_tokens=None) if r.round == 2 else r for r in own]

@@ -12,15 +12,12 @@ from hypothesis import strategies as st
 
 from spectap.analysis import controls
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Finding, Summary
+from spectap.analysis.summary import Summary
 from spectap.ledger import last_attempts
 from spectap.names import CONTROL
 from spectap.record import Record
-from tests.bench.simulation import World
-from tests.bench.wandering import Apart
 from tests.spectap import samples
-
-STEADY = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
+from tests.spectap.analysis.ledgers import APART as STEADY
 
 
 def control(variant: str, attempt: int, sent: float, step: float, steps: int = 10) -> Record:
@@ -35,8 +32,8 @@ def measured(variant: str, sent: float) -> Record:
     return samples.record(variant=variant, sent=sent)
 
 
-def summary(records: Iterable[Record], world: Apart = STEADY) -> Summary:
-    return summarise(world.configuration(), records)
+def summary(records: Iterable[Record]) -> Summary:
+    return summarise(STEADY.configuration(), records)
 
 
 def without_controls(records: Iterable[Record]) -> list[Record]:
@@ -114,22 +111,6 @@ def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> N
             assert wide.cost
             assert narrow.cost
             assert wide.cost.interval.low < narrow.cost.interval.low
-    for wider, narrower in zip(apart.overall, together.overall, strict=True):
-        for mean, plain_mean in ((wider.speed, narrower.speed), (wider.cost, narrower.cost)):
-            assert mean
-            assert plain_mean
-            assert mean.low < plain_mean.low < plain_mean.high < mean.high
-
-
-def test_without_controls_there_is_no_verdict() -> None:
-    found = summary(without_controls(STEADY.records(0)))
-    for case in found.cases:
-        for cell, comparison in case.compared:
-            assert comparison.verdict.finding is Finding.UNCONTROLLED
-            assert comparison.speedup is None
-            assert cell.tokens_per_second_interval is not None
-    assert found.overall == ()
-    assert any("no control loads show what changed" in note for note in found.notes)
 
 
 def test_controls_are_in_no_figure() -> None:

@@ -120,17 +120,6 @@ def test_a_count_that_does_not_agree(changes: dict[str, int], figure: str) -> No
     assert [line.split(": ")[1] for line in found.failures] == [figure]
 
 
-@pytest.mark.parametrize("generated", [4, 21], ids=["V0", "V1"])
-def test_a_server_without_drafts_has_no_acceptance(generated: int) -> None:
-    (found,) = check([record()], [count(**ON_V0 | {"generation_tokens": generated})])
-    assert [(f.name, f.ledger, f.server) for f in found.figures] == [
-        ("tokens", 21, 21),
-        ("steps", 3, 3),
-    ]
-    assert found.failures == ()
-    assert found.positions == ()
-
-
 def test_where_tools_are_offered_chunks_are_no_steps() -> None:
     """The server's parser held two steps back: the tokens are all there, and the steps are not."""
     held_back = record(tools=True, chunks=((0.3, 9), (0.4, 8), (0.5, 4)))

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -41,22 +40,7 @@ def with_two_chunks_merged(record: Record) -> Record:
     return changed(record, first, (time, earlier + tokens), *others)
 
 
-def with_chunks_taken_for_tokens(record: Record) -> Record:
-    return changed(record, *((time, 1) for time, _ in record.chunks))
-
-
 WRONG = [with_a_token_too_many, with_a_chunk_lost, with_two_chunks_merged]
-
-
-@pytest.mark.parametrize("engine", Engine)
-def test_a_ledger_of_chunks_fails_where_the_server_seems_to_count_them_too(engine: Engine) -> None:
-    """V0's ``generation_tokens_total`` is as wrong as such a ledger, by the same amount."""
-    requests = [answer(SPECULATIVE)]
-    records = [with_chunks_taken_for_tokens(record) for record in ledger(requests)]
-    (found,) = check(records, [counted(engine, requests)])
-    assert any(
-        line.startswith("counting, SD: tokens: 8 in the ledger, 26") for line in found.failures
-    )
 
 
 def answer(tokens: list[int]) -> Sent:

@@ -73,13 +73,6 @@ def test_precise_enough_ends_too() -> None:
     assert last_rounds(config, records) == rounds_of(4, 4)
 
 
-def test_a_fixed_number_never_ends_early() -> None:
-    config, records = measured()
-    load = config.load.model_copy(update={"rounds": Rounds(at_least=12, at_most=12)})
-    fixed = config.model_copy(update={"load": load})
-    assert set(last_rounds(fixed, records).values()) == {12}
-
-
 @pytest.mark.parametrize("until", [4, 5, 8])
 def test_what_ended_stays_ended_and_what_was_not_measured_changes_nothing(until: int) -> None:
     config, records = measured(half_width=0.001)
@@ -93,17 +86,6 @@ def test_a_case_with_requests_missing_does_not_end(variant: str) -> None:
     config, records = measured()
     first = next(r for r in records if (r.case, r.variant, r.round) == ("structured", variant, 3))
     assert last_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 12
-
-
-def test_the_warm_up_is_no_round() -> None:
-    config, records = measured(half_width=0.001)
-    # Of the first test case alone, as a run does it.
-    strange = [
-        dataclasses.replace(r, round=0, chunks=((0.1, 1), (90.0, 99)))
-        for r in records
-        if (r.case, r.variant, r.round) == ("structured", "SD", 1)
-    ]
-    assert last_rounds(config, [*strange, *records]) == last_rounds(config, records)
 
 
 def test_a_case_of_which_most_requests_failed_does_not_end() -> None:
