@@ -234,7 +234,7 @@ def _evidence(
         key: obstacle
         for key, baseline in plan.pairs
         if (obstacle := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
-        or (obstacle := claims.uncontrolled() if plan.apart and not unsteadiness else None)
+        or (obstacle := claims.UNCONTROLLED if plan.apart and not unsteadiness else None)
     }
     evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness, strangers)
     contrasts = {
