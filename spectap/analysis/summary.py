@@ -227,8 +227,8 @@ class Crossover:
 
     @property
     def found(self) -> bool:
-        """Whether it is better at low loads and worse at high ones. The load at which it turns is
-        then between ``better_up_to`` and ``worse_from``, a 95 % interval."""
+        """Whether it is better at low loads and worse at high ones: both bounds of the load at
+        which it turns are known, a 95 % interval."""
         return self.better_up_to is not None and self.worse_from is not None
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import accumulate, count
 from typing import Final
 
-from spectap.analysis.saturation import queued
+from spectap.analysis.cells import queued
 from spectap.record import Record
 from tests.bench import harness
 from tests.spectap.samples import record

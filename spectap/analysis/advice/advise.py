@@ -11,10 +11,15 @@ from typing import Final
 from spectap import wording
 from spectap.analysis import controls, grouping
 from spectap.analysis.advice.advice import Acceptance, Advice, Line, Recommendation
-from spectap.analysis.advice.observed import Observed, classes_of_cases, observe
+from spectap.analysis.advice.observed import (
+    Observed,
+    acceptances,
+    classes_of_cases,
+    observe,
+    step_costs,
+)
 from spectap.analysis.advice.outlook import USABLE, Outlook, outlook
 from spectap.analysis.advice.recommendation import prospects, recommendations
-from spectap.analysis.advice.steps import acceptances, step_costs
 from spectap.analysis.comparison import cautions, decoding
 from spectap.analysis.summary import Cell, Finding
 from spectap.config import Config, Variant

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from spectap.analysis.contrasts import Question
-from spectap.analysis.overall import overall
+from spectap.analysis.summarise import overall
 from tests.spectap.analysis.test_contrasts import paced
 
 STEADY = [1.0, 1.0, 1.0, 1.0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectap.analysis.saturation import schedule
+from spectap.analysis.cells import schedule
 from spectap.record import Record
 from tests.bench.queueing import Server, recognised
 from tests.spectap import samples
