@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
-from spectap.analysis.advice.advice import Line
+from spectap.analysis.advice.advice import Choice, Line
 from spectap.analysis.advice.observed import Array, Observed
 from spectap.analysis.controls import Unsteadiness
 from spectap.analysis.estimates.estimate import ALPHA
@@ -33,13 +34,6 @@ _SHARED: Final = 3.0
 """Rounds that speak for variants that share nothing."""
 USABLE: Final = 0.1
 """A model that is further off than this predicts nothing."""
-
-
-class Window(NamedTuple):
-    """A window of a line."""
-
-    line: str
-    window: int
 
 
 class Figures(NamedTuple):
@@ -60,9 +54,9 @@ class Outlook:
 
     measured: Mapping[str, Figures]
     """Of each variant."""
-    predicted: Mapping[Window, Figures]
+    predicted: Mapping[Choice, Figures]
     """Of each window that was not measured."""
-    held_out: Mapping[Window, Figures]
+    held_out: Mapping[Choice, Figures]
     """Of each measured window, predicted from the others of its line."""
     rounds: int
     errors: Mapping[str, float]
@@ -107,15 +101,6 @@ class _Totals(NamedTuple):
     outputs: Array
 
 
-class Yield(NamedTuple):
-    """What a step yields, over the number of drafts (from 1) in the last axis."""
-
-    tokens: Array
-    """Expected, of a step that no answer's end cuts off."""
-    cut: Array
-    """Expected tokens by which a step goes beyond an answer's end, had it none."""
-
-
 def windows(line: Line) -> Sequence[int]:
     """Those that are considered: of one measured window, that alone."""
     if line.fixed or len(line.windows) < 2:
@@ -147,27 +132,25 @@ def outlook(
         )
         for name, of in totals.items()
     }
-    predicted, held_out = dict[Window, Figures](), dict[Window, Figures]()
+    predicted, held_out = dict[Choice, Figures](), dict[Choice, Figures]()
     errors = dict[str, float]()
     for line in lines:
         if len(line.windows) < 2:
             continue
         every = [name for _, name in line.variants]
-        for window, name in line.variants:
-            others = [other for other in every if other != name]
-            seconds, tokens = _predict(observed, line, others, measured, totals, weights)
-            drafts = window - line.offset - 1
-            figures = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
-            held_out[Window(line.name, window)] = figures
+        pooled = _Totals(*(sum(field) for field in zip(*(totals[n] for n in every), strict=True)))
+        predict = partial(_predict, observed, line, measured, totals, weights)
+        from_all = predict(every)
+        for window in windows(line):
+            choice, drafts = Choice(line.name, window), window - line.offset - 1
+            if (name := dict(line.variants).get(window)) is None:
+                seconds, tokens = from_all
+                predicted[choice] = _figures(seconds[..., drafts], tokens[..., drafts], pooled)
+            else:
+                seconds, tokens = predict([other for other in every if other != name])
+                held_out[choice] = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
         if certain:
             errors[line.name] = _model_error(line, measured, held_out)
-        pooled = _Totals(*(sum(field) for field in zip(*(totals[n] for n in every), strict=True)))
-        seconds, tokens = _predict(observed, line, every, measured, totals, weights)
-        for window in windows(line):
-            if window not in line.windows:
-                drafts = window - line.offset - 1
-                figures = _figures(seconds[..., drafts], tokens[..., drafts], pooled)
-                predicted[Window(line.name, window)] = figures
     generator = np.random.default_rng(_SEED + 2)
     for name, error in errors.items():
         shift = error * generator.standard_normal(_REPLICATES)
@@ -259,10 +242,10 @@ def _logs(above: Array, below: Array) -> Array:
 def _predict(
     observed: Observed,
     line: Line,
-    names: Sequence[str],
     measured: Mapping[str, Figures],
     totals: Mapping[str, _Totals],
     weights: Mapping[str, Array],
+    names: Sequence[str],
 ) -> tuple[Array, Array]:
     """Logarithms of a step's seconds and tokens, with 1, 2, ... drafts in the last axis.
 
@@ -278,12 +261,12 @@ def _predict(
         ]
         for field in ("reached", "accepted")
     )
-    of_step = step_yield(chain(reached, accepted))
+    of_step, cut = (array[:, np.newaxis] for array in _step_yield(_chain(reached, accepted)))
     of_baseline = totals[line.baseline]
     tokens, answers = (
         array[..., np.newaxis] for array in (of_baseline.tokens, of_baseline.answers)
     )
-    steps = (tokens + answers * of_step.cut[:, np.newaxis]) / of_step.tokens[:, np.newaxis]
+    steps = (tokens + answers * cut) / of_step
     model = _logs(np.broadcast_to(tokens, steps.shape), steps)
     step_seconds, step_tokens = (np.full(model.shape, np.nan) for _ in range(2))
     for load, number in np.ndindex(base.shape[1:]):
@@ -293,7 +276,7 @@ def _predict(
         if differ or not known or not np.isfinite(base[at]).all():
             continue
         drafts = [observed.drafts[name] for name in known]
-        drawn_to = through([0, *drafts], most)
+        drawn_to = _through([0, *drafts], most)
         times = np.exp(
             np.stack([base[at], *(measured[name].step_seconds[at] for name in known)], axis=-1)
         )
@@ -308,8 +291,9 @@ def _predict(
     return step_seconds, step_tokens
 
 
-def step_yield(chances: Array) -> Yield:
-    """Of a step with 1, 2, ... drafts, from the chance of each draft in the last axis.
+def _step_yield(chances: Array) -> tuple[Array, Array]:
+    """The expected tokens of a step that no answer's end cuts off, and by how many tokens a step
+    would go beyond an answer's end: with 1, 2, ... drafts, by the chance of each, in the last axis.
 
     One token and the accepted drafts: 1 + sum over j of the product of the first j chances. Where
     all chances are a, that is (1 - a^(g+1)) / (1 - a), equation 1 of Leviathan et al. (2211.17192).
@@ -321,10 +305,10 @@ def step_yield(chances: Array) -> Yield:
     tokens = 1 + np.cumsum(reached, axis=-1)
     odd = 2 * np.arange(1, chances.shape[-1] + 1) + 1
     squares = 1 + np.cumsum(odd * reached, axis=-1)
-    return Yield(tokens, (squares - tokens) / (2 * tokens))
+    return tokens, (squares - tokens) / (2 * tokens)
 
 
-def chain(reached: Array, accepted: Array) -> Array:
+def _chain(reached: Array, accepted: Array) -> Array:
     """The chance of each draft, if it is reached, over position in the last axis.
 
     Each position is given one step of the one before it, which is all of a position that no step
@@ -338,7 +322,7 @@ def chain(reached: Array, accepted: Array) -> Array:
     return chances
 
 
-def through(points: Sequence[int], most: int) -> Array:
+def _through(points: Sequence[int], most: int) -> Array:
     """What draws a curve to measured points: over 1 to ``most`` drafts and the points.
 
     Straight between two points, and beyond the last as between the last two.
@@ -353,7 +337,7 @@ def through(points: Sequence[int], most: int) -> Array:
 
 
 def _model_error(
-    line: Line, measured: Mapping[str, Figures], held_out: Mapping[Window, Figures]
+    line: Line, measured: Mapping[str, Figures], held_out: Mapping[Choice, Figures]
 ) -> float:
     """What predictions of measured windows from the others are off beyond their standard errors.
 
@@ -362,7 +346,7 @@ def _model_error(
     """
     squares: list[float] = []
     for window, name in line.variants:
-        off = held_out[Window(line.name, window)].request - measured[name].request
+        off = held_out[Choice(line.name, window)].request - measured[name].request
         excess = off[0] ** 2 - off[1:].var(axis=0)
         squares += [*excess[np.isfinite(excess)]]
     return math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0

@@ -13,7 +13,7 @@ import numpy as np
 from spectap import wording
 from spectap.analysis.advice.advice import Choice, Line, Prospect, Recommendation
 from spectap.analysis.advice.observed import Array, Observed
-from spectap.analysis.advice.outlook import USABLE, Figures, Outlook, Window, windows
+from spectap.analysis.advice.outlook import USABLE, Figures, Outlook, windows
 from spectap.analysis.estimates import intervals
 from spectap.analysis.estimates.intervals import Interval
 from spectap.config import Cost
@@ -81,7 +81,7 @@ class Scope:
         """As measured, otherwise as predicted."""
         if (name := self.variant(choice)) is not None:
             return self.outlook.measured[name]
-        return self.outlook.predicted[Window(choice.line or "", choice.window or 0)]
+        return self.outlook.predicted[choice]
 
     def known(self, line: Line, window: int) -> bool:
         """Whether it was measured, or can be predicted.
@@ -93,8 +93,8 @@ class Scope:
         if window in measured:
             return measured[window]
         usable = self.outlook.errors.get(line.name, 0.0) <= USABLE
-        key = Window(line.name, window)
-        return sum(measured.values()) > 1 and usable and self.finite(self.outlook.predicted[key])
+        predicted = self.outlook.predicted[Choice(line.name, window)]
+        return sum(measured.values()) > 1 and usable and self.finite(predicted)
 
     def finite(self, figures: Figures) -> bool:
         """Whether they are known of all classes."""
@@ -139,7 +139,7 @@ def _prospect(
     """None where no answer counts."""
     choice = Choice(line.name, window)
     figures, measured = scope.figures(choice), scope.variant(choice) is not None
-    others = scope.outlook.held_out.get(Window(line.name, window)) if measured else figures
+    others = scope.outlook.held_out.get(choice) if measured else figures
     speed = _speed(scope, choice, number)
     if speed:
         yield Prospect(
