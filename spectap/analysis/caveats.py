@@ -150,9 +150,9 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
     cases = {case.name for case in config.test_cases}
     others = {case for case, _ in evidence.strangers} - cases
     loads = {load for case, load in evidence.strangers if case in cases}
-    for what, names in (("Test cases", others), ("Load points", loads)):
-        if names:
-            listed = ", ".join(sorted(names))
+    for what, unknown in (("Test cases", others), ("Load points", loads)):
+        if unknown:
+            listed = ", ".join(sorted(unknown))
             yield f"{what} left out because the configuration does not name them: {listed}."
 
 

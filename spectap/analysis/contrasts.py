@@ -61,9 +61,8 @@ class Contrast:
 
     def each(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
         """The same with each ratio ``changed``."""
-        estimates = ("time_per_output_token", "end_to_end", "throughput", "together")
-        values = {name: getattr(self, name) for name in estimates}
-        return replace(self, **{name: value and changed(value) for name, value in values.items()})
+        estimates = self.time_per_output_token, self.end_to_end, self.throughput, self.together
+        return Contrast(*(each and changed(each) for each in estimates), rounds=self.rounds)
 
     @property
     def answers(self) -> dict[Question, Estimate]:

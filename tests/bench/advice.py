@@ -176,8 +176,10 @@ def _acceptances(sweep: Sweep, advice: Advice, draft: Mapping[str, int]) -> Iter
 def main() -> int:
     """Prints the tables; returns 1 where a bar is missed."""
     count = harness.count(__doc__, 200)
-    worlds = (("at once", None), ("apart, wandering by 1 %", 0.01))
-    return harness.status(line for world in worlds for line in _missed(*world, count))
+    worlds = {"at once": None, "apart, wandering by 1 %": 0.01}
+    return harness.status(
+        line for title, wander in worlds.items() for line in _missed(title, wander, count)
+    )
 
 
 def _missed(title: str, wander: float | None, count: int) -> Iterator[str]:

@@ -25,11 +25,12 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from spectap import metrics
 from spectap.config import Structure, TestCase
@@ -146,9 +147,9 @@ def _true_time_per_token(sent: Sent) -> float:
     return float((last - first) / (sum(count for _, count in sent["chunks"]) - tokens))
 
 
-def _percentiles(values: Sequence[float]) -> str:
+def _percentiles(values: npt.ArrayLike) -> str:
     p50, p99 = np.percentile(values, (50, 99))
-    return f"{p50:.3f} (p50), {p99:.3f} (p99), {max(values):.3f} (worst)"
+    return f"{p50:.3f} (p50), {p99:.3f} (p99), {np.max(values):.3f} (worst)"
 
 
 def _schedule(arguments: argparse.Namespace, ledger: Path) -> None:

@@ -15,19 +15,21 @@ import dataclasses
 import math
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summarise import summarise
+from spectap.analysis.summary import Summary
 from spectap.config import Config
 from spectap.names import CONTROL
 from spectap.record import Record
 from tests.bench import harness
-from tests.bench.simulation import SIDES, World, configuration, records, truths
+from tests.bench.simulation import SIDES, Truth, World, configuration, records, truths
 from tests.bench.trials import SPEED, Report, Trials, statements
 
 _Times = NDArray[np.float64]
@@ -162,7 +164,11 @@ def report(task: tuple[Apart, int]) -> tuple[Report, Report]:
     widened, plain = (
         summarise(config.model_copy(update={"apart": apart}), requests) for apart in (True, False)
     )
-    return tuple(Report(statements(each, true, world.names[1:]), ()) for each in (widened, plain))
+    return _said(widened, true, world), _said(plain, true, world)
+
+
+def _said(summary: Summary, true: Mapping[CasePoint, Truth], world: Apart) -> Report:
+    return Report(statements(summary, true, world.names[1:]), ())
 
 
 def main() -> int:

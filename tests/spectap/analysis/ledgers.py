@@ -107,7 +107,8 @@ def _repeated() -> Ledger:
     ]
     cut_off = [dataclasses.replace(r, attempt=1, error=CANCELLED) for r in again[:2]]
     rest = [dataclasses.replace(r, attempt=3) if r in turn else r for r in records]
-    strangers = [dataclasses.replace(records[-1], **{f: "else"}) for f in ("case", "load")]
+    last = records[-1]
+    strangers = dataclasses.replace(last, case="else"), dataclasses.replace(last, load="else")
     return config, [*cut_off, *again, *rest, *strangers]
 
 

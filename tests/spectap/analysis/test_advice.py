@@ -166,7 +166,10 @@ SWEEPS = {
     "knee": Sweep("knee", Roofline(40), (0.03,), {"structured": (0.93,)}, loads=(1, 8)),
     "prompts that differ": Sweep(
         *("prompts", Linear(0.01), (0.03,), {"coding": (0.75,)}),
-        **{"tokens": 300, "prompts": 24, "spread": 0.15, "requests": 24},
+        tokens=300,
+        prompts=24,
+        spread=0.15,
+        requests=24,
     ),
 }
 CHANGES: dict[str, Change] = {
