@@ -72,7 +72,7 @@ def _changes(records: Sequence[Record]) -> Iterator[tuple[float, float]]:
     for record in records:
         if record.round == CONTROL and record.succeeded and len(record.chunks) > 1:
             attempts[record.attempt].append(record)
-    times = [median(step for one in own for step in _steps(one)) for own in attempts.values()]
+    times = [median(step for record in own for step in _steps(record)) for own in attempts.values()]
     sent = [min(record.sent for record in own) for own in attempts.values()]
     if len(times) > 1 and min(times) > 0 and max(sent) > min(sent):
         yield math.log(max(times) / min(times)), max(sent) - min(sent)

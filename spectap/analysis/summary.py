@@ -366,7 +366,11 @@ class Summary:
     @property
     def subject(self) -> str:
         """What is compared: ``k3, k7 against Base``; a variant alone by its name."""
-        pairs = {cell.variant: one.baseline for case in self.cases for cell, one in case.compared}
+        pairs = {
+            cell.variant: compared.baseline
+            for case in self.cases
+            for cell, compared in case.compared
+        }
         if not pairs:
             return ", ".join(self.variants)
         return "; ".join(

@@ -97,11 +97,11 @@ class Paired:
         is that of prompts which are never answered rightly any more, the hardest to find. None
         where no fall could be found. To a tenth of a per cent.
         """
-        found = bisect.bisect_left(
+        smallest = bisect.bisect_left(
             range(1001), _POWER, key=lambda fall: self._power(fall / 1000, level)
         )
         most = 1000 * statistics.fmean(self.baseline) if self.baseline else 0
-        return found / 1000 if found <= most else None
+        return smallest / 1000 if smallest <= most else None
 
     def too_few(self, level: float) -> bool:
         """Whether no fall could be found at ``level`` even if the baseline were right in all."""
