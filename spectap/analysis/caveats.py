@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from spectap import metrics, wording
-from spectap.analysis.controls import Unsteadiness
-from spectap.analysis.evidence import Evidence
+from spectap.analysis.evidence import Evidence, Unsteadiness
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summary import Answer, Case, Cell, Summary
 from spectap.config import Config

@@ -61,8 +61,14 @@ class Contrast:
 
     def each(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
         """The same with each ratio ``changed``."""
-        estimates = self.time_per_output_token, self.end_to_end, self.throughput, self.together
-        return Contrast(*(each and changed(each) for each in estimates), rounds=self.rounds)
+        by_time, end_to_end, throughput, together = (
+            each and changed(each)
+            for each in (
+                *(self.time_per_output_token, self.end_to_end),
+                *(self.throughput, self.together),
+            )
+        )
+        return Contrast(by_time, end_to_end, throughput, together, self.rounds)
 
     @property
     def answers(self) -> dict[Question, Estimate]:

@@ -5,22 +5,25 @@ Whatever judges a run starts here, so that all judge by the same requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
+from statistics import fmean, median
 
-from spectap.analysis import claims, controls, grouping, stopping
+from spectap.analysis import claims, grouping, stopping
 from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast, questions
-from spectap.analysis.controls import Unsteadiness
-from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.estimates.estimate import Estimate, Part
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.ladder import ladder_points
 from spectap.analysis.summary import Cell, Verdict
 from spectap.config import Config, Cost, Objectives
 from spectap.ledger import last_attempts
 from spectap.load_points import LoadPoint
-from spectap.names import WARM_UP
+from spectap.names import CONTROL, WARM_UP
 from spectap.record import Record
 
 
@@ -142,6 +145,33 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Unsteadiness:
+    """How much a variant's time changes from one control to the other, by its environment alone."""
+
+    change: float
+    """The root mean square over the variants, of the natural logarithm of a step's time."""
+    variants: int
+    """How many have controls at both ends: degrees of freedom of ``change``."""
+    seconds: float
+    """How far the two ends are apart, on average."""
+    middles: Mapping[str, float]
+    """When each variant was measured: half of its time, in Unix seconds."""
+
+    def widened(self, estimate: Estimate, variant: str, baseline: str) -> Estimate:
+        """A ratio of two variants, as sure as it is when both were measured at these times."""
+        return estimate.widened(Part(self.between(variant, baseline), self.variants))
+
+    def between(self, variant: str, baseline: str) -> float:
+        """The standard error that the time between two variants adds to the logarithm of a ratio.
+
+        It is ``change`` where they follow one another, or were measured at the same time on other
+        devices. Where they are further apart its square grows in proportion, as what wanders does.
+        """
+        apart = abs(self.middles[variant] - self.middles[baseline])
+        return self.change * math.sqrt(max(1.0, apart / self.seconds))
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What was to be measured, and what was."""
 
@@ -190,7 +220,7 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
     begun = {(record.case, record.load) for record in measured}
     not_run = sum(needed.values()) - sum(rounds[place] for place in begun)
     plan = Plan.of_config(config, rounds, not_run, repeated)
-    unsteadiness = controls.unsteadiness(every) if config.apart else None
+    unsteadiness = unsteadiness_of(every) if config.apart else None
     return _evidence(plan, measured, unsteadiness, strangers)
 
 
@@ -245,3 +275,53 @@ def _evidence(
         if key not in obstacles
     }
     return replace(evidence, contrasts=contrasts)
+
+
+def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
+    """What the controls among ``records`` show; None where no variant has them at both ends.
+
+    Variants that are measured one after another each begin and end with the same short load, a
+    control. A step of it takes as long as the devices take, however many drafts are accepted, so
+    the two differ by what changed in between: the node, and what else runs there.
+    ``records`` are all of a run: earlier attempts are controls like the last.
+    """
+    by_variant = defaultdict(list)
+    for record in records:
+        by_variant[record.variant].append(record)
+    changes = [change for own in by_variant.values() for change in _changes(own)]
+    if not changes:
+        return None
+    return Unsteadiness(
+        change=math.sqrt(fmean(log**2 for log, _ in changes)),
+        variants=len(changes),
+        seconds=fmean(seconds for _, seconds in changes),
+        middles={name: middle for name, own in by_variant.items() for middle in _middles(own)},
+    )
+
+
+def _changes(records: Sequence[Record]) -> Iterator[tuple[float, float]]:
+    """Of one variant: the logarithm of its slowest control by its fastest, and the time between
+    its first and its last, in seconds."""
+    attempts: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.round == CONTROL and record.succeeded and len(record.chunks) > 1:
+            attempts[record.attempt].append(record)
+    times = [
+        median(step for record in own for step in _step_times(record)) for own in attempts.values()
+    ]
+    sent = [min(record.sent for record in own) for own in attempts.values()]
+    if len(times) > 1 and min(times) > 0 and max(sent) > min(sent):
+        yield math.log(max(times) / min(times)), max(sent) - min(sent)
+
+
+def _middles(records: Sequence[Record]) -> Iterator[float]:
+    measured = [record for record in records if record.round > WARM_UP]
+    if measured:
+        first = min(record.sent for record in measured)
+        yield (first + max(record.sent + record.end for record in measured)) / 2
+
+
+def _step_times(record: Record) -> Iterator[float]:
+    """The time of each step. Their median, and not their mean, is a control's: a client that stalls
+    for once reads several steps as one long one, which says nothing of the devices."""
+    return (later - earlier for (earlier, _), (later, _) in pairwise(record.chunks))

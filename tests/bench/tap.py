@@ -25,9 +25,9 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -147,7 +147,7 @@ def _true_time_per_token(sent: Sent) -> float:
     return float((last - first) / (sum(count for _, count in sent["chunks"]) - tokens))
 
 
-def _percentiles(values: npt.ArrayLike) -> str:
+def _percentiles(values: Sequence[float] | npt.NDArray[np.floating[Any]]) -> str:
     p50, p99 = np.percentile(values, (50, 99))
     return f"{p50:.3f} (p50), {p99:.3f} (p99), {np.max(values):.3f} (worst)"
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from rehearsal.vllm import ngram
 from spectap.analysis.advice.advise import advise
-from spectap.analysis.controls import unsteadiness
 from spectap.analysis.estimates.intervals import Interval, span, times
+from spectap.analysis.evidence import unsteadiness_of
 from spectap.config import Structure
 from tests.bench import harness
 from tests.vllm import test_windows
@@ -36,7 +36,7 @@ def main() -> int:
         # The figure itself has to be there, not only its interval.
         if not low <= figure.point <= high:
             missed.append(f"{name}: {times(figure)}, {bar}")
-    if (controls := unsteadiness(swept.run.ledger)) is not None:
+    if (controls := unsteadiness_of(swept.run.ledger)) is not None:
         print(f"the controls of the sweep changed by {controls.change:.0%}")
     return harness.status(missed)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from spectap import wording
-from spectap.analysis import controls, grouping
+from spectap.analysis import grouping
 from spectap.analysis.advice.advice import Acceptance, Advice, Line, Recommendation
 from spectap.analysis.advice.observed import (
     Observed,
@@ -21,6 +21,7 @@ from spectap.analysis.advice.observed import (
 from spectap.analysis.advice.outlook import USABLE, Outlook, outlook
 from spectap.analysis.advice.recommendation import prospects, recommendations
 from spectap.analysis.comparison import cautions, decoding
+from spectap.analysis.evidence import unsteadiness_of
 from spectap.analysis.summary import Cell, Finding
 from spectap.config import Config, Variant
 from spectap.errors import ConfigError
@@ -68,7 +69,7 @@ def advise(
     rehearsal = config.stand_in is not None
     if not lines:
         return Advice(mix=tuple(shares.items()), rehearsal=rehearsal, notes=observed.notes)
-    unsteadiness = controls.unsteadiness(records) if config.apart else None
+    unsteadiness = unsteadiness_of(records) if config.apart else None
     uncontrolled = config.apart and unsteadiness is None
     expected = outlook(observed, lines, apart=config.apart, unsteadiness=unsteadiness)
     every_prospect = tuple(prospects(observed, lines, expected, config.cost))

@@ -23,9 +23,9 @@ from scipy.special import stdtrit
 
 from spectap.analysis.advice.advice import Choice, Line
 from spectap.analysis.advice.observed import Array, Observed
-from spectap.analysis.controls import Unsteadiness
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.evidence import Unsteadiness
 from spectap.rounds import FEWEST_ROUNDS
 
 _REPLICATES: Final = 600

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap.analysis import controls
+from spectap.analysis.evidence import Unsteadiness, unsteadiness_of
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Summary
 from spectap.ledger import last_attempts
@@ -41,7 +41,7 @@ def without_controls(records: Iterable[Record]) -> list[Record]:
 
 
 def test_the_change_is_that_of_a_step_however_many_drafts_are_accepted() -> None:
-    found = controls.unsteadiness(
+    found = unsteadiness_of(
         [
             *(control("Base", 1, 0, 0.05), control("Base", 2, 100, 0.05, steps=25)),
             *(control("SD", 1, 200, 0.06), control("SD", 2, 500, 0.06 * 1.1)),
@@ -56,7 +56,7 @@ def test_the_change_is_that_of_a_step_however_many_drafts_are_accepted() -> None
 
 def test_the_slowest_of_a_wave_is_no_measure_of_it() -> None:
     waves = [control("Base", attempt, 100.0 * attempt, 0.05) for attempt in (1, 2)] * 2
-    found = controls.unsteadiness([*waves, control("Base", 2, 200, 0.5), measured("Base", 150)])
+    found = unsteadiness_of([*waves, control("Base", 2, 200, 0.5), measured("Base", 150)])
     assert found is not None
     assert found.change == pytest.approx(0, abs=1e-9)
 
@@ -64,7 +64,7 @@ def test_the_slowest_of_a_wave_is_no_measure_of_it() -> None:
 def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
     steps = (0.05, 0.055, 0.052, 0.051)
     attempts = [control("SD", one, 100.0 * one, step) for one, step in enumerate(steps, start=1)]
-    found = controls.unsteadiness([*attempts, measured("SD", 250)])
+    found = unsteadiness_of([*attempts, measured("SD", 250)])
     assert found is not None
     assert found.change == pytest.approx(math.log(1.1))
     assert found.seconds == 300
@@ -81,12 +81,12 @@ def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
     ],
 )
 def test_what_has_no_two_controls_shows_nothing(records: list[Record]) -> None:
-    assert controls.unsteadiness(records) is None
+    assert unsteadiness_of(records) is None
 
 
 @given(st.floats(0.5, 2), st.floats(0, 1e6), st.floats(0, 1e6))
 def test_the_further_apart_the_less_sure(change: float, middle: float, other: float) -> None:
-    found = controls.Unsteadiness(change, 2, 600, {"a": 0, "b": middle, "c": other})
+    found = Unsteadiness(change, 2, 600, {"a": 0, "b": middle, "c": other})
     near, far = sorted(("b", "c"), key=found.middles.__getitem__)
     assert change <= found.between(near, "a") <= found.between(far, "a")
     assert found.between(far, "a") == found.between("a", far)
