@@ -315,13 +315,10 @@ snapshots: $(READY_DEV) $(CLI) ## Accept what stacks and charts now render
 bench: $(READY_DEV) $(CLI) ## Measure synthesis, streams with and without the tap, and the schedule of an open loop
 	python -m tests.bench.synthesis
 	python -m tests.bench.tap
-	python -m tests.bench.accuracy
-	python -m tests.bench.open_loop
 
 .PHONY: bench-statistics
 bench-statistics: $(READY_DEV) ## Hold intervals, verdicts and the stopping rule against simulated truths
 	@python -m tests.bench.statistics
-	@python -m tests.bench.power
 	@python -m tests.bench.wandering
 	@python -m tests.bench.comparing
 	@python -m tests.bench.queueing

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from spectap import metrics, wording
-from spectap.analysis.controls import Unsteadiness
-from spectap.analysis.evidence import Evidence
+from spectap.analysis.evidence import Evidence, Unsteadiness
 from spectap.analysis.grouping import CasePoint
-from spectap.analysis.summary import Answer, Case, Cell, Claim, Summary
+from spectap.analysis.summary import Answer, Case, Cell, Summary
 from spectap.config import Config
 from spectap.load_points import LoadPoint
 from spectap.record import Record
@@ -52,11 +51,12 @@ def _remarks(cells: Sequence[Cell], *, known: bool) -> Iterator[_Remark]:
     """On the cells of one load point."""
     by_variant = {cell.variant: cell for cell in cells}
     for cell in cells:
-        yield from (_Remark(cell.variant, cell.load, text) for text in _on_cell(cell, known=known))
+        for text in _on_cell(cell, known=known):
+            yield _Remark(cell.variant, cell.load, text)
     for cell in cells:
         if cell.comparison is not None:
-            baseline = by_variant[cell.comparison.baseline]
-            yield from (_Remark("", cell.load, text) for text in _on_lengths(baseline, cell))
+            for text in _on_lengths(by_variant[cell.comparison.baseline], cell):
+                yield _Remark("", cell.load, text)
     for cell in cells:
         # Without a configuration nobody knows whether a variant speculates.
         if known and cell.comparison and cell.steps is not None and cell.steps.mean <= 1:
@@ -65,12 +65,57 @@ def _remarks(cells: Sequence[Cell], *, known: bool) -> Iterator[_Remark]:
 
 
 def _on_cell(cell: Cell, *, known: bool) -> Iterator[str]:
-    if known:
-        yield from _on_amount(cell)
-    yield from _on_schedule(cell)
-    yield from _on_queue(cell)
-    yield from _on_answers(cell)
-    yield from _on_units(cell)
+    load, schedule, comparison = cell.load, cell.schedule, cell.comparison
+    if known and load is not None and cell.expected is not None:
+        # llmperf keeps its concurrency up until it has all answers; what is in flight then ends
+        # too.
+        in_round = load.requests + (load.concurrency or 1) - 1
+        if cell.requests > cell.expected // load.requests * in_round:
+            yield (
+                f"{cell.requests} requests were recorded instead of {cell.expected}, "
+                "because requests that ended before an interruption count too."
+            )
+    if schedule is not None and schedule.lagging:
+        p99, worst = map(wording.milliseconds, (schedule.p99, schedule.worst))
+        yield (
+            f"the load lagged behind its schedule: 1 % of the requests were sent at least {p99} ms "
+            f"late, the latest {worst} ms. So the load was another than it says, and the waiting "
+            "before a request was sent is in no figure."
+        )
+    if cell.queued:
+        yield (
+            "requests queue: they wait for others before they are served. Their waiting is in the "
+            "time to first token, in the end-to-end latency and in the request speed."
+        )
+    if cell.errors > 0:
+        yield (
+            f"{cell.errors} of {cell.requests} requests failed, "
+            f"most often with: {(cell.most_frequent_error or '').rstrip('.')}."
+        )
+    if cell.tools:
+        yield (
+            "requests offer tools, and a server holds chunks back while it reads a call. They are "
+            "no steps, and the time to first token is that of the first chunk a client sees."
+        )
+    elif cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
+        yield "the server gave no token count per chunk, so the first chunk counts as one token."
+    speed_alone = comparison and comparison.speed and not comparison.cost
+    if speed_alone and cell.tokens_per_second and not (load and load.open):
+        yield (
+            f"there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
+            "of blocks of time in them. What differs from round to round is not in it."
+        )
+
+
+def _on_lengths(baseline: Cell, cell: Cell) -> Iterator[str]:
+    samples = [each.measure(metrics.OUTPUT_TOKENS) for each in (baseline, cell)]
+    lengths = [sample.p50 for sample in samples if sample is not None]
+    if len(lengths) == 2 and max(lengths) > min(lengths) * (1 + _LENGTH_TOLERANCE):
+        yield (
+            f"{baseline.variant} wrote {lengths[0]:,.0f} tokens and {cell.variant} "
+            f"{lengths[1]:,.0f} (medians): compare them per token, not end to end. A longer answer "
+            "spreads its first token over more tokens."
+        )
 
 
 def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str]:
@@ -101,7 +146,13 @@ def of_run(config: Config, summary: Summary, evidence: Evidence) -> Iterator[str
         yield from _on_stopping(config.load.rounds, summary.cases, evidence.plan.rounds)
     if config.apart and summary.compares:
         yield from _on_times(evidence.unsteadiness)
-    yield from _on_strangers({case.name for case in config.test_cases}, evidence.strangers)
+    cases = {case.name for case in config.test_cases}
+    others = {case for case, _ in evidence.strangers} - cases
+    loads = {load for case, load in evidence.strangers if case in cases}
+    for what, unknown in (("Test cases", others), ("Load points", loads)):
+        if unknown:
+            listed = ", ".join(sorted(unknown))
+            yield f"{what} left out because the configuration does not name them: {listed}."
 
 
 def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
@@ -122,15 +173,6 @@ def of_repetitions(repeated: Sequence[Record]) -> Iterator[str]:
     )
 
 
-def _on_strangers(cases: Collection[str], strangers: Iterable[CasePoint]) -> Iterator[str]:
-    others = {case for case, _ in strangers} - {*cases}
-    loads = {load for case, load in strangers if case in cases}
-    for what, names in (("Test cases", others), ("Load points", loads)):
-        if names:
-            listed = ", ".join(sorted(names))
-            yield f"{what} left out because the configuration does not name them: {listed}."
-
-
 def _on_stopping(
     planned: Rounds, cases: Sequence[Case], rounds: Mapping[CasePoint, int]
 ) -> Iterator[str]:
@@ -147,7 +189,7 @@ def _on_stopping(
         case.name if len(case.loads) == 1 else f"{case.name} at {load}"
         for case in cases
         for load in case.loads
-        if any(_vague(claim, width) for cell in case.at(load) for claim in _claims(cell))
+        if any(_vague(cell, width) for cell in case.at(load))
     ]
     if lacking:
         yield (
@@ -156,14 +198,15 @@ def _on_stopping(
         )
 
 
-def _claims(cell: Cell) -> Iterator[Claim]:
-    if comparison := cell.comparison:
-        yield from (claim for claim in (comparison.speed, comparison.cost) if claim is not None)
-
-
-def _vague(claim: Claim, half_width: float) -> bool:
-    far = claim.interval.high > claim.interval.point * (1 + half_width)
-    return far and claim.answer is Answer.UNDECIDED
+def _vague(cell: Cell, half_width: float) -> bool:
+    """Whether an answer is neither decided nor within ``half_width``."""
+    compared = cell.comparison
+    return any(
+        claim.answer is Answer.UNDECIDED
+        and claim.interval.high > claim.interval.point * (1 + half_width)
+        for claim in (compared and compared.speed, compared and compared.cost)
+        if claim
+    )
 
 
 def _on_times(unsteadiness: Unsteadiness | None) -> Iterator[str]:
@@ -178,77 +221,3 @@ def _on_times(unsteadiness: Unsteadiness | None) -> Iterator[str]:
         "end of a variant, and more between variants whose times are further apart. What differs "
         "between two nodes all the time is not in it: no control shows that."
     )
-
-
-def _on_amount(cell: Cell) -> Iterator[str]:
-    if cell.load is None or cell.expected is None:
-        return
-    # llmperf keeps its concurrency up until it has all answers; what is in flight then ends too.
-    in_round = cell.load.requests + (cell.load.concurrency or 1) - 1
-    if cell.requests > cell.expected // cell.load.requests * in_round:
-        yield (
-            f"{cell.requests} requests were recorded instead of {cell.expected}, "
-            "because requests that ended before an interruption count too."
-        )
-
-
-def _on_schedule(cell: Cell) -> Iterator[str]:
-    if cell.schedule is not None and cell.schedule.lagging:
-        p99, worst = (
-            wording.milliseconds(late) for late in (cell.schedule.p99, cell.schedule.worst)
-        )
-        yield (
-            f"the load lagged behind its schedule: 1 % of the requests were sent at least {p99} ms "
-            f"late, the latest {worst} ms. So the load was another than it says, and the waiting "
-            "before a request was sent is in no figure."
-        )
-
-
-def _on_queue(cell: Cell) -> Iterator[str]:
-    if cell.queued:
-        yield (
-            "requests queue: they wait for others before they are served. Their waiting is in the "
-            "time to first token, in the end-to-end latency and in the request speed."
-        )
-
-
-def _on_units(cell: Cell) -> Iterator[str]:
-    comparison = cell.comparison
-    closed = not (cell.load and cell.load.open)
-    if (
-        closed
-        and comparison
-        and comparison.speed
-        and not comparison.cost
-        and cell.tokens_per_second
-    ):
-        yield (
-            f"there are fewer than {FEWEST_ROUNDS} rounds, so the interval is made "
-            "of blocks of time in them. What differs from round to round is not in it."
-        )
-
-
-def _on_answers(cell: Cell) -> Iterator[str]:
-    if cell.errors > 0:
-        yield (
-            f"{cell.errors} of {cell.requests} requests failed, "
-            f"most often with: {(cell.most_frequent_error or '').rstrip('.')}."
-        )
-    if cell.tools:
-        yield (
-            "requests offer tools, and a server holds chunks back while it reads a call. They are "
-            "no steps, and the time to first token is that of the first chunk a client sees."
-        )
-    elif cell.measure(metrics.INTER_CHUNK_LATENCY) is not None and cell.steps is None:
-        yield ("the server gave no token count per chunk, so the first chunk counts as one token.")
-
-
-def _on_lengths(baseline: Cell, cell: Cell) -> Iterator[str]:
-    samples = [one.measure(metrics.OUTPUT_TOKENS) for one in (baseline, cell)]
-    lengths = [sample.p50 for sample in samples if sample is not None]
-    if len(lengths) == 2 and max(lengths) > min(lengths) * (1 + _LENGTH_TOLERANCE):
-        yield (
-            f"{baseline.variant} wrote {lengths[0]:,.0f} tokens and {cell.variant} "
-            f"{lengths[1]:,.0f} (medians): compare them per token, not end to end. A longer answer "
-            "spreads its first token over more tokens."
-        )

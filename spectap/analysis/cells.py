@@ -1,4 +1,4 @@
-"""What one cell shows by itself."""
+"""What one cell shows by itself: figures, goodput, and whether its load was what it says."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from statistics import fmean, variance
 from typing import Final
 
 import numpy as np
-from scipy.special import betaincinv, stdtrit
+from numpy.typing import NDArray
+from scipy.special import bdtrc, stdtrit
 
 from spectap import metrics
-from spectap.analysis import contrasts, grouping, saturation, stopping
+from spectap.analysis import contrasts, grouping, stopping
 from spectap.analysis.estimates.estimate import Estimate
 from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimates.proportions import clopper_pearson
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Cell, Goodput, Percentiles, Steps
+from spectap.analysis.summary import Cell, Goodput, Percentiles, Schedule, Steps
 from spectap.config import Cost, Objectives
 from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
@@ -29,6 +31,34 @@ _PROMISED: Final = 0.9
 """The share of the requests that each objective is about: its limit is one of the p90."""
 
 _MILLISECOND: Final = 0.001
+
+PUNCTUAL: Final = 0.005
+"""A delay in seconds that a quiet machine keeps to: it is never called a lag."""
+
+NOTICEABLE: Final = 0.05
+"""A delay in seconds that always is one: latencies count from the sending, so they lack it."""
+
+PART_OF_GAP: Final = 0.1
+"""In between, the part of the mean time between two requests that a delay may be: requests that
+come a tenth of it late still come as scattered as a Poisson process has them."""
+
+BLOCKED: Final = 0.1
+"""The delay of a single request, in seconds, that shows that nothing was sent for a while. Those
+that were due then come at once: a burst that the rate does not have."""
+
+_EXPECTED: Final = 8.0
+"""Requests that would by chance have found so many others in service, at least: fewer show nothing.
+"""
+
+_REACHED: Final = 0.1
+"""The part of these that may have found them."""
+
+_WAITED: Final = 0.1
+"""The part of the time in flight that waiting takes, at least; less is not worth a word."""
+
+_AFTER: Final = 0.05
+"""When the others are counted, in median services after the beginning of one: where one request
+ends and the next begins, the tap may see both at once."""
 
 
 def cell(
@@ -54,7 +84,8 @@ def cell(
     speed, speeds = _speed(records, point), _interval(tokens_per_second(records, point), alpha)
     requests = point.requests if point else 0
     missing = stopping.missing(records, requests, rounds)
-    in_flight = _in_flight(records)
+    occupied = metrics.occupied_time(records)
+    in_flight = metrics.request_time(records) / occupied if occupied else None
     # In an open loop it is the rate that says how much a node does for its price.
     priced = cost is not None and missing == 0 and not (point and point.open)
     usd = cost.usd_per_million_seconds if cost and priced else None
@@ -79,14 +110,9 @@ def cell(
         steps=_steps(good, parts, alpha),
         in_flight=in_flight,
         goodput=goodput(records, objectives, alpha) if objectives else None,
-        schedule=saturation.schedule(records, point.rate if point else None),
-        queued=_beyond_batch(point, in_flight, batch) or saturation.queued(records),
+        schedule=schedule(records, point.rate if point else None),
+        queued=_beyond_batch(point, in_flight, batch) or queued(records),
     )
-
-
-def _in_flight(records: Sequence[Record]) -> float | None:
-    occupied = metrics.occupied_time(records)
-    return metrics.request_time(records) / occupied if occupied else None
 
 
 def _beyond_batch(point: LoadPoint | None, in_flight: float | None, batch: int | None) -> bool:
@@ -171,7 +197,15 @@ def goodput(records: Sequence[Record], objectives: Objectives, alpha: float) -> 
     """
     if not records:
         return None
-    limits = tuple(_limits(objectives))
+    limits = [
+        (metric, milliseconds * _MILLISECOND)
+        for metric, milliseconds in (
+            (metrics.TTFT, objectives.ttft_p90_ms),
+            (metrics.TIME_PER_OUTPUT_TOKEN, objectives.tpot_p90_ms),
+            (metrics.END_TO_END_LATENCY, objectives.e2e_p90_ms),
+        )
+        if milliseconds is not None
+    ]
     by_round = [_good(own, limits) for (own,) in grouping.rounds(records).values()]
     return Goodput(
         share=fmean(_good(records, limits)),
@@ -192,37 +226,16 @@ def share_interval(
     """
     if len(rounds) < FEWEST_ROUNDS:
         return None
-    requests = sum(map(len, rounds))
-    share = sum(map(sum, rounds)) / requests
-    worth = min(requests / in_flight, _worth(rounds, share, alpha))
-    good = share * worth
-    low = betaincinv(good, worth - good + 1, alpha / 2) if share > 0 else 0.0
-    high = betaincinv(good + 1, worth - good, 1 - alpha / 2) if share < 1 else 1.0
-    return float(low), float(high)
-
-
-def _worth(rounds: Sequence[Sequence[bool]], share: float, alpha: float) -> float:
-    """How many independent requests have the scatter that the rounds' shares have."""
     requests, count = sum(map(len, rounds)), len(rounds)
+    share = sum(map(sum, rounds)) / requests
     # What each round adds to the share, beyond its part of it (a ratio of two sums).
     excess = [(sum(own) - share * len(own)) * count / requests for own in rounds]
-    scatter = variance(excess) / count
-    if scatter == 0:
-        return float(requests)
-    # The scatter is known from the rounds alone, which are fewer than the requests.
-    sureness = stdtrit(requests - 1, 1 - alpha / 2) / stdtrit(count - 1, 1 - alpha / 2)
-    return float(share * (1 - share) / scatter * sureness**2)
-
-
-def _limits(objectives: Objectives) -> Iterator[tuple[Metric, float]]:
-    """Each figure that has a limit, with that limit in seconds."""
-    for metric, milliseconds in (
-        (metrics.TTFT, objectives.ttft_p90_ms),
-        (metrics.TIME_PER_OUTPUT_TOKEN, objectives.tpot_p90_ms),
-        (metrics.END_TO_END_LATENCY, objectives.e2e_p90_ms),
-    ):
-        if milliseconds is not None:
-            yield metric, milliseconds * _MILLISECOND
+    scatter, worth = variance(excess) / count, float(requests)
+    if scatter > 0:
+        # The scatter is known from the rounds alone, which are fewer than the requests.
+        sureness = stdtrit(requests - 1, 1 - alpha / 2) / stdtrit(count - 1, 1 - alpha / 2)
+        worth = float(share * (1 - share) / scatter * sureness**2)
+    return clopper_pearson(share, min(requests / in_flight, worth), alpha)
 
 
 def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> list[bool]:
@@ -232,3 +245,76 @@ def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> 
         and all(value <= limit for metric, limit in limits for value in metric.values(record))
         for record in records
     ]
+
+
+def schedule(records: Sequence[Record], rate: float | None) -> Schedule | None:
+    """How late requests were sent; None where none was due at a time.
+
+    By when they came to the tap: the way from there to the server is no fault of the load's.
+    ``rate`` is in requests a second, None where it is not known.
+    """
+    late = [
+        (record.came or record.sent) - record.due for record in records if record.due is not None
+    ]
+    if not late:
+        return None
+    p50, p99, worst = (float(value) for value in np.percentile(late, (50, 99, 100)))
+    part = PART_OF_GAP / rate if rate else NOTICEABLE
+    allowed = min(max(PUNCTUAL, part), NOTICEABLE)
+    return Schedule(p50, p99, worst, lagging=p99 > allowed or worst > BLOCKED)
+
+
+def queued(records: Sequence[Record]) -> bool:
+    """Whether the requests of a cell waited for each other; of those that succeeded.
+
+    A server with as many slots as it has requests in flight starts them independently of each
+    other. One with fewer never serves more than its slots. So each request is followed to a moment
+    just after its service began, and the others that are in service there are counted. If requests
+    were independent, the count would be binomial: each of the others in flight is in service for as
+    large a part of its time as all of them are. A queue is a number of others that chance would
+    reach often, and that is nearly never reached.
+
+    The service of a request begins before its first token by at least the shortest time to first
+    token of the cell: that request may not have waited at all. ``tests.bench.queueing`` says how
+    often a queue is seen, and how often there is none.
+    """
+
+    def times(record: Record) -> tuple[float, float, float]:
+        """When it was sent, when its first token came and when it ended, in Unix seconds."""
+        first, end = metrics.ttft(record), record.sent + record.end
+        return record.sent, end if first is None else record.sent + first, end
+
+    turns = [
+        np.array([times(record) for record in own if record.succeeded])
+        for (own,) in grouping.rounds(records).values()
+    ]
+    turns = [turn for turn in turns if len(turn)]
+    if not turns:
+        return False
+    shortest = min(float((turn[:, 1] - turn[:, 0]).min()) for turn in turns)
+    others, serving, service, flight = [], [], 0.0, 0.0
+    for turn in turns:
+        sent, first, end = turn.T
+        began = first - shortest
+        at = (began + _AFTER * np.median(end - began))[:, np.newaxis]
+        running = end > at
+        np.fill_diagonal(running, val=False)
+        others.append((running & (sent <= at)).sum(axis=1))
+        serving.append((running & (began <= at)).sum(axis=1))
+        service += (end - began).sum()
+        flight += (end - sent).sum()
+    served = service / flight if flight else 1.0
+    return bool(served <= 1 - _WAITED) and _capped(
+        np.concatenate(others), np.concatenate(serving), served
+    )
+
+
+def _capped(others: NDArray[np.int64], serving: NDArray[np.int64], served: float) -> bool:
+    """Whether there is a number of requests in service that is reached too seldom for chance."""
+    for number in range(1, int(others.max()) + 1):
+        expected = bdtrc(number - 1, others[others >= number], served).sum()
+        if expected < _EXPECTED:
+            return False
+        if np.count_nonzero(serving >= number) <= _REACHED * expected:
+            return True
+    return False

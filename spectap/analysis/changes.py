@@ -1,4 +1,4 @@
-"""Compares two runs: the what changed, and whether the difference is real.
+"""Compares two runs: what changed, and whether the difference is real.
 
 Two runs are independent samples, whose units are their rounds. So the errors of both add up on the
 logarithmic scale, with the degrees of freedom of Welch and Satterthwaite. All that is judged is one
@@ -21,10 +21,12 @@ from spectap.analysis.estimates.proportions import Bounds
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
 from spectap.analysis.matching import Run, differences, incomparable, matches, renamed
-from spectap.analysis.summary import Cell, Correctness, Summary
+from spectap.analysis.summary import Summary
 from spectap.errors import RunError
 from spectap.load_points import LoadPoint
 from spectap.rounds import FEWEST_ROUNDS
+
+_MOST_NAMED: Final = 6
 
 
 class Figure(Enum):
@@ -119,8 +121,7 @@ class Changes:
         return bool(self.gaps) or any(change.below for _, _, change in self.judged)
 
 
-_Key = tuple[CellKey, Figure]
-_Estimates = Mapping[_Key, Estimate]
+_Estimates = Mapping[tuple[CellKey, Figure], Estimate]
 
 
 def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
@@ -158,72 +159,20 @@ def compare(old: Run, new: Run, threshold: float | None = None) -> Changes:
     return Changes(
         old=old.name,
         new=new.name,
-        cells=tuple(_cells(changes, evidences[0])),
-        shares=(*_goodputs(*evidences), *_correct(old.summary, new.summary)),
-        settings=tuple(differences(old.config, new.config)),
-        incomparable=differing,
-        notes=(
-            *_same((old.name, new.name), names),
-            *_notes((old, new), [*map(_measured, evidences)]),
+        cells=tuple(
+            CellChange(key.variant, key.case, evidences[0].plan.points[key.load], figures)
+            for key in evidences[0].cells
+            if (figures := {f: changes[key, f] for f in Figure if (key, f) in changes})
         ),
+        shares=tuple(_shares((old, new), evidences)),
+        settings=tuple(
+            differences("", *(run.config.model_dump(mode="json") for run in (old, new)))
+        ),
+        incomparable=differing,
+        notes=tuple(_notes((old, new), evidences, names)),
         threshold=threshold,
         gaps=() if threshold is None else tuple(_gaps(old, new, olds, news)),
     )
-
-
-def _gaps(old: Run, new: Run, olds: _Estimates, news: _Estimates) -> Iterator[str]:
-    """What a gate cannot see, a line each."""
-    guarded: dict[CellKey, list[Figure]] = {}
-    for key, figure in olds:
-        if figure.judged:
-            guarded.setdefault(key, []).append(figure)
-    if not guarded:
-        yield f"{old.name} has no tokens per step and no speed-up, so there is nothing to guard."
-    for key, figures in guarded.items():
-        if lost := [figure.value for figure in figures if (key, figure) not in news]:
-            yield f"{_named(key)}: {new.name} has no {' and no '.join(lost)}."
-    if not new.summary.complete:
-        yield f"{new.name} is not complete: requests are missing in it."
-
-
-def _same(runs: tuple[str, str], names: Mapping[str, str]) -> Iterator[str]:
-    """What was matched by what it is."""
-    for new, old in names.items():
-        yield (
-            f"{old} of {runs[0]} is compared with {new} of {runs[1]}: mode, draft, window and "
-            "batch are the same."
-        )
-
-
-def _changes(
-    olds: _Estimates, news: _Estimates, alpha: float, threshold: float | None
-) -> dict[_Key, Change]:
-    ratios = {key: news[key].against(olds[key]) for key in olds if key in news}
-    judged = {key: ratio for key, ratio in ratios.items() if key[1].judged}
-    changed = claims.holm({key: one.p for key, one in judged.items()}, alpha, len(judged))
-    bound = threshold or 1.0
-    less = claims.holm({key: r.p_below(bound) for key, r in judged.items()}, alpha, len(judged))
-    return {
-        key: Change(
-            old=math.exp(olds[key].log),
-            new=math.exp(news[key].log),
-            ratio=ratio.interval(alpha),
-            real=key in changed.decided,
-            detectable=ratio.detectable(changed.level),
-            below=threshold is not None and key in less.decided,
-            # A test of one side at a level is one of both sides at twice the level.
-            seen_below=threshold and threshold / (1 + ratio.detectable(2 * less.level)),
-        )
-        for key, ratio in ratios.items()
-    }
-
-
-def _cells(changes: Mapping[_Key, Change], run: Evidence) -> Iterator[CellChange]:
-    """In the order of the ``run``."""
-    for key in run.cells:
-        figures = {f: changes[key, f] for f in Figure if (key, f) in changes}
-        if figures:
-            yield CellChange(key.variant, key.case, run.plan.points[key.load], figures)
 
 
 def _estimates(run: Evidence) -> _Estimates:
@@ -255,41 +204,73 @@ def _figures(run: Evidence, key: CellKey) -> dict[Figure, Estimate | None]:
     }
 
 
-def _goodputs(old: Evidence, new: Evidence) -> Iterator[ShareChange]:
-    if old.plan.objectives != new.plan.objectives:
-        return
-    for key in old.cells:
-        goodput, new_goodput = (
-            old.cells[key].goodput,
-            new.cells[key].goodput if key in new.cells else None,
+def _changes(
+    olds: _Estimates, news: _Estimates, alpha: float, threshold: float | None
+) -> dict[tuple[CellKey, Figure], Change]:
+    ratios = {key: news[key].against(olds[key]) for key in olds if key in news}
+    judged = {key: ratio for key, ratio in ratios.items() if key[1].judged}
+    changed = claims.holm({key: ratio.p for key, ratio in judged.items()}, alpha, len(judged))
+    bound = threshold or 1.0
+    less = claims.holm({key: r.p_below(bound) for key, r in judged.items()}, alpha, len(judged))
+    return {
+        key: Change(
+            old=math.exp(olds[key].log),
+            new=math.exp(news[key].log),
+            ratio=ratio.interval(alpha),
+            real=key in changed.decided,
+            detectable=ratio.detectable(changed.level),
+            below=threshold is not None and key in less.decided,
+            # A test of one side at a level is one of both sides at twice the level.
+            seen_below=threshold and threshold / (1 + ratio.detectable(2 * less.level)),
         )
-        if goodput and new_goodput and goodput.interval and new_goodput.interval:
-            what = f"{key.case}, {key.variant} at {key.load}: goodput"
-            sides = (goodput.share, goodput.interval), (new_goodput.share, new_goodput.interval)
-            yield ShareChange(what, goodput.share, new_goodput.share, _difference(*sides))
+        for key, ratio in ratios.items()
+    }
 
 
-def _correct(old: Summary, new: Summary) -> Iterator[ShareChange]:
-    olds, news = (_rates(summary.correctness) for summary in (old, new))
+def _gaps(old: Run, new: Run, olds: _Estimates, news: _Estimates) -> Iterator[str]:
+    """What a gate cannot see, a line each."""
+    guarded: dict[CellKey, list[Figure]] = {}
+    for key, figure in olds:
+        if figure.judged:
+            guarded.setdefault(key, []).append(figure)
+    if not guarded:
+        yield f"{old.name} has no tokens per step and no speed-up, so there is nothing to guard."
+    for key, figures in guarded.items():
+        if lost := [figure.value for figure in figures if (key, figure) not in news]:
+            yield f"{_named(key)}: {new.name} has no {' and no '.join(lost)}."
+    if not new.summary.complete:
+        yield f"{new.name} is not complete: requests are missing in it."
+
+
+def _shares(runs: tuple[Run, Run], evidences: list[Evidence]) -> Iterator[ShareChange]:
+    """Of good requests, where both runs have the same objectives, and of right answers."""
+    goodput = evidences[0].plan.objectives == evidences[1].plan.objectives
+    olds, news = (
+        (_goodputs(measured) if goodput else {}) | _rates(run.summary)
+        for run, measured in zip(runs, evidences, strict=True)
+    )
     for what in olds:
         if what in news:
-            sides = olds[what], news[what]
-            yield ShareChange(what, sides[0][0], sides[1][0], _difference(*sides))
+            difference = _difference(olds[what], news[what])
+            yield ShareChange(what, olds[what][0], news[what][0], difference)
 
 
-def _rates(checks: tuple[Correctness, ...]) -> dict[str, tuple[float, Bounds]]:
+def _goodputs(run: Evidence) -> dict[str, tuple[float, Bounds]]:
+    return {
+        f"{key.case}, {key.variant} at {key.load}: goodput": (goodput.share, goodput.interval)
+        for key, cell in run.cells.items()
+        if (goodput := cell.goodput) and goodput.interval
+    }
+
+
+def _rates(summary: Summary) -> dict[str, tuple[float, Bounds]]:
     """The rate of each variant in each check, baselines included."""
     rates = {}
-    for check in checks:
+    for check in summary.correctness:
         of = f"{check.test_case}, " if check.test_case else ""
-        rates[f"{of}{check.baseline}: {check.check} that are right"] = (
-            check.baseline_rate,
-            check.baseline_interval,
-        )
-        rates[f"{of}{check.variant}: {check.check} that are right"] = (
-            check.rate,
-            check.rate_interval,
-        )
+        what = f"{check.check} that are right"
+        rates[f"{of}{check.baseline}: {what}"] = check.baseline_rate, check.baseline_interval
+        rates[f"{of}{check.variant}: {what}"] = check.rate, check.rate_interval
     return rates
 
 
@@ -307,28 +288,27 @@ def _difference(old: tuple[float, Bounds], new: tuple[float, Bounds]) -> Bounds:
     )
 
 
-_Measured = dict[CellKey, Cell]
-
-
-def _measured(run: Evidence) -> _Measured:
-    return {key: cell for key, cell in run.cells.items() if cell.requests}
-
-
-def _notes(runs: tuple[Run, Run], measured: list[_Measured]) -> Iterator[str]:
-    stands = [run.config.stand_in for run in runs]
-    if all(stands):
-        yield "Both are rehearsals: their times are those of what stood in for the services."
-    elif any(stands):
-        which = runs[0].name if stands[0] else runs[1].name
+def _notes(
+    runs: tuple[Run, Run], evidences: list[Evidence], names: Mapping[str, str]
+) -> Iterator[str]:
+    for new, old in names.items():
         yield (
-            f"{which} is a rehearsal and the other run is not. Their times, speed-ups and "
+            f"{old} of {runs[0].name} is compared with {new} of {runs[1].name}: mode, draft, "
+            "window and batch are the same."
+        )
+    rehearsals = [run.name for run in runs if run.config.stand_in]
+    if len(rehearsals) == 2:
+        yield "Both are rehearsals: their times are those of what stood in for the services."
+    elif rehearsals:
+        yield (
+            f"{rehearsals[0]} is a rehearsal and the other run is not. Their times, speed-ups and "
             "acceptances have nothing to do with each other."
         )
-    for run, own, other in zip(runs, measured, reversed(measured), strict=True):
-        if alone := [key for key in own if key not in other]:
-            listed = ", ".join(_named(key) for key in alone[:_MOST_NAMED])
+    measured = [[key for key, cell in run.cells.items() if cell.requests] for run in evidences]
+    for run, keys, others in zip(runs, measured, reversed(measured), strict=True):
+        if alone := [_named(key) for key in keys if key not in others]:
             more = f" and {len(alone) - _MOST_NAMED} more" if len(alone) > _MOST_NAMED else ""
-            yield f"Only in {run.name}: {listed}{more}."
+            yield f"Only in {run.name}: {', '.join(alone[:_MOST_NAMED])}{more}."
         if not run.summary.complete:
             yield f"{run.name} is not complete: requests are missing in it."
     yield (
@@ -336,9 +316,6 @@ def _notes(runs: tuple[Run, Run], measured: list[_Measured]) -> Iterator[str]:
         "can change them by more than these intervals show, so no verdict rests on them. What both "
         "sides of a run share is in no speed-up, and no node changes what a step yields."
     )
-
-
-_MOST_NAMED: Final = 6
 
 
 def _named(key: CellKey) -> str:

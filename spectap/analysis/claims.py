@@ -120,13 +120,12 @@ def obstacle(cell: Cell, baseline: Cell, *, fixed: bool = True) -> Verdict | Non
     return None
 
 
-def uncontrolled() -> Verdict:
-    """No verdict: an interval would leave out what changed from one variant's time to another's."""
-    return Verdict(
-        Finding.UNCONTROLLED,
-        "No verdict: the variants were measured one after another, and no control load shows what "
-        "changed meanwhile.",
-    )
+UNCONTROLLED: Final = Verdict(
+    Finding.UNCONTROLLED,
+    "No verdict: the variants were measured one after another, and no control load shows what "
+    "changed meanwhile.",
+)
+"""An interval would leave out what changed from one variant's time to another's."""
 
 
 def too_few(rounds: int, *, planned: bool = True) -> Verdict:
@@ -134,17 +133,15 @@ def too_few(rounds: int, *, planned: bool = True) -> Verdict:
 
     ``planned``: whether they were to be measured in rounds.
     """
+    need = f"at least {FEWEST_ROUNDS}"
     if not planned:
         why = "the requests are too few"
         need = f"{FEWEST_ROUNDS} rounds, or as many stretches of two waves of requests"
-        return Verdict(Finding.TOO_FEW, f"No verdict: {why}; an interval needs {need}.")
-    if rounds < FEWEST_ROUNDS:
+    elif rounds < FEWEST_ROUNDS:
         why = f"both were measured in {wording.count(rounds, 'round')}"
     else:
         why = f"too few of {rounds} rounds have requests that can be timed on both sides"
-    return Verdict(
-        Finding.TOO_FEW, f"No verdict: {why}; an interval needs at least {FEWEST_ROUNDS}."
-    )
+    return Verdict(Finding.TOO_FEW, f"No verdict: {why}; an interval needs {need}.")
 
 
 def judge(
@@ -164,12 +161,14 @@ def judge(
     ``advise``: not where something stood in for the services, nor where nothing is served.
     """
     of_baseline = f" of {baseline.variant}" if name_baseline else ""
-    on_speed = _on_speed(cell, baseline, speed, name_baseline)
-    if cost is None:
-        sentence = on_speed
-    else:
+    sentence = _on_speed(cell, baseline, speed, name_baseline)
+    if cost is not None:
         on_cost = _in_money(cost, of_baseline) if priced else _in_tokens(cost, of_baseline)
-        sentence = _joined(on_speed, on_cost, speed, cost)
+        if Answer.UNDECIDED in (speed.answer, cost.answer):
+            sentence += f". {on_cost[:1].upper()}{on_cost[1:]}"
+        else:
+            agree = (speed.interval.point > 1) == (cost.interval.point > 1)
+            sentence += f", {'and' if agree else 'but'} {on_cost}"
     advice = _advice(cell, baseline, speed, cost) if advise else ""
     if advice and (cost or speed).answer is Answer.UNDECIDED:
         sentence += f". {advice[:1].upper()}{advice[1:]}"
@@ -186,11 +185,11 @@ def _on_speed(cell: Cell, baseline: Cell, speed: Claim, named: bool) -> str:
             f"{intervals.span(speed.interval)}{_no_proof(speed)}): {_limits(speed)}"
         )
     faster = speed.interval.point >= 1
-    shown = speed.interval if faster else speed.interval.inverse
+    interval = speed.interval if faster else speed.interval.inverse
     than = f" than {baseline.variant}" if named else ""
     return (
-        f"{cell.variant} is {intervals.times(shown)} {'faster' if faster else 'slower'}{than} for "
-        f"one request (95 % interval {intervals.span(shown)}){_trifle(speed)}"
+        f"{cell.variant} is {intervals.times(interval)} {'faster' if faster else 'slower'}{than} "
+        f"for one request (95 % interval {intervals.span(interval)}){_trifle(speed)}"
     )
 
 
@@ -198,13 +197,16 @@ def _in_money(cost: Claim, of: str) -> str:
     """The cost of a token against the baseline's, in percent."""
     ratio = cost.interval.inverse
     size, low, high = intervals.percents(ratio)
+
+    def less(value: float) -> str:
+        return "less" if value < 1 else "more"
+
     if cost.answer is Answer.UNDECIDED:
-        bounds = f"{low} % {_less(ratio.low)} to {high} % {_less(ratio.high)}{_no_proof(cost)}"
+        bounds = f"{low} % {less(ratio.low)} to {high} % {less(ratio.high)}{_no_proof(cost)}"
         return f"whether its tokens cost more or less cannot be told ({bounds}): {_limits(cost)}"
     near, far = (low, high) if ratio.point > 1 else (high, low)
     than = f" than those{of}" if of else ""
-    spread = f"{near}-{far} %"
-    return f"its tokens cost {size} % {_less(ratio.point)}{than} ({spread}){_trifle(cost)}"
+    return f"its tokens cost {size} % {less(ratio.point)}{than} ({near}-{far} %){_trifle(cost)}"
 
 
 def _in_tokens(cost: Claim, of: str) -> str:
@@ -218,20 +220,12 @@ def _in_tokens(cost: Claim, of: str) -> str:
     return f"all requests together get {times} the tokens a second{of} ({span}){_trifle(cost)}"
 
 
-def _joined(on_speed: str, on_cost: str, speed: Claim, cost: Claim) -> str:
-    if Answer.UNDECIDED in (speed.answer, cost.answer):
-        return f"{on_speed}. {on_cost[:1].upper()}{on_cost[1:]}"
-    agree = (speed.interval.point > 1) == (cost.interval.point > 1)
-    return f"{on_speed}, {'and' if agree else 'but'} {on_cost}"
-
-
 def _limits(claim: Claim) -> str:
     """What an undecided claim could have shown, and what it would take."""
     if claim.slight:
         return f"any difference is within {100 * MARGIN:.0f} %"
-    if claim.detectable > 1:
-        limits = "even a difference of 100 % would probably not have been seen"
-    else:
+    limits = "even a difference of 100 % would probably not have been seen"
+    if claim.detectable <= 1:
         smallest = wording.percent(claim.detectable)
         limits = f"a difference under {smallest} % would probably not have been seen"
     if claim.more_rounds is not None:
@@ -239,10 +233,6 @@ def _limits(claim: Claim) -> str:
         this = "this one" if claim.settles > MARGIN else f"{100 * MARGIN:.0f} %"
         limits += f", and about {more} would settle {this}"
     return limits
-
-
-def _failed(cell: Cell) -> int:
-    return cell.errors + cell.repeated_errors
 
 
 def _no_proof(claim: Claim) -> str:
@@ -257,7 +247,8 @@ def _trifle(claim: Claim) -> str:
 def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str:
     """What to do about it; empty where nothing is decided."""
     answers = {speed.answer} | ({cost.answer} if cost else set())
-    if Answer.BETTER in answers and _failed(cell) > _failed(baseline):
+    failures = [each.errors + each.repeated_errors for each in (cell, baseline)]
+    if Answer.BETTER in answers and failures[0] > failures[1]:
         return "look into its errors before you keep it on"
     if answers >= {Answer.BETTER, Answer.WORSE}:
         wanted = "speed" if speed.answer is Answer.BETTER else "money"
@@ -265,10 +256,6 @@ def _advice(cell: Cell, baseline: Cell, speed: Claim, cost: Claim | None) -> str
     if Answer.BETTER in answers:
         return "keep it on"
     return "turn it off" if Answer.WORSE in answers else ""
-
-
-def _less(ratio: float) -> str:
-    return "less" if ratio < 1 else "more"
 
 
 def _failures(cell: Cell) -> str:

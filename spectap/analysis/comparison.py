@@ -10,11 +10,10 @@ from spectap import wording
 from spectap.analysis import claims
 from spectap.analysis.claims import Family
 from spectap.analysis.contrasts import Contrast, Question
-from spectap.analysis.estimates.estimate import Estimate
 from spectap.analysis.estimates.intervals import Interval
 from spectap.analysis.evidence import Plan
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Cell, Claim, Comparison, Finding, Verdict
+from spectap.analysis.summary import Cell, Comparison, Finding, Verdict
 from spectap.metrics import TTFT
 
 _NOTABLY_LATER: Final = 1.5
@@ -32,8 +31,7 @@ def comparison(
     own, baseline = cells[key], cells[key.of(plan.compared[key.variant])]
     if isinstance(contrast, Verdict):
         return Comparison(baseline.variant, None, None, None, None, None, contrast)
-    answers = contrast.answers if contrast.throughput else {}
-    answered = {
+    claimed = {
         question: claims.claim(
             answer,
             plan.alpha,
@@ -41,45 +39,28 @@ def comparison(
             decided=(key, question) in family.decided,
             rounds=contrast.rounds,
         )
-        for question, answer in answers.items()
+        for question, answer in (contrast.answers if contrast.throughput else {}).items()
     }
+    speed, cost = claimed.get(Question.SPEED), claimed.get(Question.COST)
+    verdict = claims.too_few(contrast.rounds, planned=plan.known)
+    if speed is not None:
+        verdict = claims.judge(
+            *(own, baseline, speed, cost),
+            name_baseline=len(plan.baselines) - len(plan.compared) > 1,
+            priced=plan.cost is not None,
+            advise=not plan.rehearsal,
+        )
+    by_time, end_to_end, throughput = (
+        estimate.interval(plan.alpha) if estimate else None
+        for estimate in (contrast.time_per_output_token, contrast.end_to_end, contrast.throughput)
+    )
     compared = Comparison(
-        baseline=baseline.variant,
-        by_time_per_output_token=_interval(contrast.time_per_output_token, plan.alpha),
-        by_end_to_end=_interval(contrast.end_to_end, plan.alpha),
-        by_throughput=_interval(contrast.throughput, plan.alpha),
-        speed=answered.get(Question.SPEED),
-        cost=answered.get(Question.COST),
-        verdict=_verdict(plan, own, baseline, contrast, answered),
+        baseline.variant, by_time, end_to_end, throughput, speed=speed, cost=cost, verdict=verdict
     )
     sides = [replace(own, comparison=compared), baseline]
     clauses = *decoding(sides, at=False), *cautions(sides, at=False)
-    sentence = " ".join((compared.verdict.sentence, *(f"{clause}." for clause in clauses)))
-    return replace(compared, verdict=replace(compared.verdict, sentence=sentence))
-
-
-def _verdict(
-    plan: Plan,
-    own: Cell,
-    baseline: Cell,
-    contrast: Contrast,
-    answered: Mapping[Question, Claim],
-) -> Verdict:
-    if Question.SPEED not in answered:
-        return claims.too_few(contrast.rounds, planned=plan.known)
-    return claims.judge(
-        own,
-        baseline,
-        answered[Question.SPEED],
-        answered.get(Question.COST),
-        name_baseline=len(plan.baselines) - len(plan.compared) > 1,
-        priced=plan.cost is not None,
-        advise=not plan.rehearsal,
-    )
-
-
-def _interval(estimate: Estimate | None, alpha: float) -> Interval | None:
-    return estimate.interval(alpha) if estimate else None
+    sentence = " ".join((verdict.sentence, *(f"{clause}." for clause in clauses)))
+    return replace(compared, verdict=replace(verdict, sentence=sentence))
 
 
 def cautions(cells: Iterable[Cell], *, at: bool) -> Iterator[str]:

@@ -1,9 +1,5 @@
 """A cell against that of its baseline: the ratios, and how sure they are.
 
-Two questions have two answers: how fast one request is, and what all of them together cost. The
-speed is that of the whole request, with its queue and its first token. Decoding speed, which leaves
-both out, explains it and is never claimed.
-
 Where prompts have names, a speed-up differs from prompt to prompt, and what slows one side in a
 round slows all its prompts there. So neither prompts nor requests are independent by themselves.
 The error has both parts, the one of the prompts and the one of the rounds: it is clustered by both
@@ -20,7 +16,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 from typing import Final
 
 from spectap import metrics
@@ -33,10 +28,8 @@ from spectap.rounds import FEWEST_ROUNDS
 
 Measure = Callable[[Record], Iterable[float]]
 
-_TIME_PER_TOKEN: Final = metrics.TIME_PER_OUTPUT_TOKEN.values
 _SIGNS: Final = (1, -1, -1, 1)
 """Of the ``sums`` in the logarithm of ``ratio_of_ratios``."""
-_THROUGHPUT: Final = metrics.REQUEST_OUTPUT_THROUGHPUT.values
 
 
 class Question(Enum):
@@ -69,12 +62,10 @@ class Contrast:
     def each(self, changed: Callable[[Estimate], Estimate]) -> Contrast:
         """The same with each ratio ``changed``."""
         by_time, end_to_end, throughput, together = (
-            changed(estimate) if estimate else None
-            for estimate in (
-                self.time_per_output_token,
-                self.end_to_end,
-                self.throughput,
-                self.together,
+            each and changed(each)
+            for each in (
+                *(self.time_per_output_token, self.end_to_end),
+                *(self.throughput, self.together),
             )
         )
         return Contrast(by_time, end_to_end, throughput, together, self.rounds)
@@ -110,10 +101,25 @@ def contrast(
     ``point``: the load of both, where it is known. ``planned``: whether they were to be measured in
     rounds.
     """
-    mean = _mean_over(own, baseline, planned=planned)
+    if names_prompts(own, baseline):
+        sent = sendings(own, baseline)
+
+        def mean(value: Callable[[Unit], float | None]) -> Estimate | None:
+            values = {sending: value(unit) for sending, unit in sent.items()}
+            known = {sending: ratio for sending, ratio in values.items() if ratio is not None}
+            return mean_over_prompts(known, planned=planned)
+
+    else:
+        units = grouping.units(own, baseline, planned=planned)
+
+        def mean(value: Callable[[Unit], float | None]) -> Estimate | None:
+            return _mean(map(value, units))
+
     return Contrast(
-        time_per_output_token=mean(partial(faster, _TIME_PER_TOKEN)),
-        end_to_end=mean(partial(faster, metrics.END_TO_END_LATENCY.values)),
+        time_per_output_token=mean(
+            lambda unit: ratio(metrics.TIME_PER_OUTPUT_TOKEN.values, unit[::-1])
+        ),
+        end_to_end=mean(lambda unit: ratio(metrics.END_TO_END_LATENCY.values, unit[::-1])),
         throughput=mean(speed_up),
         together=_together(own, baseline) if Question.COST in questions(point) else None,
         rounds=len(grouping.rounds(own, baseline)),
@@ -125,47 +131,23 @@ def _together(own: Sequence[Record], baseline: Sequence[Record]) -> Estimate | N
     estimate = jackknife(by_round, ratio_of_ratios)
     if estimate is None or not names_prompts(own, baseline):
         return estimate
-    sent = {key: sums(unit) for key, unit in sendings(own, baseline).items()}
+    sent = {sending: sums(unit) for sending, unit in sendings(own, baseline).items()}
     totals = [*map(sum, zip(*by_round, strict=True))]
     # The first order of the logarithm of ``ratio_of_ratios``.
     pulls = {
-        key: sum(
-            sign * part / total for sign, part, total in zip(_SIGNS, of_one, totals, strict=True)
+        sending: sum(
+            sign * part / total for sign, part, total in zip(_SIGNS, parts, totals, strict=True)
         )
-        for key, of_one in sent.items()
+        for sending, parts in sent.items()
     }
     variance = estimate.error**2 + _beyond_rounds(pulls)
     count = min(estimate.units, len({prompt for prompt, _ in sent}))
     return replace(estimate, error=math.sqrt(variance), units=count)
 
 
-def _mean_over(
-    own: Sequence[Record], baseline: Sequence[Record], *, planned: bool
-) -> Callable[[Callable[[Unit], float | None]], Estimate | None]:
-    """Gives the mean of a ratio over what the two sides are compared by."""
-    if names_prompts(own, baseline):
-        sent = sendings(own, baseline)
-        return lambda value: mean_over_prompts(_values(value, sent), planned=planned)
-    pairs = grouping.units(own, baseline, planned=planned)
-    return lambda value: _mean(map(value, pairs))
-
-
-def _values(
-    value: Callable[[Unit], float | None], sent: Mapping[Sending, Unit]
-) -> dict[Sending, float]:
-    """The values of those units that have one."""
-    values = {sending: value(unit) for sending, unit in sent.items()}
-    return {sending: ratio for sending, ratio in values.items() if ratio is not None}
-
-
 def speed_up(unit: Unit) -> float | None:
     """How many times faster one request is in a unit; ``Contrast.throughput`` is their mean."""
-    return ratio(_THROUGHPUT, unit)
-
-
-def faster(measure: Measure, unit: Unit) -> float | None:
-    """How many times faster a unit's first side is, by a measure that is smaller then."""
-    return ratio(measure, unit[::-1])
+    return ratio(metrics.REQUEST_OUTPUT_THROUGHPUT.values, unit)
 
 
 def typical(measure: Measure, parts: Iterable[Sequence[Record]]) -> Estimate | None:
@@ -180,15 +162,20 @@ def median(measure: Measure, records: Iterable[Record]) -> float | None:
     return (statistics.median(values) or None) if values else None
 
 
-def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
-    """The sum of the first by the sum of the second."""
-    return jackknife(pairs, _ratio_of_sums)
-
-
 def ratio(measure: Measure, unit: Unit) -> float | None:
     """Of the medians of a unit's two sides; None where one is not known."""
     above, below = (median(measure, side) for side in unit)
     return above / below if above is not None and below is not None else None
+
+
+def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
+    """The sum of the first by the sum of the second."""
+
+    def of(chosen: Sequence[tuple[float, float]]) -> float:
+        above, below = map(sum, zip(*chosen, strict=True))
+        return above / below if below else math.inf
+
+    return jackknife(pairs, of)
 
 
 def sums(unit: Unit) -> tuple[float, ...]:
@@ -203,20 +190,12 @@ def sums(unit: Unit) -> tuple[float, ...]:
 def ratio_of_ratios(units: Sequence[tuple[float, ...]]) -> float:
     """Tokens a second of the first side by those of the second, over all ``units``."""
     tokens, seconds, tokens_of_baseline, seconds_of_baseline = map(sum, zip(*units, strict=True))
-    return _by(tokens * seconds_of_baseline, seconds * tokens_of_baseline)
+    below = seconds * tokens_of_baseline
+    return tokens * seconds_of_baseline / below if below else math.inf
 
 
 def _mean(ratios: Iterable[float | None]) -> Estimate | None:
     return jackknife([ratio for ratio in ratios if ratio is not None], geometric_mean)
-
-
-def _ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> float:
-    above, below = map(sum, zip(*pairs, strict=True))
-    return _by(above, below)
-
-
-def _by(above: float, below: float) -> float:
-    return above / below if below else math.inf
 
 
 Sending = tuple[str, tuple[str, int]]
@@ -232,9 +211,12 @@ def sendings(*sides: Sequence[Record]) -> dict[Sending, Unit]:
     """What each side did with a prompt in a round, where all of them were asked it there."""
     units: dict[Sending, Unit] = {}
     for round_, unit in grouping.rounds(*sides).items():
-        sides_by_prompt = [_requests(side) for side in unit]
-        for prompt in sorted(set.intersection(*map(set, sides_by_prompt))):
-            units[prompt, round_] = tuple(side[prompt] for side in sides_by_prompt)
+        by_prompt = [defaultdict[str, list[Record]](list) for _ in unit]
+        for side, prompts in zip(unit, by_prompt, strict=True):
+            for record in side:
+                prompts[record.prompt].append(record)
+        for prompt in sorted(set.intersection(*map(set, by_prompt))):
+            units[prompt, round_] = tuple(prompts[prompt] for prompts in by_prompt)
     return units
 
 
@@ -245,20 +227,21 @@ def mean_over_prompts(ratios: Mapping[Sending, float], *, planned: bool = True) 
     there are too few, the prompts alone say how sure. None for fewer than ``FEWEST_ROUNDS``.
     """
     logs = {sending: math.log(ratio) for sending, ratio in ratios.items()}
-    prompts, rounds = _by_prompt(logs), {round_ for _, round_ in logs}
+    prompts, rounds = defaultdict[str, list[float]](list), {round_ for _, round_ in logs}
+    for (prompt, _), log in logs.items():
+        prompts[prompt].append(log)
+    count = len(prompts)
     if planned or len(rounds) >= FEWEST_ROUNDS:
-        count = min(len(prompts), len(rounds))
-    else:
-        count = len(prompts)
+        count = min(count, len(rounds))
     if count < FEWEST_ROUNDS:
         return None
-    log = statistics.fmean([statistics.fmean(values) for values in prompts.values()])
+    mean = statistics.fmean([statistics.fmean(values) for values in prompts.values()])
     pulls = {
-        sending: (value - log) / len(prompts[sending[0]]) / len(prompts)
-        for sending, value in logs.items()
+        sending: (log - mean) / len(prompts[sending[0]]) / len(prompts)
+        for sending, log in logs.items()
     }
     of_rounds = _clustered(pulls, lambda sending: sending[1])
-    return Estimate(log, math.sqrt(of_rounds + _beyond_rounds(pulls)), count)
+    return Estimate(mean, math.sqrt(of_rounds + _beyond_rounds(pulls)), count)
 
 
 def _beyond_rounds(pulls: Mapping[Sending, float]) -> float:
@@ -271,14 +254,6 @@ def _beyond_rounds(pulls: Mapping[Sending, float]) -> float:
     return max(0.0, of_prompts - _clustered(pulls, lambda sending: sending))
 
 
-def _by_prompt(logs: Mapping[Sending, float]) -> dict[str, list[float]]:
-    """The values of each prompt, over its sendings."""
-    by_prompt = defaultdict(list)
-    for (prompt, _), log in logs.items():
-        by_prompt[prompt].append(log)
-    return by_prompt
-
-
 def _clustered(pulls: Mapping[Sending, float], cluster: Callable[[Sending], Hashable]) -> float:
     """The variance of a mean whose clusters are independent."""
     sums: dict[Hashable, float] = defaultdict(float)
@@ -286,10 +261,3 @@ def _clustered(pulls: Mapping[Sending, float], cluster: Callable[[Sending], Hash
         sums[cluster(sending)] += pull
     count = len(sums)
     return count / (count - 1) * math.fsum(pull**2 for pull in sums.values()) if count > 1 else 0.0
-
-
-def _requests(records: Iterable[Record]) -> Mapping[str, list[Record]]:
-    by_prompt = defaultdict(list)
-    for record in records:
-        by_prompt[record.prompt].append(record)
-    return by_prompt

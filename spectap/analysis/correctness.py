@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from spectap.analysis.claims import holm
 from spectap.analysis.estimates.proportions import Bounds, Paired, bounds
 from spectap.analysis.summary import Correctness
-from spectap.answer import CheckedAnswer, Evaluation, Score
+from spectap.answer import CheckedAnswer, Score
 from spectap.answers.checked import last_attempts
 from spectap.config import Config
 from spectap.names import WARM_UP
@@ -53,7 +53,10 @@ class _Check:
 
     @property
     def paired(self) -> Paired:
-        return Paired(_shares(self.own), _shares(self.other))
+        own, other = (
+            [statistics.fmean(right) for right in side.values()] for side in (self.own, self.other)
+        )
+        return Paired(own, other)
 
     @property
     def lost(self) -> list[str]:
@@ -82,14 +85,10 @@ def correctness(
     )
 
 
-def _counted(config: Config, answers: Iterable[CheckedAnswer]) -> list[CheckedAnswer]:
-    measured = (answer for answer in answers if answer.round > WARM_UP)
-    return last_attempts(measured, apart=config.apart)
-
-
-def _of_answers(config: Config, answers: Sequence[CheckedAnswer]) -> Iterator[_Check]:
+def _of_answers(config: Config, answers: Iterable[CheckedAnswer]) -> Iterator[_Check]:
     by_side = defaultdict(list)
-    for answer in _counted(config, answers):
+    measured = (answer for answer in answers if answer.round > WARM_UP)
+    for answer in last_attempts(measured, apart=config.apart):
         if answer.form is not None:
             by_side[answer.case, answer.variant, answer.form].append(answer)
     for case in config.test_cases:
@@ -98,51 +97,41 @@ def _of_answers(config: Config, answers: Sequence[CheckedAnswer]) -> Iterator[_C
                 own = by_side[case.name, variant.name, form]
                 other = by_side[case.name, variant.baseline or "", form]
                 if own and other and variant.baseline:
-                    yield _of_form(case.name, variant.name, variant.baseline, form, own, other)
+                    pairs = [*_checked_pairs(own, other)]
+                    sides: list[dict[str, list[bool]]] = [defaultdict(list), defaultdict(list)]
+                    for pair in pairs:
+                        for side, answer in zip(sides, pair, strict=True):
+                            side[answer.prompt].append(bool(answer.valid))
+                    yield _Check(
+                        test_case=case.name,
+                        variant=variant.name,
+                        baseline=variant.baseline,
+                        check=_CHECKS[form],
+                        right="valid",
+                        asked="prompts",
+                        own=sides[0],
+                        other=sides[1],
+                        left_out=_left_out({variant.name: own, variant.baseline: other}),
+                    )
 
 
-def _of_form(
-    case: str,
-    variant: str,
-    baseline: str,
-    form: Form,
-    own: Sequence[CheckedAnswer],
-    other: Sequence[CheckedAnswer],
-) -> _Check:
-    sides: tuple[dict[str, list[bool]], dict[str, list[bool]]] = {}, {}
-    for pair in _beside(own, other):
-        verdicts = [answer.valid for answer in pair]
-        if None in verdicts:
-            continue
-        for side, verdict in zip(sides, verdicts, strict=True):
-            side.setdefault(pair[0].prompt, []).append(bool(verdict))
-    return _Check(
-        test_case=case,
-        variant=variant,
-        baseline=baseline,
-        check=_CHECKS[form],
-        right="valid",
-        asked="prompts",
-        own=sides[0],
-        other=sides[1],
-        left_out=_left_out({variant: own, baseline: other}),
-    )
-
-
-def _beside(
+def _checked_pairs(
     own: Sequence[CheckedAnswer], other: Sequence[CheckedAnswer]
 ) -> Iterator[tuple[CheckedAnswer, CheckedAnswer]]:
-    """The answers of both sides to the same prompt in the same turn, in their orders."""
+    """The answers of both sides to the same prompt in the same turn, in their orders, where both
+    could be checked."""
+
+    def turn(answer: CheckedAnswer) -> tuple[str, int, str]:
+        return answer.load, answer.round, answer.prompt
+
     turns = defaultdict(list)
     for answer in other:
-        turns[_turn(answer)].append(answer)
+        turns[turn(answer)].append(answer)
     for answer in own:
-        if turns[_turn(answer)]:
-            yield answer, turns[_turn(answer)].pop(0)
-
-
-def _turn(answer: CheckedAnswer) -> tuple[str, int, str]:
-    return answer.load, answer.round, answer.prompt
+        if of_baseline := turns[turn(answer)]:
+            pair = answer, of_baseline.pop(0)
+            if all(each.valid is not None for each in pair):
+                yield pair
 
 
 def _left_out(sides: Mapping[str, Sequence[CheckedAnswer]]) -> str:
@@ -161,17 +150,18 @@ def _left_out(sides: Mapping[str, Sequence[CheckedAnswer]]) -> str:
 
 
 def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
-    by_side: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
-    sources = defaultdict(set)
+    by_side: dict[tuple[str, str], dict[str, Score]] = defaultdict(dict)
     for score in scores:
-        by_side[score.task, score.variant][score.question] = score.correct
-        sources[score.task, score.variant].add(score.evaluation)
+        by_side[score.task, score.variant][score.question] = score
     for task in dict.fromkeys(score.task for score in scores):
         for variant in config.variants:
-            own = by_side[task, variant.name]
-            other = by_side[task, variant.baseline or ""]
+            own, other = by_side[task, variant.name], by_side[task, variant.baseline or ""]
             both = [question for question in own if question in other]
             if both and variant.baseline:
+                sources = {score.evaluation for side in (own, other) for score in side.values()}
+                noted = [str(source) for source in sources if source]
+                # An old evaluation looks like a new one, but for its id and its end.
+                noted += ["one not noted"] if noted and None in sources else []
                 yield _Check(
                     test_case="",
                     variant=variant.name,
@@ -179,21 +169,14 @@ def _of_scores(config: Config, scores: Sequence[Score]) -> Iterator[_Check]:
                     check=f"{task} answers",
                     right="correct",
                     asked="questions",
-                    own={question: [own[question]] for question in both},
-                    other={question: [other[question]] for question in both},
-                    evaluation=_source(
-                        sources[task, variant.name] | sources[task, variant.baseline]
-                    ),
+                    own={question: [own[question].correct] for question in both},
+                    other={question: [other[question].correct] for question in both},
+                    evaluation=" and ".join(noted),
                 )
 
 
-def _source(evaluations: Collection[Evaluation | None]) -> str:
-    """An old evaluation looks like a new one, but for its id and its end."""
-    noted = [str(one) for one in evaluations if one]
-    return " and ".join([*noted, "one not noted"] if noted and None in evaluations else noted)
-
-
 def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correctness:
+    source = f" Source: {check.evaluation}." if check.evaluation else ""
     return Correctness(
         test_case=check.test_case,
         variant=check.variant,
@@ -208,9 +191,7 @@ def _judged(check: _Check, pair: Paired, *, worse: bool, level: float) -> Correc
         difference_interval=pair.interval(),
         worse=worse,
         only_baseline=tuple(check.lost[:_NAMED]),
-        sentence=_sentence(check, pair, worse=worse, level=level)
-        + check.left_out
-        + (f" Source: {check.evaluation}." if check.evaluation else ""),
+        sentence=_sentence(check, pair, worse=worse, level=level) + check.left_out + source,
         evaluation=check.evaluation,
     )
 
@@ -269,7 +250,3 @@ def _more(difference: float) -> str:
 def _number(share: float) -> str:
     """A share in per cent, without the sign: ``10``, ``4.1``."""
     return f"{100 * share:.1f}".removesuffix(".0")
-
-
-def _shares(right: _Right) -> list[float]:
-    return [statistics.fmean(one) for one in right.values()]

@@ -120,25 +120,19 @@ def _steps(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[F
     Where the server counts them in several ways, the count furthest from the ledger's is taken.
     """
     yields = [tokens for record in records for _, tokens in record.chunks[1:]]
-    by_server = tuple(_steps_by_server(counted, single=yields.count(1)))
-    if by_server and all(record.shows_steps for record in records):
-        steps = len(yields)
-        yield Figure("steps", steps, max(by_server, key=lambda count: abs(count - steps)))
-
-
-def _steps_by_server(counted: Sequence[Counters], single: int) -> Iterator[int]:
-    """``single``: how many steps yielded one token, by the ledger."""
-    gaps = _gaps(counted)
-    if gaps is not None:
-        yield gaps
+    gaps, drafts = _gaps(counted), sum(c.drafts for c in counted)
+    by_server = [] if gaps is None else [gaps]
     generated = sum(c.generation_tokens for c in counted)
     # Fewer than there were tokens, so V0 counted: one prefill for each answer, and the steps.
     if generated < sum(c.tokens for c in counted):
-        yield generated - sum(c.finished for c in counted)
-    drafts = sum(c.drafts for c in counted)
+        by_server.append(generated - sum(c.finished for c in counted))
     without_drafts = 0 if gaps is None else gaps - drafts
-    if drafts and not 0 < without_drafts <= single:
-        yield drafts
+    # Each step without drafts yielded a single token.
+    if drafts and not 0 < without_drafts <= yields.count(1):
+        by_server.append(drafts)
+    if by_server and all(record.shows_steps for record in records):
+        steps = len(yields)
+        yield Figure("steps", steps, max(by_server, key=lambda count: abs(count - steps)))
 
 
 def _gaps(counted: Sequence[Counters]) -> int | None:

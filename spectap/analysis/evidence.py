@@ -5,22 +5,25 @@ Whatever judges a run starts here, so that all judge by the same requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
+from statistics import fmean, median
 
-from spectap.analysis import claims, controls, grouping, stopping
+from spectap.analysis import claims, grouping, stopping
 from spectap.analysis.cells import cell
 from spectap.analysis.contrasts import Contrast, contrast, questions
-from spectap.analysis.controls import Unsteadiness
-from spectap.analysis.estimates.estimate import Estimate
+from spectap.analysis.estimates.estimate import Estimate, Part
 from spectap.analysis.grouping import CasePoint, CellKey, Cells
 from spectap.analysis.ladder import ladder_points
 from spectap.analysis.summary import Cell, Verdict
 from spectap.config import Config, Cost, Objectives
 from spectap.ledger import last_attempts
 from spectap.load_points import LoadPoint
-from spectap.names import WARM_UP
+from spectap.names import CONTROL, WARM_UP
 from spectap.record import Record
 
 
@@ -69,14 +72,14 @@ class Plan:
         """That of a run; ``rounds`` is how many each test case has at each load point."""
         return Plan(
             cases={
-                one.name: Kind(str(one.structure or ""), one.headline, one.prompts is not None)
-                for one in config.test_cases
+                case.name: Kind(str(case.structure or ""), case.headline, case.prompts is not None)
+                for case in config.test_cases
             },
             points={point.name: point for point in config.load.points},
-            baselines={one.name: one.baseline for one in config.variants},
+            baselines={variant.name: variant.baseline for variant in config.variants},
             rounds=rounds,
             alpha=stopping.alpha(config.load),
-            batches={one.name: one.batch for one in config.variants},
+            batches={variant.name: variant.batch for variant in config.variants},
             objectives=config.objectives,
             cost=config.cost,
             known=True,
@@ -94,11 +97,13 @@ class Plan:
         The first variant is the baseline of all others.
         """
         variants = list(dict.fromkeys(record.variant for record in records))
+        cases = [*dict.fromkeys(record.case for record in records)]
+        points = dict.fromkeys((record.case, record.load) for record in records)
         return Plan(
             cases={record.case: Kind(named=bool(record.prompt)) for record in records},
             points=grouping.recorded_points(records),
             baselines={name: variants[0] if place else None for place, name in enumerate(variants)},
-            rounds=_in_order_of_cases(records),
+            rounds=dict.fromkeys(sorted(points, key=lambda point: cases.index(point[0])), 0),
             alpha=stopping.alpha(None),
             repeated=repeated,
         )
@@ -139,10 +144,31 @@ class Plan:
         return sum(len(questions(self.points[key.load])) for key, _ in self.pairs)
 
 
-def _in_order_of_cases(records: Sequence[Record]) -> dict[CasePoint, int]:
-    cases = [*dict.fromkeys(record.case for record in records)]
-    places = dict.fromkeys((record.case, record.load) for record in records)
-    return dict.fromkeys(sorted(places, key=lambda place: cases.index(place[0])), 0)
+@dataclass(frozen=True)
+class Unsteadiness:
+    """How much a variant's time changes from one control to the other, by its environment alone."""
+
+    change: float
+    """The root mean square over the variants, of the natural logarithm of a step's time."""
+    variants: int
+    """How many have controls at both ends: degrees of freedom of ``change``."""
+    seconds: float
+    """How far the two ends are apart, on average."""
+    middles: Mapping[str, float]
+    """When each variant was measured: half of its time, in Unix seconds."""
+
+    def widened(self, estimate: Estimate, variant: str, baseline: str) -> Estimate:
+        """A ratio of two variants, as sure as it is when both were measured at these times."""
+        return estimate.widened(Part(self.between(variant, baseline), self.variants))
+
+    def between(self, variant: str, baseline: str) -> float:
+        """The standard error that the time between two variants adds to the logarithm of a ratio.
+
+        It is ``change`` where they follow one another, or were measured at the same time on other
+        devices. Where they are further apart its square grows in proportion, as what wanders does.
+        """
+        apart = abs(self.middles[variant] - self.middles[baseline])
+        return self.change * math.sqrt(max(1.0, apart / self.seconds))
 
 
 @dataclass(frozen=True)
@@ -163,6 +189,10 @@ class Evidence:
     """Of a run whose variants were measured one after another, and whose controls show it."""
     strangers: Sequence[CasePoint] = ()
     """Test cases and load points that only the ledger names."""
+
+    def sides(self, key: CellKey, baseline: str) -> tuple[Sequence[Record], Sequence[Record]]:
+        """The records of a cell, and those of a baseline at its test case and load."""
+        return self.by_cell[key], self.by_cell[key.of(baseline)]
 
     def widened(self, variant: str, baseline: str, ratio: Estimate) -> Estimate:
         """A ratio of two variants, with what changed from the time of one to that of the other."""
@@ -190,7 +220,7 @@ def of_run(config: Config, records: Iterable[Record]) -> Evidence:
     begun = {(record.case, record.load) for record in measured}
     not_run = sum(needed.values()) - sum(rounds[place] for place in begun)
     plan = Plan.of_config(config, rounds, not_run, repeated)
-    unsteadiness = controls.unsteadiness(every) if config.apart else None
+    unsteadiness = unsteadiness_of(every) if config.apart else None
     return _evidence(plan, measured, unsteadiness, strangers)
 
 
@@ -215,12 +245,26 @@ def _evidence(
     strangers: Sequence[CasePoint],
 ) -> Evidence:
     by_cell = grouping.by_cell(records)
-    cells = _cells(plan, by_cell)
+    repeated = grouping.by_cell(record for record in plan.repeated if record.failed)
+    cells = {
+        key: cell(
+            key,
+            by_cell.get(key, ()),
+            alpha=plan.alpha,
+            point=plan.points[key.load],
+            batch=plan.batches.get(key.variant),
+            objectives=plan.objectives,
+            cost=plan.cost,
+            rounds=plan.rounds[key.point],
+            repeated_errors=len(repeated.get(key, ())),
+        )
+        for key in plan.keys
+    }
     obstacles = {
         key: obstacle
         for key, baseline in plan.pairs
         if (obstacle := claims.obstacle(cells[key], cells[baseline], fixed=plan.fixed))
-        or (obstacle := claims.uncontrolled() if plan.apart and not unsteadiness else None)
+        or (obstacle := claims.UNCONTROLLED if plan.apart and not unsteadiness else None)
     }
     evidence = Evidence(plan, records, by_cell, cells, {}, obstacles, unsteadiness, strangers)
     contrasts = {
@@ -233,19 +277,51 @@ def _evidence(
     return replace(evidence, contrasts=contrasts)
 
 
-def _cells(plan: Plan, by_cell: Cells) -> dict[CellKey, Cell]:
-    failed = grouping.by_cell(record for record in plan.repeated if record.failed)
-    return {
-        key: cell(
-            key,
-            by_cell.get(key, ()),
-            alpha=plan.alpha,
-            point=plan.points[key.load],
-            batch=plan.batches.get(key.variant),
-            objectives=plan.objectives,
-            cost=plan.cost,
-            rounds=plan.rounds[key.point],
-            repeated_errors=len(failed.get(key, ())),
-        )
-        for key in plan.keys
-    }
+def unsteadiness_of(records: Iterable[Record]) -> Unsteadiness | None:
+    """What the controls among ``records`` show; None where no variant has them at both ends.
+
+    Variants that are measured one after another each begin and end with the same short load, a
+    control. A step of it takes as long as the devices take, however many drafts are accepted, so
+    the two differ by what changed in between: the node, and what else runs there.
+    ``records`` are all of a run: earlier attempts are controls like the last.
+    """
+    by_variant = defaultdict(list)
+    for record in records:
+        by_variant[record.variant].append(record)
+    changes = [change for own in by_variant.values() for change in _changes(own)]
+    if not changes:
+        return None
+    return Unsteadiness(
+        change=math.sqrt(fmean(log**2 for log, _ in changes)),
+        variants=len(changes),
+        seconds=fmean(seconds for _, seconds in changes),
+        middles={name: middle for name, own in by_variant.items() for middle in _middles(own)},
+    )
+
+
+def _changes(records: Sequence[Record]) -> Iterator[tuple[float, float]]:
+    """Of one variant: the logarithm of its slowest control by its fastest, and the time between
+    its first and its last, in seconds."""
+    attempts: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.round == CONTROL and record.succeeded and len(record.chunks) > 1:
+            attempts[record.attempt].append(record)
+    times = [
+        median(step for record in own for step in _step_times(record)) for own in attempts.values()
+    ]
+    sent = [min(record.sent for record in own) for own in attempts.values()]
+    if len(times) > 1 and min(times) > 0 and max(sent) > min(sent):
+        yield math.log(max(times) / min(times)), max(sent) - min(sent)
+
+
+def _middles(records: Sequence[Record]) -> Iterator[float]:
+    measured = [record for record in records if record.round > WARM_UP]
+    if measured:
+        first = min(record.sent for record in measured)
+        yield (first + max(record.sent + record.end for record in measured)) / 2
+
+
+def _step_times(record: Record) -> Iterator[float]:
+    """The time of each step. Their median, and not their mean, is a control's: a client that stalls
+    for once reads several steps as one long one, which says nothing of the devices."""
+    return (later - earlier for (earlier, _), (later, _) in pairwise(record.chunks))

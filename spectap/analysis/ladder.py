@@ -106,10 +106,10 @@ def ladder(
     """
     unit = "a second" if loads[0].open else "at once"
     crossovers = {question: crossover(rungs[question], alpha) for question in rungs}
+    names = {"variant": variant, "baseline": baseline}
     sentences = [
-        _sentence(rungs[question], crossovers[question], words, unit)
+        _sentence(question, rungs[question], crossovers[question], unit, names, failed=failed)
         for question in rungs
-        for words in [_words(question, variant, baseline, failed=failed)]
     ]
     unknown = [rung.load for rung in rungs[Question.SPEED] if rung.estimate is None]
     if unknown:
@@ -128,57 +128,50 @@ def ladder(
     )
 
 
-@dataclass(frozen=True)
-class _Words:
-    """How the answers to a question are said."""
-
-    begin: str
-    """Of a sentence."""
-    who: str
-    """Within one."""
-    better: str
-    worse: str
-    either: str
-    """What cannot be told."""
-    equal: str
-    every: str = "at every load"
-    no_crossover: str = ": no crossover."
-
-
-def _words(question: Question, variant: str, baseline: str, *, failed: bool) -> _Words:
-    if question is Question.SPEED:
-        return _Words(
-            begin=f"{variant} answers requests",
-            who=f"{variant} answers requests",
-            better=f"faster than {baseline}",
-            worse=f"slower than {baseline}",
-            either="whether it is faster or slower",
-            equal="they are equally fast",
-            **({"every": "wherever they succeed", "no_crossover": "."} if failed else {}),
-        )
-    return _Words(
-        begin="It",
-        who="it",
-        better="gains throughput",
-        worse="costs throughput",
-        either="whether it gains or costs throughput",
-        equal="both have the same",
-    )
+_WORDS: Final = {
+    Question.SPEED: {
+        "who": "{variant} answers requests",
+        "better": "faster than {baseline}",
+        "worse": "slower than {baseline}",
+        "either": "whether it is faster or slower",
+        "equal": "they are equally fast",
+    },
+    Question.COST: {
+        "who": "it",
+        "better": "gains throughput",
+        "worse": "costs throughput",
+        "either": "whether it gains or costs throughput",
+        "equal": "both have the same",
+    },
+}
+"""How the answers to a question are said."""
 
 
-def _sentence(rungs: Sequence[Rung], turn: Crossover, words: _Words, unit: str) -> str:
+def _sentence(
+    question: Question,
+    rungs: Sequence[Rung],
+    crossover: Crossover,
+    unit: str,
+    names: Mapping[str, str],
+    *,
+    failed: bool,
+) -> str:
     loads = [rung.load for rung in rungs if rung.estimate is not None]
     if not loads:
         return ""
-    begin, who, better, worse = words.begin, words.who, words.better, words.worse
-    last, first = turn.better_up_to, turn.worse_from
+    words = {key: text.format(**names) for key, text in _WORDS[question].items()}
+    who, better, worse, either = (words[key] for key in ("who", "better", "worse", "either"))
+    last, first = crossover.better_up_to, crossover.worse_from
     if _turns_back(rungs):
         ahead, behind = (
             _requests([rung.load for rung in rungs if rung.answer is answer], unit)
             for answer in (Answer.BETTER, Answer.WORSE)
         )
         return f"As the load grows it turns back: {who} {worse} at {behind}, {better} at {ahead}."
-    every, end = words.every, words.no_crossover
+    begin = f"{who[:1].upper()}{who[1:]}" if question is Question.COST else who
+    every, end = "at every load", ": no crossover."
+    if failed and question is Question.SPEED:
+        every, end = "wherever they succeed", "."
     if len(loads) < len(rungs):
         every, end = "at every load that has a verdict", "."
     if last == loads[-1]:
@@ -186,17 +179,19 @@ def _sentence(rungs: Sequence[Rung], turn: Crossover, words: _Words, unit: str) 
     if first == loads[0]:
         return f"{begin} {worse} {every}, from {_requests([first], unit)} on{end}"
     if last is not None and first is not None:
-        about = "" if turn.point is None else f" at about {_rounded(turn.point)}"
+        # To two digits: it is an estimate between two loads.
+        point = crossover.point
+        about = "" if point is None else f" at about {float(f'{point:.2g}'):g}"
         return (
             f"{begin} {better} up to {_requests([last], unit)}, and {worse} from {first:g} on; "
-            f"{words.equal}{about} (95 % interval {last:g}-{first:g})."
+            f"{words['equal']}{about} (95 % interval {last:g}-{first:g})."
         )
     if last is not None:
         below = _requests([last], unit)
-        return f"{begin} {better} up to {below}; above that, {words.either} cannot be told."
+        return f"{begin} {better} up to {below}; above that, {either} cannot be told."
     if first is not None:
         above = _requests([first], unit)
-        return f"{begin} {worse} from {above} on; below that, {words.either} cannot be told."
+        return f"{begin} {worse} from {above} on; below that, {either} cannot be told."
     return f"Up to which load {who} {better} cannot be told."
 
 
@@ -212,8 +207,3 @@ def _requests(loads: Sequence[float], unit: str) -> str:
     *others, last = (f"{load:g}" for load in loads)
     listed = f"{', '.join(others)} and {last}" if others else last
     return f"{listed} request{'' if listed == '1' else 's'} {unit}"
-
-
-def _rounded(load: float) -> str:
-    """To two digits: it is an estimate between two loads."""
-    return f"{float(f'{load:.2g}'):g}"

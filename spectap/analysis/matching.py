@@ -12,6 +12,10 @@ from spectap.analysis.summary import Summary
 from spectap.config import Config, TestCase, Variant
 from spectap.record import Record
 
+_OF_THE_PLACE: Final = frozenset({"endpoint", "bucket"})
+"""Where things are, which says nothing of what they are."""
+_LONGEST: Final = 60
+
 
 class Run(NamedTuple):
     """One of the two that are compared."""
@@ -22,92 +26,66 @@ class Run(NamedTuple):
     summary: Summary
 
 
-_Kind = tuple[Any, ...]
-"""Whether it is a baseline, then its mode, draft, window and batch."""
-
-
 def matches(old: Config, new: Config) -> dict[str, str]:
     """The old name of each new variant that has another one.
 
     A name that both runs have stands for itself. The others match by mode, draft, window and batch,
     where each run has one variant alone of that kind.
     """
-    ours, theirs = _by_kind(old), _by_kind(new)
+    olds, news = _by_kind(old), _by_kind(new)
     taken = {variant.name for variant in new.variants}
     named = {variant.name for variant in old.variants}
     return {
-        name: ours[kind]
-        for kind, name in theirs.items()
-        if name not in named and kind in ours and ours[kind] not in taken
+        name: olds[kind]
+        for kind, name in news.items()
+        if name not in named and kind in olds and olds[kind] not in taken
     }
+
+
+def _by_kind(config: Config) -> dict[tuple[Any, ...], str]:
+    """The name of the variant of each kind that there is one variant of.
+
+    A server that someone else set up is only a name, and of no kind.
+    """
+
+    def kind(variant: Variant) -> tuple[Any, ...]:
+        is_baseline = variant.baseline is None
+        window, batch = variant.window, variant.batch
+        return is_baseline, variant.mode, variant.draft, window, batch, variant.without
+
+    known = [v for v in config.variants if v.baseline is None or v.mode or v.draft]
+    counts = Counter(map(kind, known))
+    return {kind(variant): variant.name for variant in known if counts[kind(variant)] == 1}
 
 
 def renamed(run: Run, names: Mapping[str, str]) -> Run:
     """The run with other names of variants."""
-    if not names:
-        return run
 
     def of(name: str) -> str:
         return names.get(name, name)
 
     variants = tuple(
-        one.model_copy(update={"name": of(one.name), "baseline": one.baseline and of(one.baseline)})
-        for one in run.config.variants
+        v.model_copy(update={"name": of(v.name), "baseline": v.baseline and of(v.baseline)})
+        for v in run.config.variants
     )
     correctness = tuple(
-        replace(one, variant=of(one.variant), baseline=of(one.baseline))
-        for one in run.summary.correctness
+        replace(check, variant=of(check.variant), baseline=of(check.baseline))
+        for check in run.summary.correctness
     )
     return run._replace(
         config=run.config.model_copy(update={"variants": variants}),
-        records=tuple(replace(one, variant=of(one.variant)) for one in run.records),
+        records=tuple(replace(record, variant=of(record.variant)) for record in run.records),
         summary=replace(run.summary, correctness=correctness),
     )
-
-
-def _by_kind(config: Config) -> dict[_Kind, str]:
-    """The name of the variant of each kind that there is one variant of."""
-    known = [variant for variant in config.variants if _known(variant)]
-    counts = Counter(map(_kind, known))
-    return {kind: variant.name for variant in known if counts[kind := _kind(variant)] == 1}
-
-
-def _known(variant: Variant) -> bool:
-    """Whether anything says what it is: a server that someone else set up is only a name."""
-    return variant.baseline is None or variant.mode is not None or variant.draft is not None
-
-
-def _kind(variant: Variant) -> _Kind:
-    return (
-        variant.baseline is None,
-        variant.mode,
-        variant.draft,
-        variant.window,
-        variant.batch,
-        variant.without,
-    )
-
-
-_OF_THE_PLACE: Final = frozenset({"endpoint", "bucket"})
-"""Where things are, which says nothing of what they are."""
-_LONGEST: Final = 60
-
-
-def differences(old: Config, new: Config) -> Iterator[tuple[str, str, str]]:
-    """Each field that differs, by its path, with both values.
-
-    Variants, test cases and load points that only one of them has are left out.
-    """
-    yield from _between("", old.model_dump(mode="json"), new.model_dump(mode="json"))
 
 
 def incomparable(old: Config, new: Config) -> Iterator[tuple[str, str, str]]:
     """What makes the figures of two runs those of different things: lengths, loads, test cases.
 
-    As ``differences``, and a part of them: rounds may differ, and requests in a round.
+    Rounds may differ, and requests in a round.
     """
     lengths = [name for name in type(old.load).model_fields if name.endswith("_tokens")]
-    asked = [
+    olds, news = (
         {name: getattr(config.load, name) for name in lengths}
         | {
             "load points": sorted(point.name for point in config.load.points),
@@ -115,9 +93,9 @@ def incomparable(old: Config, new: Config) -> Iterator[tuple[str, str, str]]:
             **{case.name: _prompts(case) for case in config.test_cases},
         }
         for config in (old, new)
-    ]
-    for name in asked[0].keys() & asked[1].keys():
-        yield from _between(name, asked[0][name], asked[1][name])
+    )
+    for name in olds.keys() & news.keys():
+        yield from differences(name, olds[name], news[name])
 
 
 def _prompts(case: TestCase) -> dict[str, Any]:
@@ -128,14 +106,15 @@ def _prompts(case: TestCase) -> dict[str, Any]:
     return {"line": case.line, "prompts": source}
 
 
-def _between(path: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:
+def differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, str, str]]:
+    """Each field that differs, by its path, with both values; not items that only one side has."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
             if key not in _OF_THE_PLACE:
-                yield from _between(f"{path}.{key}", old.get(key), new.get(key))
+                yield from differences(f"{path}.{key}", old.get(key), new.get(key))
     elif (olds := _by_name(old)) and (news := _by_name(new)):
         for name in olds.keys() & news.keys():
-            yield from _between(f"{path}.{name}", olds[name], news[name])
+            yield from differences(f"{path}.{name}", olds[name], news[name])
     elif old != new:
         yield path.removeprefix("."), _written(old), _written(new)
 
@@ -144,13 +123,11 @@ def _by_name(items: Any) -> dict[str, Any]:
     """Items of a list that have names of their own; load points have what they are."""
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
         return {}
-    return {_name(item): item for item in items}
-
-
-def _name(item: Mapping[str, Any]) -> str:
-    if "name" in item:
-        return str(item["name"])
-    return next(f"{key}-{item[key]:g}" for key in ("concurrency", "rate") if key in item)
+    kinds = ("concurrency", "rate")
+    return {
+        item.get("name") or next(f"{kind}-{item[kind]:g}" for kind in kinds if kind in item): item
+        for item in items
+    }
 
 
 def _written(value: Any) -> str:

@@ -78,7 +78,7 @@ def measured_rounds(config: Config, records: Sequence[Record]) -> Mapping[CasePo
     last = dict(last_rounds(config, records))
     for place in last:
         requests = config.load.point(place[1]).requests
-        sides = [cells.get(CellKey(*place, one.name), ()) for one in config.variants]
+        sides = [cells.get(CellKey(*place, variant.name), ()) for variant in config.variants]
         while last[place] < config.load.rounds.at_most and not any(
             missing(side, requests, last[place] + 1) for side in sides
         ):
@@ -113,7 +113,7 @@ def missing(records: Sequence[Record], requests: int, rounds: int) -> int:
 def _enough(config: Config, cells: Cells, rounds: Mapping[CasePoint, int]) -> list[CasePoint]:
     """Where each question is decided, or precise enough."""
     level, precise = alpha(config.load), config.load.rounds.half_width or 0
-    compared = {one.name: one.baseline for one in config.variants if one.baseline is not None}
+    compared = {v.name: v.baseline for v in config.variants if v.baseline is not None}
     contrast_of: dict[CellKey, Contrast] = {}
     for place, until in rounds.items():
         point = config.load.point(place[1])

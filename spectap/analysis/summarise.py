@@ -1,27 +1,30 @@
-"""What a ledger says: cells, comparisons, verdicts and what to know before believing them.
-
-It only gathers: ``cells`` has a cell's own figures, ``contrasts`` compares two, ``claims`` says it.
-"""
+"""What a ledger says: cells, comparisons, verdicts and what to know before believing them."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
-from spectap.analysis import caveats, claims, contrasts
+from spectap.analysis import caveats, claims, contrasts, grouping
 from spectap.analysis.comparison import cautions, comparison, decoding
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.correctness import correctness
+from spectap.analysis.estimates import intervals
+from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackknife
 from spectap.analysis.evidence import Evidence, Plan, of_ledgers, of_run
-from spectap.analysis.grouping import CellKey
+from spectap.analysis.grouping import CellKey, Unit
 from spectap.analysis.ladder import Rung, ladder
-from spectap.analysis.overall import matched_baselines, overall
 from spectap.analysis.summary import Case, Cell, Ladder, Overall, Summary, Verdict
 from spectap.answer import CheckedAnswer, Score
 from spectap.config import Config
 from spectap.load_points import LoadPoint
 from spectap.prompt import UsedSet
 from spectap.record import Record
+from spectap.rounds import FEWEST_ROUNDS
+
+_Value = TypeVar("_Value")
 
 
 def summarise(
@@ -34,15 +37,13 @@ def summarise(
 ) -> Summary:
     """Everything the table, the figures and the report say, from the ledger alone.
 
-    Warm-up requests are left out, and so are requests of cases and load points the configuration
-    does not name, and those of turns that were measured again.
     Intervals describe the conditions of this run: another day, or another node, may differ by more.
     ``sets`` are the prompts that were sent, ``answers`` what came back to them, ``scores`` those of
     an evaluation.
     """
     evidence = of_run(config, records)
     summary = _summary(evidence)
-    return dataclasses.replace(
+    return replace(
         summary,
         experiment=config.experiment,
         model=config.model,
@@ -50,7 +51,7 @@ def summarise(
         sets=tuple(sets),
         notes=(
             *caveats.of_run(config, summary, evidence),
-            *matched_baselines(config, evidence),
+            *_matched_baselines(config, evidence),
             *caveats.of_repetitions(evidence.plan.repeated),
         ),
     )
@@ -65,7 +66,7 @@ def summarise_ledgers(records: Iterable[Record]) -> Summary:
     """
     evidence = of_ledgers(records)
     notes = tuple(caveats.of_repetitions(evidence.plan.repeated))
-    return dataclasses.replace(_summary(evidence), notes=notes)
+    return replace(_summary(evidence), notes=notes)
 
 
 def _summary(evidence: Evidence) -> Summary:
@@ -73,7 +74,7 @@ def _summary(evidence: Evidence) -> Summary:
     family = claims.decide(evidence.contrasts, plan.alpha, plan.claims)
     outcomes: dict[CellKey, Contrast | Verdict] = {**evidence.contrasts, **evidence.obstacles}
     cells = {
-        key: dataclasses.replace(
+        key: replace(
             cell,
             comparison=comparison(plan, key, evidence.cells, outcomes[key], family)
             if key in outcomes
@@ -91,8 +92,19 @@ def _summary(evidence: Evidence) -> Summary:
         ended=max((record.sent + record.end for record in records), default=None),
         cost_denominator=plan.cost.denominator if plan.cost else None,
         variants=tuple(plan.baselines),
-        cases=tuple(_case(evidence, case, cells) for case in plan.cases),
-        overall=tuple(_overall(evidence)),
+        cases=tuple(
+            Case(
+                name=name,
+                structure=kind.structure,
+                headline=kind.headline,
+                cells=of_case,
+                notes=tuple(caveats.of_case(of_case, known=plan.known)),
+                ladders=tuple(_ladders(plan, name, cells, evidence.contrasts)),
+            )
+            for name, kind in plan.cases.items()
+            for of_case in [tuple(cell for key, cell in cells.items() if key.case == name)]
+        ),
+        overall=tuple(_of_classes(evidence)),
         correctness=(),
         sets=(),
         rehearsal=plan.rehearsal,
@@ -101,23 +113,9 @@ def _summary(evidence: Evidence) -> Summary:
     )
 
 
-def _case(evidence: Evidence, name: str, cells: Mapping[CellKey, Cell]) -> Case:
-    plan = evidence.plan
-    cells_of_case = tuple(cell for key, cell in cells.items() if key.case == name)
-    kind = plan.cases[name]
-    return Case(
-        name=name,
-        structure=kind.structure,
-        headline=kind.headline,
-        cells=cells_of_case,
-        notes=tuple(caveats.of_case(cells_of_case, known=plan.known)),
-        ladders=tuple(_ladders(plan, name, cells, evidence.contrasts)),
-    )
-
-
 def _ladders(
     plan: Plan, case: str, cells: Mapping[CellKey, Cell], by_cell: Mapping[CellKey, Contrast]
-) -> Iterable[Ladder]:
+) -> Iterator[Ladder]:
     for variant, baseline in plan.compared.items():
         for points in plan.ladders:
             keys = [CellKey(case, point.name, variant) for point in points]
@@ -145,36 +143,133 @@ def _rung(
     return Rung(point.amount, estimate, claim.answer if claim else None)
 
 
-def _overall(evidence: Evidence) -> Iterable[Overall]:
-    plan, records, contrasts = evidence.plan, evidence.by_cell, evidence.contrasts
-    # Sets of prompts have classes of their own.
+def _of_classes(evidence: Evidence) -> Iterator[Overall]:
+    """Each variant over the test cases of a class, where it has several, at each load.
+
+    Sets of prompts have classes of their own.
+    """
+    plan = evidence.plan
     kinds = {name: kind.structure for name, kind in plan.cases.items() if not kind.named}
     for structure in dict.fromkeys(kinds.values()):
+        cases = [name for name, kind in kinds.items() if kind == structure]
         for load, point in plan.points.items():
             for variant, baseline in plan.compared.items():
-                keys = [
-                    CellKey(case, load, variant)
-                    for case, of_case in kinds.items()
-                    if of_case == structure and (case, load, variant) in contrasts
-                ]
+                keys = [CellKey(case, load, variant) for case in cases]
+                keys = [key for key in keys if key in evidence.contrasts]
                 if len(keys) < 2:
                     continue
-                answers = overall(
-                    {key.case: (records[key], records[key.of(baseline)]) for key in keys},
-                    point=point,
-                )
+                sides = {key.case: evidence.sides(key, baseline) for key in keys}
+                answers = overall(sides, point=point)
                 speed, cost = (
                     evidence.widened(variant, baseline, answer).interval(plan.alpha)
                     if (answer := answers.get(question))
                     else None
                     for question in Question
                 )
-                yield Overall(
-                    structure=structure,
-                    load=point,
-                    variant=variant,
-                    baseline=baseline,
-                    cases=len(keys),
-                    speed=speed,
-                    cost=cost,
-                )
+                yield Overall(structure, point, variant, baseline, len(keys), speed, cost)
+
+
+def overall(
+    sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
+    *,
+    point: LoadPoint | None = None,
+) -> dict[Question, Estimate]:
+    """To each question the answer over test cases: the geometric mean of their ratios.
+
+    ``sides`` has each one's cell and baseline; ``point`` is the load of all. A round is a unit with
+    all its test cases: what differs from round to round may differ for all of them. A test case
+    counts once, however many rounds it has.
+    """
+    answers: dict[Question, Estimate | None] = {
+        Question.SPEED: _over(sides, contrasts.speed_up, geometric_mean),
+        Question.COST: _over(sides, contrasts.sums, contrasts.ratio_of_ratios),
+    }
+    return {
+        question: answer
+        for question in contrasts.questions(point)
+        if (answer := answers[question]) is not None
+    }
+
+
+def _over(
+    sides: Mapping[str, tuple[Sequence[Record], Sequence[Record]]],
+    value: Callable[[Unit], _Value | None],
+    statistic: Callable[[Sequence[_Value]], float],
+) -> Estimate | None:
+    rounds: dict[tuple[str, int], dict[str, _Value]] = defaultdict(dict)
+    for case, pair in sides.items():
+        for number, unit in grouping.rounds(*pair).items():
+            if (ratio := value(unit)) is not None:
+                rounds[number][case] = ratio
+
+    def mean_over_cases(chosen: Sequence[Mapping[str, _Value]]) -> float:
+        by_case = defaultdict(list)
+        for of_round in chosen:
+            for case, ratio in of_round.items():
+                by_case[case].append(ratio)
+        return geometric_mean([statistic(values) for values in by_case.values()])
+
+    estimate = jackknife([*rounds.values()], mean_over_cases)
+    # A test case that ended early is as large a part of the mean as one that went on, so the mean
+    # is no surer than its few rounds are.
+    counts = Counter(case for of_round in rounds.values() for case in of_round)
+    fewest = min((counts[case] for case in sides), default=0)
+    if estimate is None or fewest < FEWEST_ROUNDS:
+        return None
+    return replace(estimate, units=fewest)
+
+
+def _matched_baselines(config: Config, evidence: Evidence) -> Iterator[str]:
+    """On each variant that is served without something that its baseline has.
+
+    A runtime may turn something off where a variant speculates, such as async scheduling. The
+    baseline that decides is served with it, as one would serve it. What a variant gains over a
+    matched one, which is served without it, too, is by speculation alone.
+    """
+    by_name = {variant.name: variant for variant in config.variants}
+    for variant in config.variants:
+        baseline = by_name.get(variant.baseline or "")
+        if baseline is None or variant.without in (None, baseline.without):
+            continue
+        alike = (variant.without, variant.batch)
+        matched = next(
+            (v for v in config.variants if v.baseline is None and (v.without, v.batch) == alike),
+            None,
+        )
+        if matched is None:
+            explanation = (
+                "What that costs was not measured, because no devices were left for a baseline "
+                "without it."
+            )
+        else:
+            ratios = [
+                f"{explaining} as fast as {matched.name} and {deciding} as fast as {baseline.name} "
+                f"at {point}"
+                for point in config.load.points
+                if (explaining := _times(evidence, point.name, variant.name, matched.name))
+                and (deciding := _times(evidence, point.name, variant.name, baseline.name))
+            ]
+            explanation = f"{matched.name} is served without it, too, and decides nothing."
+            if ratios:
+                explanation += f" Over all test cases {variant.name} is {'; '.join(ratios)}."
+        yield (
+            f"{variant.name} is served without {variant.without}, which speculation turns off, and "
+            f"{baseline.name} with it, as one would serve it. {explanation}"
+        )
+
+
+def _times(evidence: Evidence, load: str, variant: str, baseline: str) -> str:
+    """The speed-up over all test cases, e.g. ``1.8x (1.7-1.9)``; empty where there is none."""
+    plan, cells = evidence.plan, evidence.cells
+    keys = [CellKey(case, load, variant) for case in plan.cases]
+    sides = {
+        key.case: evidence.sides(key, baseline)
+        for key in keys
+        if key in evidence.contrasts
+        and not claims.obstacle(cells[key], cells[key.of(baseline)], fixed=plan.fixed)
+    }
+    estimate = overall(sides).get(Question.SPEED)
+    if estimate is None:
+        return ""
+    interval = estimate.interval(plan.alpha)
+    return f"{intervals.times(interval)} ({intervals.span(interval)})"

@@ -227,8 +227,8 @@ class Crossover:
 
     @property
     def found(self) -> bool:
-        """Whether it is better at low loads and worse at high ones. The load at which it turns is
-        then between ``better_up_to`` and ``worse_from``, a 95 % interval."""
+        """Whether it is better at low loads and worse at high ones: both bounds of the load at
+        which it turns are known, a 95 % interval."""
         return self.better_up_to is not None and self.worse_from is not None
 
 
@@ -366,7 +366,11 @@ class Summary:
     @property
     def subject(self) -> str:
         """What is compared: ``k3, k7 against Base``; a variant alone by its name."""
-        pairs = {cell.variant: one.baseline for case in self.cases for cell, one in case.compared}
+        pairs = {
+            cell.variant: compared.baseline
+            for case in self.cases
+            for cell, compared in case.compared
+        }
         if not pairs:
             return ", ".join(self.variants)
         return "; ".join(

@@ -1,6 +1,6 @@
 """Whether advice is as good, and as sure, as it says, where the truth is known.
 
-``python -m tests.bench.advice [--sweeps 200]``
+``python -m tests.bench.advice [--count 200]``
 
 Sweeps are drawn at random (costs, draft models, acceptance, loads, windows, rounds), measured on
 golden schedules (``sweeps``) and advised on. The bars; how the error of the simulation is judged
@@ -22,9 +22,7 @@ Ends with status 1, and names the bar, when one is missed. The same code gives t
 
 from __future__ import annotations
 
-import argparse
 import math
-import multiprocessing
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,21 +31,15 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Final
 
-from tqdm import tqdm
-
 from rehearsal.golden.cost import Constant, Cost, Linear, Roofline, Rounded
 from spectap.analysis.advice.advice import Advice, Prospect
 from spectap.analysis.advice.advise import advise
-from spectap.analysis.estimates.intervals import Interval
 from spectap.load_points import LoadPoint
+from tests.bench import harness
 from tests.bench.sweeps import Sweep
-from tests.bench.trials import likely
 
 EDGES: Final = (0.0, 0.4, 0.6, 0.8, 0.95, 1.01)
 NEAR: Final = 0.98
-PROMISED: Final = 0.95
-LOWEST: Final = 0.93
-SELDOM: Final = 0.001
 
 Case = tuple[str, int, str, LoadPoint | None]
 """Line, window, class and load."""
@@ -94,34 +86,36 @@ def judge(sweep: Sweep, seed: int) -> Judged:
     draft = {line.name: number for number, line in enumerate(advice.lines)}
     truth_of_all = {
         (line.name, window, name, load): sweep.measured_speedup(
-            name, window, _requests(load), draft[line.name]
+            name, window, load.concurrency or 1 if load else 1, draft[line.name]
         )
         for line in advice.lines
         for window in range(2, max(line.windows) + 1)
-        for name, load in dict.fromkeys((one.prompt_class, one.load) for one in advice.prospects)
+        for name, load in dict.fromkeys((each.prompt_class, each.load) for each in advice.prospects)
     }
-    considered = {(one.line, one.window, one.prompt_class, one.load) for one in advice.prospects}
+    considered = {_case(each): each for each in advice.prospects}
     truth = {case: truth_of_all[case] for case in considered}
 
-    def holds(one: Prospect, interval: Interval) -> bool:
-        speed = truth[one.line, one.window, one.prompt_class, one.load]
-        return interval.low <= speed <= interval.high
+    def held(which: str, *, measured: bool) -> tuple[bool, ...]:
+        """Of windows that were measured, or were not."""
+        return tuple(
+            interval.low <= truth[case] <= interval.high
+            for case, each in considered.items()
+            if (interval := getattr(each, which)) and (each.measured is not None) == measured
+        )
 
     return Judged(
         is_set=bool(sweep.prompts),
-        windows=len(truth_of_all) - sum(one.measured is not None for one in advice.prospects),
+        windows=len(truth_of_all) - sum(each.measured is not None for each in advice.prospects),
         chosen=tuple(_chosen(advice, truth, truth_of_all)),
         acceptance=tuple(_acceptances(sweep, advice, draft)),
-        measured=tuple(holds(one, one.measured) for one in advice.prospects if one.measured),
-        predicted=tuple(
-            holds(one, one.predicted)
-            for one in advice.prospects
-            if one.predicted and not one.measured
-        ),
-        others=tuple(
-            holds(one, one.predicted) for one in advice.prospects if one.predicted and one.measured
-        ),
+        measured=held("measured", measured=True),
+        predicted=held("predicted", measured=False),
+        others=held("predicted", measured=True),
     )
+
+
+def _case(prospect: Prospect) -> Case:
+    return prospect.line, prospect.window, prospect.prompt_class, prospect.load
 
 
 def drawn(number: int, *, wander: float | None = None) -> Sweep:
@@ -153,101 +147,85 @@ def drawn(number: int, *, wander: float | None = None) -> Sweep:
 def _chosen(
     advice: Advice, truth: Mapping[Case, float], truth_of_all: Mapping[Case, float]
 ) -> Iterator[Chosen]:
-    for one in advice.recommendations:
-        if one.prompt_class is None:
+    for each in advice.recommendations:
+        if each.prompt_class is None:
             continue
         here, every = (
             {
-                (line, window): speed
-                for (line, window, prompt_class, load), speed in of.items()
-                if (prompt_class, load) == (one.prompt_class, one.load)
+                case[:2]: speed
+                for case, speed in of.items()
+                if case[2:] == (each.prompt_class, each.load)
             }
             for of in (truth, truth_of_all)
         )
         best = max(1.0, *here.values())
-        own = 1.0
-        if one.choice.line is not None and one.choice.window is not None:
-            own = here[one.choice.line, one.choice.window]
+        own = here.get((each.choice.line or "", each.choice.window or 0), 1.0)
         of_all = own / max(1.0, *every.values())
-        yield Chosen(one.probability, own == best, own / best, of_all)
+        yield Chosen(each.probability, own == best, own / best, of_all)
 
 
 def _acceptances(sweep: Sweep, advice: Advice, draft: Mapping[str, int]) -> Iterator[bool]:
     """Where prompts differ, those that reach a position are not all prompts."""
-    for one in advice.acceptances if not sweep.prompts else ():
-        truth = sweep.acceptances[one.prompt_class][draft[one.line]]
-        for position in one.positions:
+    for each in advice.acceptances if not sweep.prompts else ():
+        truth = sweep.acceptances[each.prompt_class][draft[each.line]]
+        for position in each.positions:
             if position.interval is not None:
                 yield position.interval[0] <= truth <= position.interval[1]
 
 
-def _requests(load: LoadPoint | None) -> int:
-    assert load is not None
-    assert load.concurrency is not None
-    return load.concurrency
-
-
 def main() -> int:
     """Prints the tables; returns 1 where a bar is missed."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--sweeps", type=int, default=200, help="in each world")
-    count = arguments.parse_args().sweeps
-    missed = [
-        line
-        for title, wander in (("at once", None), ("apart, wandering by 1 %", 0.01))
-        for line in _world(title, wander, count)
-    ]
-    for line in missed:
-        print(f"MISSED: {line}")
-    return 1 if missed else 0
+    count = harness.count(__doc__, 200)
+    worlds = {"at once": None, "apart, wandering by 1 %": 0.01}
+    return harness.status(
+        line for title, wander in worlds.items() for line in _missed(title, wander, count)
+    )
 
 
-def _world(title: str, wander: float | None, count: int) -> Iterator[str]:
-    tasks = [(drawn(number, wander=wander), number) for number in range(count)]
-    with multiprocessing.Pool() as pool:
-        found = list(tqdm(pool.imap(_judge, tasks), total=count, leave=False, disable=None))
+def _missed(title: str, wander: float | None, count: int) -> Iterator[str]:
+    sweeps = [*harness.run(_judge, [(drawn(n, wander=wander), n) for n in range(count)])]
     print(f"\n{count} sweeps, variants measured {title}")
-    chosen = [one for judged in found for one in judged.chosen]
+    chosen = [each for judged in sweeps for each in judged.chosen]
     for low, high in pairwise(EDGES):
-        right = [one.best for one in chosen if low <= one.probability < high]
+        right = [each.best for each in chosen if low <= each.probability < high]
         if right:
             share = sum(right) / len(right)
             print(
                 f"said with {low:4.0%} to {min(1, high):4.0%}: "
                 f"{share:6.1%} of {len(right)} are the best"
             )
-            if sum(right) < likely(SELDOM, len(right), low):
+            if sum(right) < harness.likely(harness.SELDOM, len(right), low):
                 yield f"{title}: {share:.1%} are the best, said with {low:.0%} or more"
-    near = [one.part >= NEAR for one in chosen]
-    of_all = sum(one.of_all >= NEAR for one in chosen) / len(chosen)
+    near = sum(each.part >= NEAR for each in chosen)
+    of_all = sum(each.of_all >= NEAR for each in chosen)
     print(
-        f"within 2 % of the best speed-up: {sum(near) / len(near):.1%} of those considered, "
-        f"{of_all:.1%} of all windows"
+        f"within 2 % of the best speed-up: {near / len(chosen):.1%} of those considered, "
+        f"{of_all / len(chosen):.1%} of all windows"
     )
-    if sum(near) < likely(SELDOM, len(near), PROMISED):
-        yield f"{title}: {sum(near)} of {len(near)} recommendations are within 2 % of the best"
-    predicted = sum(len(judged.predicted) for judged in found)
-    print(f"windows predicted: {predicted / sum(judged.windows for judged in found):.1%}")
+    if near < harness.likely(harness.SELDOM, len(chosen), harness.PROMISED):
+        yield f"{title}: {near} of {len(chosen)} recommendations are within 2 % of the best"
+    predicted = sum(len(judged.predicted) for judged in sweeps)
+    print(f"windows predicted: {predicted / sum(judged.windows for judged in sweeps):.1%}")
     for what in ("acceptance", "measured", "predicted", "others"):
-        for of, some in (("", found), (" of sets", [one for one in found if one.is_set])):
+        for of, some in (("", sweeps), (" of sets", [each for each in sweeps if each.is_set])):
             by_sweep = [getattr(judged, what) for judged in some if getattr(judged, what)]
-            if not by_sweep:
-                continue
-            count, share, likely_share = _coverage(by_sweep)
-            said = f"{share:.1%} of {count}"
-            print(f"intervals of {what}{of}: {said} hold the truth; bar {LOWEST:.0%}")
-            if what != "others" and share < LOWEST and likely_share < PROMISED:
-                yield f"{title}: {said} of the intervals of {what}{of} hold"
+            if by_sweep:
+                amount, share, likely_share = _coverage(by_sweep)
+                said = f"{share:.1%} of {amount}"
+                print(f"intervals of {what}{of}: {said} hold the truth")
+                missed = share < harness.LOWEST and likely_share < harness.PROMISED
+                if what != "others" and missed:
+                    yield f"{title}: {said} of the intervals of {what}{of} hold"
 
 
 def _coverage(by_sweep: Sequence[Sequence[bool]]) -> tuple[int, float, float]:
     """How many intervals there are, the share that holds, and the highest true share that would
     show so few once in a thousand: intervals of one sweep are not independent, sweeps are."""
-    count = sum(map(len, by_sweep))
-    share = sum(map(sum, by_sweep)) / count
+    amount = sum(map(len, by_sweep))
+    share = sum(map(sum, by_sweep)) / amount
     excess = [sum(held) - share * len(held) for held in by_sweep]
-    error = math.sqrt(sum(each**2 for each in excess)) / count
-    return count, share, share + NormalDist().inv_cdf(1 - SELDOM) * error
+    error = math.sqrt(sum(each**2 for each in excess)) / amount
+    return amount, share, share + NormalDist().inv_cdf(1 - harness.SELDOM) * error
 
 
 def _judge(task: tuple[Sweep, int]) -> Judged:

@@ -1,6 +1,6 @@
 """Whether the intervals of shares of right answers hold the truth, and who is accused.
 
-``python -m tests.bench.answers [--runs 1000]``
+``python -m tests.bench.answers [--count 1000]``
 
 Prompts and how their answers come out are drawn at random, summed up as the report does it, and
 held against the truth. Ends with status 1, and names the bar, when one is missed: when a method
@@ -9,7 +9,6 @@ that keeps what it promises would have it once in a thousand simulations.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -21,10 +20,7 @@ import numpy as np
 from spectap.analysis.correctness import ALPHA
 from spectap.analysis.estimates.estimate import POWER
 from spectap.analysis.estimates.proportions import Paired
-from tests.bench.trials import likely
-
-SELDOM: Final = 0.001
-PROMISED: Final = 0.95
+from tests.bench import harness
 
 
 @dataclass(frozen=True)
@@ -55,8 +51,8 @@ class World:
 
     def run(self, random: np.random.Generator) -> Paired:
         rule = np.where(random.random(self.prompts) < self.easy, 1 - self.doubt, self.doubt)
-        kept = random.random(self.prompts) >= self.lost
-        own = random.binomial(self.answers, rule * (1 - self.broken) * kept) / self.answers
+        answered = random.random(self.prompts) >= self.lost
+        own = random.binomial(self.answers, rule * (1 - self.broken) * answered) / self.answers
         other = random.binomial(self.answers, rule) / self.answers
         return Paired(own.tolist(), other.tolist())
 
@@ -90,13 +86,7 @@ FALLING: Final = (
 
 def main() -> int:
     """Prints each rate beside its bar; returns 1 where one is missed."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--runs", type=int, default=1000, help="of each world")
-    missed = [*_missed(arguments.parse_args().runs)]
-    for line in missed:
-        print(f"missed: {line}")
-    print("every bar is met" if not missed else f"{len(missed)} bars missed")
-    return 1 if missed else 0
+    return harness.status(_missed(harness.count(__doc__, 1000)))
 
 
 def _missed(runs: int) -> Iterator[str]:
@@ -106,26 +96,26 @@ def _missed(runs: int) -> Iterator[str]:
         for _ in range(runs):
             low, high = world.run(random).interval()
             held += low - 1e-9 <= world.truth <= high + 1e-9
-        least = likely(SELDOM, runs, PROMISED)
+        least = harness.likely(harness.SELDOM, runs, harness.PROMISED)
         print(f"{world}: the interval holds in {held / runs:.1%}; bar {least / runs:.1%}")
         if held < least:
             yield f"{world}: {held} of {runs}"
     for world in EQUAL:
         accused = sum(world.run(random).p <= ALPHA for _ in range(runs))
-        most = likely(1 - SELDOM, runs, ALPHA)
+        most = harness.likely(1 - harness.SELDOM, runs, ALPHA)
         print(f"{world}: accused in {accused / runs:.1%}; bar {most / runs:.1%}")
         if accused > most:
             yield f"{world}: {accused} of {runs} accused"
     for world in FALLING:
-        told = [world.run(random).detectable(ALPHA) for _ in range(30)]
-        fall = fmean(smallest for smallest in told if smallest is not None)
+        smallest = [world.run(random).detectable(ALPHA) for _ in range(30)]
+        fall = fmean(each for each in smallest if each is not None)
         fallen = replace(world, lost=fall / world.share)
-        found = sum(fallen.run(random).p <= ALPHA for _ in range(runs)) / runs
+        share = sum(fallen.run(random).p <= ALPHA for _ in range(runs)) / runs
         print(
-            f"{world}: a fall of {fall:.1%} is found in {found:.1%}; bar {POWER - 0.08:.0%} to 90%"
+            f"{world}: a fall of {fall:.1%} is found in {share:.1%}; bar {POWER - 0.08:.0%} to 90%"
         )
-        if not POWER - 0.08 <= found <= 0.9:
-            yield f"{world}: found in {found:.1%}"
+        if not POWER - 0.08 <= share <= 0.9:
+            yield f"{world}: found in {share:.1%}"
 
 
 if __name__ == "__main__":

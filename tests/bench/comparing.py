@@ -1,6 +1,6 @@
 """How often ``compare`` is wrong about two runs, and what it finds.
 
-``python -m tests.bench.comparing [--pairs 400]``
+``python -m tests.bench.comparing [--count 400]``
 
 Runs are generated with a known acceptance and summed up as any run. Pairs of the same thing show
 how often a difference is claimed that is none: in at most 5 % of pairs. Pairs whose acceptance
@@ -10,25 +10,20 @@ a method that keeps its 5 % would have as many false alarms only once in a thous
 
 from __future__ import annotations
 
-import argparse
-import functools
-import multiprocessing
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spectap.analysis.changes import Changes, compare
+from spectap.analysis.changes import compare
 from spectap.analysis.matching import Run
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
 from spectap.config import Config
 from spectap.record import Record
-from tests.bench.trials import likely
+from tests.bench import harness
 from tests.spectap import generated_runs
 
-SELDOM: Final = 0.001
-WRONG: Final = 0.05
 GATE: Final = 0.95
 RANGE: Final = {"at_least": 4, "at_most": 15, "half_width": 0.05}
 
@@ -62,66 +57,49 @@ PAIRS: Final = (
 )
 
 
-def compared(pair: Pair, number: int) -> Changes:
-    """What is found of one pair of runs; the same number, the same pair."""
-    old = run(pair, 2 * number)
-    lower = {name: share - pair.lower for name, share in generated_runs.ACCEPTANCE.items()}
-    new = run(pair, 2 * number + 1, lower, pair.slower)
-    return compare(old, new, GATE)
-
-
-def run(
-    pair: Pair,
-    seed: int,
-    acceptance: dict[str, float] = generated_runs.ACCEPTANCE,
-    slower: float = 1.0,
-) -> Run:
-    """A generated run."""
+def run(pair: Pair, seed: int, *, lower: float = 0.0, slower: float = 1.0) -> Run:
+    """A generated run; the same seed, the same run."""
     rounds: Any = RANGE if pair.rounds is None else pair.rounds
-    told = generated_runs.config(rounds=rounds, output_tokens=pair.tokens)
-    config = Config.model_validate(told)
-    lines = generated_runs.ledger(told, seed, acceptance)
-    records = [_record(generated_runs.slowed(line, slower)) for line in lines]
+    content = generated_runs.config(rounds=rounds, output_tokens=pair.tokens)
+    config = Config.model_validate(content)
+    acceptance = {name: share - lower for name, share in generated_runs.ACCEPTANCE.items()}
+    records = [
+        Record(**{**line, "chunks": tuple(map(tuple, line["chunks"]))})
+        for each in generated_runs.ledger(content, seed, acceptance)
+        for line in [generated_runs.slowed(each, slower)]
+    ]
     last = last_rounds(config, records)
     load = config.load.points[0].name
-    kept = tuple(record for record in records if record.round <= last[record.case, load])
-    return Run(f"run-{seed}", config, kept, summarise(config, kept))
+    needed = tuple(record for record in records if record.round <= last[record.case, load])
+    return Run(f"run-{seed}", config, needed, summarise(config, needed))
 
 
-def _record(line: generated_runs.Line) -> Record:
-    chunks = tuple((offset, tokens) for offset, tokens in line["chunks"])
-    return Record(**{**line, "chunks": chunks})
-
-
-def _found(changes: Changes) -> tuple[Sequence[bool], bool]:
+def claimed(task: tuple[Pair, int]) -> tuple[Sequence[bool], bool]:
     """Of each figure that is judged, whether a difference is claimed; whether the gate fails."""
+    pair, number = task
+    new = run(pair, 2 * number + 1, lower=pair.lower, slower=pair.slower)
+    changes = compare(run(pair, 2 * number), new, GATE)
     return [change.real for _, _, change in changes.judged], changes.failed
 
 
 def main() -> int:
     """Prints the table; returns 1 where a bar is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=400, help="of each kind")
-    count = parser.parse_args().pairs
-    missed = []
+    return harness.status(_missed(harness.count(__doc__, 400)))
+
+
+def _missed(count: int) -> Iterator[str]:
     print(f"{'':<24}{'any claimed':>12}{'of figures':>12}{f'gate {GATE}':>12}")
-    with multiprocessing.Pool() as pool:
-        for pair in PAIRS:
-            found = pool.map(functools.partial(_judged, pair), range(count), chunksize=10)
-            claimed = sum(any(real) for real, _ in found)
-            failed = sum(failed for _, failed in found)
-            figures = [one for real, _ in found for one in real]
-            shares = claimed / count, sum(figures) / len(figures), failed / count
-            print(f"{pair.name:<24}" + "".join(f"{share:>12.1%}" for share in shares), flush=True)
-            allowed = likely(1 - SELDOM, count, WRONG)
-            if pair.lower == 0 and max(claimed, failed) > allowed:
-                missed.append(f"{pair.name}: {claimed} and {failed} false alarms, {allowed} may be")
-    print("".join(f"\nmissed: {line}" for line in missed) or "\nevery bar is met")
-    return 1 if missed else 0
-
-
-def _judged(pair: Pair, number: int) -> tuple[Sequence[bool], bool]:
-    return _found(compared(pair, number))
+    results = harness.run(claimed, [(pair, n) for pair in PAIRS for n in range(count)])
+    for pair in PAIRS:
+        of_pair = [next(results) for _ in range(count)]
+        figures = [real for each, _ in of_pair for real in each]
+        claims = sum(any(each) for each, _ in of_pair)
+        failures = sum(failed for _, failed in of_pair)
+        shares = claims / count, sum(figures) / len(figures), failures / count
+        print(f"{pair.name:<24}" + "".join(f"{share:>12.1%}" for share in shares), flush=True)
+        most = harness.most_wrong(count)
+        if pair.lower == 0 and max(claims, failures) > most:
+            yield f"{pair.name}: {claims} and {failures} false alarms, {most} may be"
 
 
 if __name__ == "__main__":

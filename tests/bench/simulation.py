@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from spectap.analysis.grouping import CasePoint
 from spectap.config import Config
 from spectap.record import Record
-from tests.bench.worlds import Neighbour, World
+from spectap.rounds import Rounds
 
 SIDES: Final = ("Base", "SD")
 
@@ -32,6 +33,79 @@ _TRUTH_REQUESTS: Final = 1_000_000
 _TRUTH_RUN: Final = 2**32 - 1  # the number of no run that is looked at
 
 _Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class World:
+    """What is random in a run, and what is true of it.
+
+    A request's time per output token is the product of its side's mean and of random factors.
+    Scatter is the standard deviation of a factor's natural logarithm.
+    """
+
+    name: str
+    request: float = 0.05
+    """Scatter of a request's own factor."""
+    wave: float = 0.0
+    """Scatter between waves: the requests in flight together share every step."""
+    round: float = 0.0
+    """Scatter between rounds that both sides share."""
+    own_round: float = 0.0
+    """Scatter between rounds of each side."""
+    heavy: bool = False
+    """Whether a request's own factor is log-t with 3 degrees of freedom instead of log-normal."""
+    stalls: float = 0.0
+    """Chance that a request takes five times as long."""
+    drift: float = 0.0
+    """How much slower both sides are at the end of the run than at its beginning (0.2: 20 %)."""
+    one_sided_drift: float = 0.0
+    """The same of the variant alone. What is true is then the mean over the run."""
+    failures: float = 0.0
+    """Chance that a request fails on its way, without tokens."""
+    lengths: float = 0.0
+    """Scatter of the number of tokens in an answer."""
+    wider: float = 1.0
+    """The variant's scatter of requests and waves, as a multiple of the baseline's."""
+    rounds: int | Rounds = 6
+    requests: int = 4
+    concurrency: int = 4
+    tokens: int = 600
+    speedups: tuple[float, ...] = (1.0,) * 10
+    """The true speed-up of each test case; with a ladder, of each at each of its loads."""
+    ladder: tuple[int, ...] = ()
+    """The concurrencies of a ladder, lowest first. They have names only: what a load does is in
+    the speed-ups. Empty: there is one load."""
+    prompts: int = 0
+    """How many prompts with names each test case has, which its rounds send in turn; 0: none."""
+    prompt: float = 0.0
+    """Scatter of the speed-up between prompts."""
+    limit: float = 0.0
+    """The longest time per output token that keeps the objective, in seconds; 0: there is none."""
+
+    @property
+    def most_rounds(self) -> int:
+        """How many rounds there are at most."""
+        return self.rounds if isinstance(self.rounds, int) else self.rounds.at_most
+
+    @property
+    def cases(self) -> int:
+        """How many test cases there are."""
+        return len(self.speedups) // len(self.ladder or (1,))
+
+    @property
+    def load(self) -> str:
+        """Rounds, requests in each, and how many of them are in flight: ``6 x 4 @ 4``."""
+        least = "" if isinstance(self.rounds, int) else f"{self.rounds.at_least}-"
+        return f"{least}{self.most_rounds} x {self.requests} @ {self.concurrency}"
+
+    @property
+    def alike(self) -> bool:
+        """Whether the speed-up is all that the two sides differ in."""
+        return self.wider == 1 and self.one_sided_drift == 0 and self.prompt == 0
+
+    def generator(self, number: int) -> np.random.Generator:
+        """The source of randomness of one of its runs, the same in each execution."""
+        return np.random.default_rng([zlib.crc32(repr(self).encode()), number])
 
 
 @dataclass(frozen=True)
@@ -117,12 +191,13 @@ def truths(world: World) -> Mapping[CasePoint, Truth]:
     million requests: the ends of a round and the time to first token, which no speed-up shortens,
     have no formula. Its ratios are rounded to a thousandth, which is more than its own error.
     """
-    found = _by_speedup(world)
+    by_speedup = _by_speedup(world)
     points = configuration(world).load.points
     scales = [(point.concurrency or 1) / world.concurrency for point in points] * world.cases
     return {
-        place: replace(found[speedup], tokens_per_second=scale * found[speedup].tokens_per_second)
+        place: replace(truth, tokens_per_second=scale * truth.tokens_per_second)
         for place, speedup, scale in zip(places(world), world.speedups, scales, strict=True)
+        for truth in [by_speedup[speedup]]
     }
 
 
@@ -138,7 +213,7 @@ def _by_speedup(world: World) -> Mapping[float, Truth]:
     requests = np.log(whole / simulated.tokens)
     speeds = -(requests.mean(axis=-1) if world.prompts else np.median(requests, axis=-1))
     kept = ~simulated.failed & (simulated.token_seconds <= world.limit)
-    found = {}
+    truths_of = {}
     for speedup in dict.fromkeys(world.speedups):
         same = np.array(world.speedups) == speedup
         logs, of_requests = (each[:, :, same].mean(axis=(0, 1, 2)) for each in (medians, speeds))
@@ -146,14 +221,14 @@ def _by_speedup(world: World) -> Mapping[float, Truth]:
         # With every slot busy, which is how tokens a second are meant.
         seconds = simulated.end.sum(axis=-1)[:, :, same] / world.concurrency
         rates = _over_sides(served[:, :, same]) / _over_sides(seconds)
-        found[speedup] = Truth(
+        truths_of[speedup] = Truth(
             speed=1.0 if equal else round(math.exp(of_requests[1] - of_requests[0]), 3),
             cost=1.0 if equal else round(float(rates[1] / rates[0]), 3),
             token_seconds=math.exp(logs[1]),
             tokens_per_second=float(rates[1]),
             goodput=float(kept[:, :, same, 1].mean()) if world.limit else math.nan,
         )
-    return found
+    return truths_of
 
 
 def _over_sides(values: NDArray[Any]) -> _Array:
@@ -199,9 +274,6 @@ def _logs(world: World, generator: np.random.Generator, shape: tuple[int, ...]) 
     place = ((np.arange(rounds) + 0.5) / rounds - 0.5)[:, np.newaxis, np.newaxis, np.newaxis]
     drifts = np.log1p([world.drift, world.drift]) + np.log1p([0.0, world.one_sided_drift])
     logs += place * drifts[:, np.newaxis]
-    if world.neighbour is not None:
-        times = _midpoints(world, waves)
-        logs += _neighbour(world.neighbour, generator, runs, times)[..., wave]
     return logs
 
 
@@ -210,37 +282,9 @@ def _sent_prompts(world: World, rounds: int) -> NDArray[np.int64]:
     return np.arange(rounds * world.requests).reshape(rounds, -1) % world.prompts
 
 
-def _midpoints(world: World, waves: int) -> _Array:
-    """When each wave is half over, over round, case, side and wave, if all take their mean time."""
-    means = world.tokens * _mean_token_seconds(world)
-    turns = waves * means.max(axis=1) + _PAUSE_SECONDS
-    begins = np.arange(world.most_rounds)[:, np.newaxis] * turns.sum() + np.cumsum(turns) - turns
-    within = means[:, :, np.newaxis] * (np.arange(waves) + 0.5)
-    midpoints: _Array = begins[:, :, np.newaxis, np.newaxis] + within
-    return midpoints
-
-
 def _mean_token_seconds(world: World) -> _Array:
     """Over case and side."""
     return _TOKEN_SECONDS / np.array([(1.0, speedup) for speedup in world.speedups])
-
-
-def _neighbour(
-    neighbour: Neighbour, generator: np.random.Generator, runs: int, times: _Array
-) -> _Array:
-    """The logarithm of its factor at each of the times, over runs and the shape of the times."""
-    order = np.argsort(times, axis=None)
-    kept = np.exp(-np.diff(times.ravel()[order], prepend=-np.inf) / neighbour.seconds)
-    drawn = generator.standard_normal((len(order), runs)) * np.sqrt(1 - kept**2)[:, np.newaxis]
-    state = np.zeros(runs)
-    path = np.empty((len(order), runs))
-    for place, (keep, step) in enumerate(zip(kept, drawn, strict=True)):
-        state = keep * state + step
-        path[order[place]] = state
-    logs = neighbour.scatter * path.T.reshape(runs, *times.shape)
-    if neighbour.one_sided:
-        logs[..., 0, :] = 0
-    return logs
 
 
 def _sent(end: _Array, concurrency: int) -> _Array:

@@ -15,7 +15,7 @@ from statistics import NormalDist, fmean
 from typing import Any, Final
 
 from rehearsal.golden.cost import Constant, Cost
-from rehearsal.golden.schedule import Decoding, Step
+from rehearsal.golden.schedule import Decoding
 from spectap.config import Config
 from spectap.names import CONTROL
 from spectap.record import Record
@@ -25,7 +25,6 @@ DRAFTS: Final = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B")
 _STARTED: Final = 1_800_000_000.0
 _HOUR: Final = 3600.0
 _POPULATION: Final = 200
-_LONG: Final = 100_000
 _END: Final = 0.001  # from the last chunk to the end of a request
 
 
@@ -51,11 +50,6 @@ class Sweep:
     """Of each class, as a set has them; 0 for a line that is repeated."""
     spread: float = 0.0
     """Standard deviation of the acceptance between the prompts of a class."""
-    hard: float | None = None
-    """Acceptance in hard stretches of a line's answers, whose easy ones have ``acceptances``. None:
-    there are no such stretches. Wide windows then begin more of their steps in hard places."""
-    stretch: float = 10.0
-    """Mean length of a stretch, in tokens."""
     round: float = 0.003
     """Of the logarithm of a variant's times, from round to round."""
     wander: float | None = None
@@ -76,8 +70,8 @@ class Sweep:
         """The speed-up of whole requests, each of which has its prefill and its end."""
         baseline = self.decoding(1)
         own, other = (
-            one.prefill_seconds + _END + (self.tokens - 1) * seconds
-            for one, seconds in (
+            each.prefill_seconds + _END + (self.tokens - 1) * seconds
+            for each, seconds in (
                 (decoding, token_seconds),
                 (baseline, baseline.step_seconds(load)),
             )
@@ -86,40 +80,10 @@ class Sweep:
 
     def measured_speedup(self, prompt_class: str, window: int, load: int, draft: int = 0) -> float:
         """Expected of answers as they are: they end within a step, and their prompts differ."""
-        if self.hard is not None:
-            return self._in_stretches(prompt_class, window, load, draft)
         acceptances = self._population(prompt_class, draft)
-        steps = fmean(expected_steps(one, window, self.tokens - 1) for one in acceptances)
+        steps = fmean(expected_steps(each, window, self.tokens - 1) for each in acceptances)
         own = self.decoding(window, draft)
         return self._of_requests(own, own.step_seconds(load) * steps / (self.tokens - 1), load)
-
-    @functools.cache  # noqa: B019 (a sweep of the bench lives as long as the bench)
-    def _in_stretches(self, prompt_class: str, window: int, load: int, draft: int) -> float:
-        """By a long answer."""
-        decoding, rate = self.decoding(window, draft), self.acceptances[prompt_class][draft]
-        steps = sum(1 for _ in self._steps(decoding, rate, _LONG, "truth", "truth"))
-        return self._of_requests(decoding, decoding.step_seconds(load) * steps / _LONG, load)
-
-    def _steps(
-        self, decoding: Decoding, acceptance: float, tokens: int, text: object, key: object
-    ) -> Iterator[Step]:
-        """As ``Decoding.steps``; in stretches, which are the ``text``'s and so equal for all."""
-        if self.hard is None:
-            yield from decoding.steps(tokens, acceptance, key)
-            return
-        stretches, chance = random.Random(repr(text)), random.Random(repr(key))
-        rates, easy = list[float](), True
-        while len(rates) < tokens + decoding.window:
-            length = 1 + int(stretches.expovariate(1 / self.stretch))
-            rates += [acceptance if easy else self.hard] * length
-            easy = not easy
-        done, count, index = 0, 1, 0
-        while done < tokens:
-            count = min(count, tokens - done)
-            yield Step(decoding.prefill_seconds + index * decoding.step_seconds(), count)
-            done, index, count = done + count, index + 1, 1
-            while count < decoding.window and chance.random() < rates[done + count - 1]:
-                count += 1
 
     def best(self, prompt_class: str, load: int) -> float:
         """The best speed-up of all windows from 2 to the widest measured, and of none."""
@@ -173,7 +137,7 @@ class Sweep:
         """Of one run; another ``seed``, another run."""
         chance = random.Random(f"{self.name} {seed}")
         variants = {BASELINE: (1, 0), **self.variants}
-        found, level = [], 0.0
+        records, level = list[Record](), 0.0
         for place, (name, (window, draft)) in enumerate(variants.items()):
             decoding = self.decoding(window, draft)
             levels = [level]
@@ -183,7 +147,7 @@ class Sweep:
             start = _STARTED + (0 if self.wander is None else _HOUR * place)
             if self.wander is not None:
                 for attempt, at in ((1, 0), (2, self.rounds)):
-                    found.append(
+                    records.append(
                         replace(
                             next(self._turn(name, decoding, draft, 0, levels[at], seed)),
                             round=CONTROL,
@@ -194,11 +158,11 @@ class Sweep:
             for number in range(1, self.rounds + 1):
                 pace = levels[number] + chance.gauss(0, self.round)
                 sent = start + _HOUR * number / (self.rounds + 1)
-                found += (
+                records += (
                     replace(record, sent=sent)
                     for record in self._turn(name, decoding, draft, number, pace, seed)
                 )
-        return found
+        return records
 
     def _speculating(self) -> Iterator[dict[str, Any]]:
         for name, (window, draft) in self.variants.items():
@@ -229,8 +193,7 @@ class Sweep:
                     prompt = self._prompt(number, load, request)
                     acceptance = self._acceptance(prompt_class, prompt, acceptances[draft], seed)
                     key = (seed, name, number, load, prompt_class, request)
-                    text = (seed, number, load, prompt_class, request)
-                    steps = [*self._steps(decoding, acceptance, self.tokens, text, key)]
+                    steps = [*decoding.steps(self.tokens, acceptance, key)]
                     first = steps[0].at
                     chunks = tuple(
                         (first + slow * (step.at - first), step.tokens) for step in steps
@@ -274,8 +237,8 @@ class Sweep:
 @functools.cache
 def expected_steps(acceptance: float, window: int, tokens: int) -> float:
     """Of an answer of so many ``tokens`` after the first, by the law of total expectation."""
-    whole = [acceptance**accepted for accepted in range(window)]
-    chances = [(1 - acceptance) * one for one in whole[:-1]] + whole[-1:]
+    reached = [acceptance**accepted for accepted in range(window)]
+    chances = [(1 - acceptance) * each for each in reached[:-1]] + reached[-1:]
     steps = [0.0] * (tokens + 1)
     for left in range(1, tokens + 1):
         steps[left] = 1 + sum(

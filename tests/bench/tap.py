@@ -1,36 +1,59 @@
-"""How much later a chunk arrives through the tap, and what the tap costs.
+"""What passes through the tap: how much later, how truly recorded, how well on schedule.
 
 ``python -m tests.bench.tap [--streams 64] [--rate 70] [--seconds 5] [--rounds 3]``
 
-Server, tap and client are a process each. Rounds with and without the tap alternate, so that both
-see the same machine. A chunk's delay is the client's time of arrival minus the server's own record
-of when it sent the chunk.
+Server, tap and client are a process each.
 
-Three busy processes on few cores wait for one another and for whatever else runs, up to the
-scheduler's time slice of some milliseconds. So the same is measured under real-time scheduling
-too, where that is allowed: it keeps other programs out, and what is left is the tap's own.
+- Delay: rounds with and without the tap alternate, so that both see the same machine. A chunk's
+  delay is the client's time of arrival minus the server's own record of when it sent the chunk.
+- Truth: the ledger is held against the server's own record, beside llmperf's formula, on streams
+  of 1 to 8 tokens a chunk.
+- Schedule: a request's lag in an open loop of the built-in driver is the time at which the tap sent
+  it on minus the time at which it was due.
+
+Busy processes on few cores wait for one another and for whatever else runs, up to the scheduler's
+time slice of some milliseconds. So all is measured under real-time scheduling too, where that is
+allowed: it keeps other programs out, and what is left is the tap's own.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import multiprocessing
 import os
-import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Final
 
-from tests.bench.processes import paced, staggered, streams, tapped
+import numpy as np
+import numpy.typing as npt
 
-Delays = list[float]
+from spectap import metrics
+from spectap.config import Structure, TestCase
+from spectap.ledger import read_ledger
+from spectap.load.driver import Driver
+from spectap.load.loops import arrivals
+from spectap.load_points import Load, LoadPoint
+from tests.bench.processes import Sent, golden, paced, record, staggered, streams, tapped
+
+CASE: Final = TestCase(name="counting", line="counting ", structure=Structure.STRUCTURED)
+SIZES: Final = (1, 2, 3, 4, 5, 6, 7, 8)
+CHUNKS: Final = 32
+REQUESTS_A_SECOND: Final = 10
 
 
 def main() -> None:
-    """Prints the table; ends all processes it started."""
-    arguments = _arguments()
+    """Prints the tables; ends all processes it started."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--streams", type=int, default=64)
+    parser.add_argument("--rate", type=int, default=70, help="chunks a second, each stream")
+    parser.add_argument("--seconds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
     _measure(arguments, "the machine's own scheduling")
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(5))  # inherited by all it starts
@@ -41,64 +64,57 @@ def main() -> None:
 
 
 def _measure(arguments: argparse.Namespace, scheduling: str) -> None:
-    direct: list[Delays] = []
-    through: list[Delays] = []
-    cpu = 0.0
+    print(
+        f"{arguments.streams} streams of {arguments.rate} chunks/s, {arguments.rounds} rounds of "
+        f"{arguments.seconds} s each; {scheduling}; load average {os.getloadavg()[0]:.1f}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        ledgers = (Path(folder) / f"{name}.jsonl" for name in ("delay", "truth", "schedule"))
+        for measure, ledger in zip((_delay, _truth, _schedule), ledgers, strict=True):
+            measure(arguments, ledger)
+
+
+def _delay(arguments: argparse.Namespace, ledger: Path) -> None:
+    direct, through, cpu = list[list[float]](), list[list[float]](), 0.0
     with (
-        tempfile.TemporaryDirectory() as folder,
         paced(arguments.rate, arguments.rate * arguments.seconds) as (url, sent),
-        tapped(url, Path(folder) / "ledger.jsonl") as (tap_url, tap_pid),
+        tapped(url, ledger) as (tap_url, tap_pid),
     ):
         for _ in range(arguments.rounds):
             direct.append(_delays(arguments, url, sent))
             before = _cpu_seconds(tap_pid)
             through.append(_delays(arguments, tap_url, sent))
             cpu += _cpu_seconds(tap_pid) - before
-    _report(arguments, scheduling, direct, through, cpu)
+    print(f"{'chunk delay, ms':<16}{'p50':>8}{'p90':>8}{'p99':>8}{'p99.9':>8}{'chunks':>10}")
+    every = [[*itertools.chain(*rounds)] for rounds in (direct, through)]
+    rows = [1000 * np.percentile(delays, (50, 90, 99, 99.9)) for delays in every]
+    for name, row in zip(("without tap", "with tap"), rows, strict=True):
+        print(f"{name:<16}{''.join(f'{figure:8.3f}' for figure in row)}{len(every[0]):>10,}")
+    print(f"{'added':<16}{''.join(f'{figure:8.3f}' for figure in rows[1] - rows[0])}")
+    added = [
+        1000 * (np.percentile(b, 99) - np.percentile(a, 99))
+        for a, b in zip(direct, through, strict=True)
+    ]
+    print(f"added p99 by round: {', '.join(f'{figure:.3f}' for figure in added)}")
+    print(f"CPU of the tap per 1,000 chunks: {1e6 * cpu / len(every[1]):.1f} ms")
 
 
 def _delays(
     arguments: argparse.Namespace, url: str, sent: Callable[[], dict[str, list[float]]]
-) -> Delays:
-    names = [f"{time.monotonic_ns()}-{index}" for index in range(arguments.streams)]
+) -> list[float]:
+    names = _names(arguments.streams)
     delays = staggered(arguments.streams, arguments.rate)
-    arrivals = streams(url, names, delays, arguments.rate * arguments.seconds)
+    arrived = streams(url, names, delays, arguments.rate * arguments.seconds)
     times = sent()
     return [
-        arrived - at
-        for name, arrived_at in zip(names, arrivals, strict=True)
-        for arrived, at in zip(arrived_at, times[name], strict=True)
+        at - sent_at
+        for name, of_stream in zip(names, arrived, strict=True)
+        for at, sent_at in zip(of_stream, times[name], strict=True)
     ]
 
 
-def _report(
-    arguments: argparse.Namespace,
-    scheduling: str,
-    direct: list[Delays],
-    through: list[Delays],
-    cpu: float,
-) -> None:
-    print(
-        f"{arguments.streams} streams of {arguments.rate} chunks/s, {arguments.rounds} rounds of "
-        f"{arguments.seconds} s each; {scheduling}; load average {os.getloadavg()[0]:.1f}"
-    )
-    print(f"{'chunk delay, ms':<16}{'p50':>8}{'p90':>8}{'p99':>8}{'p99.9':>8}{'chunks':>10}")
-    rows = {
-        "without tap": list(itertools.chain(*direct)),
-        "with tap": list(itertools.chain(*through)),
-    }
-    figures = [_percentiles(delays) for delays in rows.values()]
-    for (name, delays), row in zip(rows.items(), figures, strict=True):
-        print(f"{name:<16}{''.join(f'{figure:8.3f}' for figure in row)}{len(delays):>10,}")
-    print(f"{'added':<16}{''.join(f'{b - a:8.3f}' for a, b in zip(*figures, strict=True))}")
-    rounds = [_percentiles(b)[2] - _percentiles(a)[2] for a, b in zip(direct, through, strict=True)]
-    print(f"added p99 by round: {', '.join(f'{figure:.3f}' for figure in rounds)}")
-    print(f"CPU of the tap per 1,000 chunks: {1e6 * cpu / len(rows['with tap']):.1f} ms")
-
-
-def _percentiles(delays: list[float]) -> list[float]:
-    cuts = statistics.quantiles(delays, n=1000)
-    return [1000 * cuts[index] for index in (499, 899, 989, 998)]
+def _names(count: int) -> list[str]:
+    return [f"{time.monotonic_ns()}-{index}" for index in range(count)]
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -106,13 +122,65 @@ def _cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=64)
-    parser.add_argument("--rate", type=int, default=70, help="chunks a second, each stream")
-    parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=3)
-    return parser.parse_args()
+def _truth(arguments: argparse.Namespace, ledger: Path) -> None:
+    count, rate = arguments.streams, arguments.rate
+    with golden(rate, SIZES) as url, tapped(url, ledger) as (tap_url, _):
+        for chunks in (1, rate * arguments.seconds):  # the first is a warm-up
+            streams(tap_url, _names(count), staggered(count, rate), chunks)
+        sent = [*record(url).values()][count:]
+    # Both in the order of arrival, the server's and the tap's: the client named the requests.
+    records = sorted(read_ledger(ledger)[count:], key=lambda r: r.sent)
+    pairs = [*zip(records, sent, strict=True)]
+    exact = all([n for _, n in r.chunks] == [n for _, n in s["chunks"]] for r, s in pairs)
+    true = np.array([_true_time_per_token(s) for s in sent])
+    seconds = np.array([metrics.time_per_output_token(r) or 0 for r in records])
+    late = [(metrics.ttft(r) or 0) - (s["chunks"][0][0] - s["received"]) for r, s in pairs]
+    llmperf = np.array([metrics.llmperf_inter_token_latency(r) or 0 for r in records])
+    print(f"tokens of each chunk: {'exact' if exact else 'LOST'}")
+    print(f"time per output token is off by {_percentiles(100 * abs(seconds / true - 1))} %")
+    print(f"time to first token is off by {_percentiles(1000 * np.abs(late))} ms")
+    print(f"llmperf's inter-token latency is off by {100 * np.median(llmperf / true - 1):.0f} %")
+
+
+def _true_time_per_token(sent: Sent) -> float:
+    (first, tokens), (last, _) = sent["chunks"][0], sent["chunks"][-1]
+    return float((last - first) / (sum(count for _, count in sent["chunks"]) - tokens))
+
+
+def _percentiles(values: Sequence[float] | npt.NDArray[np.floating[Any]]) -> str:
+    p50, p99 = np.percentile(values, (50, 99))
+    return f"{p50:.3f} (p50), {p99:.3f} (p99), {np.max(values):.3f} (worst)"
+
+
+def _schedule(arguments: argparse.Namespace, ledger: Path) -> None:
+    requests = 2 * REQUESTS_A_SECOND * arguments.seconds
+    point = LoadPoint(rate=REQUESTS_A_SECOND, requests=requests)
+    load = Load(
+        mean_input_tokens=64,
+        mean_output_tokens=CHUNKS,
+        points=(point,),
+        rounds=1,
+        timeout_seconds=600,
+    )
+    with golden(arguments.rate, SIZES[:4]) as endpoint, tapped(endpoint, ledger) as (url, _):
+        running = Driver(None, ledger.parent).run(
+            model="Qwen/Qwen3-32B",
+            case=CASE,
+            prompts=(),
+            shape=load,
+            point=point,
+            seed=point.name,
+            endpoint=url,
+            results=ledger.parent / "llmperf",
+        )
+        asyncio.run(running)
+    records = read_ledger(ledger)
+    assert all(each.succeeded for each in records)
+    due = sorted(each.due or 0.0 for each in records)
+    gaps = np.diff(arrivals(REQUESTS_A_SECOND, point.name, point.requests))
+    assert np.allclose(np.diff(due), gaps, atol=1e-5), "the schedule is not the seed's"
+    lags = [1000 * (each.sent - (each.due or 0.0)) for each in records]
+    print(f"{point}: {len(lags)} sent, late by {_percentiles(lags)} ms")
 
 
 if __name__ == "__main__":

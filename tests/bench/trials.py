@@ -1,21 +1,141 @@
-"""Many runs of a world, each summed up as the project does it, and how often that was right."""
+"""Many runs of a world, summed up as the project does it, and how often what is said is right."""
 
 from __future__ import annotations
 
 import math
-import multiprocessing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import Final
 
-from scipy.stats import binom
-from tqdm import tqdm
-
+from spectap import metrics
+from spectap.analysis.claims import MARGIN
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.grouping import CasePoint
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise
-from tests.bench.simulation import configuration, records, truths
-from tests.bench.statements import CROSSOVERS, SPEED, Statement, statements
-from tests.bench.worlds import World
+from spectap.analysis.summary import Answer, Cell, Ladder, Summary
+from tests.bench import harness
+from tests.bench.simulation import SIDES, Truth, World, configuration, records, truths
+
+SPEED: Final = "speed"
+COST: Final = "cost"
+OVERALL: Final = ("all speed", "all cost")
+"""The same over all test cases."""
+TOKEN_SECONDS: Final = "TPOT"
+"""Of the variant alone: the median of a typical round."""
+TOKENS_PER_SECOND: Final = "tokens/s"
+"""Of the variant alone, all requests together."""
+GOODPUT: Final = "goodput"
+"""Of the variant alone."""
+CROSSOVERS: Final = ("speed crossover", "cost crossover")
+"""The load at which the variant turns from better to worse."""
+FIGURES: Final = (SPEED, COST, *OVERALL, TOKEN_SECONDS, TOKENS_PER_SECOND)
+"""What has an interval in every report."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is said of one figure, and what is true."""
+
+    figure: str
+    truth: float
+    interval: Interval | None
+    answer: Answer | None = None
+    """None where the figure answers no question."""
+    true: bool | None = None
+    """Whether what is said is true; None where that is whether the interval holds the truth."""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether what is said is true; None without an interval."""
+        if self.interval is None or self.true is not None:
+            return self.true
+        return self.interval.low <= self.truth <= self.interval.high
+
+    @property
+    def matters(self) -> bool:
+        """Whether the truth is further from 1 than a difference that changes nobody's decision."""
+        return not 1 / (1 + MARGIN) <= self.truth <= 1 + MARGIN
+
+    @property
+    def found(self) -> bool:
+        """Whether the variant is said to be better, and is."""
+        return self.answer is Answer.BETTER and self.truth > 1
+
+    @property
+    def wrong(self) -> bool:
+        """Whether a difference is claimed that there is not, or one that matters called negligible.
+
+        A claim says which side is better, also where it says that this is too little to matter.
+        """
+        if self.interval is None or self.answer in (None, Answer.UNDECIDED):
+            return False
+        if self.answer is Answer.NEGLIGIBLE and self.matters:
+            return True
+        return (self.interval.point > 1) != (self.truth > 1) or self.truth == 1
+
+
+def statements(
+    summary: Summary, truths: Mapping[CasePoint, Truth], variants: Sequence[str] = SIDES[1:]
+) -> list[Statement]:
+    """All that a summary says; ``truths`` are those of its test cases and loads by name, and of all
+    ``variants``."""
+    said: list[Statement] = []
+    for case in summary.cases:
+        own = {load: truth for (name, load), truth in truths.items() if name == case.name}
+        for load in case.loads:
+            assert load is not None
+            for variant in variants:
+                said += _of_cell(case.cell(variant, load), own[load.name])
+        for ladder in case.ladders:
+            said += _of_ladder(ladder, [own[load.name] for load in ladder.loads])
+    for overall in summary.overall:
+        at = overall.load.name if overall.load else ""
+        same = [(truth.speed, truth.cost) for (_, load), truth in truths.items() if load == at]
+        means = [math.exp(fmean(map(math.log, true))) for true in zip(*same, strict=True)]
+        intervals = (overall.speed, overall.cost)
+        said += map(Statement, OVERALL, means, intervals)
+    return said
+
+
+def _of_cell(cell: Cell, truth: Truth) -> Iterator[Statement]:
+    assert cell.comparison is not None
+    questions = (
+        (SPEED, truth.speed, cell.comparison.speed),
+        (COST, truth.cost, cell.comparison.cost),
+    )
+    for figure, true, claim in questions:
+        if claim is not None:
+            yield Statement(figure, true, claim.interval, claim.answer)
+    seconds = cell.measure(metrics.TIME_PER_OUTPUT_TOKEN)
+    if seconds is not None:
+        yield Statement(TOKEN_SECONDS, truth.token_seconds, seconds.typical)
+    yield Statement(TOKENS_PER_SECOND, truth.tokens_per_second, cell.tokens_per_second_interval)
+    if cell.goodput is not None and cell.goodput.interval is not None:
+        bounds = Interval(cell.goodput.share, *cell.goodput.interval)
+        yield Statement(GOODPUT, truth.goodput, bounds)
+
+
+def _of_ladder(ladder: Ladder, truths: Sequence[Truth]) -> Iterator[Statement]:
+    """A crossover is true where each load that it claims is one at which the claim is true.
+
+    The load at which the variant turns is then between its bounds. One that is missing is 0 or
+    infinite.
+    """
+    loads = [load.amount for load in ladder.loads]
+    for figure, crossover, ratios in (
+        (CROSSOVERS[0], ladder.speed, [truth.speed for truth in truths]),
+        (CROSSOVERS[1], ladder.cost, [truth.cost for truth in truths]),
+    ):
+        low, high = crossover.better_up_to or 0.0, crossover.worse_from or math.inf
+        true = all(
+            (load > low or ratio > 1) and (load < high or ratio < 1)
+            for load, ratio in zip(loads, ratios, strict=True)
+        )
+        yield Statement(
+            figure, math.nan, Interval(crossover.point or math.nan, low, high), true=true
+        )
 
 
 @dataclass(frozen=True)
@@ -36,11 +156,13 @@ class Trials:
 
     def of(self, figure: str) -> Iterator[Statement]:
         """All that was said of one figure."""
-        return (one for report in self.reports for one in report.statements if one.figure == figure)
+        return (
+            each for report in self.reports for each in report.statements if each.figure == figure
+        )
 
     def held(self, figure: str) -> list[bool]:
         """Whether each of the figure's intervals holds the truth."""
-        return [one.holds for one in self.of(figure) if one.holds is not None]
+        return [each.holds for each in self.of(figure) if each.holds is not None]
 
     def coverage(self, figure: str) -> float:
         """The share of the figure's intervals that hold the truth; NaN without an interval."""
@@ -50,40 +172,40 @@ class Trials:
     def half_width(self, figure: str) -> float:
         """The median of how far an interval's bounds are from its middle, as a part of it (0.05:
         5 %); NaN without an interval."""
-        spans = [one.interval for one in self.of(figure) if one.interval is not None]
-        return median(math.sqrt(one.high / one.low) - 1 for one in spans) if spans else math.nan
+        spans = [each.interval for each in self.of(figure) if each.interval is not None]
+        return median(math.sqrt(each.high / each.low) - 1 for each in spans) if spans else math.nan
 
     def width(self, figure: str) -> float:
         """The median distance between an interval's bounds."""
         return median(
-            one.interval.high - one.interval.low for one in self.of(figure) if one.interval
+            each.interval.high - each.interval.low for each in self.of(figure) if each.interval
         )
 
     def bounded(self, figure: str) -> float:
         """The share of crossovers that have both bounds."""
         return fmean(
-            one.interval is not None and one.interval.low > 0 and one.interval.high < math.inf
-            for one in self.of(figure)
+            each.interval is not None and each.interval.low > 0 and each.interval.high < math.inf
+            for each in self.of(figure)
         )
 
     @property
     def wrong(self) -> int:
         """How many reports have any wrong verdict."""
-        return sum(any(one.wrong for one in report.statements) for report in self.reports)
+        return sum(any(each.wrong for each in report.statements) for report in self.reports)
 
     @property
     def lost(self) -> int:
         """How many reports have any crossover that claims a load wrongly."""
         return sum(
-            any(one.holds is False for one in report.statements if one.figure in CROSSOVERS)
+            any(each.holds is False for each in report.statements if each.figure in CROSSOVERS)
             for report in self.reports
         )
 
     @property
     def found(self) -> float:
-        """The share of differences in speed that matter and are found; NaN where there is none."""
-        found = [one.found for one in self.of(SPEED) if one.matters]
-        return fmean(found) if found else math.nan
+        """The share of differences in speed that matter and are found; NaN where there is neach."""
+        real = [each.found for each in self.of(SPEED) if each.matters]
+        return fmean(real) if real else math.nan
 
     def rounds(self, speedup: float | None = None) -> list[int]:
         """How many there were of each test case, of all or of those with that speed-up."""
@@ -109,29 +231,11 @@ def report(world: World, number: int) -> Report:
 
 
 def trials(worlds: Sequence[World], count: int) -> Iterator[Trials]:
-    """That many runs of each world, on all cores, with a progress bar."""
-    tasks = [(world, number) for world in worlds for number in range(count)]
-    with multiprocessing.Pool() as pool, _progress(len(tasks)) as progress:
-        reports = _each(pool.imap(_report, tasks, chunksize=20), progress)
-        for world in worlds:
-            yield Trials(world, [next(reports) for _ in range(count)])
-
-
-def _progress(total: int) -> tqdm:
-    return tqdm(total=total, unit="report", leave=False, disable=None)  # None: off a terminal
+    """That many runs of each world."""
+    reports = harness.run(_report, [(world, n) for world in worlds for n in range(count)])
+    for world in worlds:
+        yield Trials(world, [next(reports) for _ in range(count)])
 
 
 def _report(task: tuple[World, int]) -> Report:
     return report(*task)
-
-
-def _each(reports: Iterable[Report], progress: tqdm) -> Iterator[Report]:
-    for one in reports:
-        progress.update()
-        yield one
-
-
-def likely(level: float, count: int, share: float) -> int:
-    """The quantile of the binomial distribution: how many of ``count``, each with the chance
-    ``share``, are not exceeded with the chance ``level``."""
-    return int(binom.ppf(level, count, share))

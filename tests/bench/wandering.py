@@ -1,33 +1,138 @@
 """Whether intervals hold where variants were measured apart, while what they run on wanders.
 
-``python -m tests.bench.wandering [--reports 300]``
+``python -m tests.bench.wandering [--count 300]``
 
-Each line is a world (``apart``), summed up as a run whose variants were measured apart, and, beside
-that, as if they had been measured at the same time: what the widening is for. The bar: where the
-level wanders by itself, 95 % intervals of speed hold the truth in at least 93 % (missed as in
-``statistics``), and at most 5 % of reports make a wrong claim. No bar where nothing that is
-measured shows what is wrong: a constant difference between nodes.
+A variant has the requests of a simulated run of its own, moved to its time, and each request is
+slower or faster by the level of the environment at that time. Each line of the table is a world,
+summed up as a run whose variants were measured apart, and, beside that, as if they had been
+measured at the same time: what the widening is for. The bar: 95 % intervals of speed hold the truth
+in at least 93 %, and at most 5 % of reports make a wrong claim (missed as in ``statistics``).
 """
 
 from __future__ import annotations
 
-import argparse
-import functools
+import dataclasses
 import math
-import multiprocessing
 import sys
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summarise import summarise
-from tests.bench.apart import Apart
-from tests.bench.simulation import truths
-from tests.bench.statements import SPEED, Statement, statements
-from tests.bench.statistics import LOWEST, PROMISED, SELDOM, WRONG
-from tests.bench.trials import likely
-from tests.bench.worlds import World
+from spectap.analysis.summary import Summary
+from spectap.config import Config
+from spectap.names import CONTROL
+from spectap.record import Record
+from tests.bench import harness
+from tests.bench.simulation import SIDES, Truth, World, configuration, records, truths
+from tests.bench.trials import SPEED, Report, Trials, statements
+
+_Times = NDArray[np.float64]
+_BETWEEN = 300.0
+"""Seconds from one variant to the next: a server has to load its model."""
+_CONTROLS = 2**30
+"""The number of the run that the controls of the first variant are taken from."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Variants that are measured apart, and how their environment wanders meanwhile.
+
+    Levels are natural logarithms of a factor on all times; a span is how long a variant takes.
+    """
+
+    name: str
+    world: World
+    variants: int = 4
+    """The baseline included. The one that speculates comes last, others like it in between."""
+    at_once: int = 1
+    """How many are measured at the same time, on devices whose levels have nothing in common."""
+    walk: float = 0.0
+    """Scatter of the change of a random walk in a span."""
+    wave: float = 0.0
+    """How high a sine wave is, whose phase is random."""
+    period: float = 10.0
+    """How many spans the wave is long."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the variants, in the order in which they are measured."""
+        return (SIDES[0], *(f"other-{number}" for number in range(2, self.variants)), SIDES[1])
+
+    def configuration(self) -> Config:
+        """What its runs were told to do."""
+        config = configuration(self.world)
+        base, own = config.variants
+        others = (own.model_copy(update={"name": name}) for name in self.names[1:])
+        return config.model_copy(update={"variants": (base, *others), "apart": True})
+
+    def records(self, number: int) -> list[Record]:
+        """The requests of one of its runs, controls included; the same number, the same run."""
+        chance = np.random.default_rng([zlib.crc32(repr(self).encode()), number])
+        plain = [
+            self._plain(number * self.variants + place, place) for place in range(len(self.names))
+        ]
+        span = max(record.sent + record.end for own in plain for record in own) + _BETWEEN
+        rounds = math.ceil(self.variants / self.at_once)
+        levels = [self._level(chance, span, rounds) for _ in range(self.at_once)]
+        requests: list[Record] = []
+        for place, own in enumerate(plain):
+            begin = place // self.at_once * span
+            requests += _at(own, begin, levels[place % self.at_once])
+        return requests
+
+    def _plain(self, number: int, place: int) -> list[Record]:
+        """Of one variant, as if its environment were steady."""
+        side, name = SIDES[min(place, 1)], self.names[place]
+        own = [r for r in records(self.world, number) if r.variant == side]
+        ends = max(record.sent + record.end for record in own)
+        others = records(self.world, _CONTROLS + number)
+        first, second = (
+            [r for r in others if (r.variant, r.case, r.round) == (side, own[0].case, round_)]
+            for round_ in (1, 2)
+        )
+        waves = [wave[: self.world.concurrency] for wave in (first, second)]
+        longest = max(record.end for wave in waves for record in wave)
+        begins = (-longest, ends)
+        controls = [
+            dataclasses.replace(r, round=CONTROL, attempt=attempt, sent=begin)
+            for attempt, (wave, begin) in enumerate(zip(waves, begins, strict=True), start=1)
+            for r in wave
+        ]
+        return [dataclasses.replace(r, variant=name, sent=r.sent + longest) for r in controls + own]
+
+    def _level(
+        self, chance: np.random.Generator, span: float, spans: int
+    ) -> Callable[[_Times], _Times]:
+        """The level of one set of devices at any time."""
+        steps = 200 * (spans + 1)
+        times = np.linspace(-span, span * (spans + 1), steps)
+        scatter = self.walk * math.sqrt((times[1] - times[0]) / span)
+        walk = np.cumsum(scatter * chance.standard_normal(steps))
+        wave = self.wave * np.sin(2 * np.pi * (times / span / self.period + chance.random()))
+        levels = walk + wave
+        return lambda at: np.interp(at, times, levels)
+
+
+def _at(records: Sequence[Record], begin: float, level: Callable[[_Times], _Times]) -> list[Record]:
+    """The same requests at another time, in the environment of that time."""
+    middles = np.array([begin + record.sent + record.end / 2 for record in records])
+    factors = np.exp(level(middles))
+    return [
+        dataclasses.replace(
+            record,
+            sent=begin + record.sent,
+            end=record.end * factor,
+            chunks=tuple((time * factor, tokens) for time, tokens in record.chunks),
+        )
+        for record, factor in zip(records, factors.tolist(), strict=True)
+    ]
+
 
 PLAIN: Final = World("steps scatter by 2 %", request=0.02, wave=0.02, speedups=(1.0,) * 3)
 CALM: Final = World("by 0.5 %", request=0.005, wave=0.005, speedups=(1.0,) * 3)
@@ -50,88 +155,51 @@ WORLDS: Final = (
     Apart("steady, 1.3x", FASTER),
     Apart("walk of 3 %, 1.3x", FASTER, walk=0.03),
 )
-NOT_HELD: Final = (
-    Apart("trend of 3 % a span", CALM, trend=0.03),
-    Apart("nodes differ by 3 %", CALM, nodes=0.03),
-)
-"""What the controls do not show, or not all of it."""
 
 
-@dataclass(frozen=True)
-class Said:
-    """Of one run: what is said of the speeds, with and without the widening."""
-
-    widened: Sequence[Statement]
-    plain: Sequence[Statement]
-
-
-def said(world: Apart, number: int) -> Said:
-    """What is said of one run of a world."""
-    records, told, true = world.records(number), world.configuration(), truths(world.world)
-    found = []
-    for apart in (True, False):
-        summary = summarise(told.model_copy(update={"apart": apart}), records)
-        found.append(statements(summary, true, world.names[1:]))
-    return Said(*found)
+def report(task: tuple[Apart, int]) -> tuple[Report, Report]:
+    """What is said of one run of a world: with the widening, and without."""
+    world, number = task
+    requests, config, true = world.records(number), world.configuration(), truths(world.world)
+    widened, plain = (
+        summarise(config.model_copy(update={"apart": apart}), requests) for apart in (True, False)
+    )
+    return _said(widened, true, world), _said(plain, true, world)
 
 
-def coverage(found: Sequence[Sequence[Statement]]) -> list[bool]:
-    """Whether each interval of a speed-up holds the truth."""
-    return [
-        one.holds for said in found for one in said if one.figure == SPEED and one.holds is not None
-    ]
-
-
-def wrong(found: Sequence[Sequence[Statement]]) -> int:
-    """How many reports make any wrong claim."""
-    return sum(any(one.wrong for one in said) for said in found)
+def _said(summary: Summary, true: Mapping[CasePoint, Truth], world: Apart) -> Report:
+    return Report(statements(summary, true, world.names[1:]), ())
 
 
 def main() -> int:
     """Prints the table; returns 1 where a bar is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reports", type=int, default=300, help="in each world")
-    count = parser.parse_args().reports
-    missed = []
-    print(
-        f"{'':<29}{'widened:':>9}{'wrong':>8}{'+-':>8}{'found':>8}{'plain:':>9}{'wrong':>8}{'+-':>8}"
+    return harness.status(_missed(harness.count(__doc__, 300)))
+
+
+def _missed(count: int) -> Iterator[str]:
+    titles = ("widened:", "wrong", "+-", "found", "plain:", "wrong", "+-", "found")
+    print(f"{'':<29}" + "".join(f"{title:>9}" for title in titles))
+    reports = harness.run(report, [(world, n) for world in WORLDS for n in range(count)])
+    for world in WORLDS:
+        of_world = [next(reports) for _ in range(count)]
+        sides = [Trials(world.world, side) for side in zip(*of_world, strict=True)]
+        print(f"{world.name:<29}" + "".join(map(_row, sides)), flush=True)
+        widened = sides[0]
+        # All intervals of a report share one environment, so reports are what is independent.
+        if widened.coverage(SPEED) < harness.least(count) / count:
+            yield f"{world.name}: {widened.coverage(SPEED):.1%} of the intervals of speed hold"
+        if widened.wrong > harness.most_wrong(count):
+            yield f"{world.name}: {widened.wrong} of {count} reports are wrong"
+
+
+def _row(side: Trials) -> str:
+    shares = (
+        side.coverage(SPEED),
+        side.wrong / len(side.reports),
+        side.half_width(SPEED),
+        side.found,
     )
-    with multiprocessing.Pool() as pool:
-        for world in (*WORLDS, *NOT_HELD):
-            found = pool.map(functools.partial(said, world), range(count), chunksize=5)
-            widened, plain = [one.widened for one in found], [one.plain for one in found]
-            print(f"{world.name:<29}{_line(widened)}{_found(widened):>8}{_line(plain)}", flush=True)
-            if world in WORLDS:
-                missed += _missed(world.name, widened)
-    print("".join(f"\nmissed: {line}" for line in missed) or "\nevery bar is met")
-    return 1 if missed else 0
-
-
-def _line(found: Sequence[Sequence[Statement]]) -> str:
-    held = coverage(found)
-    width = median(
-        math.sqrt(one.interval.high / one.interval.low) - 1
-        for said in found
-        for one in said
-        if one.figure == SPEED and one.interval
-    )
-    return f"{fmean(held):>9.1%}{wrong(found) / len(found):>8.1%}{width:>8.1%}"
-
-
-def _found(found: Sequence[Sequence[Statement]]) -> str:
-    real = [one.found for said in found for one in said if one.figure == SPEED and one.matters]
-    return f"{fmean(real):.1%}" if real else "-"
-
-
-def _missed(name: str, found: Sequence[Sequence[Statement]]) -> list[str]:
-    held, missed = coverage(found), []
-    # All intervals of a report share one environment, so reports are what is independent.
-    least = likely(SELDOM, len(found), PROMISED) / len(found)
-    if fmean(held) < min(LOWEST, least):
-        missed.append(f"{name}: {fmean(held):.1%} of the intervals of speed hold")
-    if wrong(found) > likely(1 - SELDOM, len(found), WRONG):
-        missed.append(f"{name}: {wrong(found)} of {len(found)} reports are wrong")
-    return missed
+    return "".join(f"{share:>9.1%}" for share in shares)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,7 @@ class Line:
 
     @property
     def fixed(self) -> bool:
-        """Whether the draft makes as many tokens as it was trained to, so that no other window can
-        be served: a DFlash head drafts a block."""
+        """Whether no other window can be served: a DFlash head drafts a block of trained length."""
         return self.mode == "dflash"
 
 
@@ -89,14 +88,13 @@ class Prospect:
     prompt_class: str
     load: LoadPoint | None
     tokens_per_step: float
-    """Expected; where it was measured, as measured."""
+    """Measured where the window was measured, like ``step_seconds``; otherwise predicted."""
     step_seconds: float
-    """The same."""
     predicted: Interval | None
     """Speed-up of whole requests over the baseline's. Of a measured window, predicted from the
     other windows of its line alone; None where there is no other."""
     measured: Interval | None
-    """The same as measured; None where the window was not measured."""
+    """None where the window was not measured."""
     tokens_per_second: float
     """Of all requests together."""
     usd_per_million_output_tokens: float | None
@@ -145,29 +143,24 @@ class Recommendation:
 class Advice:
     """All of it. Empty of prospects where nothing speculates."""
 
-    lines: tuple[Line, ...]
-    mix: tuple[tuple[str, float], ...]
+    lines: tuple[Line, ...] = ()
+    mix: tuple[tuple[str, float], ...] = ()
     """Each class and its share of the output tokens; the shares add up to 1."""
-    acceptances: tuple[Acceptance, ...]
-    costs: tuple[StepCost, ...]
-    prospects: tuple[Prospect, ...]
-    recommendations: tuple[Recommendation, ...]
+    acceptances: tuple[Acceptance, ...] = ()
+    costs: tuple[StepCost, ...] = ()
+    prospects: tuple[Prospect, ...] = ()
+    recommendations: tuple[Recommendation, ...] = ()
     """For each load: one for each class, then, where there are several classes, the mix's."""
-    cautions: tuple[str, ...]
-    """Where there is no recommendation, what its sentence would say of queues, failures and
-    decoding that misleads."""
-    measure_next: tuple[str, ...]
-    """What to measure before there can be any, a sentence each."""
-    rehearsal: bool
+    cautions: tuple[str, ...] = ()
+    """Queues, failures and misleading decoding, where no recommendation names them."""
+    measure_next: tuple[str, ...] = ()
+    """What to measure before there can be any recommendation, a sentence each."""
+    rehearsal: bool = False
     """Whether something stood in for the services: then it advises nothing."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """What to know before believing it."""
 
     def to_json(self) -> str:
         """The fields by their names."""
-        return json.dumps(dataclasses.asdict(self), indent=2, default=_plain) + "\n"
-
-
-def _plain(value: object) -> object:
-    assert isinstance(value, LoadPoint)
-    return value.model_dump()
+        content = dataclasses.asdict(self)
+        return json.dumps(content, indent=2, default=LoadPoint.model_dump) + "\n"

@@ -9,13 +9,19 @@ from dataclasses import replace
 from typing import Final
 
 from spectap import wording
-from spectap.analysis import controls, grouping
+from spectap.analysis import grouping
 from spectap.analysis.advice.advice import Acceptance, Advice, Line, Recommendation
-from spectap.analysis.advice.observed import Observed, observe
+from spectap.analysis.advice.observed import (
+    Observed,
+    acceptances,
+    classes_of_cases,
+    observe,
+    step_costs,
+)
 from spectap.analysis.advice.outlook import USABLE, Outlook, outlook
 from spectap.analysis.advice.recommendation import prospects, recommendations
-from spectap.analysis.advice.steps import acceptances, step_costs
 from spectap.analysis.comparison import cautions, decoding
+from spectap.analysis.evidence import unsteadiness_of
 from spectap.analysis.summary import Cell, Finding
 from spectap.config import Config, Variant
 from spectap.errors import ConfigError
@@ -48,7 +54,7 @@ def advise(
     """
     cells = tuple(cells)
     records = grouping.at_load_points(config.load, records)
-    classes = {case.name: str(case.structure or case.name) for case in config.test_cases}
+    classes = classes_of_cases(config)
     excluded = _excluded(cells, classes, records)
     observed = observe(
         config,
@@ -60,21 +66,18 @@ def advise(
     )
     lines = _lines(config, observed.drafts)
     shares = _mix(observed, lines, mix)
+    rehearsal = config.stand_in is not None
     if not lines:
-        return _nothing(config, observed, shares)
-    unsteadiness = controls.unsteadiness(records) if config.apart else None
-    unknown = config.apart and unsteadiness is None
+        return Advice(mix=tuple(shares.items()), rehearsal=rehearsal, notes=observed.notes)
+    unsteadiness = unsteadiness_of(records) if config.apart else None
+    uncontrolled = config.apart and unsteadiness is None
     expected = outlook(observed, lines, apart=config.apart, unsteadiness=unsteadiness)
-    prospects_of_all = tuple(prospects(observed, lines, expected, config.cost))
+    every_prospect = tuple(prospects(observed, lines, expected, config.cost))
     recommended = [
         *recommendations(
-            observed,
-            lines,
-            expected,
-            prospects_of_all,
-            shares,
+            *(observed, lines, expected, every_prospect, shares),
             cost=config.cost,
-            advises=config.stand_in is None,
+            advises=not rehearsal,
         )
     ]
     accepted = acceptances(observed, lines)
@@ -83,24 +86,16 @@ def advise(
         mix=tuple(shares.items()),
         acceptances=accepted,
         costs=tuple(step_costs(observed, lines)),
-        prospects=prospects_of_all,
-        recommendations=tuple(_limited(one, lines, cells) for one in recommended),
-        cautions=() if recommended else tuple(_cautions(cells, at=len(observed.loads) > 1)),
-        measure_next=tuple(_missing(observed, lines, unknown=unknown)),
-        rehearsal=config.stand_in is not None,
+        prospects=every_prospect,
+        recommendations=tuple(_limited(each, lines, cells) for each in recommended),
+        cautions=() if recommended else _cautions(cells, at=len(observed.loads) > 1),
+        measure_next=tuple(_missing(observed, lines, uncontrolled=uncontrolled)),
+        rehearsal=rehearsal,
         notes=(
             *dict.fromkeys(excluded.values()),
             *observed.notes,
-            *_notes(observed, lines, accepted, expected, unknown=unknown),
+            *_notes(observed, lines, accepted, expected, uncontrolled=uncontrolled),
         ),
-    )
-
-
-def _nothing(config: Config, observed: Observed, shares: Mapping[str, float]) -> Advice:
-    return Advice(
-        *((), tuple(shares.items()), (), (), (), (), (), ()),
-        rehearsal=config.stand_in is not None,
-        notes=observed.notes,
     )
 
 
@@ -165,7 +160,8 @@ def _lines(config: Config, drafts: Mapping[str, int]) -> tuple[Line, ...]:
 
 def _names(firsts: Sequence[Variant]) -> list[str]:
     """The short name of the draft, and of mode and batch what is needed to tell lines apart."""
-    modes, batches = {one.mode for one in firsts}, {one.batch for one in firsts}
+    modes = {variant.mode for variant in firsts}
+    batches = {variant.batch for variant in firsts}
     names = []
     for variant in firsts:
         # Qwen3-1.7B of Qwen/Qwen3-1.7B@revision.
@@ -190,7 +186,7 @@ def _mix(
     if mix is None:
         side = observed.sides.get(lines[0].baseline if lines else "")
         mix = {
-            name: 1.0 if side is None else float(side.outputs[:, :, observed.members(number)].sum())
+            name: 1.0 if side is None else float(side.outputs[:, :, number].sum())
             for number, name in enumerate(observed.classes)
         }
     elif unknown := [name for name in mix if name not in observed.classes]:
@@ -215,13 +211,13 @@ def _limited(
     return replace(recommendation, sentence=" ".join((recommendation.sentence, *limits)))
 
 
-def _cautions(cells: Sequence[Cell], *, at: bool) -> Iterator[str]:
-    return (f"{clause}." for clause in (*decoding(cells, at=at), *cautions(cells, at=at)))
+def _cautions(cells: Sequence[Cell], *, at: bool) -> tuple[str, ...]:
+    return tuple(f"{clause}." for clause in (*decoding(cells, at=at), *cautions(cells, at=at)))
 
 
-def _missing(observed: Observed, lines: Sequence[Line], *, unknown: bool) -> Iterator[str]:
-    """What to measure before anything can be advised. ``unknown``: as of ``_notes``."""
-    if unknown or observed.rounds < FEWEST_ROUNDS:
+def _missing(observed: Observed, lines: Sequence[Line], *, uncontrolled: bool) -> Iterator[str]:
+    """What to measure before anything can be advised."""
+    if uncontrolled or observed.rounds < FEWEST_ROUNDS:
         yield (
             f"Measure at least {FEWEST_ROUNDS} rounds, and control loads where variants are "
             "measured apart."
@@ -240,10 +236,9 @@ def _notes(
     accepted: Sequence[Acceptance],
     expected: Outlook,
     *,
-    unknown: bool,
+    uncontrolled: bool,
 ) -> Iterator[str]:
-    """``unknown``: whether nobody knows what changed from one variant's time to another's."""
-    if unknown:
+    if uncontrolled:
         yield (
             "The variants were measured one after another, and no control loads tell what changed "
             "meanwhile: nobody knows how sure this is."
@@ -263,19 +258,19 @@ def _notes(
                 f"other is {off} % off."
             )
     if observed.sets:
-        names = wording.listed([observed.classes[number] for number in sorted(observed.sets)])
+        names = wording.listed([name for name in observed.classes if name in observed.sets])
         yield f"Prompts differ ({names}): of them only measured windows are compared."
     if len({line.baseline for line in lines}) > 1:
         yield (
             "Each batch has a baseline of its own: speed-ups are over that. Where a batch takes "
             "fewer requests than are in flight, it is not recommended if another takes more."
         )
+    drafts = {line.name: max(line.windows) - line.offset for line in lines}
     for acceptance in accepted:
-        line = next(line for line in lines if line.name == acceptance.line)
         last = acceptance.positions[-1].number
-        if last < max(line.windows) - line.offset:
+        if last < drafts[acceptance.line]:
             yield (
-                f"No step of {line.name} on {acceptance.prompt_class} prompts reached draft "
+                f"No step of {acceptance.line} on {acceptance.prompt_class} prompts reached draft "
                 f"{last + 1} of a step: it and further ones are taken to be accepted as often as "
                 "the one before."
             )

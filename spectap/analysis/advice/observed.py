@@ -11,31 +11,40 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from spectap import wording
-from spectap.analysis import grouping
+from spectap.analysis import contrasts, grouping
+from spectap.analysis.advice.advice import Acceptance, Line, Position, StepCost
+from spectap.analysis.estimates.estimate import ALPHA
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.estimates.proportions import clopper_pearson
 from spectap.config import Config, Variant
 from spectap.ledger import last_attempts
 from spectap.load_points import LoadPoint
 from spectap.names import WARM_UP
 from spectap.record import Record
+from spectap.rounds import FEWEST_ROUNDS
 
 Array = NDArray[np.floating[Any]]
 
 _SELDOM: Final = 0.002
 """Steps with more tokens are taken for merged ones, where nobody says how many a step may yield."""
 
-_COUNTS: Final = ("seconds", "steps", "tokens", "answers", "outputs", "waits")
-_TOTALS: Final = ("served", "time")
+_OF_ANSWERS: Final = ("seconds", "steps", "tokens", "answers", "outputs", "waits")
+_OF_REQUESTS: Final = ("served", "time")
+
+_Cell = tuple[int, int, int]
+"""Numbers of a load, a round and a class."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What one variant did. Arrays are over load, round and prompt, but for the last two."""
+    """What one variant did. Arrays are over load, round and class, but for the last two."""
 
     seconds: Array
     """From the first chunks to the last."""
@@ -52,7 +61,7 @@ class Side:
     time: Array
     """Seconds that all requests were in flight, failed ones included."""
     reached: Array
-    """Over round, prompt and draft position: steps in which all drafts before it were accepted."""
+    """Over round, class and draft position: steps in which all drafts before it were accepted."""
     accepted: Array
     """Of these, the ones in which it was accepted, too."""
 
@@ -63,10 +72,8 @@ class Observed:
 
     loads: tuple[LoadPoint, ...]
     classes: tuple[str, ...]
-    prompt_classes: NDArray[np.int64]
-    """The number of each prompt's class. A line that is repeated is one prompt."""
-    sets: frozenset[int]
-    """The numbers of the classes whose prompts have names, and so differ."""
+    sets: frozenset[str]
+    """The classes whose prompts have names, and so differ."""
     rounds: int
     drafts: Mapping[str, int]
     """Those a step verifies, by the name of the variant; 0 for a baseline. Only of variants that
@@ -74,80 +81,67 @@ class Observed:
     sides: Mapping[str, Side]
     notes: tuple[str, ...]
 
-    def members(self, number: int) -> NDArray[np.int64]:
-        """The numbers of the prompts of that class."""
-        return np.flatnonzero(self.prompt_classes == number)
 
-
-class _Index(NamedTuple):
-    """Where a request belongs: numbers of its load, round and prompt."""
-
-    load: int
-    round: int
-    prompt: int
+def classes_of_cases(config: Config) -> dict[str, str]:
+    """The class of each test case whose prompts have none of their own."""
+    return {case.name: str(case.structure or case.name) for case in config.test_cases}
 
 
 def observe(config: Config, records: Iterable[Record]) -> Observed:
     """What the ``records`` of a run show of its steps."""
     points = [point.name for point in config.load.points]
-    kinds = {case.name: str(case.structure or case.name) for case in config.test_cases}
-    measured = [
-        record
-        for record in grouping.at_load_points(config.load, records)
-        if record.round > WARM_UP and record.case in kinds and record.load in points
-    ]
-    counted = last_attempts(measured, apart=config.apart)
-    classes = list(dict.fromkeys(_class(kinds, record) for record in counted))
-    prompts = {
-        prompt: number
-        for number, prompt in enumerate(
-            dict.fromkeys((_class(kinds, r), r.case, r.prompt) for r in counted)
+    of_cases = classes_of_cases(config)
+    counted = last_attempts(
+        [
+            record
+            for record in grouping.at_load_points(config.load, records)
+            if record.round > WARM_UP and record.case in of_cases and record.load in points
+        ],
+        apart=config.apart,
+    )
+    classes = [record.prompt_class or of_cases[record.case] for record in counted]
+    names = [*dict.fromkeys(classes)]
+    rounds = sorted({(record.run, record.round) for record in counted})
+    of_variant: dict[str, list[tuple[Record, _Cell]]] = defaultdict(list)
+    for record, prompt_class in zip(counted, classes, strict=True):
+        numbers = (
+            points.index(record.load),
+            rounds.index((record.run, record.round)),
+            names.index(prompt_class),
         )
-    }
-    names = sorted({(r.run, r.round) for r in counted})
-    rounds = {name: number for number, name in enumerate(names)}
-    of_variant: dict[str, list[tuple[Record, _Index]]] = defaultdict(list)
-    for r in counted:
-        prompt = prompts[_class(kinds, r), r.case, r.prompt]
-        index = _Index(points.index(r.load), rounds[r.run, r.round], prompt)
-        of_variant[r.variant].append((r, index))
+        of_variant[record.variant].append((record, numbers))
     notes: list[str] = []
     drafts = dict(_drafts(config.variants, of_variant, notes))
-    shape = len(points), len(rounds), len(prompts)
+    shape = len(points), len(rounds), len(names)
     widest = max(drafts.values(), default=0)
-    sides = {
-        name: _side(name, of_variant[name], drafts[name], shape, widest, notes) for name in drafts
-    }
     return Observed(
         loads=config.load.points,
-        classes=tuple(classes),
-        prompt_classes=np.array([classes.index(name) for name, *_ in prompts], dtype=np.int64),
-        sets=frozenset(classes.index(name) for name, _, prompt in prompts if prompt),
+        classes=tuple(names),
+        sets=frozenset(c for record, c in zip(counted, classes, strict=True) if record.prompt),
         rounds=len(rounds),
         drafts=drafts,
-        sides=sides,
+        sides={
+            name: _side(name, of_variant[name], drafts[name], shape, widest, notes)
+            for name in drafts
+        },
         notes=tuple(notes),
     )
 
 
-def _class(kinds: Mapping[str, str], record: Record) -> str:
-    return record.prompt_class or kinds[record.case]
-
-
 def _drafts(
     variants: Sequence[Variant],
-    of_variant: Mapping[str, Sequence[tuple[Record, _Index]]],
+    of_variant: Mapping[str, Sequence[tuple[Record, _Cell]]],
     notes: list[str],
 ) -> Iterator[tuple[str, int]]:
     for variant in variants:
-        shown = [record for record, _ in of_variant.get(variant.name, ()) if _shows(record)]
-        if not shown:
+        answers = [record for record, _ in of_variant.get(variant.name, ()) if _shows(record)]
+        if not answers:
             notes.append(f"{variant.name} shows no steps, so nothing is said of it.")
         elif variant.baseline is None:
             yield variant.name, 0
         elif variant.drafts_per_step is not None:
             yield variant.name, variant.drafts_per_step
-        elif drafts := _assumed(variant, _largest(shown)):
+        elif drafts := _assumed(variant, _largest(answers)):
             notes.append(
                 f"Nobody said how many drafts a step of {variant.name} verifies: "
                 f"{drafts} are assumed, by the tokens that its steps yield."
@@ -181,19 +175,19 @@ def _shows(record: Record) -> bool:
 
 def _side(
     name: str,
-    requests: Sequence[tuple[Record, _Index]],
+    requests: Sequence[tuple[Record, _Cell]],
     drafts: int,
-    shape: tuple[int, int, int],
+    shape: _Cell,
     widest: int,
     notes: list[str],
 ) -> Side:
-    arrays = {key: np.zeros(shape) for key in (*_COUNTS, *_TOTALS)}
+    arrays = {key: np.zeros(shape) for key in (*_OF_ANSWERS, *_OF_REQUESTS)}
     # Steps by their tokens: those that an answer's end may have cut off, and the others.
-    whole, last = (np.zeros((*shape[1:], widest + 2)) for _ in range(2))
+    full, last = (np.zeros((*shape[1:], widest + 2)) for _ in range(2))
     merged = tools = 0
-    for record, index in requests:
-        arrays["time"][index] += record.end
-        arrays["served"][index] += (record.output_tokens or 0) if record.succeeded else 0
+    for record, cell in requests:
+        arrays["time"][cell] += record.end
+        arrays["served"][cell] += (record.output_tokens or 0) if record.succeeded else 0
         tools += record.succeeded and record.tools
         if not _shows(record):
             continue
@@ -201,14 +195,13 @@ def _side(
         if drafts and max(sizes) > drafts + 1:
             merged += 1
             continue
-        counts = _counts(record, sizes, baseline=not drafts)
-        for key in _COUNTS:
-            arrays[key][index] += counts[key]
+        for key, amount in _amounts(record, sizes, baseline=not drafts).items():
+            arrays[key][cell] += amount
         if drafts:
             *inner, end = sizes
-            last[index.round, index.prompt, end] += 1
+            last[(*cell[1:], end)] += 1
             for size, count in Counter(inner).items():
-                whole[index.round, index.prompt, size] += count
+                full[(*cell[1:], size)] += count
     if merged:
         notes.append(
             f"{wording.count(merged, 'answer')} of {name} had steps with more than {drafts + 1} "
@@ -219,12 +212,14 @@ def _side(
             f"{wording.count(tools, 'answer')} of {name} could call tools. Their chunks are no "
             "steps, so they are left out."
         )
-    reached = _reached(whole, last)
+    at_least, last_at_least = _at_least(full), _at_least(last)
+    # A step of j tokens or more reached draft j, unless it was cut off there.
+    reached = at_least[..., 1:-1] + last_at_least[..., 2:]
     reached[..., drafts:] = 0  # a step of all drafts and one token more
-    return Side(**arrays, reached=reached, accepted=_accepted(whole, last))
+    return Side(**arrays, reached=reached, accepted=at_least[..., 2:] + last_at_least[..., 2:])
 
 
-def _counts(record: Record, sizes: Sequence[int], *, baseline: bool) -> dict[str, float]:
+def _amounts(record: Record, sizes: Sequence[int], *, baseline: bool) -> dict[str, float]:
     tokens = sum(sizes)
     seconds = record.chunks[-1][0] - record.chunks[0][0]
     return {
@@ -244,11 +239,87 @@ def _at_least(sizes: Array) -> Array:
     return counts
 
 
-def _reached(whole: Array, last: Array) -> Array:
-    """Draft j = 1, 2, ...: by a step of j tokens or more, unless it was cut off there."""
-    return _at_least(whole)[..., 1:-1] + _at_least(last)[..., 2:]
+def acceptances(observed: Observed, lines: Iterable[Line]) -> tuple[Acceptance, ...]:
+    """Of each line on each class of prompts that it was measured on."""
+    by_class = []
+    for line in lines:
+        sides = [observed.sides[name] for _, name in line.variants]
+        for number, prompt_class in enumerate(observed.classes):
+            reached, accepted = (
+                np.sum([getattr(side, field)[:, number] for side in sides], axis=0)
+                for field in ("reached", "accepted")
+            )
+            if positions := tuple(_positions(reached, accepted)):
+                by_class.append(Acceptance(line.name, prompt_class, positions))
+    return tuple(by_class)
 
 
-def _accepted(whole: Array, last: Array) -> Array:
-    """A step of more than j tokens accepted draft j."""
-    return _at_least(whole)[..., 2:] + _at_least(last)[..., 2:]
+def _positions(reached: Array, accepted: Array) -> Iterator[Position]:
+    """From what each round reached and accepted, over round and position."""
+    for number, (tried, taken) in enumerate(zip(reached.T, accepted.T, strict=True), start=1):
+        total = tried.sum()
+        if total > 0:
+            share = float(taken.sum() / total)
+            yield Position(number, int(total), share, _share_interval(tried, taken))
+
+
+def _share_interval(tried: Array, taken: Array) -> tuple[float, float] | None:
+    """Korn's and Graubard's interval of a share (Survey Methodology 24, 1998), by rounds.
+
+    Clopper's and Pearson's, for as many independent steps as have the scatter of the rounds, less
+    what is not known of that scatter. It has width where all drafts were accepted, too.
+    """
+    rounds, total = len(tried), tried.sum()
+    if rounds < FEWEST_ROUNDS or np.count_nonzero(tried) < FEWEST_ROUNDS:
+        return None
+    share = taken.sum() / total
+    excess = taken - share * tried
+    scatter = rounds / (rounds - 1) * (excess**2).sum() / total**2
+    sureness = stdtrit(total, 1 - ALPHA / 2) / stdtrit(rounds - 1, 1 - ALPHA / 2)
+    independent = share * (1 - share) / scatter if scatter > 0 else total
+    worth = min(total, independent) * sureness**2
+    return clopper_pearson(float(share), float(worth), ALPHA)
+
+
+def step_costs(observed: Observed, lines: Iterable[Line]) -> Iterator[StepCost]:
+    """Of each line at each load, over all classes."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = {
+            name: side.seconds.sum(axis=(1, 2)) / side.steps.sum(axis=(1, 2))
+            for name, side in observed.sides.items()
+        }
+    for line in lines:
+        for load, point in enumerate(observed.loads):
+            baseline = float(means[line.baseline][load])
+            measured = [
+                (window, name) for window, name in line.variants if np.isfinite(means[name][load])
+            ]
+            if not measured or not np.isfinite(baseline):
+                continue
+            drafts = [observed.drafts[name] for _, name in measured]
+            seconds = np.array([means[name][load] for _, name in measured])
+            # One window cannot tell what is fixed from what each draft adds.
+            fixed, per_draft = 0.0, (seconds[0] - baseline) / drafts[0]
+            if len(measured) > 1:
+                per_draft, fixed = np.polyfit(drafts, seconds - baseline, 1, w=1 / seconds)
+            yield StepCost(
+                line=line.name,
+                load=point,
+                baseline=baseline,
+                measured=tuple(
+                    (window, _step_interval(observed.sides[name], load))
+                    for window, name in measured
+                ),
+                fixed=float(fixed),
+                per_draft=float(per_draft),
+            )
+
+
+def _step_interval(side: Side, load: int) -> Interval:
+    """Of the mean step, by rounds."""
+    seconds, steps = side.seconds[load].sum(axis=-1), side.steps[load].sum(axis=-1)
+    rounds = [(float(a), float(b)) for a, b in zip(seconds, steps, strict=True) if b]
+    if estimate := contrasts.ratio_of_sums(rounds):
+        return estimate.interval(ALPHA)
+    mean = float(seconds.sum() / steps.sum())
+    return Interval(mean, mean, mean)

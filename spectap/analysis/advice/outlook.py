@@ -1,32 +1,34 @@
 """The time of a request by its tokens, at every window: as it was, and as it could have been.
 
+Acceptance is by the position of a draft, of those steps that reached it. The window only says where
+a draft's chain is cut, so all windows of a draft tell of the same chain. A step's time is straight
+between what was measured: no drafts, which is the baseline, and each measured window. What these
+two assumptions miss is measured: each window is predicted from the others of its line.
+
 The bootstrap draws rounds with replacement, one fewer than there are, which makes the variance of a
 mean what it is with few rounds, too (Rao and Wu, Journal of the American Statistical Association
-83, 1988). Prompts differ, and a hard one takes more steps: so each prompt has its own yield, and
-the steps of all prompts are added up. What is predicted is drawn to what was measured beside it.
+83, 1988).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
-from spectap.analysis.advice.advice import Line
+from spectap.analysis.advice.advice import Choice, Line
 from spectap.analysis.advice.observed import Array, Observed
-from spectap.analysis.advice.steps import chain, step_yield, through
-from spectap.analysis.controls import Unsteadiness
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.evidence import Unsteadiness
 from spectap.rounds import FEWEST_ROUNDS
 
 _REPLICATES: Final = 600
-_BLOCK: Final = 50
-"""Replicates at a time: more take more memory, and no less time."""
 _SEED: Final = 2211_17192
 _SHARED: Final = 3.0
 """Rounds that speak for variants that share nothing."""
@@ -34,15 +36,11 @@ USABLE: Final = 0.1
 """A model that is further off than this predicts nothing."""
 
 
-class Window(NamedTuple):
-    """A window of a line."""
-
-    line: str
-    window: int
-
-
 class Figures(NamedTuple):
-    """Logarithms over replicate, load and class; NaN where nothing was measured."""
+    """Logarithms over draw, load and class; NaN where nothing is known.
+
+    The first draw is the run as it was. The others are replicates.
+    """
 
     step_seconds: Array
     step_tokens: Array
@@ -51,49 +49,63 @@ class Figures(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sample:
-    """What some replicates show."""
+class Outlook:
+    """Of a run. There are no replicates where nobody knows how sure its figures are."""
 
     measured: Mapping[str, Figures]
     """Of each variant."""
-    predicted: Mapping[Window, Figures]
+    predicted: Mapping[Choice, Figures]
     """Of each window that was not measured."""
-    held_out: Mapping[Window, Figures]
+    held_out: Mapping[Choice, Figures]
     """Of each measured window, predicted from the others of its line."""
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """Of a run: as it was, and replicates of it. There are none where rounds are too few."""
-
-    run: Sample
-    replicates: Sample
     rounds: int
     errors: Mapping[str, float]
     """By how much predictions of a line are off, beyond chance: a standard deviation, of logs."""
+    certain: bool
+    """Whether there are replicates."""
 
+    def interval(self, logs: Array) -> Interval:
+        """The 95 % interval of a positive quantity, by its logarithms over draws.
 
-class _Draws(NamedTuple):
-    """Replicates."""
+        By the standard deviation of the replicates and Student's t; without width if there are
+        none.
+        """
+        error = float(logs[1:].std()) if self.certain else 0.0
+        reach = float(stdtrit(self.rounds - 1, 1 - ALPHA / 2)) * error if error else 0.0
+        log = float(logs[0])
+        return Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach))
 
-    weights: Mapping[str, Array]
-    """Of each variant, over replicate and round: how often the round counts."""
-    shifts: Mapping[str, Array]
-    """Of each variant and replicate: the logarithm of what its time and no round shows."""
+    def chances(self, logs: Array) -> Array:
+        """How likely each quantity is the smallest; ``logs`` are over draws and quantities.
 
-    def part(self, start: int) -> _Draws:
-        end = start + _BLOCK
-        return _Draws(*({name: of[start:end] for name, of in field.items()} for field in self))
+        The replicates are centred at the run's estimates, and spread as Student's t is: with few
+        rounds the scatter itself is uncertain.
+        """
+        estimates, replicates = logs[0], logs[1:]
+        generator = np.random.default_rng(_SEED + 1)
+        chi_square = generator.chisquare(self.rounds - 1, size=len(replicates))
+        spread = np.sqrt((self.rounds - 1) / chi_square)[:, np.newaxis]
+        values = estimates + (replicates - replicates.mean(axis=0)) * spread
+        best: Array = np.bincount(values.argmin(axis=1), minlength=len(estimates)) / len(values)
+        return best
 
 
 class _Totals(NamedTuple):
-    """What requests of a variant had, over replicate, load and class."""
+    """What requests of a variant had, over draw, load and class."""
 
     seconds: Array
     steps: Array
     tokens: Array
+    answers: Array
     waits: Array
     outputs: Array
+
+
+def windows(line: Line) -> Sequence[int]:
+    """Those that are considered: of one measured window, that alone."""
+    if line.fixed or len(line.windows) < 2:
+        return line.windows
+    return range(line.offset + 1, max(line.windows) + 1)
 
 
 def outlook(
@@ -109,76 +121,82 @@ def outlook(
     what changed from the time of one to that of another.
     """
     names = [*observed.sides]
-    once = _Draws(
-        dict.fromkeys(names, np.ones((1, observed.rounds))), dict.fromkeys(names, np.zeros(1))
-    )
-    run = _sample(observed, lines, once)
-    if observed.rounds < FEWEST_ROUNDS or (apart and unsteadiness is None):
-        return Outlook(run, _mapped(run, lambda array: array[:0]), observed.rounds, {})
-    draws = _draws(names, observed.rounds, apart, unsteadiness)
-    blocks = [_sample(observed, lines, draws.part(n)) for n in range(0, _REPLICATES, _BLOCK)]
-    replicates = _joined(blocks)
-    errors = {line.name: _model_error(line, run, replicates) for line in lines}
-    return Outlook(run, _with_errors(replicates, errors), observed.rounds, errors)
-
-
-def windows(line: Line) -> Sequence[int]:
-    """Those that are considered: of one measured window, that alone."""
-    if line.fixed or len(line.windows) < 2:
-        return line.windows
-    return range(line.offset + 1, max(line.windows) + 1)
-
-
-def interval(log: float, logs: Array, rounds: int) -> Interval:
-    """The 95 % interval of a positive quantity, by the logarithms of its replicates.
-
-    By their standard deviation and Student's t. Without replicates it has no width.
-    """
-    error = float(logs.std()) if len(logs) else 0.0
-    reach = float(stdtrit(rounds - 1, 1 - ALPHA / 2)) * error if error else 0.0
-    return Interval(math.exp(log), math.exp(log - reach), math.exp(log + reach))
-
-
-def chances(logs: Array, replicates: Array, rounds: int) -> Array:
-    """How likely each quantity is the smallest, from replicates of all (over both).
-
-    They are centred at the estimates ``logs``, and spread as Student's t is: with few rounds the
-    scatter itself is uncertain.
-    """
-    generator = np.random.default_rng(_SEED + 1)
-    chi_square = generator.chisquare(rounds - 1, size=len(replicates))
-    spread = np.sqrt((rounds - 1) / chi_square)[:, np.newaxis]
-    values = logs + (replicates - replicates.mean(axis=0)) * spread
-    best: Array = np.bincount(values.argmin(axis=1), minlength=len(logs)) / len(values)
-    return best
+    certain = observed.rounds >= FEWEST_ROUNDS and not (apart and unsteadiness is None)
+    weights, shifts = _draws(names, observed.rounds, _REPLICATES * certain, apart, unsteadiness)
+    totals = {name: _totals(observed, name, weights[name]) for name in names}
+    measured = {
+        name: _figures(
+            _logs(of.seconds, of.steps) + shifts[name][:, np.newaxis, np.newaxis],
+            _logs(of.tokens, of.steps),
+            of,
+        )
+        for name, of in totals.items()
+    }
+    predicted, held_out = dict[Choice, Figures](), dict[Choice, Figures]()
+    errors = dict[str, float]()
+    for line in lines:
+        if len(line.windows) < 2:
+            continue
+        every = [name for _, name in line.variants]
+        pooled = _Totals(*(sum(field) for field in zip(*(totals[n] for n in every), strict=True)))
+        predict = partial(_predict, observed, line, measured, totals, weights)
+        from_all = predict(every)
+        for window in windows(line):
+            choice, drafts = Choice(line.name, window), window - line.offset - 1
+            if (name := dict(line.variants).get(window)) is None:
+                seconds, tokens = from_all
+                predicted[choice] = _figures(seconds[..., drafts], tokens[..., drafts], pooled)
+            else:
+                seconds, tokens = predict([other for other in every if other != name])
+                held_out[choice] = _figures(seconds[..., drafts], tokens[..., drafts], totals[name])
+        if certain:
+            errors[line.name] = _model_error(line, measured, held_out)
+    generator = np.random.default_rng(_SEED + 2)
+    for name, error in errors.items():
+        shift = error * generator.standard_normal(_REPLICATES)
+        for figures_of in (predicted, held_out):
+            for key in figures_of:
+                if key.line == name:
+                    figures_of[key].request[1:] += shift[:, np.newaxis, np.newaxis]
+    return Outlook(measured, predicted, held_out, observed.rounds, errors, certain)
 
 
 def _draws(
-    names: Sequence[str], rounds: int, apart: bool, unsteadiness: Unsteadiness | None
-) -> _Draws:
-    """Variants that were measured at the same time share most of their rounds, others none.
+    names: Sequence[str],
+    rounds: int,
+    replicates: int,
+    apart: bool,
+    unsteadiness: Unsteadiness | None,
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """How often each round counts, over draw and round; and the logarithm of what the time of a
+    variant adds to its figures, which none of its rounds shows, over draw.
 
-    How much they share is itself estimated from the rounds. Few rounds, shared by all, leave too
-    few ways in which many variants could differ, so what they share is drawn towards nothing, the
-    more the fewer rounds there are (Ledoit and Wolf, Journal of Multivariate Analysis 88, 2004).
+    Variants that were measured at the same time share most of their rounds, others none. Few
+    rounds, shared by all, leave too few ways in which many variants could differ, so what they
+    share is drawn towards nothing, the more the fewer rounds there are (Ledoit and Wolf, Journal of
+    Multivariate Analysis 88, 2004).
     """
     generator = np.random.default_rng(_SEED)
-    shared = 0.0 if apart else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED))
+    shared = 0.0 if apart else math.sqrt((rounds - 1) / (rounds - 1 + _SHARED)) if rounds else 0.0
 
     def drawn() -> Array:
-        counts = generator.multinomial(rounds - 1, np.full(rounds, 1 / rounds), size=_REPLICATES)
-        weights: Array = counts * (rounds / (rounds - 1))
-        return weights
+        if not replicates:
+            return np.empty((0, rounds))
+        counts = generator.multinomial(rounds - 1, np.full(rounds, 1 / rounds), size=replicates)
+        drawn_weights: Array = counts * (rounds / (rounds - 1))
+        return drawn_weights
 
     common = drawn()
     weights = {}
     for name in names:
-        is_common = generator.random(_REPLICATES)[:, np.newaxis] < shared
-        weights[name] = np.where(is_common, common, drawn())
-    shifts: Array = np.zeros((len(names), _REPLICATES))
+        is_common = generator.random(replicates)[:, np.newaxis] < shared
+        replicated = np.where(is_common, common, drawn())
+        weights[name] = np.concatenate([np.ones((1, rounds)), replicated])
+    shifts: Array = np.zeros((len(names), 1 + replicates))
     if unsteadiness is not None:
-        shifts = _positions_in_time(names, unsteadiness) @ generator.standard_normal(shifts.shape)
-    return _Draws(weights, dict(zip(names, shifts, strict=True)))
+        scatter = generator.standard_normal((len(names), replicates))
+        shifts[:, 1:] = _positions_in_time(names, unsteadiness) @ scatter
+    return weights, dict(zip(names, shifts, strict=True))
 
 
 def _positions_in_time(names: Sequence[str], unsteadiness: Unsteadiness) -> Array:
@@ -196,58 +214,24 @@ def _positions_in_time(names: Sequence[str], unsteadiness: Unsteadiness) -> Arra
     return points
 
 
-def _sample(observed: Observed, lines: Sequence[Line], draws: _Draws) -> Sample:
-    totals = {name: _totals(observed, name, draws) for name in observed.sides}
-    measured = {name: _measured(of, draws.shifts[name]) for name, of in totals.items()}
-    predicted, held_out = dict[Window, Figures](), dict[Window, Figures]()
-    for line in lines if draws.weights else ():
-        if len(line.windows) < 2:
-            continue
-        chains = {name: _chains(observed, name, draws) for _, name in line.variants}
-        every = [name for _, name in line.variants]
-        between = [window for window in windows(line) if window not in line.windows]
-        pooled = _Totals(*(sum(field) for field in zip(*(totals[n] for n in every), strict=True)))
-        found = _predicted(observed, line, every, measured, chains, draws)
-        predicted |= {
-            Window(line.name, window): _at(found, window - line.offset, pooled)
-            for window in between
-        }
-        for window, name in line.variants:
-            others = [other for other in every if other != name]
-            found = _predicted(observed, line, others, measured, chains, draws)
-            held_out[Window(line.name, window)] = _at(found, window - line.offset, totals[name])
-    return Sample(measured, predicted, held_out)
-
-
-def _totals(observed: Observed, name: str, draws: _Draws) -> _Totals:
+def _totals(observed: Observed, name: str, weights: Array) -> _Totals:
     side = observed.sides[name]
-    members = [observed.members(number) for number in range(len(observed.classes))]
     return _Totals(
-        *(
-            np.stack(
-                [draws.weights[name] @ array[:, :, of].sum(axis=-1).T for of in members], axis=-1
-            )
-            for array in (side.seconds, side.steps, side.tokens, side.waits, side.outputs)
-        )
+        *(np.einsum("br,lrc->blc", weights, getattr(side, field)) for field in _Totals._fields)
     )
 
 
-def _measured(totals: _Totals, shifts: Array) -> Figures:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        seconds = np.log(totals.seconds / totals.steps) + shifts[:, np.newaxis, np.newaxis]
-        return _figures(_known(seconds), _known(np.log(totals.tokens / totals.steps)), totals)
-
-
 def _figures(step_seconds: Array, step_tokens: Array, totals: _Totals) -> Figures:
+    """``totals`` have what requests wait for besides."""
+    decoding = np.exp(step_seconds - step_tokens) * totals.tokens
+    return Figures(step_seconds, step_tokens, _logs(decoding + totals.waits, totals.outputs))
+
+
+def _logs(above: Array, below: Array) -> Array:
+    """The logarithm of a ratio; the mean in draws that drew no round in which there was anything,
+    and NaN where no draw did."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        decoding = np.exp(step_seconds - step_tokens) * totals.tokens
-        return Figures(
-            step_seconds, step_tokens, _known(np.log((decoding + totals.waits) / totals.outputs))
-        )
-
-
-def _known(logs: Array) -> Array:
-    """With the mean in replicates that drew no round in which there was anything."""
+        logs: Array = np.log(above / below)
     finite = np.isfinite(logs)
     if finite.all():
         return logs
@@ -255,94 +239,106 @@ def _known(logs: Array) -> Array:
     return np.where(finite, logs, np.where(finite.any(axis=0), mean, np.nan))
 
 
-def _chains(observed: Observed, name: str, draws: _Draws) -> list[tuple[Array, Array]]:
-    """By class: steps that reached each draft, and accepted it.
-
-    Over replicate, prompt and position.
-    """
-    side = observed.sides[name]
-    by_class = []
-    for number in range(len(observed.classes)):
-        members = observed.members(number)
-        reached, accepted = (
-            np.einsum("br,rpj->bpj", draws.weights[name], array[:, members])
-            for array in (side.reached, side.accepted)
-        )
-        by_class.append((reached, accepted))
-    return by_class
-
-
-def _predicted(
+def _predict(
     observed: Observed,
     line: Line,
-    names: Sequence[str],
     measured: Mapping[str, Figures],
-    chains: Mapping[str, Sequence[tuple[Array, Array]]],
-    draws: _Draws,
+    totals: Mapping[str, _Totals],
+    weights: Mapping[str, Array],
+    names: Sequence[str],
 ) -> tuple[Array, Array]:
     """Logarithms of a step's seconds and tokens, with 1, 2, ... drafts in the last axis.
 
-    From the variants ``names`` of the line, as far as they were measured at a load.
+    From the variants ``names`` of the line, as far as they were measured at a load. What is
+    predicted is drawn to what was measured beside it. NaN for prompts that differ: those that were
+    sent are too few for intervals of predictions to hold (``tests.bench.advice``).
     """
     most = max(line.windows) - line.offset
     base = measured[line.baseline].step_seconds
-    seconds, tokens = (np.full((*base.shape, most), np.nan) for _ in range(2))
-    for number in range(len(observed.classes)):
-        reached, accepted = (
-            np.sum([chains[name][number][kind][..., :most] for name in names], axis=0)
-            for kind in (0, 1)
-        )
-        yields = _yields(observed, line, number, chain(reached, accepted), draws)
-        for load in range(len(observed.loads)):
-            known = [
-                n for n in names if np.isfinite(measured[n].step_seconds[:, load, number]).all()
-            ]
-            if not known or not np.isfinite(base[:, load, number]).all():
-                continue
-            points = [0, *(observed.drafts[name] for name in known)]
-            draw_to = through(points, most)
-            times = np.stack(
-                [
-                    base[:, load, number],
-                    *(measured[n].step_seconds[:, load, number] for n in known),
-                ],
-                axis=-1,
-            )
-            # A line that falls would reach 0; no step is that much faster than the baseline's.
-            step = np.maximum(np.exp(times) @ draw_to.T, np.exp(times[:, :1]) / 10)
-            seconds[:, load, number] = np.log(step)
-            model = yields[:, load]
-            off = [
-                measured[name].step_tokens[:, load, number] - model[:, observed.drafts[name] - 1]
-                for name in known
-            ]
-            drawn = np.stack([np.zeros(len(model)), *off], axis=-1)
-            tokens[:, load, number] = model + drawn @ np.clip(draw_to, 0, 1).T
-    return seconds, tokens
-
-
-def _yields(observed: Observed, line: Line, number: int, chances_of: Array, draws: _Draws) -> Array:
-    """Logarithms of the tokens of a step by the chain, over replicate, load and drafts."""
-    of_step = step_yield(chances_of)
-    side, members = observed.sides[line.baseline], observed.members(number)
-    tokens, answers = (
-        np.einsum("br,lrp->blp", draws.weights[line.baseline], array[:, :, members])
-        for array in (side.tokens, side.answers)
+    reached, accepted = (
+        sum(np.einsum("br,rcj->bcj", weights[n], getattr(observed.sides[n], field)) for n in names)[
+            ..., :most
+        ]
+        for field in ("reached", "accepted")
     )
-    steps = np.einsum("blp,bpg->blg", tokens, 1 / of_step.tokens)
-    steps += np.einsum("blp,bpg->blg", answers, of_step.cut / of_step.tokens)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs: Array = np.log(tokens.sum(axis=-1)[..., np.newaxis] / steps)
-    return logs
+    of_step, cut = (array[:, np.newaxis] for array in _step_yield(_chain(reached, accepted)))
+    of_baseline = totals[line.baseline]
+    tokens, answers = (
+        array[..., np.newaxis] for array in (of_baseline.tokens, of_baseline.answers)
+    )
+    steps = (tokens + answers * cut) / of_step
+    model = _logs(np.broadcast_to(tokens, steps.shape), steps)
+    step_seconds, step_tokens = (np.full(model.shape, np.nan) for _ in range(2))
+    for load, number in np.ndindex(base.shape[1:]):
+        at = slice(None), load, number
+        known = [name for name in names if np.isfinite(measured[name].step_seconds[at]).all()]
+        differ = observed.classes[number] in observed.sets
+        if differ or not known or not np.isfinite(base[at]).all():
+            continue
+        drafts = [observed.drafts[name] for name in known]
+        drawn_to = _through([0, *drafts], most)
+        times = np.exp(
+            np.stack([base[at], *(measured[name].step_seconds[at] for name in known)], axis=-1)
+        )
+        # A line that falls would reach 0; no step is that much faster than the baseline's.
+        step_seconds[at] = np.log(np.maximum(times @ drawn_to.T, times[:, :1] / 10))
+        off = [
+            measured[name].step_tokens[at] - model[at][:, count - 1]
+            for name, count in zip(known, drafts, strict=True)
+        ]
+        off_at_points = np.stack([np.zeros(len(times)), *off], axis=-1)
+        step_tokens[at] = model[at] + off_at_points @ np.clip(drawn_to, 0, 1).T
+    return step_seconds, step_tokens
 
 
-def _at(predicted: tuple[Array, Array], drafts: int, totals: _Totals) -> Figures:
-    """Of one number of drafts; ``totals`` have what requests wait for besides."""
-    seconds, tokens = (array[..., drafts - 1] for array in predicted)
-    return _figures(seconds, _known(tokens), totals)
+def _step_yield(chances: Array) -> tuple[Array, Array]:
+    """The expected tokens of a step that no answer's end cuts off, and by how many tokens a step
+    would go beyond an answer's end: with 1, 2, ... drafts, by the chance of each, in the last axis.
+
+    One token and the accepted drafts: 1 + sum over j of the product of the first j chances. Where
+    all chances are a, that is (1 - a^(g+1)) / (1 - a), equation 1 of Leviathan et al. (2211.17192).
+    An answer ends within its last step. By Wald's equation, n tokens take (n + cut) / tokens steps,
+    and by renewal theory the cut is (E[c^2] - E[c]) / 2 E[c] for the c tokens of a step (Feller, An
+    introduction to probability theory II, chapter XI).
+    """
+    reached = np.cumprod(chances, axis=-1)  # the first j drafts were accepted
+    tokens = 1 + np.cumsum(reached, axis=-1)
+    odd = 2 * np.arange(1, chances.shape[-1] + 1) + 1
+    squares = 1 + np.cumsum(odd * reached, axis=-1)
+    return tokens, (squares - tokens) / (2 * tokens)
 
 
-def _model_error(line: Line, run: Sample, replicates: Sample) -> float:
+def _chain(reached: Array, accepted: Array) -> Array:
+    """The chance of each draft, if it is reached, over position in the last axis.
+
+    Each position is given one step of the one before it, which is all of a position that no step
+    reached.
+    """
+    chances = np.empty(reached.shape)
+    chance = np.full(reached.shape[:-1], 0.5)
+    for position in range(reached.shape[-1]):
+        chance = (accepted[..., position] + chance) / (reached[..., position] + 1)
+        chances[..., position] = chance
+    return chances
+
+
+def _through(points: Sequence[int], most: int) -> Array:
+    """What draws a curve to measured points: over 1 to ``most`` drafts and the points.
+
+    Straight between two points, and beyond the last as between the last two.
+    """
+    drafts = np.arange(1, most + 1)
+    last, before = points[-1], points[-2]
+    beyond = np.maximum(0, drafts - last) / (last - before)
+    columns = [np.interp(drafts, points, unit) for unit in np.eye(len(points))]
+    columns[-1] = columns[-1] + beyond
+    columns[-2] = columns[-2] - beyond
+    return np.array(columns).T
+
+
+def _model_error(
+    line: Line, measured: Mapping[str, Figures], held_out: Mapping[Choice, Figures]
+) -> float:
     """What predictions of measured windows from the others are off beyond their standard errors.
 
     In text whose difficulty changes, wide windows begin more of their steps in hard places, and one
@@ -350,49 +346,7 @@ def _model_error(line: Line, run: Sample, replicates: Sample) -> float:
     """
     squares: list[float] = []
     for window, name in line.variants:
-        key = Window(line.name, window)
-        if key in run.held_out:
-            off = run.held_out[key].request[0] - run.measured[name].request[0]
-            chance = (replicates.held_out[key].request - replicates.measured[name].request).var(
-                axis=0
-            )
-            squares += [*(off**2 - chance)[np.isfinite(off) & np.isfinite(chance)]]
+        off = held_out[Choice(line.name, window)].request - measured[name].request
+        excess = off[0] ** 2 - off[1:].var(axis=0)
+        squares += [*excess[np.isfinite(excess)]]
     return math.sqrt(max(0.0, float(np.mean(squares)))) if squares else 0.0
-
-
-def _with_errors(sample: Sample, errors: Mapping[str, float]) -> Sample:
-    """With the model's error in all that is predicted: one for all windows of a line, since those
-    beside each other are off alike."""
-    generator = np.random.default_rng(_SEED + 2)
-    shifts = {
-        name: error * generator.standard_normal(_REPLICATES) for name, error in errors.items()
-    }
-
-    def shifted(of: Mapping[Window, Figures]) -> dict[Window, Figures]:
-        return {
-            key: figures._replace(
-                request=figures.request + shifts[key.line][:, np.newaxis, np.newaxis]
-            )
-            for key, figures in of.items()
-        }
-
-    return Sample(sample.measured, shifted(sample.predicted), shifted(sample.held_out))
-
-
-def _mapped(sample: Sample, change: Callable[[Array], Array]) -> Sample:
-    def changed(of: Mapping[Any, Figures]) -> dict[Any, Figures]:
-        return {key: Figures(*map(change, figures)) for key, figures in of.items()}
-
-    return Sample(changed(sample.measured), changed(sample.predicted), changed(sample.held_out))
-
-
-def _joined(blocks: Sequence[Sample]) -> Sample:
-    def joined(parts: Iterable[Figures]) -> Figures:
-        return Figures(*(_known(np.concatenate(field)) for field in zip(*parts, strict=True)))
-
-    first = blocks[0]
-    return Sample(
-        {key: joined(block.measured[key] for block in blocks) for key in first.measured},
-        {key: joined(block.predicted[key] for block in blocks) for key in first.predicted},
-        {key: joined(block.held_out[key] for block in blocks) for key in first.held_out},
-    )

@@ -54,7 +54,7 @@ class Estimate:
 
     def against(self, other: Estimate) -> Estimate:
         """The ratio to an independent estimate."""
-        error, freedom = _sum(*(Part(one.error, one.degrees) for one in (self, other)))
+        error, freedom = _sum(*(Part(each.error, each.degrees) for each in (self, other)))
         return Estimate(self.log - other.log, error, min(self.units, other.units), freedom=freedom)
 
     def interval(self, alpha: float = ALPHA) -> Interval:
@@ -98,19 +98,19 @@ class Estimate:
         own = math.sqrt(max(0.0, self.error**2 - common**2) * self.units)
         below, enough = FEWEST_ROUNDS - 1, FEWEST_ROUNDS
 
-        def found(units: int) -> bool:
+        def enough_for(units: int) -> bool:
             several = Estimate(0.0, own / math.sqrt(units), units)
             if self.common:
                 several = several.widened(self.common)
             return several.detectable(alpha) <= difference
 
-        if self.common and not found(_MOST_UNITS):
+        if self.common and not enough_for(_MOST_UNITS):
             return None
-        while not found(enough) and enough < _MOST_UNITS:
+        while not enough_for(enough) and enough < _MOST_UNITS:
             below, enough = enough, 2 * enough
         while enough - below > 1:
             middle = (below + enough) // 2
-            below, enough = (below, middle) if found(middle) else (middle, enough)
+            below, enough = (below, middle) if enough_for(middle) else (middle, enough)
         return enough
 
     def _reach(self, alpha: float) -> float:
@@ -131,16 +131,14 @@ def jackknife(
     count = len(units)
     if count < FEWEST_ROUNDS:
         return None
-    found = [
-        statistic(chosen)
-        for chosen in (units, *([*units[:one], *units[one + 1 :]] for one in range(count)))
-    ]
-    if not all(0 < value < math.inf for value in found):
+    without_one = ([*units[:number], *units[number + 1 :]] for number in range(count))
+    values = [statistic(chosen) for chosen in (units, *without_one)]
+    if not all(0 < value < math.inf for value in values):
         return None
-    whole, *without = map(math.log, found)
+    estimate, *without = map(math.log, values)
     mean = math.fsum(without) / count
     variance = (count - 1) / count * math.fsum((log - mean) ** 2 for log in without)
-    return Estimate(whole, math.sqrt(variance), count)
+    return Estimate(estimate, math.sqrt(variance), count)
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import bdtrc
+from scipy.special import bdtrc, betaincinv
 
 _Z: Final = statistics.NormalDist().inv_cdf(0.975)
 _POWER: Final = 0.8
@@ -29,6 +29,14 @@ def bounds(shares: Sequence[float]) -> Bounds:
     have several answers each, it is wider than it need be.
     """
     return _wilson(statistics.fmean(shares), len(shares)) if shares else (0.0, 1.0)
+
+
+def clopper_pearson(share: float, count: float, alpha: float) -> Bounds:
+    """The interval of a share of ``count`` independent trials at that level."""
+    good = share * count
+    low = betaincinv(good, count - good + 1, alpha / 2) if share > 0 else 0.0
+    high = betaincinv(good + 1, count - good, 1 - alpha / 2) if share < 1 else 1.0
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)
@@ -89,11 +97,11 @@ class Paired:
         is that of prompts which are never answered rightly any more, the hardest to find. None
         where no fall could be found. To a tenth of a per cent.
         """
-        found = bisect.bisect_left(
+        smallest = bisect.bisect_left(
             range(1001), _POWER, key=lambda fall: self._power(fall / 1000, level)
         )
         most = 1000 * statistics.fmean(self.baseline) if self.baseline else 0
-        return found / 1000 if found <= most else None
+        return smallest / 1000 if smallest <= most else None
 
     def too_few(self, level: float) -> bool:
         """Whether no fall could be found at ``level`` even if the baseline were right in all."""

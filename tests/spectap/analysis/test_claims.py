@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
-from spectap.analysis import contrasts
-from spectap.analysis.claims import Family, claim, decide, holm, judge, obstacle, too_few
-from spectap.analysis.contrasts import Question
+from spectap.analysis.claims import Family, claim, holm, judge
 from spectap.analysis.estimates.estimate import ALPHA, Estimate
-from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Answer, Claim, Finding
+from spectap.analysis.summary import Answer, Claim
 from tests.spectap import samples
-from tests.spectap.analysis.test_contrasts import paced
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(lambda p: dict(enumerate(p)))
-CELL = CellKey("counting", "", "SD")
 SD, BASE = samples.cell("SD"), samples.cell("Base")
 ROUNDS = 6
 
@@ -44,188 +39,59 @@ ALIKE = said(1.0, 0.006, decided=False)
 ALONE = said(1.1, 0.03, decided=False)
 
 
-class TestHolm:
-    def test_the_textbook(self) -> None:
-        found = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}, 0.05, 4)
-        assert found.decided == {"a", "d"}
-        assert found.level == pytest.approx(0.05 / 2)
-
-    @given(P_VALUES)
-    def test_it_decides_at_least_what_bonferroni_does(self, p_values: dict[int, float]) -> None:
-        decided = holm(p_values, 0.05, len(p_values)).decided
-        assert decided >= {key for key, p in p_values.items() if p <= 0.05 / len(p_values)}
-        assert all(p_values[key] <= 0.05 for key in decided)
-
-    @given(P_VALUES, st.integers(0, 5))
-    def test_claims_that_could_not_be_made_count(
-        self, p_values: dict[int, float], more: int
-    ) -> None:
-        fewer = holm(p_values, 0.05, len(p_values)).decided
-        assert holm(p_values, 0.05, len(p_values) + more).decided <= fewer
+def test_the_textbook() -> None:
+    found = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}, 0.05, 4)
+    assert found.decided == {"a", "d"}
+    assert found.level == pytest.approx(0.05 / 2)
 
 
-def test_two_questions_are_two_claims() -> None:
-    minutes = [1.0, 1.1, 0.9, 1.05]
-    faster = contrasts.contrast(paced(0.5, minutes), paced(1.0, minutes[::-1]))
-    found = decide({CELL: faster}, 0.05, claims=2)
-    assert found.decided == {(CELL, question) for question in Question}
+@given(P_VALUES, st.integers(0, 5))
+def test_claims_that_could_not_be_made_count(p_values: dict[int, float], more: int) -> None:
+    fewer = holm(p_values, 0.05, len(p_values)).decided
+    assert holm(p_values, 0.05, len(p_values) + more).decided <= fewer
 
 
-class TestClaim:
-    @pytest.mark.parametrize(
-        ("one", "answer"),
-        [
-            (FASTER, Answer.BETTER),
-            (SLOWER, Answer.WORSE),
-            (TRIFLE, Answer.NEGLIGIBLE),
-            (OPEN, Answer.UNDECIDED),
-            (ALONE, Answer.UNDECIDED),
-        ],
-    )
-    def test_answers(self, one: Claim, answer: Answer) -> None:
-        assert one.answer is answer
-
-    @given(st.floats(-2, 2), st.floats(1e-4, 1), st.booleans())
-    def test_nothing_is_claimed_that_is_not_decided(
-        self, log: float, error: float, decided: bool
-    ) -> None:
-        estimate = Estimate(log, error, ROUNDS)
-        found = claim(estimate, ALPHA, family(), decided=decided, rounds=ROUNDS)
-        assert (found.answer is Answer.UNDECIDED) == (not decided)
-        assert found.answer is not Answer.BETTER or log > 0
-        assert found.answer is not Answer.WORSE or log <= 0
-
-    def test_that_a_difference_is_slight_has_to_hold_among_all_claims(self) -> None:
-        alone, among_many = (said(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
-        assert alone.answer is Answer.NEGLIGIBLE
-        assert among_many.interval.within(0.05)
-        assert among_many.answer is Answer.BETTER
-
-    def test_blocks_of_time_promise_no_rounds(self) -> None:
-        estimate = Estimate(0.0, 0.1, 10)
-        assert claim(estimate, ALPHA, family(), decided=False, rounds=1).more_rounds is None
-
-    def test_what_could_have_been_seen_depends_on_how_many_claims_there_are(self) -> None:
-        alone = said(1.0, 0.03, decided=False, claims=1)
-        assert alone.detectable < OPEN.detectable
-        assert (alone.more_rounds or 0) < (OPEN.more_rounds or 0)
+@given(st.floats(-2, 2), st.floats(1e-4, 1), st.booleans())
+def test_nothing_is_claimed_that_is_not_decided(log: float, error: float, decided: bool) -> None:
+    estimate = Estimate(log, error, ROUNDS)
+    found = claim(estimate, ALPHA, family(), decided=decided, rounds=ROUNDS)
+    assert (found.answer is Answer.UNDECIDED) == (not decided)
+    assert found.answer is not Answer.BETTER or log > 0
+    assert found.answer is not Answer.WORSE or log <= 0
 
 
-class TestSentence:
-    @pytest.mark.parametrize(
-        ("speed", "cost", "finding", "sentence"),
-        [
-            (
-                *(FASTER, CHEAPER, Finding.FASTER),
-                "SD is 2.9x faster for one request (95 % interval 2.8-3.1), and its tokens cost "
-                "60 % less (57-63 %); keep it on.",
-            ),
-            (
-                *(FASTER, DEARER, Finding.FASTER),
-                "SD is 2.9x faster for one request (95 % interval 2.8-3.1), but its tokens cost "
-                "11 % more (8-14 %); keep it on only where speed counts more.",
-            ),
-            (
-                *(SLOWER, CHEAPER, Finding.SLOWER),
-                "SD is 2.0x slower for one request (95 % interval 1.8-2.3), but its tokens cost "
-                "60 % less (57-63 %); keep it on only where money counts more.",
-            ),
-            (
-                *(SLOWER, DEARER, Finding.SLOWER),
-                "SD is 2.0x slower for one request (95 % interval 1.8-2.3), and its tokens cost "
-                "11 % more (8-14 %); turn it off.",
-            ),
-            (
-                *(TRIFLE, OPEN, Finding.NEGLIGIBLE),
-                "SD is 1.02x faster for one request (95 % interval 1.01-1.03), too little to "
-                "matter. Whether its tokens cost more or less cannot be told (9.2 % less to 5.9 % "
-                "more): a difference under 23 % would probably not have been seen, and about 33 "
-                "more rounds would settle 5 %.",
-            ),
-            (
-                *(ALIKE, CHEAPER, Finding.UNDECIDED),
-                "Whether SD is faster or slower than Base cannot be told (1.00x, 95 % interval "
-                "0.98-1.02): any difference is within 5 %. Its tokens cost 60 % less (57-63 %); "
-                "keep it on.",
-            ),
-            (
-                *(ALONE, None, Finding.UNDECIDED),
-                "Whether SD is faster or slower than Base cannot be told (1.10x, 95 % interval "
-                "1.02-1.19, no proof among all claims of this report): a difference under 23 % "
-                "would probably not have been seen, and about 8 more rounds would settle this one.",
-            ),
-        ],
-    )
-    def test_sentences(
-        self, speed: Claim, cost: Claim | None, finding: Finding, sentence: str
-    ) -> None:
-        verdict = judge(SD, BASE, speed, cost)
-        assert verdict.finding is finding
-        assert verdict.sentence == sentence
-
-    def test_a_rehearsal_advises_nothing(self) -> None:
-        assert judge(SD, BASE, FASTER, CHEAPER, advise=False).sentence.endswith("(57-63 %).")
-
-    def test_without_a_price_the_cost_is_told_in_tokens(self) -> None:
-        assert judge(SD, BASE, FASTER, CHEAPER, priced=False).sentence == (
-            "SD is 2.9x faster for one request (95 % interval 2.8-3.1), and all requests together "
-            "get 2.5x the tokens a second (2.3-2.7); keep it on."
-        )
-        assert (
-            "whether all requests together get more or fewer tokens a second"
-            in judge(SD, BASE, FASTER, OPEN, priced=False).sentence.lower()
-        )
-
-    def test_where_there_are_several_baselines_the_sentence_says_which_one(self) -> None:
-        cell, baseline = samples.cell("k7-b8"), samples.cell("Base-b8")
-        assert judge(cell, baseline, SLOWER, DEARER, name_baseline=True).sentence == (
-            "k7-b8 is 2.0x slower than Base-b8 for one request (95 % interval 1.8-2.3), and its "
-            "tokens cost 11 % more than those of Base-b8 (8-14 %); turn it off."
-        )
-
-    def test_errors_come_before_the_advice(self) -> None:
-        failing = samples.cell("SD", errors=3)
-        assert judge(failing, BASE, FASTER, CHEAPER).sentence.endswith(
-            "look into its errors before you keep it on."
-        )
-
-    @given(*[st.sampled_from([FASTER, SLOWER, TRIFLE, OPEN, ALIKE, ALONE])] * 2)
-    def test_advice_never_contradicts_an_answer(self, speed: Claim, cost: Claim) -> None:
-        sentence = judge(SD, BASE, speed, cost).sentence
-        answers = {speed.answer, cost.answer}
-        assert ("eep it on" in sentence) == (Answer.BETTER in answers)
-        only_worse = Answer.WORSE in answers and Answer.BETTER not in answers
-        assert ("urn it off" in sentence) == only_worse
+def test_that_a_difference_is_slight_has_to_hold_among_all_claims() -> None:
+    alone, among_many = (said(1.02, 0.008, decided=True, claims=count) for count in (1, 20))
+    assert alone.answer is Answer.NEGLIGIBLE
+    assert among_many.interval.within(0.05)
+    assert among_many.answer is Answer.BETTER
 
 
-class TestNoVerdict:
-    @pytest.mark.parametrize(
-        ("changes", "finding", "sentence"),
-        [
-            ({"requests": 0, "expected": 24, "missing": 24}, Finding.NOT_MEASURED, "not measured"),
-            (
-                {"requests": 16, "expected": 48, "missing": 32},
-                Finding.UNFINISHED,
-                "No verdict: 16 of 48 SD requests were recorded.",
-            ),
-            (
-                {"errors": 13, "most_frequent_error": "HTTP 503"},
-                Finding.FAILED,
-                "No verdict: 13 of 24 SD requests failed (HTTP 503).",
-            ),
-        ],
-    )
-    def test_obstacles(self, changes: dict[str, Any], finding: Finding, sentence: str) -> None:
-        found = obstacle(samples.cell("SD", **changes), BASE)
-        assert found is not None
-        assert found.finding is finding
-        assert sentence in found.sentence
+def test_blocks_of_time_promise_no_rounds() -> None:
+    estimate = Estimate(0.0, 0.1, 10)
+    assert claim(estimate, ALPHA, family(), decided=False, rounds=1).more_rounds is None
 
-    def test_a_whole_cell_is_none(self) -> None:
-        assert obstacle(SD, BASE) is None
 
-    def test_too_few_rounds(self) -> None:
-        assert too_few(1).sentence == (
-            "No verdict: both were measured in 1 round; an interval needs at least 3."
-        )
-        assert "too few of 6 rounds" in too_few(6).sentence
+CLAIMS = {
+    **{"faster": FASTER, "slower": SLOWER, "cheaper": CHEAPER, "dearer": DEARER, "trifle": TRIFLE},
+    **{"open": OPEN, "alike": ALIKE, "alone": ALONE, "none": None},
+}
+
+
+@pytest.mark.parametrize("cost", ["cheaper", "dearer", "trifle", "open", "none"])
+@pytest.mark.parametrize("speed", ["faster", "slower", "trifle", "open", "alike", "alone"])
+def test_what_is_said(speed: str, cost: str, snapshot: SnapshotAssertion) -> None:
+    claim_of_speed = CLAIMS[speed]
+    assert claim_of_speed
+    verdict = judge(SD, BASE, claim_of_speed, CLAIMS[cost])
+    in_tokens = judge(SD, BASE, claim_of_speed, CLAIMS[cost], priced=False, name_baseline=True)
+    assert (verdict.finding.value, verdict.sentence, in_tokens.sentence) == snapshot
+
+
+@given(*[st.sampled_from([FASTER, SLOWER, TRIFLE, OPEN, ALIKE, ALONE])] * 2)
+def test_advice_never_contradicts_an_answer(speed: Claim, cost: Claim) -> None:
+    sentence = judge(SD, BASE, speed, cost).sentence
+    answers = {speed.answer, cost.answer}
+    assert ("eep it on" in sentence) == (Answer.BETTER in answers)
+    only_worse = Answer.WORSE in answers and Answer.BETTER not in answers
+    assert ("urn it off" in sentence) == only_worse

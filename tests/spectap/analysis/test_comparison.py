@@ -60,18 +60,6 @@ def test_from_a_load_on_is_every_measured_load_from_there(loads: Sequence[int], 
     assert queue(loads) == [f"SD requests queue {where}"]
 
 
-def test_loads_of_another_variant_or_kind_do_not_count() -> None:
-    others = (
-        samples.cell("Base", load=at(16)),
-        samples.cell("SD", load=at(2, is_open=True), schedule=LATE),
-        samples.cell("SD", load=at(4, is_open=True), queued=True),
-    )
-    assert queue((8,), *others) == [
-        "SD requests queue from 8 at once and from 4 a second",
-        "SD requests were sent late, so the load was another at 2 a second",
-    ]
-
-
 def test_failures_are_at_their_loads() -> None:
     """Were they "from" one, the load would seem to be their cause."""
     cells = [

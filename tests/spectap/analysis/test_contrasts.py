@@ -65,14 +65,6 @@ def test_the_speed_of_a_request_has_its_first_token_in_it(point: LoadPoint) -> N
     assert math.exp(found.answers[Question.SPEED].log) == pytest.approx(1 / 2)
 
 
-def test_one_stalled_request_does_not_decide_a_round() -> None:
-    own, baseline = paced(1.0, [1, 1, 1]), paced(1.0, [1, 1, 1])
-    stalled = [replace(own[0], chunks=((2.0, 1), (300.0, 7)), end=301.0), *own[1:]]
-    found = contrasts.contrast(stalled, baseline)
-    assert found.throughput is not None
-    assert found.throughput.log == pytest.approx(0)
-
-
 def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
     own, baseline = paced(1.0, [1, 1, 1, 1]), paced(1.0, [1, 1, 1, 1])
     failed = [replace(r, error="reset", output_tokens=None) if r.round == 2 else r for r in own]
@@ -84,13 +76,6 @@ def test_a_round_without_an_answer_on_one_side_is_no_unit() -> None:
     assert found.together is not None
     assert found.together.units == 4
     assert math.exp(found.together.log) == pytest.approx(3 / 4)
-
-
-def test_answers_in_one_piece_have_no_time_per_token() -> None:
-    whole = [replace(r, stream=False, per_chunk=False, chunks=()) for r in paced(1.0, [1, 1, 1])]
-    found = contrasts.contrast(whole, whole)
-    assert found.time_per_output_token is None
-    assert found.answers[Question.SPEED] is found.throughput is not None
 
 
 ROUNDS = range(1, 7)
@@ -134,13 +119,6 @@ class TestSendings:
             ("a", ("r", 2)): (own[2].end, base[2].end),
         }
 
-    def test_one_request_without_a_name_makes_none_of_them_named(self) -> None:
-        assert contrasts.names_prompts([asked("a", 1, 0.1)], [asked("a", 1, 0.1)])
-        assert not contrasts.names_prompts(
-            [asked("a", 1, 0.1), asked("", 1, 0.1)], [asked("a", 1, 0.1)]
-        )
-        assert not contrasts.names_prompts([], [asked("a", 1, 0.1)])
-
 
 class TestMean:
     def test_a_prompt_counts_once_however_often_it_was_sent(self) -> None:
@@ -171,12 +149,6 @@ class TestMean:
         assert found(contrasts.mean_over_prompts(ratios)).error == pytest.approx(
             expected.error, rel=0.1
         )
-
-    def test_few_rounds_have_none_unless_nobody_planned_any(self) -> None:
-        ratios = {(name, ("r", 1)): 1.0 + number for number, name in enumerate(NAMES)}
-        assert contrasts.mean_over_prompts(ratios) is None
-        assert found(contrasts.mean_over_prompts(ratios, planned=False)).units == len(NAMES)
-        assert contrasts.mean_over_prompts({}, planned=False) is None
 
 
 class TestContrast:

@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap.analysis import controls
+from spectap.analysis.evidence import Unsteadiness, unsteadiness_of
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Finding, Summary
+from spectap.analysis.summary import Summary
 from spectap.ledger import last_attempts
 from spectap.names import CONTROL
 from spectap.record import Record
-from tests.bench.apart import Apart
-from tests.bench.worlds import World
 from tests.spectap import samples
-
-STEADY = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
+from tests.spectap.analysis.ledgers import APART as STEADY
 
 
 def control(variant: str, attempt: int, sent: float, step: float, steps: int = 10) -> Record:
@@ -35,8 +32,8 @@ def measured(variant: str, sent: float) -> Record:
     return samples.record(variant=variant, sent=sent)
 
 
-def summary(records: Iterable[Record], world: Apart = STEADY) -> Summary:
-    return summarise(world.configuration(), records)
+def summary(records: Iterable[Record]) -> Summary:
+    return summarise(STEADY.configuration(), records)
 
 
 def without_controls(records: Iterable[Record]) -> list[Record]:
@@ -44,7 +41,7 @@ def without_controls(records: Iterable[Record]) -> list[Record]:
 
 
 def test_the_change_is_that_of_a_step_however_many_drafts_are_accepted() -> None:
-    found = controls.unsteadiness(
+    found = unsteadiness_of(
         [
             *(control("Base", 1, 0, 0.05), control("Base", 2, 100, 0.05, steps=25)),
             *(control("SD", 1, 200, 0.06), control("SD", 2, 500, 0.06 * 1.1)),
@@ -59,7 +56,7 @@ def test_the_change_is_that_of_a_step_however_many_drafts_are_accepted() -> None
 
 def test_the_slowest_of_a_wave_is_no_measure_of_it() -> None:
     waves = [control("Base", attempt, 100.0 * attempt, 0.05) for attempt in (1, 2)] * 2
-    found = controls.unsteadiness([*waves, control("Base", 2, 200, 0.5), measured("Base", 150)])
+    found = unsteadiness_of([*waves, control("Base", 2, 200, 0.5), measured("Base", 150)])
     assert found is not None
     assert found.change == pytest.approx(0, abs=1e-9)
 
@@ -67,7 +64,7 @@ def test_the_slowest_of_a_wave_is_no_measure_of_it() -> None:
 def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
     steps = (0.05, 0.055, 0.052, 0.051)
     attempts = [control("SD", one, 100.0 * one, step) for one, step in enumerate(steps, start=1)]
-    found = controls.unsteadiness([*attempts, measured("SD", 250)])
+    found = unsteadiness_of([*attempts, measured("SD", 250)])
     assert found is not None
     assert found.change == pytest.approx(math.log(1.1))
     assert found.seconds == 300
@@ -84,12 +81,12 @@ def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
     ],
 )
 def test_what_has_no_two_controls_shows_nothing(records: list[Record]) -> None:
-    assert controls.unsteadiness(records) is None
+    assert unsteadiness_of(records) is None
 
 
 @given(st.floats(0.5, 2), st.floats(0, 1e6), st.floats(0, 1e6))
 def test_the_further_apart_the_less_sure(change: float, middle: float, other: float) -> None:
-    found = controls.Unsteadiness(change, 2, 600, {"a": 0, "b": middle, "c": other})
+    found = Unsteadiness(change, 2, 600, {"a": 0, "b": middle, "c": other})
     near, far = sorted(("b", "c"), key=found.middles.__getitem__)
     assert change <= found.between(near, "a") <= found.between(far, "a")
     assert found.between(far, "a") == found.between("a", far)
@@ -114,50 +111,6 @@ def test_every_comparison_of_two_variants_is_widened_and_no_figure_of_one() -> N
             assert wide.cost
             assert narrow.cost
             assert wide.cost.interval.low < narrow.cost.interval.low
-    for wider, narrower in zip(apart.overall, together.overall, strict=True):
-        for mean, plain_mean in ((wider.speed, narrower.speed), (wider.cost, narrower.cost)):
-            assert mean
-            assert plain_mean
-            assert mean.low < plain_mean.low < plain_mean.high < mean.high
-
-
-def test_ladders_are_widened_too() -> None:
-    world = dataclasses.replace(
-        STEADY,
-        world=World("ladder", request=0.001, ladder=(1, 2, 4, 8), speedups=(1.5, 1.04, 0.97, 0.7)),
-        walk=0.2,
-    )
-    told = world.configuration()
-    (apart,), (together,) = (
-        summarise(told.model_copy(update={"apart": one}), world.records(1)).cases
-        for one in (True, False)
-    )
-    for wide, narrow in zip(apart.ladders, together.ladders, strict=True):
-        assert narrow.speed.better_up_to is not None
-        assert (wide.speed.better_up_to or 0) <= narrow.speed.better_up_to
-    assert not all(ladder.speed.found for ladder in apart.ladders)
-
-
-def test_it_is_said_how_much_the_controls_drifted() -> None:
-    (note,) = (one for one in summary(STEADY.records(0)).notes if "one after another" in one)
-    assert "intervals include what the controls drifted, " in note
-    assert " % from begin to end of a variant" in note
-    alone = dataclasses.replace(STEADY, variants=2)
-    told = alone.configuration()
-    base = told.model_copy(update={"variants": told.variants[:1]})
-    own = [record for record in alone.records(0) if record.variant == "Base"]
-    assert not any("one after another" in one for one in summarise(base, own).notes)
-
-
-def test_without_controls_there_is_no_verdict() -> None:
-    found = summary(without_controls(STEADY.records(0)))
-    for case in found.cases:
-        for cell, comparison in case.compared:
-            assert comparison.verdict.finding is Finding.UNCONTROLLED
-            assert comparison.speedup is None
-            assert cell.tokens_per_second_interval is not None
-    assert found.overall == ()
-    assert any("no control loads show what changed" in note for note in found.notes)
 
 
 def test_controls_are_in_no_figure() -> None:

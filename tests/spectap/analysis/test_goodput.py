@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -49,32 +47,7 @@ def test_an_answer_of_one_token_has_no_time_per_token_to_miss() -> None:
     assert share([single], Objectives(tpot_p90_ms=1)) == (1.0, True)
 
 
-def test_each_limit_may_hold_and_the_goodput_be_less() -> None:
-    late = samples.record(chunks=((0.4, 1), (0.5, 4), (0.6, 3)))
-    slow = samples.record(chunks=((0.2, 1), (0.5, 4), (0.8, 3)))
-    found = share(
-        [samples.record()] * 8 + [late, slow], Objectives(ttft_p90_ms=300, tpot_p90_ms=30)
-    )
-    assert found == (0.8, True)
-
-
-def test_nothing_was_sent() -> None:
-    assert goodput([], GENEROUS, ALPHA) is None
-
-
 class TestInterval:
-    def test_few_rounds_have_none(self) -> None:
-        two = [samples.record(round=number) for number in (1, 2)]
-        found = goodput(two, GENEROUS, ALPHA)
-        assert found is not None
-        assert found.interval is None
-
-    def test_it_stays_between_none_and_all(self) -> None:
-        low, high = share_interval([[True] * 4] * 6, 4, ALPHA) or (0, 0)
-        assert (0.5 < low < 0.6, high) == (True, 1)
-        low, high = share_interval([[False] * 4] * 6, 4, ALPHA) or (0, 0)
-        assert (low, 0.4 < high < 0.5) == (0, True)
-
     def test_rounds_that_differ_as_a_whole_make_it_wider(self) -> None:
         alike = [[True] * 9 + [False]] * 10
         uneven = [[True] * 10] * 9 + [[False] * 10]
@@ -86,12 +59,3 @@ class TestInterval:
         rounds = [[bool(one) for one in chance.random(40) < 0.8] for _ in range(6)]
         alone, together = (share_interval(rounds, number, ALPHA) or (0, 0) for number in (1, 8))
         assert together[0] < alone[0] < alone[1] < together[1]
-
-    def test_rounds_are_those_of_the_ledger(self) -> None:
-        good = [
-            dataclasses.replace(samples.record(round=number), sent=60.0 * number)
-            for number in range(1, 7)
-        ]
-        found = goodput(good, GENEROUS, ALPHA)
-        assert found is not None
-        assert found.interval == share_interval([[True]] * 6, 1, ALPHA)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from spectap.analysis import grouping
 from spectap.record import Record
 from tests.spectap import samples
@@ -52,21 +50,6 @@ def test_one_round_is_cut_into_blocks_of_time() -> None:
 def test_a_block_has_at_least_two_waves() -> None:
     assert len(grouping.units(records(1, 24, concurrency=4), planned=False)) == 3
     assert grouping.units(records(1, 23, concurrency=4), planned=False) == []
-
-
-@pytest.mark.parametrize("rounds", [1, 2])
-def test_a_single_wave_a_round_is_no_unit(rounds: int) -> None:
-    assert grouping.units(records(rounds, 4, concurrency=4), planned=False) == []
-
-
-def test_sides_that_were_not_measured_together_are_cut_into_blocks() -> None:
-    own, baseline = records(6, 8), records(6, 8, run="other")
-    assert len(grouping.units(own, baseline, planned=False)) == 10
-
-
-def test_nothing_measured_has_no_unit() -> None:
-    assert grouping.units([], records(1, 40), planned=False) == []
-    assert grouping.in_flight([]) == 1
 
 
 def test_in_flight_is_the_mean_while_there_is_any() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spectap.analysis.saturation import schedule
+from spectap.analysis.cells import schedule
 from spectap.record import Record
 from tests.bench.queueing import Server, recognised
 from tests.spectap import samples
@@ -24,28 +24,12 @@ def lagging(late: list[float], rate: float | None = RATE) -> bool:
     return found.lagging
 
 
-def test_a_closed_loop_has_none() -> None:
-    assert schedule([samples.record()], None) is None
-
-
-def test_what_it_says() -> None:
-    found = schedule(sent([0.001] * 50 + [0.003] * 49 + [0.5]), RATE)
-    assert found is not None
-    assert (found.p50, found.worst) == pytest.approx((0.002, 0.5), abs=1e-6)
-    assert 0.003 <= found.p99 < 0.5
-
-
 def test_a_long_way_from_the_tap_to_the_server_is_no_lag_of_the_load() -> None:
     far = [samples.record(came=100.001, sent=100.2, due=100.0) for _ in range(50)]
     found = schedule(far, RATE)
     assert found is not None
     assert found.worst == pytest.approx(0.001, abs=1e-6)
     assert not found.lagging
-
-
-def test_a_quiet_machine_keeps_it() -> None:
-    chance = np.random.default_rng(1)
-    assert not lagging([*chance.exponential(0.001, 300)])
 
 
 def test_a_blocked_driver_is_marked() -> None:

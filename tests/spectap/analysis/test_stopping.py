@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.stopping import alpha, last_rounds, looks, measured_rounds, missing
-from spectap.analysis.summarise import summarise
 from spectap.config import Config
 from spectap.record import Record
 from spectap.rounds import Rounds
@@ -74,13 +73,6 @@ def test_precise_enough_ends_too() -> None:
     assert last_rounds(config, records) == rounds_of(4, 4)
 
 
-def test_a_fixed_number_never_ends_early() -> None:
-    config, records = measured()
-    load = config.load.model_copy(update={"rounds": Rounds(at_least=12, at_most=12)})
-    fixed = config.model_copy(update={"load": load})
-    assert set(last_rounds(fixed, records).values()) == {12}
-
-
 @pytest.mark.parametrize("until", [4, 5, 8])
 def test_what_ended_stays_ended_and_what_was_not_measured_changes_nothing(until: int) -> None:
     config, records = measured(half_width=0.001)
@@ -94,17 +86,6 @@ def test_a_case_with_requests_missing_does_not_end(variant: str) -> None:
     config, records = measured()
     first = next(r for r in records if (r.case, r.variant, r.round) == ("structured", variant, 3))
     assert last_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 12
-
-
-def test_the_warm_up_is_no_round() -> None:
-    config, records = measured(half_width=0.001)
-    # Of the first test case alone, as a run does it.
-    strange = [
-        dataclasses.replace(r, round=0, chunks=((0.1, 1), (90.0, 99)))
-        for r in records
-        if (r.case, r.variant, r.round) == ("structured", "SD", 1)
-    ]
-    assert last_rounds(config, [*strange, *records]) == last_rounds(config, records)
 
 
 def test_a_case_of_which_most_requests_failed_does_not_end() -> None:
@@ -125,12 +106,6 @@ def test_rounds_beyond_the_last_count_if_they_are_whole() -> None:
     assert measured_rounds(config, [r for r in records if r is not first])[STRUCTURED] == 6
 
 
-def test_a_baseline_alone_has_nothing_to_decide() -> None:
-    config, records = measured()
-    alone = config.model_copy(update={"variants": config.variants[:1]})
-    assert set(last_rounds(alone, records).values()) == {12}
-
-
 def test_missing_counts_each_round() -> None:
     _, records = measured()
     own = [r for r in records if (r.case, r.variant) == ("structured", "SD")]
@@ -138,46 +113,3 @@ def test_missing_counts_each_round() -> None:
     # Two too many in one round do not make up for two too few in another.
     swapped = [dataclasses.replace(r, round=1) if r.round == 2 else r for r in own]
     assert missing(swapped, 4, 12) == 4
-
-
-class TestSummary:
-    def test_it_says_what_was_saved_and_what_is_lacking(self) -> None:
-        config, records = measured(half_width=0.001)
-        last = last_rounds(config, records)
-        summary = summarise(config, [r for r in records if r.round <= last[r.case, LOAD]])
-        assert summary.complete
-        assert summary.notes == (
-            "4 to 12 of at most 12 rounds were measured, as many as each test case needed; 33 % of "
-            "the measurements were saved.",
-            "After 12 rounds some answers are neither decided nor within 0.1 %: open-ended.",
-        )
-
-    def test_a_run_that_ended_early_has_verdicts_of_its_rounds(self) -> None:
-        config, records = measured(half_width=0.001)
-        summary = summarise(config, [r for r in records if r.round <= 5])
-        findings = {
-            case.name: comparison.verdict.finding.value
-            for case in summary.cases
-            for _, comparison in case.compared
-        }
-        assert findings == {"structured": "faster", "open-ended": "undecided"}
-        assert {cell.requests for case in summary.cases for cell in case.cells} == {20}
-        assert not summary.complete
-        assert summary.notes == (
-            "The run ended early: its last 7 turns were not measured and are in no figure.",
-        )
-
-    def test_its_intervals_pay_for_every_look(self) -> None:
-        config, records = measured()
-        fixed = config.load.model_copy(update={"rounds": Rounds(at_least=4, at_most=4)})
-        once = summarise(
-            config.model_copy(update={"load": fixed}), [r for r in records if r.round <= 4]
-        )
-        often = summarise(
-            config, [r for r in records if r.round <= last_rounds(config, records)[r.case, LOAD]]
-        )
-        ((_, single),), ((_, spent),) = once.cases[0].compared, often.cases[0].compared
-        assert single.speedup is not None
-        assert spent.speedup is not None
-        assert single.speedup.point == spent.speedup.point
-        assert spent.speedup.low < single.speedup.low

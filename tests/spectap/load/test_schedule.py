@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from spectap.analysis.saturation import schedule
+from spectap.analysis.cells import schedule
 from spectap.config import TestCase
 from spectap.load import loops
 from spectap.load.driver import Driver

@@ -39,39 +39,6 @@ def test_of_a_mean_it_is_the_ordinary_t_interval(values: list[float], alpha: flo
     assert mean(values).p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, rel=1e-6, abs=1e-12)
 
 
-@given(VALUES, st.floats(1e-3, 1e3))
-def test_the_unit_does_not_matter(values: list[float], unit: float) -> None:
-    plain, scaled = mean(values), mean([unit * value for value in values])
-    assert scaled.error == pytest.approx(plain.error, abs=1e-9)
-    assert scaled.log == pytest.approx(plain.log + math.log(unit), abs=1e-9)
-
-
-@given(VALUES)
-def test_a_reciprocal_is_as_certain(values: list[float]) -> None:
-    plain, turned = mean(values).interval(), mean([1 / value for value in values]).interval()
-    assert turned.low == pytest.approx(plain.inverse.low)
-    assert turned.high == pytest.approx(plain.inverse.high)
-
-
-@given(st.floats(-3, 3), st.floats(1e-6, 1), st.integers(3, 40), LEVELS)
-def test_a_p_value_is_the_level_at_which_the_interval_ends_at_one(
-    log: float, error: float, units: int, alpha: float
-) -> None:
-    estimate = Estimate(log, error, units)
-    assert (estimate.p < alpha) == (not estimate.interval(alpha).covers_one)
-
-
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_too_few_units_give_nothing(count: int) -> None:
-    assert jackknife([1.0] * count, geometric_mean) is None
-
-
-def test_equal_units_are_certain() -> None:
-    assert mean([1.0] * 4).p == 1
-    assert mean([2.0] * 4).p == 0
-    assert mean([2.0] * 4).interval().low == pytest.approx(2)
-
-
 def test_the_smallest_detectable_difference_is_found_as_often_as_it_says() -> None:
     """By the noncentral t distribution: how far the estimate is off, in standard errors."""
     units, error = 6, 0.02

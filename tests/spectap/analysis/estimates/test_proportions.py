@@ -39,13 +39,6 @@ def test_wilsons_bounds(right: int, low: float, high: float) -> None:
     assert bounds([1.0] * right + [0.0] * (20 - right)) == pytest.approx((low, high), abs=5e-4)
 
 
-def test_nothing_tells_nothing() -> None:
-    nothing = Paired([], [])
-    assert bounds([]) == (0.0, 1.0)
-    assert nothing.interval() == (-1.0, 1.0)
-    assert (nothing.p, nothing.difference, nothing.detectable(0.025)) == (1.0, 0.0, None)
-
-
 shares = st.integers(1, 4).flatmap(
     lambda answers: st.lists(
         st.tuples(st.integers(0, answers), st.integers(0, answers)).map(

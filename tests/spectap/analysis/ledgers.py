@@ -1,0 +1,281 @@
+"""Generated ledgers of every kind, and what is said of one as text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from spectap import metrics
+from spectap.analysis.estimates.intervals import Interval
+from spectap.analysis.summary import Cell, Summary
+from spectap.config import Config
+from spectap.names import CONTROL
+from spectap.record import CANCELLED, Record
+from tests.bench.simulation import World
+from tests.bench.wandering import Apart
+from tests.spectap import generated_runs as generated
+from tests.spectap import samples
+from tests.spectap.generated_runs import ARTICLE, CASES, Line
+
+Ledger = tuple[Config, list[Record]]
+Change = Callable[[Record], Record | None]
+
+ROUNDS: Final = 4
+POINTS: Final[list[dict[str, Any]]] = [
+    {"concurrency": 8, "requests": 8},
+    {"concurrency": 1, "requests": 2},
+    {"rate": 2, "requests": 4},
+    {"rate": 1, "requests": 4},
+]
+SPEED: Final = {"concurrency-1": 2.0, "concurrency-8": 0.8, "rate-1": 1.5, "rate-2": 1.2}
+COUNTING: Final = {"name": "counting", "line": "counting ", "structure": "structured"}
+
+
+def record(line: Line) -> Record:
+    """A line of a generated ledger."""
+    return Record(**{**line, "chunks": tuple(map(tuple, line["chunks"]))})
+
+
+def ledger(
+    *, change: Change | None = None, top: Mapping[str, Any] | None = None, **options: Any
+) -> Ledger:
+    """A run of one case; ``change`` is of each record, ``top`` of the configuration."""
+    content = generated.config(**{"cases": CASES[:1], "rounds": 4, **options})
+    records = map(record, generated.ledger(content))
+    changed = [new for each in records if (new := change(each) if change else each) is not None]
+    return Config.model_validate({**content, **(top or {})}), changed
+
+
+def failed(each: Record) -> Record:
+    """The same request without an answer."""
+    return dataclasses.replace(each, status=503, error="HTTP 503", output_tokens=None, chunks=())
+
+
+def of_sd(change: Callable[[Record], Record | None], case: str = "repetition") -> Change:
+    """Changes the requests of SD in one case."""
+    return lambda each: change(each) if (each.case, each.variant) == (case, "SD") else each
+
+
+def loads(
+    points: Sequence[Mapping[str, Any]] = POINTS, *, late: float = 0.0, **changes: Any
+) -> Ledger:
+    """A baseline and a variant with a batch of four each, at several loads of both kinds."""
+    named = samples.variants(Base="http://127.0.0.1:1/v1", SD="http://127.0.0.1:2/v1")
+    values: dict[str, Any] = {
+        "load": samples.load(points=points, rounds=ROUNDS),
+        "variants": [{**each, "batch": 4} for each in named],
+        "test_cases": [COUNTING],
+    }
+    config = samples.config(**(values | changes))
+    return config, [r for case in config.test_cases for r in at_loads(late, case.name)]
+
+
+def at_loads(late: float = 0.0, case: str = "counting") -> Iterator[Record]:
+    """Every request at each of ``POINTS``; 8 tokens each, 1 % slower from round to round."""
+    clock = 1_800_000_000.0
+    for round_ in range(1, ROUNDS + 1):
+        for point in samples.config(load=samples.load(points=POINTS)).load.points:
+            clock += 100
+            for variant in ("Base", "SD"):
+                speed = SPEED[point.name] if variant == "SD" else 1.0
+                took = (1 + 0.01 * (round_ + (variant == "SD" and round_ % 2))) / speed
+                for number in range(point.requests):
+                    wave = number // (point.concurrency or 8)
+                    due = clock + number / point.rate if point.rate else None
+                    yield samples.record(
+                        variant=variant,
+                        case=case,
+                        load=point.name,
+                        round=round_,
+                        request=f"{point.name}-{variant}-{round_}-{number}",
+                        sent=due + late if due else clock + wave * (took + 0.1),
+                        due=due,
+                        chunks=((0.1 / speed, 1), (0.1 / speed + took, 7)),
+                        end=0.1 / speed + took,
+                    )
+
+
+def _repeated() -> Ledger:
+    """A turn was cut off, failed, and was measured a third time; strangers are in it, too."""
+    config, records = ledger()
+    turn = [r for r in records if (r.case, r.round) == ("repetition", 1)]
+    again = [
+        dataclasses.replace(r, attempt=2, error="reset" if r.request[-1] == "0" else None)
+        for r in turn
+        if r.variant == "SD"
+    ]
+    cut_off = [dataclasses.replace(r, attempt=1, error=CANCELLED) for r in again[:2]]
+    rest = [dataclasses.replace(r, attempt=3) if r in turn else r for r in records]
+    last = records[-1]
+    strangers = dataclasses.replace(last, case="else"), dataclasses.replace(last, load="else")
+    return config, [*cut_off, *again, *rest, *strangers]
+
+
+def _extra(number: int) -> Ledger:
+    config, records = ledger()
+    own = [r for r in records if (r.case, r.variant) == ("repetition", "SD") and r.round > 0]
+    return config, [*records, *own[:number]]
+
+
+def _prompts() -> Ledger:
+    """Sets of prompts, whose names come again in each round."""
+    cases = [{"name": name, "prompts": {"known": "humaneval"}} for name in ("counting", "other")]
+    config, records = loads(test_cases=cases)
+    names = [r.request.rsplit("-", 1)[1] for r in records]
+    return config, [dataclasses.replace(r, prompt=n) for r, n in zip(records, names, strict=True)]
+
+
+APART: Final = Apart("steady", World("any", speedups=(1.3, 1.3)), variants=3)
+WITHOUT: Final = {"without": "async scheduling"}
+MATCHED: Final = ARTICLE[0] | WITHOUT | {"name": "Base-matched"}
+RANGE: Final = {"at_least": 4, "at_most": 9, "half_width": 0.02}
+
+
+def _slower(each: Record) -> Record:
+    chunks = tuple((1.5 * time, tokens) for time, tokens in each.chunks)
+    return dataclasses.replace(each, chunks=chunks, end=1.5 * each.end)
+
+
+LEDGERS: Final[Mapping[str, Callable[[], Ledger]]] = {
+    "article": lambda: ledger(cases=CASES),
+    "rehearsal with objectives": lambda: ledger(
+        top={
+            "stand_in": "golden endpoints",
+            "objectives": {"ttft_p90_ms": 230, "tpot_p90_ms": 30, "e2e_p90_ms": 4670},
+        }
+    ),
+    "two windows, no price": lambda: ledger(variants=generated.TWO_WINDOWS, top={"cost": None}),
+    "two baselines, one not measured": lambda: ledger(
+        cases=CASES[:2],
+        variants=generated.TWO_BASELINES,
+        change=lambda r: None if r.variant == "Base-b8" and r.case != "counting" else r,
+    ),
+    "a baseline alone": lambda: ledger(variants=ARTICLE[:1]),
+    "a matched baseline": lambda: ledger(
+        cases=CASES[:2],
+        variants=[ARTICLE[0], ARTICLE[1] | WITHOUT, MATCHED],
+        change=lambda r: _slower(r) if r.variant == "Base-matched" else r,
+    ),
+    "no matched baseline": lambda: ledger(variants=[ARTICLE[0], ARTICLE[1] | WITHOUT]),
+    "all failed": lambda: ledger(change=of_sd(failed)),
+    "some failed": lambda: ledger(change=of_sd(lambda r: failed(r) if r.request[-1] == "0" else r)),
+    "a round failed": lambda: ledger(change=of_sd(lambda r: failed(r) if r.round == 2 else r)),
+    "unfinished": lambda: ledger(change=of_sd(lambda r: None if r.round > 2 else r)),
+    "nothing recorded": lambda: ledger(change=lambda r: None),
+    "a variant missing": lambda: ledger(change=lambda r: None if r.variant == "SD" else r),
+    "two rounds": lambda: ledger(rounds=2),
+    "measured again, and strangers": _repeated,
+    "as many more as llmperf sends": lambda: _extra(12),
+    "an interrupted attempt": lambda: _extra(13),
+    "tokens are not counted": lambda: ledger(
+        change=of_sd(
+            lambda r: dataclasses.replace(
+                r, per_chunk=False, chunks=tuple((t, 0) for t, _ in r.chunks)
+            )
+        )
+    ),
+    "tools": lambda: ledger(change=of_sd(lambda r: dataclasses.replace(r, tools=True))),
+    "speculation is off": lambda: ledger(
+        change=of_sd(lambda r: dataclasses.replace(r, chunks=tuple((t, 1) for t, _ in r.chunks)))
+    ),
+    "not streamed": lambda: ledger(
+        change=lambda r: dataclasses.replace(r, stream=False, per_chunk=False, chunks=())
+    ),
+    "longer answers, one in four stalls": lambda: ledger(
+        change=of_sd(
+            lambda r: dataclasses.replace(
+                r, output_tokens=150, end=r.end * (30 if r.request[-1] == "1" else 1)
+            )
+        )
+    ),
+    "a range": lambda: ledger(cases=CASES[::2], rounds=9, top={"load": _range()}),
+    "a range that ended early": lambda: ledger(
+        cases=CASES[::2],
+        rounds=9,
+        top={"load": _range()},
+        change=lambda r: None if r.round > 5 else r,
+    ),
+    "loads": lambda: loads(objectives={"tpot_p90_ms": 140}),
+    "loads, late": lambda: loads(late=0.3),
+    "loads, two cases": lambda: loads(test_cases=[COUNTING, COUNTING | {"name": "other"}]),
+    "loads that the configuration does not name": lambda: loads(POINTS[:2]),
+    "prompts": _prompts,
+    "apart": lambda: (APART.configuration(), APART.records(0)),
+    "apart, no controls": lambda: (
+        APART.configuration(),
+        [r for r in APART.records(0) if r.round != CONTROL],
+    ),
+}
+
+
+def _range() -> Line:
+    load: Line = generated.config()["load"]
+    return load | {"rounds": RANGE}
+
+
+def text(summary: Summary) -> str:
+    """All figures of a summary to six digits, and all sentences."""
+    lines = [
+        f"{summary.subject}; complete: {summary.complete}; rehearsal: {summary.rehearsal}; "
+        f"loads: {', '.join(map(str, summary.loads))}; of {summary.cost_denominator}"
+    ]
+    for case in summary.cases:
+        lines += ["", f"{case.name}, {case.structure}, headline {case.headline}"]
+        lines += [line for cell in case.cells for line in _cell(cell)]
+        for ladder in case.ladders:
+            bounds = [
+                (c.better_up_to, c.worse_from, c.point and _number(c.point))
+                for c in (ladder.speed, ladder.cost)
+            ]
+            lines.append(f"ladder {bounds}, {ladder.whole}, {ladder.failed}: {ladder.sentence}")
+        lines += [f"note: {note}" for note in case.notes]
+    for each in summary.overall:
+        speeds = f"{_interval(each.speed)}, {_interval(each.cost)}"
+        lines.append(f"{each.structure} at {each.load}, {each.cases} cases: {speeds}")
+    return "\n".join([*lines, *(f"note: {note}" for note in summary.notes)])
+
+
+def _cell(cell: Cell) -> Iterator[str]:
+    counts = cell.requests, cell.errors, cell.repeated_errors, cell.expected, cell.missing
+    yield f"  {cell.variant} at {cell.load}: {counts}, {cell.most_frequent_error}"
+    speed, usd = cell.tokens_per_second_interval, cell.usd_per_million_output_tokens_interval
+    yield f"    {_number(cell.tokens_per_second)} {_interval(speed)} tokens/s"
+    yield f"    {_number(cell.usd_per_million_output_tokens)} {_interval(usd)} USD"
+    for metric in (metrics.TTFT, metrics.TIME_PER_OUTPUT_TOKEN, metrics.INTER_CHUNK_LATENCY):
+        if (found := cell.measure(metric)) is not None:
+            values = " ".join(map(_number, (found.count, found.p50, found.p90, found.p99)))
+            yield f"    {metric.name}: {values}, {_interval(found.typical)}"
+    if cell.steps:
+        steps = f"{_number(cell.steps.mean)} {_interval(cell.steps.interval)}"
+        yield f"    steps {steps} {cell.steps.histogram}"
+    more = cell.tools, _number(cell.in_flight), cell.queued, cell.lagging
+    yield f"    tools, in flight, queued, lagging: {more}"
+    if cell.goodput:
+        low, high = cell.goodput.interval or (None, None)
+        bounds = f"{_number(low)}-{_number(high)}"
+        yield f"    goodput {_number(cell.goodput.share)} {bounds} {cell.goodput.met}"
+    if compared := cell.comparison:
+        ratios = (compared.by_time_per_output_token, compared.by_end_to_end, compared.by_throughput)
+        yield f"    against {compared.baseline}: {', '.join(map(_interval, ratios))}"
+        for claim in (compared.speed, compared.cost):
+            if claim:
+                told = claim.answer.value, claim.slight, claim.more_rounds
+                sizes = f"{_number(claim.detectable)} {_number(claim.settles)}"
+                yield f"      {_interval(claim.interval)} {told} {sizes}"
+        yield f"    {compared.verdict.finding.value}: {compared.verdict.sentence}"
+
+
+def _interval(interval: Interval | None) -> str:
+    if interval is None:
+        return "-"
+    return f"{_number(interval.point)} ({_number(interval.low)}-{_number(interval.high)})"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def only(records: Iterable[Record], **wanted: Any) -> list[Record]:
+    """The records that have these values."""
+    return [r for r in records if all(getattr(r, name) == wanted[name] for name in wanted)]

@@ -1,0 +1,318 @@
+"""What advice says, of records made by hand and of sweeps whose truth is known.
+
+How often its intervals hold the truth, ``tests.bench.advice`` says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from rehearsal.golden.cost import Constant, Linear, Roofline
+from spectap.analysis.advice.advice import Advice
+from spectap.analysis.advice.advise import advise
+from spectap.analysis.summarise import summarise
+from spectap.config import Config
+from spectap.errors import ConfigError
+from spectap.record import Record
+from tests.bench.sweeps import Sweep
+from tests.spectap import samples
+
+SMALL = Sweep(
+    "small",
+    Linear(0.02),
+    (0.03, 0.06),
+    {"structured": (0.9, 0.95), "open-ended": (0.5, 0.6)},
+    windows=(3, 7),
+    loads=(1, 4),
+    rounds=4,
+    tokens=200,
+)
+TWO_DRAFTS = Sweep(
+    "linear, two drafts",
+    Linear(0.01),
+    (0.02, 0.05),
+    {"structured": (0.93, 0.97), "open-ended": (0.5, 0.65)},
+    loads=(1, 8),
+)
+APART = dataclasses.replace(SMALL, wander=0.03)
+
+Change = Callable[[list[Record]], list[Record]]
+
+
+@functools.cache
+def advised(sweep: Sweep) -> Advice:
+    return advise(sweep.config(), sweep.records())
+
+
+def config(**changes: Any) -> Config:
+    """Base and k4, which verifies 3 drafts a step."""
+    k4 = {"name": "k4", "endpoint": "http://127.0.0.1:2/v1", "baseline": "Base", "mode": "fused"}
+    base = {"name": "Base", "endpoint": "http://127.0.0.1:1/v1"}
+    return samples.config(
+        variants=[base, {**k4, "window": 4, "drafts_per_step": 3, **changes}],
+        test_cases=[{"name": "counting", "line": "counting ", "structure": "structured"}],
+    )
+
+
+def answers(sizes: Sequence[int], variant: str = "k4", **changes: Any) -> list[Record]:
+    """The same answer in three rounds; each step takes 0.1 s."""
+    chunks = ((0.2, 1), *((0.2 + 0.1 * n, size) for n, size in enumerate(sizes, start=1)))
+    return [
+        samples.record(
+            **{
+                **{"variant": variant, "round": number, "request": f"{variant} {number}"},
+                **{"chunks": chunks, "output_tokens": 1 + sum(sizes), "end": chunks[-1][0]},
+                **changes,
+            }
+        )
+        for number in (1, 2, 3)
+    ]
+
+
+BASE = answers([1] * 20, "Base")
+
+
+def positions(records: Iterable[Record], **changes: Any) -> list[tuple[int, float]]:
+    """How many steps reached each draft, and the share that accepted it."""
+    (acceptance,) = advise(config(**changes), [*BASE, *records]).acceptances
+    return [(position.reached, position.accepted) for position in acceptance.positions]
+
+
+def test_acceptance_is_of_the_steps_that_reached_a_draft() -> None:
+    # All three drafts; none; one, in each of three rounds. The last steps are looked at below.
+    assert positions(answers([4, 1, 2, 1])) == [(9, 2 / 3), (6, 0.5), (3, 1.0)]
+
+
+def test_an_answers_end_says_nothing_of_the_draft_it_cut_off() -> None:
+    # The last step shows that its first draft was accepted, and not whether its second was.
+    assert positions(answers([4, 1, 2])) == [(9, 2 / 3), (3, 1.0), (3, 1.0)]
+    assert positions(answers([4, 1, 4])) == [(9, 2 / 3), (6, 1.0), (6, 1.0)]
+
+
+def test_answers_with_merged_steps_or_tools_are_left_out_and_counted() -> None:
+    more = answers([7, 1], request="merged") + answers([4, 4], request="tools", tools=True)
+    advice = advise(config(), [*BASE, *answers([4, 1, 2, 1]), *more])
+    assert advice.acceptances[0].positions[0].reached == 9
+    assert "3 answers of k4 had steps with more than 4 tokens" in advice.notes[0]
+    assert "3 answers of k4 could call tools" in advice.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("window", "sizes", "drafts"),
+    [(4, [4, 1, 2, 1], 3), (4, [5, 1, 2, 1], 4), (None, [4, 1, 2, 1], 3)],
+)
+def test_drafts_a_step_are_inferred_where_nobody_says(
+    window: int | None, sizes: list[int], drafts: int
+) -> None:
+    advice = advise(config(window=window, drafts_per_step=None), [*BASE, *answers(sizes)])
+    (line,) = advice.lines
+    assert line.windows[0] - line.offset == drafts
+    assert any(f"{drafts} are assumed" in note for note in advice.notes)
+
+
+def test_nothing_is_advised_where_nothing_speculates() -> None:
+    advice = advise(config(), BASE)
+    assert [*advice.lines, *advice.prospects, *advice.recommendations] == []
+    assert any("k4" in note for note in advice.notes)
+    assert advise(config(), []).prospects == ()
+
+
+def text(advice: Advice) -> list[str]:
+    """What is considered, to four digits, and all sentences."""
+    lines = [f"{line.name}: {line.windows} {line.offset} {line.baseline}" for line in advice.lines]
+    lines += [f"mix: {name} {share:.4g}" for name, share in advice.mix]
+    for cost in advice.costs:
+        parts = f"{cost.baseline:.4g} {cost.fixed:.4g} {cost.per_draft:.4g}"
+        lines.append(f"{cost.line} at {cost.load}: {parts} s, {len(cost.measured)} measured")
+    for each in advice.prospects:
+        sides = [
+            f"{side.point:.4g} ({side.low:.4g}-{side.high:.4g})" if side else "-"
+            for side in (each.predicted, each.measured)
+        ]
+        figures = f"{each.tokens_per_step:.4g} tokens in {each.step_seconds:.4g} s"
+        usd = each.usd_per_million_output_tokens
+        lines.append(
+            f"{each.line} {each.window} on {each.prompt_class} at {each.load}: {figures}, "
+            f"{each.tokens_per_second:.4g} tokens/s, {usd or 0:.4g} USD: {' and '.join(sides)}"
+        )
+    for best in advice.recommendations:
+        lines += [best.sentence, best.measure_next, f"{best.usd_per_million_output_tokens:.4g} USD"]
+    return [*lines, *advice.cautions, *advice.measure_next, *advice.notes]
+
+
+def without(variant: str, load: str = "") -> Change:
+    """No requests of variants with that beginning of a name, at one load or all."""
+    return lambda records: [
+        r for r in records if not (r.variant.startswith(variant) and r.load.endswith(load))
+    ]
+
+
+SWEEPS = {
+    "small": SMALL,
+    "apart": APART,
+    "two rounds": dataclasses.replace(SMALL, rounds=2, loads=(1,)),
+    "one window": dataclasses.replace(SMALL, windows=(7,), draft_costs=(0.03,), loads=(1,)),
+    "between": Sweep("between", Linear(0.04), (0.04,), {"structured": (0.85,)}, windows=(3, 15)),
+    "the widest": Sweep("wide", draft_costs=(0.01,), windows=(3, 7), rounds=8),
+    "useless": Sweep("useless", Linear(0.2), (0.3,), {"open-ended": (0.3,)}),
+    # Verification is free up to a knee between the measured windows: no line is straight there.
+    "knee": Sweep("knee", Roofline(40), (0.03,), {"structured": (0.93,)}, loads=(1, 8)),
+    "prompts that differ": Sweep(
+        *("prompts", Linear(0.01), (0.03,), {"coding": (0.75,)}),
+        tokens=300,
+        prompts=24,
+        spread=0.15,
+        requests=24,
+    ),
+}
+CHANGES: dict[str, Change] = {
+    "a failed variant": without("d0-k3"),
+    "a line that did not come to a load": without("d0", "-4"),
+    "no controls": lambda records: [r for r in records if r.round > 0],
+}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_what_is_said_of_a_sweep(name: str, snapshot: SnapshotAssertion) -> None:
+    assert text(advised(SWEEPS[name])) == snapshot
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_said_where_something_is_missing(name: str, snapshot: SnapshotAssertion) -> None:
+    sweep = APART if name == "no controls" else SMALL
+    advice = advise(sweep.config(), CHANGES[name](sweep.records()))
+    assert text(advice) == snapshot
+    assert "NaN" not in advice.to_json()
+
+
+@pytest.mark.parametrize("of_three", [2, 1])
+def test_nothing_is_advised_from_a_cell_that_fails(of_three: int) -> None:
+    """Requests of one window fail at one load, so that only other windows speak for it."""
+    numbers = itertools.count()
+    records = [
+        dataclasses.replace(r, error="reset", output_tokens=None)
+        if (r.variant, r.load) == ("d0-k3", "concurrency-4") and next(numbers) % 3 < of_three
+        else r
+        for r in SMALL.records()
+    ]
+    cells = [cell for case in summarise(SMALL.config(), records).cases for cell in case.cells]
+    advice = advise(SMALL.config(), records, cells=cells)
+    measured = {
+        (each.load.name, each.line, each.window)
+        for each in advice.prospects
+        if each.measured and each.load
+    }
+    assert ("concurrency-1", "Qwen3-0.6B", 3) in measured
+    assert ("concurrency-4", "Qwen3-0.6B", 3) not in measured
+    assert advice.recommendations
+    assert "Nothing is advised from d0-k3 on " in " ".join(advice.notes)
+
+
+def test_lines_with_equal_names_are_told_apart() -> None:
+    config = SMALL.config()
+    owners = {config.variants[1].draft: "first", config.variants[3].draft: "other"}
+    variants = tuple(
+        v.model_copy(update={"draft": f"{owners[v.draft]}/same"}) if v.draft else v
+        for v in config.variants
+    )
+    advice = advise(config.model_copy(update={"variants": variants}), SMALL.records())
+    assert [line.name for line in advice.lines] == ["same (d0-k3)", "same (d1-k3)"]
+
+
+def test_a_mix_weighs_the_classes() -> None:
+    advice = advise(SMALL.config(), SMALL.records(), mix={"structured": 3})
+    assert dict(advice.mix) == {"structured": 1.0, "open-ended": 0.0}
+    of = {(each.prompt_class, each.load): each for each in advice.recommendations}
+    for load in (None, *SMALL.config().load.points):
+        if mixed := of.get((None, load)):
+            own = of["structured", load]
+            assert (mixed.choice, mixed.speedup) == (own.choice, own.speedup)
+
+
+@pytest.mark.parametrize(
+    ("mix", "message"),
+    [
+        ({"structured": 1, "poems": 1}, "poems was not measured; allowed are structured"),
+        ({"structured": -1, "open-ended": 2}, "0 or more"),
+        ({"structured": 0}, "not all of them 0"),
+    ],
+)
+def test_a_bad_mix_is_refused(mix: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        advise(SMALL.config(), SMALL.records(), mix=mix)
+
+
+def test_a_measured_window_is_what_the_report_says() -> None:
+    summary = summarise(SMALL.config(), SMALL.records())
+    advice = advised(SMALL)
+    names = {(line.name, window): name for line in advice.lines for window, name in line.variants}
+    for each in advice.prospects:
+        if each.measured is None:
+            continue
+        case = next(case for case in summary.cases if case.name == each.prompt_class)
+        cell = case.cell(names[each.line, each.window], each.load)
+        assert cell.steps is not None
+        assert (
+            *(each.tokens_per_second, each.usd_per_million_output_tokens, each.tokens_per_step),
+        ) == pytest.approx(
+            (cell.tokens_per_second, cell.usd_per_million_output_tokens, cell.steps.mean)
+        )
+
+
+def test_a_rehearsal_advises_nothing_in_words() -> None:
+    rehearsed = SMALL.config().model_copy(update={"stand_in": "golden endpoints"})
+    advice = advise(rehearsed, SMALL.records())
+    assert advice.rehearsal
+    assert advice.prospects == advised(SMALL).prospects
+    for best in advice.recommendations:
+        assert not best.sentence.startswith(("Serve", "Turn"))
+        assert best.measure_next == ""
+
+
+def test_a_block_s_window_is_neither_changed_nor_widened() -> None:
+    """A DFlash head drafts as many tokens as it was trained to."""
+    records = [*answers([1] * 12, "Base"), *answers([8, 6, 8, 7, 8, 5])]
+    advice = advise(config(mode="dflash", window=8, drafts_per_step=7), records)
+    assert {each.window for each in advice.prospects} == {8}
+    assert {best.choice.window for best in advice.recommendations} == {8}
+    assert not any("wider" in best.measure_next for best in advice.recommendations)
+    fused = advise(config(mode="fused", window=8, drafts_per_step=7), records)
+    assert fused.recommendations == ()
+
+
+def test_acceptance_and_steps_are_near_the_truth() -> None:
+    """Those of windows that were not measured, too."""
+    advice = advised(TWO_DRAFTS)
+    draft = {line.name: number for number, line in enumerate(advice.lines)}
+    for acceptance in advice.acceptances:
+        truth = TWO_DRAFTS.acceptances[acceptance.prompt_class][draft[acceptance.line]]
+        often = [each for each in acceptance.positions if each.reached >= 3000]
+        assert [each.accepted for each in often] == pytest.approx([truth] * len(often), abs=0.02)
+    assert len(advice.prospects) == 14 * 2 * 2 * 2
+    for each in advice.prospects:
+        assert each.load
+        decoding = TWO_DRAFTS.decoding(each.window, draft[each.line])
+        step = decoding.step_seconds(each.load.concurrency or 1)
+        assert each.step_seconds == pytest.approx(step, rel=0.02)
+        assert (each.measured is not None) == (each.window in TWO_DRAFTS.windows)
+
+
+def test_where_steps_cost_the_same_it_is_leviathans_equation() -> None:
+    """(1 - a^(g+1)) / (1 - a) / (g c + 1), equation 1 and theorem 3.8 of 2211.17192."""
+    cost, acceptance = 0.05, 0.8
+    sweep = Sweep(
+        "leviathan", Constant(), (cost,), {"structured": (acceptance,)}, tokens=4000, round=0.0
+    )
+    for prospect in advised(sweep).prospects:
+        drafts = prospect.window - 1
+        expected = (1 - acceptance ** (drafts + 1)) / (1 - acceptance) / (drafts * cost + 1)
+        assert prospect.speedup.point == pytest.approx(expected, rel=0.02)
+        assert prospect.predicted is not None
+        assert prospect.predicted.point == pytest.approx(expected, rel=0.03)

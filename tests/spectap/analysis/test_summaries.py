@@ -1,0 +1,119 @@
+"""The summary of generated ledgers of every kind: all that is said, and what is true of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from spectap import metrics
+from spectap.analysis.summarise import summarise, summarise_ledgers
+from spectap.analysis.summary import Finding, Summary
+from tests.spectap import generated_runs as generated
+from tests.spectap import samples
+from tests.spectap.analysis import ledgers
+
+
+@pytest.mark.parametrize("name", ledgers.LEDGERS)
+def test_every_figure_and_sentence(name: str, snapshot: SnapshotAssertion) -> None:
+    config, records = ledgers.LEDGERS[name]()
+    assert ledgers.text(summarise(config, records)) == snapshot
+
+
+@pytest.mark.parametrize("name", ["two windows, no price", "loads", "prompts"])
+def test_ledgers_alone(name: str, snapshot: SnapshotAssertion) -> None:
+    _, records = ledgers.LEDGERS[name]()
+    assert ledgers.text(summarise_ledgers(records)) == snapshot
+
+
+def test_a_ledger_of_one_round_is_cut_into_blocks_of_time(snapshot: SnapshotAssertion) -> None:
+    _, records = ledgers.ledger(requests=80, rounds=1)
+    assert ledgers.text(summarise_ledgers(records)) == snapshot
+    assert summarise_ledgers([r for r in records if r.round == 0]).cases == ()
+
+
+@pytest.fixture(scope="module")
+def article() -> Summary:
+    return summarise(*ledgers.LEDGERS["article"]())
+
+
+def test_speed_ups_are_those_of_the_generator(article: Summary) -> None:
+    for case in article.cases:
+        ((_, compared),) = case.compared
+        assert compared.speedup
+        if case.structure == "structured":
+            assert compared.speedup.point == pytest.approx(3, rel=0.1)
+            assert compared.verdict.finding is Finding.FASTER
+        else:
+            assert compared.speedup.low < 1 < compared.speedup.high
+    (structured,) = article.overall
+    points = [c.speedup.point for case in article.cases[:2] for _, c in case.compared if c.speedup]
+    assert structured.speed
+    assert structured.speed.point == pytest.approx(np.prod(points) ** 0.5)
+
+
+def test_a_token_costs_what_a_node_costs_while_it_makes_it(article: Summary) -> None:
+    cell = article.cases[0].cell("Base")
+    # Four requests at once, each a token every 45 ms, less the time to the first one.
+    assert cell.tokens_per_second == pytest.approx(4 * 100 / 4.67, rel=0.05)
+    usd = 35.7608 * 0.5 / 3600 / (cell.tokens_per_second or 0) * 1e6
+    assert cell.usd_per_million_output_tokens == pytest.approx(usd)
+
+
+def test_what_an_open_loop_served_is_that_of_its_time() -> None:
+    summary = summarise(*ledgers.loads())
+    cell = summary.cases[0].cell("Base", summary.loads[3])
+    # Four requests of 8 tokens, one a second, and the last answer; each round takes 1 % longer.
+    seconds = sum(4 + 1.1 + 0.01 * round_ for round_ in range(1, ledgers.ROUNDS + 1))
+    assert cell.tokens_per_second == pytest.approx(4 * 8 * ledgers.ROUNDS / seconds)
+
+
+def test_the_warm_up_a_pause_and_the_order_change_nothing(article: Summary) -> None:
+    config, records = ledgers.LEDGERS["article"]()
+    slow = [replace(r, end=1e6) if r.round == 0 else r for r in records]
+    assert summarise(config, slow) == article
+    resumed = [replace(r, sent=r.sent + 4096 * r.round) for r in reversed(records)]
+    again = summarise(config, resumed)
+    for case, other in zip(again.cases, article.cases, strict=True):
+        for cell, same in zip(case.cells, other.cells, strict=True):
+            assert cell.tokens_per_second == pytest.approx(same.tokens_per_second)
+
+
+def test_a_third_variant_changes_no_figure_of_the_others() -> None:
+    config, records = ledgers.ledger(variants=generated.TWO_WINDOWS)
+    variants = tuple(v for v in config.variants if v.name != "k3")
+    fewer = summarise(config.model_copy(update={"variants": variants}), records)
+    for case, other in zip(summarise(config, records).cases, fewer.cases, strict=True):
+        for cell, same in zip((case.cell("Base"), case.cell("k7")), other.cells, strict=True):
+            assert replace(cell, comparison=None) == replace(same, comparison=None)
+
+
+def test_requests_of_earlier_ledgers_are_of_the_first_load() -> None:
+    config, records = ledgers.loads(ledgers.POINTS[:1])
+    own = ledgers.only(records, load="concurrency-8")
+    earlier = [samples.record(**{**vars(record), "load": ""}) for record in own]
+    assert summarise(config, earlier) == summarise(config, own)
+
+
+def test_a_range_pays_for_every_look() -> None:
+    config, first = ledgers.ledger()
+    ranged = config.model_copy(update={"load": ledgers.LEDGERS["a range"]()[0].load})
+    ((_, once),) = summarise(config, first).cases[0].compared
+    ((_, often),) = summarise(ranged, first).cases[0].compared
+    assert once.speedup
+    assert often.speedup
+    assert often.speedup.point == once.speedup.point
+    assert often.speedup.low < once.speedup.low
+
+
+def test_summary_is_json(article: Summary) -> None:
+    content = json.loads(article.to_json())
+    base, own = content["cases"][0]["cells"]
+    assert base["comparison"] is None
+    assert own["comparison"]["verdict"]["finding"] == "faster"
+    assert own["load"] == {"concurrency": 4, "requests": 4}
+    assert set(own["measures"]) == {metric.name for metric in metrics.METRICS}
+    assert content["cost_denominator"] == "8 of 16 devices of one trn2.48xlarge"
