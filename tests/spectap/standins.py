@@ -24,8 +24,7 @@ from spectap.load.driver import Driver
 from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run.patience import Patience
-from spectap.run.run import Run
+from spectap.run.run import Patience, Run
 from spectap.run.shipper import Shipper
 
 # A golden endpoint has counted a token when it sends it: there is nothing to wait for.

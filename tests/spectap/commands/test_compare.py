@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spectap.sweep.merge import merge
-from tests.spectap import generated_runs
+from spectap.sweep import merge
+from tests.spectap import generated_runs, parts
 from tests.spectap.commands.processes import Benchmark
-from tests.spectap.sweep import parts
 
 LOWER = {structure: share - 0.1 for structure, share in generated_runs.ACCEPTANCE.items()}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.spectap import parts
 from tests.spectap.commands.processes import Benchmark
-from tests.spectap.sweep import parts
 
 
 def test_a_merged_folder_is_a_run(tmp_path: Path, benchmark: Benchmark) -> None:

@@ -12,8 +12,7 @@ import pytest
 from rehearsal.golden.faults import Fault
 from spectap.endpoint import greedy
 from spectap.names import ANSWERS, CONTROL, LEDGER
-from spectap.run.patience import Patience
-from spectap.run.run import Run
+from spectap.run.run import Patience, Run
 from spectap.run.shipper import Shipper
 from tests.spectap import samples
 from tests.spectap.run.runs import Setup

@@ -10,7 +10,7 @@ import pytest
 from spectap.config import Config
 from spectap.names import PROGRESS
 from spectap.record import Record
-from spectap.run.attempts import MAXIMUM_ATTEMPTS, Attempts, Turn
+from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn
 from tests.spectap import samples
 
 CONFIG = samples.config()
@@ -46,7 +46,7 @@ def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attemp
 
 def test_a_round_takes_each_case_at_each_load_point(tmp_path: Path) -> None:
     turns = Attempts(tmp_path, LADDER, []).turns
-    assert {turn.place for turn in turns} == {
+    assert {turn.series for turn in turns} == {
         (case.name, point.name) for case in LADDER.test_cases for point in LADDER.load.points
     }
 

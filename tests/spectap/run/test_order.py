@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectap.run.order import orders, rotated
+from spectap.run.turns import orders, rotated
 
 counts = st.integers(1, 13)
 lengths = st.integers(1, 60)

@@ -14,7 +14,7 @@ from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Finding
 from spectap.config import Config
 from spectap.record import Record
-from spectap.run.patience import Patience
+from spectap.run.run import Patience
 from tests.spectap import samples
 from tests.spectap.run.runs import Setup, golden
 

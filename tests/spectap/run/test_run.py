@@ -29,8 +29,7 @@ from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
 from spectap.names import ANSWERS, LEDGER, PROGRESS
 from spectap.record import Record
-from spectap.run.patience import Patience
-from spectap.run.run import Run
+from spectap.run.run import Patience, Run
 from tests.spectap import samples
 from tests.spectap.run.runs import Setup, golden, of
 from tests.spectap.standins import QUICK, InProcess, Publisher

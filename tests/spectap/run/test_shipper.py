@@ -13,8 +13,8 @@ import pytest
 
 from spectap.names import load_results
 from spectap.record import Record
-from spectap.run.attempts import Turn
 from spectap.run.shipper import Shipper, llmperf_latencies
+from spectap.run.turns import Turn
 from tests.spectap import samples
 from tests.spectap.standins import Bucket, Publisher
 

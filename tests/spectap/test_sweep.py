@@ -21,11 +21,10 @@ from spectap.ledger import last_attempts, read_ledger
 from spectap.names import CONTROL
 from spectap.prompt import Form, LeftOut, UsedSet
 from spectap.report import results
-from spectap.sweep.merge import merge
-from spectap.sweep.merged import read
+from spectap.sweep import merge, read_merged
+from tests.spectap import parts
 from tests.spectap.generated_runs import Line
-from tests.spectap.sweep import parts
-from tests.spectap.sweep.parts import NAMES
+from tests.spectap.parts import NAMES
 
 
 @pytest.fixture
@@ -54,27 +53,21 @@ def test_complete_variants_become_a_run(folder: Path) -> None:
     assert len(run.published.recorded) == 3 * len(NAMES)
 
 
-def test_a_second_merge_changes_no_byte(folder: Path) -> None:
-    merge(folder)
-    once = parts.files(folder)
-    merge(folder)
-    assert parts.files(folder) == once
-
-
-def test_what_becomes_complete_later_joins(tmp_path: Path, folder: Path) -> None:
+def test_a_later_merge_makes_the_same_bytes(tmp_path: Path, folder: Path) -> None:
     merge(folder)
     late = parts.write(tmp_path / "later" / "sweep-1", complete=["Base"])
     merge(late)
     for name in NAMES:
         (late / "variants" / name / "_COMPLETE").touch()
-    merge(late)
-    assert parts.files(late) == parts.files(folder)
+    for _ in range(2):
+        merge(late)
+        assert parts.files(late) == parts.files(folder)
 
 
 def test_a_variant_without_its_baseline_is_left_out(tmp_path: Path) -> None:
     folder = parts.write(tmp_path / "sweep-1", complete=["Base", "k7-b8"])
     merged = merge(folder)
-    assert merged == read(folder)
+    assert merged == read_merged(folder)
     assert merged.complete == ("Base",)
     assert [*merged.sentences] == [
         "k7 is not in this run, because its results are not complete.",
@@ -137,12 +130,8 @@ def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
     path = folder / "variants" / "k7" / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps(config | {field: change(config)}))
-    with pytest.raises(MergeError) as refused:
+    with pytest.raises(MergeError, match=f"^{path}: {field}: differs from .*/sweep.json"):
         merge(folder)
-    assert str(refused.value) == (
-        f"{path}: {field}: differs from {folder / 'sweep.json'}, so that it cannot be compared "
-        "with the others"
-    )
 
 
 def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
@@ -185,11 +174,6 @@ def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
     assert [*merged.missing] == ["k7"]
 
 
-def test_a_folder_of_another_kind_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(MergeError, match=r"a sweep or of jobs: it has no sweep.json$"):
-        merge(tmp_path)
-
-
 def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] = ()) -> None:
     """Notes which prompts a variant was sent."""
     one = UsedSet(
@@ -218,18 +202,9 @@ def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
         "k7-b8 was sent 2 prompts of counting, Base 3: the services took different ones."
     )
     assert note in results.read(folder).summary.notes
-
-
-def test_another_set_of_prompts_is_refused(folder: Path) -> None:
-    for name in NAMES:
-        used(folder, name)
     used(folder, "k7", digest="another")
-    with pytest.raises(MergeError) as refused:
+    with pytest.raises(MergeError, match=r"/k7/prompts.json: other prompts than Base was sent"):
         merge(folder)
-    assert str(refused.value) == (
-        f"{folder / 'variants' / 'k7' / 'prompts.json'}: other prompts than Base was sent, so that "
-        "it cannot be compared with the others"
-    )
 
 
 def answered(folder: Path, name: str, texts: list[str], *, kept: bool, attempt: int = 1) -> None:
@@ -277,13 +252,10 @@ def test_answers_are_compared_with_those_of_the_baseline(folder: Path, kept: boo
     (correct,) = correctness(config, found, ())
     assert (correct.variant, correct.prompts, correct.worse) == ("k7", 1, False)
 
-
-def test_answers_that_are_drawn_are_not_compared(folder: Path) -> None:
+    # Answers that are drawn are not compared.
     for path in [folder / "sweep.json", *folder.glob("variants/*/config.json")]:
-        config = json.loads(path.read_text())
-        config["load"]["sampling"]["temperature"] = 0.7
-        path.write_text(json.dumps(config))
-    for name in ("Base", "k7"):
-        answered(folder, name, ["one two"], kept=True)
+        sampled = json.loads(path.read_text())
+        sampled["load"]["sampling"]["temperature"] = 0.7
+        path.write_text(json.dumps(sampled))
     merge(folder)
-    assert [one.same for one in read_checked(folder / "answers.jsonl")] == [None, None]
+    assert {answer.same for answer in read_checked(folder / "answers.jsonl")} == {None}
