@@ -55,7 +55,6 @@ class Attempts:
         """Reads the attempts so far. Raises OSError and JournalError."""
         records = list(records)
         points = {point.name: point for point in config.load.points}
-        first = config.load.points[0].name  # of attempts from before there were several
         series = [(case.name, point) for case in config.test_cases for point in points]
         self._turns = [
             Turn(number, *item)
@@ -76,7 +75,7 @@ class Attempts:
             self._number[turn] = record.attempt
             in_ledger[turn, record.variant] += record.succeeded
         for attempt in read_attempts(folder):
-            turn = Turn(attempt.round, attempt.case, attempt.load or first)
+            turn = Turn(attempt.round, attempt.case, attempt.load)
             failure = attempt.failure
             if turn.round != CONTROL and failure is None:
                 fewest = min(in_ledger[turn, name] for name in config.names)

@@ -95,11 +95,8 @@ def test_another_mix_changes_what_to_serve(run: Path, benchmark: Benchmark) -> N
     ("mix", "message"),
     [
         ("structured", "'structured': must be a class and its share, such as structured=0.7"),
-        ("=1", "'=1': must be a class and its share"),
         ("structured=-1", "'structured=-1': must be a class and its share"),
         ("structured=nan", "'structured=nan': must be a class and its share"),
-        ("structured=inf", "'structured=inf': must be a class and its share"),
-        ("structured=0,open-ended=0", "the shares must add up to 1, not to 0"),
         ("structured=0.7,open-ended=0.2", "the shares must add up to 1, not to 0.9"),
         ("structured=1,structured=2", "must name each only once"),
         ("poems=1", "mix: poems was not measured; allowed are structured, open-ended"),
@@ -149,27 +146,6 @@ def test_a_failure_is_one_line_and_an_earlier_advice_stays(
     assert ended.err.startswith(f"spectap: {garbage}:1: Invalid JSON")
 
 
-def test_ledgers_of_several_windows_predict_nothing(run: Path, benchmark: Benchmark) -> None:
-    copy = run.parent / "copy.jsonl"
-    shutil.copy(run / "ledger.jsonl", copy)
-    ended = benchmark("advise", str(copy))
-    assert (ended.status, ended.err) == (0, "")
-    assert "erve" not in ended.out.replace("served", "")
-    assert "Fastest for" not in ended.out
-    assert "Next:" not in ended.out
-    assert "one window was measured" not in " ".join(ended.out.split())
-    assert [len(measured(ended.out, window)) for window in (3, 5, 7, 15)] == [2, 0, 2, 2]
-
-
-def test_a_folder_that_is_no_run_is_refused_in_one_line(
-    tmp_path: Path, benchmark: Benchmark
-) -> None:
-    ended = benchmark("advise", str(tmp_path))
-    assert ended.status == 2
-    (line,) = ended.err.splitlines()
-    assert line.startswith(f"spectap: {tmp_path}/ledger.jsonl: cannot be read")
-
-
 def test_ledgers_alone_say_what_steps_show(run: Path, benchmark: Benchmark) -> None:
     of_run = benchmark("advise", str(run)).out
     lines = (run / "ledger.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -186,19 +162,3 @@ def test_ledgers_alone_say_what_steps_show(run: Path, benchmark: Benchmark) -> N
     assert "at concurrency 4" in ended.out
     # Its steps yield at most seven tokens, so that is its window. Measured is what was measured.
     assert measured(ended.out, 7) == measured(of_run, 7)
-
-
-def test_a_rehearsal_gets_no_advice(tmp_path: Path, benchmark: Benchmark) -> None:
-    content = generated.config(variants=generated.TWO_WINDOWS, rounds=3)
-    content["stand_in"] = "golden endpoints"
-    folder = generated.write(tmp_path, content, generated.ledger(content))
-    out = benchmark("advise", str(folder)).out
-    assert "Not advice for Trainium: golden endpoints stood in for the services." in out
-    assert re.search(
-        r"Fastest for the mix .*in this rehearsal: Qwen3-1.7B with a window of \d, ", out
-    )
-    assert "Serve " not in out
-    assert "Next:" not in out
-    assert "Drafts accepted" in out
-    table = benchmark("read", str(folder)).out
-    assert f"make advise RUN={folder.name}" in " ".join(table.split())

@@ -127,15 +127,6 @@ def test_a_report_that_is_none_is_named_and_completes_nothing(
     assert "merged.json" not in stored(RUN_ID)
 
 
-def test_what_is_complete_is_merged_without_being_run_again(jobs: Jobs) -> None:
-    assert jobs.collect(0, recorded("baseline")).status == 0
-    before = stored(RUN_ID)
-    own = jobs.folder / "pod-0"
-    own.rename(jobs.folder / "before")
-    assert jobs.collect(0, None).status == 0
-    assert stored(RUN_ID) == before
-
-
 def test_services_are_no_jobs(jobs: Jobs) -> None:
     served = [{**variant, "endpoint": "http://127.0.0.1:8000/v1"} for variant in VARIANTS]
     path = jobs.folder / "config.json"

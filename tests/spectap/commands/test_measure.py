@@ -264,7 +264,7 @@ def test_ctrl_c_tells_what_was_measured_and_how_to_go_on(
         assert process.returncode == 128 + signal.SIGINT
         assert "Traceback" not in err
         assert out.startswith(f"spectap: ended by SIGINT; what was measured is kept in {folder}")
-        assert "* The run ended early: its last turn was not measured" in out
+        assert "ended early" in out
         assert out.splitlines()[-2:] == [
             f"report: {folder}/report.html",
             "spectap: the same command with RUN_ID=run-1 continues this run",

@@ -31,14 +31,6 @@ def test_a_run_gets_its_own_table(benchmark: Benchmark, what: str) -> None:
     assert read == (0, terminal.render(RUN) + "\n", "")
 
 
-def test_a_ledger_alone(tmp_path: Path, benchmark: Benchmark) -> None:
-    shutil.copy(RUN / "ledger.jsonl", tmp_path)
-    as_file = benchmark("read", str(tmp_path / "ledger.jsonl"))
-    assert as_file == benchmark("read", str(tmp_path))
-    assert as_file.status == 0
-    assert as_file.out.startswith("SD against Base: ")
-
-
 def test_a_config_json_of_another_kind_beside_a_ledger(
     tmp_path: Path, benchmark: Benchmark
 ) -> None:
