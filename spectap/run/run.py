@@ -19,19 +19,25 @@ from spectap.ledger import last_attempts, read_ledger
 from spectap.load.cases import of_round
 from spectap.load.driver import GRACE_SECONDS, Driver
 from spectap.load_points import LoadPoint
-from spectap.names import LEDGER, WARM_UP
+from spectap.names import CONTROL, LEDGER, WARM_UP
 from spectap.prompt import Prompt
 from spectap.record import Record
 from spectap.run import progress
 from spectap.run import prompts as prompt_sets
 from spectap.run.folder import Observations, prepare, writing
 from spectap.run.shipper import Shipper
-from spectap.run.taps import Taps, Waves
+from spectap.run.taps import Taps
 from spectap.run.turns import Attempts, Turn
 from spectap.tap.tap import STALL_SECONDS
 
 _CONTROL_TRIES: Final = 2
 """A variant without an opening control cannot complete."""
+
+_SEND_USAGE: Final = (
+    'its tokens cannot be counted. Make it honour stream_options {"include_usage": true}, which is '
+    "sent with each request, or send usage always (vLLM: --enable-force-include-usage; LiteLLM: "
+    "general_settings: always_include_stream_usage: true)"
+)
 
 
 @dataclass(frozen=True)
@@ -160,12 +166,9 @@ class Run:
             self._config, self._files, self._folder, self._window
         )
         async with self._taps() as taps:
-            waves = Waves(
-                self._config, self._folder, self._attempts, self._prompts, taps, self._say
-            )
-            await self._warm_up(waves)
+            await self._warm_up(taps)
             silent = taps.silent
-            if self._attempts.pending and not await self._begins_with_control(waves):
+            if self._attempts.pending and not await self._begins_with_control(taps):
                 return
             # Each turn once: what fails now probably fails again at once, but not after a restart.
             for number in range(1, self._config.load.rounds.at_most + 1):
@@ -190,35 +193,69 @@ class Run:
                     self._progress.expect(self._requests(self._attempts.turns))
             for _ in range(_CONTROL_TRIES):
                 if self._control_is_due:
-                    self._control_failed = await waves.control()
+                    self._control_failed = await self._control(taps)
         if not silent:
             await self._compare_answers()
 
-    async def _warm_up(self, waves: Waves) -> None:
-        """Says what is to come before it, and how long that takes after it."""
+    async def _warm_up(self, taps: Taps) -> None:
+        """Sends the servers' first requests, which take many times as long as others.
+
+        Says what is to come before it, and how long that takes after it. Raises RunError where a
+        server sends no usage: without tokens there is nothing to compare.
+        """
         pending = self._attempts.pending
         requests, tokens_in, tokens_out = progress.amounts(self._config, pending, self._prompts)
         self._say(
             f"to send: {self._at_most(requests)} requests in {self._at_most(len(pending))} turns, "
             f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
         )
+        self._say("warming up")
         start = time.monotonic()
-        records = await waves.warm_up()
+        _, records, failure = await self._wave(WARM_UP, taps)
         elapsed = time.monotonic() - start
-        expected = progress.seconds(self._config, self._attempts.pending, records, elapsed)
+        if failure is not None:
+            self._say(f"warm-up: {failure}")
+        uncounted = []
+        for name, url in self._config.endpoints.items():
+            counts = [r.output_tokens for r in records if r.variant == name and r.succeeded]
+            if counts and set(counts) == {None}:
+                uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
+        if uncounted:
+            raise RunError("\n".join(uncounted))
+        expected = progress.seconds(self._config, pending, records, elapsed)
         if expected is not None:
             bound = "" if self._config.load.rounds.fixed else "at most "
             self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
 
-    async def _begins_with_control(self, waves: Waves) -> bool:
+    async def _begins_with_control(self, taps: Taps) -> bool:
         """Whether the opening control of a variant that is measured alone succeeded."""
         if not self._config.apart:
             return True
         for _ in range(_CONTROL_TRIES):
-            self._control_failed = await waves.control()
+            self._control_failed = await self._control(taps)
             if self._control_failed is None:
                 return True
         return False
+
+    async def _control(self, taps: Taps) -> str | None:
+        """Sends the same load each time, which shows what changes; returns what went wrong."""
+        self._say("control load")
+        turn, _, failure = await self._wave(CONTROL, taps)
+        with writing(self._folder):
+            await taps.flush()
+            self._attempts.note(turn, failure)
+        if failure is not None:
+            self._say(f"failed: control load: {failure}")
+        return failure
+
+    async def _wave(self, round: int, taps: Taps) -> tuple[Turn, Sequence[Record], str | None]:
+        """A load that is in no figure: one wave of the first test case."""
+        point = self._config.wave
+        turn = Turn(round, self._config.test_cases[0].name, point.name)
+        records, failure = await taps.load(
+            turn, self._attempts.begin(turn), point, self._sent(turn, point)
+        )
+        return turn, records, failure
 
     def _end_cases(self) -> Mapping[tuple[str, str], int]:
         """Ends the test cases, load point by load point, that have been measured often enough.
@@ -290,7 +327,7 @@ class Run:
         rounds = self._at_most(self._config.load.rounds.at_most)
         self._say(f"round {turn.round} of {rounds}: {self._label(turn)}")
         point = self._point(turn)
-        prompts = of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
+        prompts = self._sent(turn, point)
         before = await self._observations.scrape()
         attempt = self._attempts.begin(turn)
         records, failure = await taps.load(turn, attempt, point, prompts)
@@ -312,6 +349,10 @@ class Run:
             self._say(f"answers not checked: {self._label(turn)}, round {turn.round}: {error}")
             return
         self._observations.check(turn, attempt, prompts, answers)
+
+    def _sent(self, turn: Turn, point: LoadPoint) -> Sequence[Prompt]:
+        """The prompts of a turn; none where the driver makes them of a line."""
+        return of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
 
     async def _ship(self) -> None:
         if self._shipper is None:

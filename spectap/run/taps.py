@@ -1,34 +1,26 @@
-"""Loads on all variants, each through its tap: turns, and the warm-up and controls around them."""
+"""One turn on all variants, each through its tap."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from spectap.answer import Answer
 from spectap.answers.turn import read_answers
 from spectap.config import Config
-from spectap.errors import LoadError, RunError
+from spectap.errors import LoadError
 from spectap.journal import Journal
-from spectap.load.cases import of_round
 from spectap.load.driver import Driver
 from spectap.load_points import LoadPoint
-from spectap.names import CONTROL, WARM_UP, load_results
+from spectap.names import load_results
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run.folder import writing
-from spectap.run.turns import Attempts, Turn, rotated
+from spectap.run.turns import Turn, rotated
 from spectap.tap.tap import Tap, settle
-
-_SEND_USAGE: Final = (
-    'its tokens cannot be counted. Make it honour stream_options {"include_usage": true}, which is '
-    "sent with each request, or send usage always (vLLM: --enable-force-include-usage; LiteLLM: "
-    "general_settings: always_include_stream_usage: true)"
-)
 
 
 class Taps:
@@ -178,59 +170,3 @@ def _shortfall(records: Sequence[Record], requests: int, needed: int) -> str | N
         return f"{good} of {requests} requests in the time there was"
     error, _ = errors.most_common(1)[0]
     return f"{good} of {requests} requests succeeded: {error}"
-
-
-class Waves:
-    """Loads that are in no figure: one wave of the first test case each."""
-
-    def __init__(
-        self,
-        config: Config,
-        folder: Path,
-        attempts: Attempts,
-        prompts: Mapping[str, Sequence[Prompt]],
-        taps: Taps,
-        say: Callable[[str], None],
-    ) -> None:
-        self._config, self._folder, self._attempts = config, folder, attempts
-        self._prompts, self._taps, self._say = prompts, taps, say
-
-    async def warm_up(self) -> Sequence[Record]:
-        """Sends a server's first requests, which take many times as long; returns their records.
-
-        Raises RunError where a server sends no usage: without tokens there is nothing to compare.
-        """
-        self._say("warming up")
-        _, records, failure = await self._wave(WARM_UP)
-        if failure is not None:
-            self._say(f"warm-up: {failure}")
-        uncounted = []
-        for name, url in self._config.endpoints.items():
-            counts = [r.output_tokens for r in records if r.variant == name and r.succeeded]
-            if counts and set(counts) == {None}:
-                uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
-        if uncounted:
-            raise RunError("\n".join(uncounted))
-        return records
-
-    async def control(self) -> str | None:
-        """Sends the same load each time, which shows what changes; returns what went wrong.
-
-        Raises RunError where it cannot be noted.
-        """
-        self._say("control load")
-        turn, _, failure = await self._wave(CONTROL)
-        with writing(self._folder):
-            await self._taps.flush()
-            self._attempts.note(turn, failure)
-        if failure is not None:
-            self._say(f"failed: control load: {failure}")
-        return failure
-
-    async def _wave(self, round: int) -> tuple[Turn, Sequence[Record], str | None]:
-        point = self._config.wave
-        turn = Turn(round, self._config.test_cases[0].name, point.name)
-        prompts = of_round(self._prompts.get(turn.case, ()), turn.round, point.requests)
-        attempt = self._attempts.begin(turn)
-        records, failure = await self._taps.load(turn, attempt, point, prompts)
-        return turn, records, failure

@@ -11,8 +11,7 @@ import pytest
 from spectap.journal import Journal
 from spectap.report import terminal
 from tests.spectap import samples
-from tests.spectap.commands.processes import Benchmark
-from tests.synthesis import ROOT
+from tests.spectap.commands.processes import ROOT, Benchmark
 
 RUN = ROOT / "tests" / "spectap" / "earlier_run"
 
