@@ -109,7 +109,6 @@ class Publisher:
         region: str,
         run_dir: Path,
         sleep: Sleep = time.sleep,
-        now: Callable[[], float] = time.time,
         *,
         by_load: bool = False,
         keep: Callable[[], object] | None = None,
@@ -125,8 +124,7 @@ class Publisher:
             "cloudwatch", region, sleep, subject=subject, error=PublishError, checks=_CHECKS
         )
         self._experiment, self._path = experiment, run_dir / JOURNAL
-        self._now, self._by_load = now, by_load
-        self._keep = keep or (lambda: None)
+        self._by_load, self._keep = by_load, keep or (lambda: None)
         self._gaps_known = False
 
     def publish(
@@ -173,8 +171,8 @@ class Publisher:
 
     def _in_time(self, new: Sequence[Part]) -> list[Part]:
         # One value out of bounds, and CloudWatch would refuse the whole call.
-        first = self._now() - _OLDEST_SECONDS
-        last = self._now() + _FURTHEST_AHEAD_SECONDS
+        now = time.time()
+        first, last = now - _OLDEST_SECONDS, now + _FURTHEST_AHEAD_SECONDS
         in_time = [part for part in new if first <= part.minute <= last]
         every, taken = (_sources(part.name for part in some) for some in (new, in_time))
         if taken < every:

@@ -105,9 +105,7 @@ class Observations:
             if variant not in after:
                 continue
             count = Count(
-                case=turn.case,
-                load=turn.load,
-                round=turn.round,
+                **turn._asdict(),
                 variant=variant,
                 requests=tuple(r.request for r in records if r.variant == variant),
                 counters=after[variant].since(before[variant]),
@@ -123,15 +121,8 @@ class Observations:
         answers: Mapping[str, Sequence[Answer]],
     ) -> None:
         """Notes of each answer, by variant, whether it is what it had to be. Raises OSError."""
-        for answer in checked(
-            self._config,
-            answers,
-            prompts,
-            case=turn.case,
-            load=turn.load,
-            round=turn.round,
-            attempt=attempt,
-        ):
+        of_turn = turn._asdict() | {"attempt": attempt}
+        for answer in checked(self._config, answers, prompts, **of_turn):
             self._answers.append(answer)
         self._answers.flush()
 
