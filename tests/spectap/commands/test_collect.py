@@ -78,7 +78,8 @@ def recorded(name: str) -> str:
     return (RECORDED / f"{name}.json").read_text()
 
 
-def test_two_jobs_one_after_the_other_make_one_run(jobs: Jobs) -> None:
+def test_two_jobs_one_after_the_other_make_one_run(jobs: Jobs, benchmark: Benchmark) -> None:
+    """It is drawn again by ``report``, and read by nothing else."""
     ended = jobs.collect(0, recorded("baseline"))
     assert (ended.status, ended.err) == (0, "")
     assert json.loads(stored(RUN_ID)["merged.json"])["complete"] == ["Base"]
@@ -92,12 +93,7 @@ def test_two_jobs_one_after_the_other_make_one_run(jobs: Jobs) -> None:
     (row,) = [line for line in ended.out.splitlines() if "vanilla, window 7" in line][:1]
     assert row.split()[-5:] == ["18,143", "18,153", "18,167", "56.4", "1.28"]
 
-
-def test_a_run_of_jobs_is_drawn_again_and_read_by_nothing_else(
-    jobs: Jobs, benchmark: Benchmark
-) -> None:
-    assert jobs.collect(0, recorded("baseline")).status == 0
-    run = jobs.folder / "pod-0" / RUN_ID
+    run = jobs.folder / "pod-1" / RUN_ID
     page = (run / "report.html").read_bytes()
     (run / "report.html").unlink()
     assert benchmark("report", str(run)).status == 0

@@ -132,7 +132,9 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     restore(whole, NAMES)
     for golden in sweep.servers.values():
         golden.healthy = False  # what is complete needs none
+    before = stored(RUN_ID, "variants/")
     ended = run(benchmark, sweep, "k7")
+    assert (stored(RUN_ID, "variants/"), published("k7")) == (before, 0)
     assert ended.status == 0, ended.err
     assert "spectap: k7 is complete\nmerged: 3 of 3 variants\n" in ended.out
     assert ended.out.splitlines()[-1].startswith("spectap: the Trainium nodes are being stopped")
@@ -148,19 +150,6 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     assert [check.failures for check in read.checks] == [()] * len(cells)
     assert set(read.published.recorded) == {(case, "concurrency-2", name) for case, name in cells}
     assert "Greedy answers were not compared" in " ".join(read.summary.notes)
-
-
-def test_a_complete_index_measures_and_publishes_nothing_again(
-    benchmark: Benchmark, sweep: Sweep, whole: Mapping[str, bytes]
-) -> None:
-    restore(whole, ["Base"])
-    sweep.servers["Base"].healthy = False
-    sent = len(sweep.servers["Base"].sent)
-    before = stored()
-    assert run(benchmark, sweep, "Base").status == 0
-    after = stored()
-    assert {name for name, data in before.items() if after[name] != data} == set()
-    assert (len(sweep.servers["Base"].sent), published("Base")) == (sent, 0)
 
 
 def test_a_killed_index_resumes_from_the_bucket(benchmark: Benchmark, sweep: Sweep) -> None:
