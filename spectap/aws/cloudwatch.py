@@ -1,11 +1,9 @@
 """Every request's values and every turn's totals into CloudWatch, each at most once.
 
-CloudWatch adds up what it is sent and cannot recognise a repeated call. So the journal
-``published.jsonl`` names the requests and turns of each call before the call is made, and again
-when CloudWatch has answered. They are published unless the journal has them in a call that began
-and was not refused. A call that was never answered, because the connection broke or this process
-was killed, is not repeated, and a warning says so: a gap in a dashboard does less harm than values
-that count twice, and the ledger has all values
+CloudWatch cannot recognise a repeated call. So the journal ``published.jsonl`` names the requests
+and turns of each call before the call is made, and again when CloudWatch has answered. A call that
+was never answered is not repeated, and a warning says so: a gap in a dashboard does less harm than
+values that count twice, and the ledger has all values
 (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
 """
 
@@ -186,7 +184,12 @@ class Publisher:
 
     def _attempt(self, call: Sequence[Part], published: Journal) -> None:
         names = tuple(part.name for part in call)
-        _note(published, Call("begun", names))
+
+        def note(state: Literal["begun", "refused", "taken"]) -> None:
+            published.append(Call(state, names))
+            published.flush()
+
+        note("begun")
         try:
             self._keep()
             self._cloudwatch.client.put_metric_data(
@@ -196,17 +199,11 @@ class Publisher:
         except NO_ANSWER:
             _warn_of_gap(names)
         except (*AWS_ERRORS, BucketError):
-            _note(published, Call("refused", names))
+            note("refused")
             raise
         else:
-            _note(published, Call("taken", names))
+            note("taken")
             self._keep()
-
-
-def _note(published: Journal, call: Call) -> None:
-    """On the disk when this returns."""
-    published.append(call)
-    published.flush()
 
 
 def _warn_of_gap(names: Iterable[str]) -> None:

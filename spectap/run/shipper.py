@@ -72,9 +72,8 @@ class Shipper:
         self._published: set[Turn] = set()
 
     async def ship(self, turns: Iterable[Turn], records: Sequence[Record]) -> str | None:
-        """Uploads the folder, then publishes the turns that it has not published yet.
+        """Uploads the folder, from which metrics can be made, then publishes the new turns.
 
-        Raw results first: metrics can be made from raw results, but not raw results from metrics.
         ``turns`` are those that will not be measured again; ``records`` may have others, too. Of
         each turn, only the last attempt is published. Returns what went wrong, None if nothing did.
         """
@@ -103,10 +102,9 @@ def llmperf_latencies(folder: Path, records: Iterable[Record]) -> dict[str, list
     """llmperf's own inter-token latencies of one attempt, in seconds, by request.
 
     llmperf does not say which request a value is of, but it lists its requests in the order in
-    which they ended. Values and requests are matched from the last backwards, because in ledgers
-    from before attempts were counted the requests of a failed attempt come first, and llmperf's
-    file does not have them. If there are more values than requests, the first request takes the
-    rest. A variant without a readable file has no entries.
+    which they ended. Values and requests are matched from the last backwards. If there are more
+    values than requests, the first request takes the rest. A variant without a readable file has no
+    entries.
     """
     by_variant: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda record: record.sent + record.end):
