@@ -90,8 +90,10 @@ def test_a_turn_that_one_variant_repeated_counts_of_the_others(folder: Path) -> 
     """Each has attempts of its own: a second one of k7 does not take the place of Base's first."""
     path = folder / "variants" / "k7" / "ledger.jsonl"
     turn = [line for line in map(json.loads, path.read_text().splitlines()) if line["round"] == 1]
-    own = [line for line in turn if line["case"] == "counting"]
-    parts.append(path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in own])
+    counting = [line for line in turn if line["case"] == "counting"]
+    parts.append(
+        path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in counting]
+    )
     merge(folder)
     counted = last_attempts(results.read(folder).records, apart=True)
     of_turn = [r for r in counted if (r.round, r.case) == (1, "counting")]
@@ -142,9 +144,9 @@ def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
     now["cost"] = {**cost, "usd_per_hour": 40.25}
     path.write_text(json.dumps(now | {"settings": settings, "objectives": {"ttft_p90_ms": 900}}))
     for name, benchmark in zip(NAMES, ("a1", "a1", "a1, then a2", "a2"), strict=True):
-        own = folder / "variants" / name / "config.json"
-        told = {"Benchmark": benchmark, "Price": "40.25 USD"}
-        own.write_text(json.dumps(json.loads(own.read_text()) | {"settings": told}))
+        path = folder / "variants" / name / "config.json"
+        measured = {"Benchmark": benchmark, "Price": "40.25 USD"}
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"settings": measured}))
     assert merge(folder).notes == (
         "Base and k7 had another Benchmark than this run says: a1.",
         "Base-b8 had another Benchmark than this run says: a1, then a2.",
@@ -162,12 +164,12 @@ def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
     now = json.loads(path.read_text())
     for variant in now["variants"]:
         variant["served"] = "0a1b2c3d"
-        (own,) = folder.glob(f"variants/{variant['name']}")
-        told = json.loads((own / "config.json").read_text())
-        told["variants"][0]["served"] = "0a1b2c3d"
-        (own / "config.json").write_text(json.dumps(told))
+        (results_of_one,) = folder.glob(f"variants/{variant['name']}")
+        config = json.loads((results_of_one / "config.json").read_text())
+        config["variants"][0]["served"] = "0a1b2c3d"
+        (results_of_one / "config.json").write_text(json.dumps(config))
         if variant["name"] != "k7":
-            own.rename(own.with_name(f"{own.name}-0a1b2c3d"))
+            results_of_one.rename(f"{results_of_one}-0a1b2c3d")
     path.write_text(json.dumps(now))
     merged = merge(folder)
     assert merged.complete == ("Base", "Base-b8", "k7-b8")
@@ -194,8 +196,8 @@ def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
     for name in NAMES:
         used(folder, name)
     assert merge(folder).notes == ()
-    (found,) = results.read(folder).summary.sets
-    assert (found.case, found.used) == ("counting", 3)
+    (used_set,) = results.read(folder).summary.sets
+    assert (used_set.case, used_set.used) == ("counting", 3)
     used(folder, "k7-b8", left_out=("p2",))
     (note,) = merge(folder).notes
     assert note == (
@@ -239,8 +241,8 @@ def test_answers_are_compared_with_those_of_the_baseline(folder: Path, kept: boo
     answered(folder, "k7", ["none", "at all"], kept=kept)
     answered(folder, "k7", ["one two", "one two four"], kept=kept, attempt=2)
     merge(folder)
-    found = read_checked(folder / "answers.jsonl")
-    assert [(one.variant, one.attempt, one.same, one.parts_at) for one in found] == [
+    answers = read_checked(folder / "answers.jsonl")
+    assert [(one.variant, one.attempt, one.same, one.parts_at) for one in answers] == [
         ("Base", 1, None, None),
         ("Base", 1, None, None),
         ("k7", 1, None, None),
@@ -249,7 +251,7 @@ def test_answers_are_compared_with_those_of_the_baseline(folder: Path, kept: boo
         ("k7", 2, False, 3 if kept else None),
     ]
     config = Config.model_validate_json((folder / "config.json").read_text())
-    (correct,) = correctness(config, found, ())
+    (correct,) = correctness(config, answers, ())
     assert (correct.variant, correct.prompts, correct.worse) == ("k7", 1, False)
 
     # Answers that are drawn are not compared.

@@ -71,7 +71,7 @@ def requests(count: int, chunks: int = 3) -> list[Record]:
 
 def published() -> Published:
     """What CloudWatch has."""
-    found: Published = Counter()
+    counted: Published = Counter()
     data: list[Any] = list(cloudwatch_backends[ACCOUNT][REGION].metric_data)
     for datum in data:
         dimensions = {dimension.name: dimension.value for dimension in datum.dimensions}
@@ -80,20 +80,20 @@ def published() -> Published:
         assert dimensions.pop("TestCase") == CASE
         variant = dimensions.pop("Variant")
         assert not dimensions
-        found[datum.timestamp.timestamp(), variant, datum.name, datum.unit, datum.value] += 1
-    return found
+        counted[datum.timestamp.timestamp(), variant, datum.name, datum.unit, datum.value] += 1
+    return counted
 
 
 def planned(records: Sequence[Record]) -> Published:
     """What is in the calls for these requests."""
-    found: Published = Counter()
+    counted: Published = Counter()
     for call in planned_calls(records):
         for datum in call:
             variant = datum["Dimensions"][1]["Value"]
             minute = datum["Timestamp"].timestamp()
             for value, count in zip(datum["Values"], datum["Counts"], strict=True):
-                found[minute, variant, datum["MetricName"], datum["Unit"], value] += count
-    return found
+                counted[minute, variant, datum["MetricName"], datum["Unit"], value] += count
+    return counted
 
 
 def planned_calls(records: Sequence[Record]) -> list[list[dict[str, Any]]]:
@@ -121,8 +121,8 @@ def turn_totals(records: Sequence[Record]) -> Published:
     for one in records:
         turns.setdefault((one.round, one.variant), []).append(one)
     return Counter(
-        (ended(own), variant, total.name, total.unit, round(float(total.value(own)), 9))
-        for (_, variant), own in turns.items()
+        (ended(of_turn), variant, total.name, total.unit, round(float(total.value(of_turn)), 9))
+        for (_, variant), of_turn in turns.items()
         for total in TOTALS
     )
 

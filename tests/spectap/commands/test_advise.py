@@ -130,8 +130,8 @@ def test_ledgers_alone_say_what_steps_show(run: Path, benchmark: Benchmark) -> N
     files = []
     for variant in ("Base", "d0-k7"):
         files.append(run.parent / f"{variant}.jsonl")
-        own = (line for line in lines if f'"variant": "{variant}"' in line)
-        files[-1].write_text("".join(own), encoding="utf-8")
+        requests = (line for line in lines if f'"variant": "{variant}"' in line)
+        files[-1].write_text("".join(requests), encoding="utf-8")
     ended = benchmark("advise", *map(str, files))
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.startswith("Advice on d0-k7 against Base: 64 requests, ")

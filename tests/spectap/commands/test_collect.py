@@ -55,11 +55,11 @@ class Jobs:
         """A pod of that index, in which inference_demo has left the report."""
         variant = VARIANTS[index]
         results = self.folder / f"pod-{index}"
-        own = results / RUN_ID / "variants" / f"{variant['name']}-{variant['served']}"
-        own.mkdir(parents=True, exist_ok=True)
+        folder = results / RUN_ID / "variants" / f"{variant['name']}-{variant['served']}"
+        folder.mkdir(parents=True, exist_ok=True)
         if report is not None:
-            (own / "inference_demo.json").write_text(report)
-            (own / "inference_demo.log").write_text("Loading model to Neuron...\n")
+            (folder / "inference_demo.json").write_text(report)
+            (folder / "inference_demo.log").write_text("Loading model to Neuron...\n")
         return self.benchmark(
             "collect",
             BENCHMARK_CONFIG=str(self.folder / "config.json"),

@@ -16,11 +16,11 @@ LOWER = {structure: share - 0.1 for structure, share in generated_runs.ACCEPTANC
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs of the same thing, and one whose drafts are accepted less often."""
     folder = tmp_path_factory.mktemp("runs")
-    told = generated_runs.config(cases=generated_runs.CASES[:1])
+    settings = generated_runs.config(cases=generated_runs.CASES[:1])
     for seed, name in enumerate(("old", "same", "less"), start=1):
         acceptance = LOWER if name == "less" else generated_runs.ACCEPTANCE
-        lines = generated_runs.ledger(told, seed, acceptance)
-        generated_runs.write(folder / name, told, lines)
+        lines = generated_runs.ledger(settings, seed, acceptance)
+        generated_runs.write(folder / name, settings, lines)
     return folder
 
 
@@ -48,8 +48,8 @@ def test_lost_acceptance_fails_the_gate(benchmark: Benchmark, results: Path) -> 
 def test_a_gate_on_runs_that_do_not_compare_ends_with_2(
     benchmark: Benchmark, results: Path, tmp_path: Path
 ) -> None:
-    told = generated_runs.config(cases=generated_runs.CASES[:1], output_tokens=200)
-    longer = generated_runs.write(tmp_path / "longer", told, generated_runs.ledger(told))
+    settings = generated_runs.config(cases=generated_runs.CASES[:1], output_tokens=200)
+    longer = generated_runs.write(tmp_path / "longer", settings, generated_runs.ledger(settings))
     ended = benchmark("compare", str(results / "old"), str(longer), "--fail-below", "0.95")
     assert (ended.status, ended.out) == (2, "")
     assert ended.err == (

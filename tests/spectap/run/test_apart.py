@@ -33,7 +33,7 @@ class Alone(Setup):
     def rounds(self) -> list[tuple[int, int, int]]:
         """Round, attempt and number of requests, as they follow each other in the ledger."""
         turns = groupby(self.records(), key=lambda r: (r.round, r.attempt, r.case))
-        return [(round, attempt, len([*own])) for (round, attempt, _), own in turns]
+        return [(round, attempt, len([*records])) for (round, attempt, _), records in turns]
 
 
 class Choosy(InProcess):

@@ -57,7 +57,7 @@ def config(urls: list[str], source: dict[str, Any] | None = None) -> Config:
 def test_what_one_service_cannot_take_none_is_sent(files: Path) -> None:
     # With answer and template they have 24, 28 and 84 tokens.
     chosen = prepare(files, vllm([]), vllm([], most=27), vllm([], most=25))
-    assert {case: [one.name for one in found] for case, found in chosen.items()} == {
+    assert {case: [one.name for one in sent] for case, sent in chosen.items()} == {
         "mine": ["first"]
     }
     (used,) = prompts.read(files)

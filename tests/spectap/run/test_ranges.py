@@ -62,10 +62,10 @@ async def test_a_case_that_is_decided_is_measured_no_more(
         ran = len(setup.driver.ran)
         assert await setup.execute() == []  # a resumed run ends the same cases
         assert len(setup.driver.ran) == ran
-    said = [line for line in capsys.readouterr().err.splitlines() if "every case" not in line]
-    assert "[24/40] counting: has enough after 3 rounds" in said
-    assert "[24/32] round 4 of at most 5: sonnets" in said
-    assert said[-1] == "[32/32] comparing the answers"
+    printed = [line for line in capsys.readouterr().err.splitlines() if "every case" not in line]
+    assert "[24/40] counting: has enough after 3 rounds" in printed
+    assert "[24/32] round 4 of at most 5: sonnets" in printed
+    assert printed[-1] == "[32/32] comparing the answers"
 
 
 async def test_the_run_and_its_report_agree_on_when_a_case_has_enough(tmp_path: Path) -> None:

@@ -43,7 +43,9 @@ async def test_a_run_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert setup.base.sent == []
         setup.speculative.healthy = True
         assert await running == []
-        assert "waiting for SD" in capsys.readouterr().err
+        printed = capsys.readouterr().err
+        assert "waiting for SD" in printed
+        assert "warm-up: " not in printed
 
         records, names = setup.records(), ["Base", "SD", "k3"]
         turns = [("counting", 1), ("sonnets", 1), ("sonnets", 2), ("counting", 2)]
@@ -151,13 +153,16 @@ async def test_an_endpoint_that_dies_in_mid_case(tmp_path: Path) -> None:
         assert len(setup.published()) == len(set(setup.published())) == 4
 
 
-async def test_a_driver_that_fails_on_one_case_does_not_stop_the_others(tmp_path: Path) -> None:
+async def test_a_driver_that_fails_on_one_case_does_not_stop_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with Setup(tmp_path) as setup:
         setup.driver.fail.add(("counting", "SD"))
         reason = "SD: llmperf ended with status 1: out of memory"
         expected = [f"counting, round {number}: {reason}" for number in (1, 2)]
         assert await setup.execute() == expected
         assert setup.published() == ["publish sonnets 1", "publish sonnets 2"]
+        assert f"] warm-up: {reason}\n" in capsys.readouterr().err
         for _ in range(2):
             assert await setup.execute() == expected
         # Given up by now: what there is of it is published, and it is not run any more.
