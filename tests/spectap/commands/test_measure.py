@@ -17,6 +17,7 @@ from aiohttp import web
 from experiment import load
 from spectap.commands import execution, recorded
 from spectap.config import Config, Objectives, read
+from spectap.endpoint import health
 from spectap.ledger import read_attempts, read_ledger
 from spectap.load.cases import HEADLINES
 from spectap.load_points import LoadPoint
@@ -293,16 +294,16 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path: Path, cases: str) -> None:
     assert out == "spectap: the same command with RUN_ID=run-1 continues this run\n"
 
 
-def test_ctrl_c_while_it_waits(tmp_path: Path) -> None:
-    environment = EMPTY | {"RESULTS_DIR": str(tmp_path)}
-    with started("measure", "Base=http://127.0.0.1:9", environment=environment) as process:
-        assert process.stderr is not None
-        waiting = process.stderr.readline()
-        assert waiting.startswith("waiting for Base (http://127.0.0.1:9/v1): not reachable, for ")
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
-    assert process.returncode == 128 + signal.SIGINT
-    assert err == "spectap: ended by SIGINT; nothing was measured\n"
+def test_ctrl_c_while_it_waits(
+    tmp_path: Path, measure: Benchmark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wait(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(health, "wait", wait)
+    ended = measure("Base=http://127.0.0.1:9")
+    assert ended.status == 128 + signal.SIGINT
+    assert ended.err == "spectap: ended by SIGINT; nothing was measured\n"
     assert not os.listdir(tmp_path)
 
 

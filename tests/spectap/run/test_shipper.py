@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -104,18 +102,3 @@ def test_llmperf_s_latencies_belong_to_the_requests_that_ended_last(
         samples.record(request="of another variant", variant="Base"),
     ]
     assert llmperf_latencies(folder, records) == expected
-
-
-def test_a_run_that_ships_nothing_needs_no_aws_sdk(tmp_path: Path) -> None:
-    config = samples.config(bucket=None, region=None)
-    (tmp_path / "config.json").write_text(config.model_dump_json(), encoding="utf-8")
-    script = """if True:
-        import sys, time
-        from pathlib import Path
-        sys.modules["boto3"] = sys.modules["botocore"] = None
-        from spectap import __main__, config
-        from spectap.run.shipper import make_shipper
-        folder = Path(sys.argv[1])
-        assert make_shipper(config.read(folder / "config.json"), folder, "r", time.sleep) is None
-    """
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
