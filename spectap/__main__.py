@@ -1,4 +1,4 @@
-"""``python -m spectap COMMAND``: each command is a module of ``spectap.commands``.
+"""``python -m spectap COMMAND``: each command is a function of ``spectap.commands``.
 
 Exit status: 0 all is well; 1 something failed, which the last lines name, and the rest is kept;
 2 it cannot do what was asked; 3 a comparison's gate failed; 69 the server of an index never served;
@@ -8,6 +8,7 @@ Exit status: 0 all is well; 1 something failed, which the last lines name, and t
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import signal
 import sys
@@ -15,25 +16,15 @@ from typing import Final, NoReturn
 
 from typing_extensions import override
 
-from spectap.commands import (
-    advise,
-    collect,
-    compare,
-    index,
-    measure,
-    merge,
-    read,
-    report,
-    run,
-    tap,
-)
+from spectap.commands import measure, pod, recorded, tap
 from spectap.errors import BenchmarkError
 from spectap.printing import printable
 
 _COMMANDS: Final = {
-    **{"run": run, "index": index, "collect": collect, "merge": merge},
-    **{"report": report, "advise": advise, "compare": compare},
-    **{"measure": measure, "tap": tap, "read": read},
+    **pod.COMMANDS,
+    **recorded.COMMANDS,
+    "measure": measure.COMMAND,
+    "tap": tap.COMMAND,
 }
 
 
@@ -53,23 +44,23 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, module in _COMMANDS.items():
-        description = module.__doc__ or ""
-        command = commands.add_parser(
+    for name, command in _COMMANDS.items():
+        description = inspect.getdoc(command.main) or ""
+        subparser = commands.add_parser(
             name,
             help=description.partition(": ")[2].partition("\n")[0],
             description=description,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        module.options(command)
-        command.set_defaults(main=module.main)
+        command.add_options(subparser)
+        subparser.set_defaults(main=command.main)
     arguments = parser.parse_args()
     try:
         status: int = arguments.main(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output, such as head, has seen enough. What was measured is on the disk.
+        # The reader of the output, such as head, has ended. What was measured is on the disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:

@@ -37,7 +37,7 @@ RESTARTS: Final = 3
 the image. The benchmark measures what is missing after each."""
 
 _PROGRESS: Final = re.compile(r"^\[(\d+)/(\d+)\] (.*)$", re.MULTILINE)
-"""As ``spectap.run.console`` writes it in a log."""
+"""As ``spectap.run.progress`` writes it in a log."""
 _BAR: Final = 20
 _TAIL: Final = 40
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"

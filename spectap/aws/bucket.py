@@ -1,140 +1,205 @@
-"""A run's folder in the bucket: what is not there yet in this form goes up, and all comes back."""
+"""What a run keeps in S3 and brings from there: its folder, lm-eval's results, prompt files."""
 
 from __future__ import annotations
 
 import hashlib
 import mimetypes
+import shutil
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import boto3
+import orjson
 
-from spectap.aws.retry import AWS_ERRORS, ONE_ATTEMPT, Sleep, T, error_code, explain, persist
-from spectap.errors import BucketError
-from spectap.names import COMPLETE, LEDGER, PROGRESS, VARIANTS, results_key
+from spectap.answer import Evaluation
+from spectap.aws.calls import Service, Sleep
+from spectap.config import Config
+from spectap.errors import BucketError, RunError
+from spectap.names import (
+    COMPLETE,
+    EVALUATION,
+    LEDGER,
+    PROGRESS,
+    QUALITY,
+    RUN_ID,
+    VARIANTS,
+    results_key,
+)
 
-_CHECKS: Final = {
+_CHECK: Final = "check the bucket, the region and the pod's role"
+_RESULT_CHECKS: Final = {
     "AccessDenied": "check that the pod's role may list, get and put objects below results/ in it",
     "NoSuchBucket": "check the configuration's bucket, and that its stack is deployed",
+    "": _CHECK,
 }
-_CHECK: Final = "check the bucket, the region and the pod's role"
+_PROMPT_CHECKS: Final = {
+    # S3 says so, too, of an object that is not there, to those who may not list.
+    "AccessDenied": "make deploy uploads it, and lets the pod's role read it",
+    "NoSuchKey": "make deploy uploads it",
+    "": _CHECK,
+}
 
 _AT_ONCE: Final = 8
-"""Objects that are fetched at the same time: most are small, so that it is the way that counts. The
-SDK keeps ten connections (botocore, ``Config.max_pool_connections``)."""
+"""Objects fetched at the same time: most are small, so latency counts. The SDK keeps ten
+connections (botocore, ``Config.max_pool_connections``)."""
+
+# An upload that is cut off must not leave half a turn that looks whole, nor two attempts of one
+# number: attempts are numbered by the ledger, and complete by their progress.
+_UPLOAD_ORDER: Final = {LEDGER: 0, PROGRESS: 2, COMPLETE: 3}
 
 
 class Bucket:
-    """The results in one bucket."""
+    """The results in one bucket. Every method retries for five minutes where S3 fails."""
 
     def __init__(self, bucket: str, region: str, sleep: Sleep = time.sleep) -> None:
-        self._bucket, self._sleep = bucket, sleep
-        self._client = boto3.client("s3", region_name=region, config=ONE_ATTEMPT)
+        self._bucket = bucket
+        subject = f"s3://{bucket}"
+        self._s3 = Service(
+            "s3", region, sleep, subject=subject, error=BucketError, checks=_RESULT_CHECKS
+        )
 
     def upload(self, run_dir: Path, run_id: str | None = None) -> None:
         """Puts each file of the folder at ``results/<run id>/<path>``, unless it is there.
 
         ``run_id`` is the folder's name unless it is given. Folders of variants are left out: each
-        is a run of its own. The ledger goes
-        first, because attempts are numbered by it; what says that they are complete goes last. Each
-        file is read once, so that the object is the file as it was at one moment. Files may be
-        replaced, appended to or removed meanwhile. A file may have up to 5 GB, S3's limit for one
-        PutObject. Retries for five minutes where S3 fails.
-        Raises BucketError.
+        is a run of its own. Files may be replaced, appended to or removed meanwhile: each is read
+        once, so that the object is the file as it was at one moment. A file may have up to 5 GB,
+        S3's limit for one PutObject. Raises BucketError.
         """
         run_id = run_id or run_dir.name
-        there = self._digests(results_key(run_id, ""))
-        for path in sorted(run_dir.rglob("*"), key=_order):
+        stored = self._objects(results_key(run_id, ""))
+        for path in sorted(
+            run_dir.rglob("*"), key=lambda path: (_UPLOAD_ORDER.get(path.name, 1), path)
+        ):
             name = path.relative_to(run_dir)
-            key = results_key(run_id, name.as_posix())
             data = None if name.parts[0] == VARIANTS else _read(path)
-            if data is not None and there.get(key) != _digest(data):
-                self._persist(partial(self._put, key, data))
+            if data is None:
+                continue
+            key = results_key(run_id, name.as_posix())
+            # The ETag of an object is its MD5 if it was put in one piece into a bucket with S3's
+            # own encryption. Otherwise every file is put again, which is only slower.
+            digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+            if key in stored and stored[key]["ETag"].strip('"') == digest:
+                continue
+            # With its type, a report opens in the browser instead of being saved.
+            kind = mimetypes.guess_type(key)[0] or "application/octet-stream"
+            put = partial(self._s3.client.put_object, Bucket=self._bucket, Key=key)
+            self._s3.call(partial(put, Body=data, ContentType=kind))
 
     def fetch(self, run_id: str, run_dir: Path) -> None:
-        """Brings back each file of a run that the folder does not have.
+        """Brings back each file of a run that the folder lacks, whole or not at all.
 
-        A file is there whole or not at all. Retries for five minutes where S3 fails. Raises
-        BucketError.
+        Raises BucketError.
         """
         prefix = results_key(run_id, "")
-        missing = {
-            key: path
-            for key in self._digests(prefix)
-            if (path := _below(run_dir, key.removeprefix(prefix))) and not path.exists()
-        }
+        names = (key.removeprefix(prefix) for key in self._objects(prefix))
+        missing = [n for n in names if _is_path(n) and not (run_dir / n).exists()]
+
+        def bring(name: str) -> None:
+            data, path = self._get(f"{prefix}{name}"), run_dir / name
+            draft = path.with_name(f"{path.name}.draft")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                draft.write_bytes(data)
+                draft.replace(path)
+            except OSError as error:
+                raise BucketError(f"{path}: cannot be written: {error.strerror}") from None
+
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            # The list waits for all, and raises what the first that failed has raised.
-            list(pool.map(self._bring, missing, missing.values()))
+            # The list waits for all, and raises the error of the first that failed.
+            list(pool.map(bring, missing))
 
     def complete(self, run_id: str) -> set[str]:
-        """The variants of a run whose folders are whole. Raises BucketError."""
+        """The folders of a run's variants that are marked complete. Raises BucketError."""
         prefix = results_key(run_id, f"{VARIANTS}/")
-        names = (key.removeprefix(prefix).split("/") for key in self._digests(prefix))
+        names = (key.removeprefix(prefix).split("/") for key in self._objects(prefix))
         return {name[0] for name in names if name[1:] == [COMPLETE]}
 
-    def _bring(self, key: str, path: Path) -> None:
-        data = self._persist(partial(self._get, key))
-        draft = path.with_name(f"{path.name}.draft")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_bytes(data)
-            draft.replace(path)
-        except OSError as error:
-            raise BucketError(f"{path}: cannot be written: {error.strerror}") from None
+    def fetch_evaluation(self, run_dir: Path, variants: Collection[str]) -> Evaluation | None:
+        """Puts the newest lm-eval samples into ``run_dir/quality/<variant>/``, replacing older.
 
-    def _digests(self, prefix: str) -> dict[str, str]:
-        """The MD5 of each object, as far as S3 tells it, by key."""
-        return self._persist(partial(self._listed, prefix))
-
-    def _listed(self, prefix: str) -> dict[str, str]:
-        # The ETag of an object is its MD5 if it was put in one piece into a bucket with S3's own
-        # encryption. Under a KMS key it is not, and every file is put again, which is only slower.
-        pages = self._client.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=prefix
-        )
-        return {
-            entry["Key"]: entry["ETag"].strip('"')
-            for page in pages
-            for entry in page.get("Contents", [])
+        Beside them goes ``evaluation.json``, which says whose they are. An evaluation is what a Job
+        has written to ``results/quality/<id>/<variant>/...``; one counts if it has samples of two
+        of the variants. Without one nothing is changed. Raises BucketError and OSError.
+        """
+        root = results_key(QUALITY, "")
+        samples: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        for key, entry in self._objects(root).items():
+            id, _, name = key.removeprefix(root).partition("/")
+            variant, *_, file = name.split("/")
+            is_sample = file.startswith("samples_") and file.endswith(".jsonl")
+            if RUN_ID.fullmatch(id) and _is_path(name) and variant in variants and is_sample:
+                samples[id][name] = entry["LastModified"]
+        complete = {
+            id: files
+            for id, files in samples.items()
+            if len({name.partition("/")[0] for name in files}) > 1
         }
+        if not complete:
+            return None
+        id, files = max(complete.items(), key=lambda item: (max(item[1].values()), item[0]))
+        draft = run_dir / f"{QUALITY}.draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        for name in files:
+            content = self._get(f"{root}{id}/{name}")
+            (draft / name).parent.mkdir(parents=True, exist_ok=True)
+            (draft / name).write_bytes(content)
+        ended = max(files.values()).astimezone(UTC)
+        evaluation = Evaluation(id, ended, tuple(sorted(files)))
+        line = orjson.dumps(evaluation, option=orjson.OPT_APPEND_NEWLINE)
+        (draft / EVALUATION).write_bytes(line)
+        shutil.rmtree(run_dir / QUALITY, ignore_errors=True)
+        draft.rename(run_dir / QUALITY)
+        return evaluation
+
+    def _objects(self, prefix: str) -> Mapping[str, Mapping[str, Any]]:
+        """What S3 says of each object below the prefix, by key."""
+
+        def listed() -> dict[str, Mapping[str, Any]]:
+            pages = self._s3.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=prefix
+            )
+            return {entry["Key"]: entry for page in pages for entry in page.get("Contents", [])}
+
+        return self._s3.call(listed)
 
     def _get(self, key: str) -> bytes:
-        content: bytes = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        return _get(self._s3, self._bucket, key)
+
+
+def fetch_prompts(config: Config, folder: Path, sleep: Sleep = time.sleep) -> None:
+    """Writes each prompt file that a test case names into ``folder``, by its name.
+
+    Its reader compares it with its digest. Retries for five minutes where S3 fails. Raises
+    RunError.
+    """
+    for case in config.test_cases:
+        if case.prompts is None or case.prompts.file is None:
+            continue
+        bucket, key = str(config.prompts_bucket), str(case.prompts.digest)
+        subject = f"prompts of {case.name}: s3://{bucket}/{key}"
+        service = Service(
+            "s3", config.region, sleep, subject=subject, error=RunError, checks=_PROMPT_CHECKS
+        )
+        (folder / case.prompts.file).write_bytes(_get(service, bucket, key))
+
+
+def _get(service: Service, bucket: str, key: str) -> bytes:
+    def get() -> bytes:
+        content: bytes = service.client.get_object(Bucket=bucket, Key=key)["Body"].read()
         return content
 
-    def _put(self, key: str, data: bytes) -> None:
-        # With its type, a report opens in the browser instead of being saved.
-        kind, _ = mimetypes.guess_type(key)
-        self._client.put_object(
-            Bucket=self._bucket,
-            Key=key,
-            Body=data,
-            ContentType=kind or "application/octet-stream",
-        )
-
-    def _persist(self, call: Callable[[], T]) -> T:
-        try:
-            return persist(call, self._sleep)
-        except AWS_ERRORS as error:
-            check = _CHECKS.get(error_code(error), _CHECK)
-            raise BucketError(f"s3://{self._bucket}: {explain(error, check)}") from None
+    return service.call(get)
 
 
-def _order(path: Path) -> tuple[int, Path]:
-    """Whoever goes on after an upload that was cut off must not take half a turn for a whole one,
-    nor give two attempts the same number."""
-    return {LEDGER: 0, PROGRESS: 2, COMPLETE: 3}.get(path.name, 1), path
-
-
-def _below(folder: Path, name: str) -> Path | None:
-    """The file of that name; None for one that would lie elsewhere, or that is a folder's mark."""
-    # Whoever may write to a bucket names its keys.
-    return None if {*name.split("/")} & {"", ".", ".."} else folder / name
+def _is_path(name: str) -> bool:
+    """Whether the key is a file's below a folder: whoever may write to a bucket names its keys."""
+    return not {*name.split("/")} & {"", ".", ".."}
 
 
 def _read(path: Path) -> bytes | None:
@@ -145,7 +210,3 @@ def _read(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise BucketError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()

@@ -1,11 +1,9 @@
 """Every request's values and every turn's totals into CloudWatch, each at most once.
 
-CloudWatch adds up what it is sent and cannot recognise a repeated call. So the journal
-``published.jsonl`` names the requests and turns of each call before the call is made, and again
-when CloudWatch has answered. They are published unless the journal has them in a call that began
-and was not refused. A call that was never answered, because the connection broke or this process
-was killed, is not repeated, and a warning says so: a gap in a dashboard does less harm than values
-that count twice, and the ledger has all values
+CloudWatch cannot recognise a repeated call. So the journal ``published.jsonl`` names the requests
+and turns of each call before the call is made, and again when CloudWatch has answered. A call that
+was never answered is not repeated, and a warning says so: a gap in a dashboard does less harm than
+values that count twice, and the ledger has all values
 (docs/decisions/0016-less-in-publishing-and-in-the-proxy.md).
 """
 
@@ -21,11 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import boto3
 from pydantic import TypeAdapter
 
 from spectap import journal, metrics
-from spectap.aws.retry import AWS_ERRORS, NO_ANSWER, ONE_ATTEMPT, Sleep, explain, persist
+from spectap.aws.calls import AWS_ERRORS, NO_ANSWER, Service, Sleep
 from spectap.errors import BucketError, JournalError, PublishError
 from spectap.journal import Journal
 from spectap.metrics import INTER_TOKEN_LATENCY, Published
@@ -56,9 +53,9 @@ _BYTES_PER_CALL: Final = 750_000
 # parts. A part fits into a call.
 _VALUES_PER_PART: Final = 4000
 
-_CHECK: Final = (
-    f"check the region, and that the pod's role may cloudwatch:PutMetricData into {NAMESPACE}"
-)
+_CHECKS: Final = {
+    "": f"check the region, and that the pod's role may cloudwatch:PutMetricData into {NAMESPACE}"
+}
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -110,7 +107,6 @@ class Publisher:
         region: str,
         run_dir: Path,
         sleep: Sleep = time.sleep,
-        now: Callable[[], float] = time.time,
         *,
         by_load: bool = False,
         keep: Callable[[], object] | None = None,
@@ -121,10 +117,12 @@ class Publisher:
         is called before each call to CloudWatch and after it: another machine that continues the
         run must know what was published.
         """
-        self._client = boto3.client("cloudwatch", region_name=region, config=ONE_ATTEMPT)
-        self._experiment, self._region, self._path = experiment, region, run_dir / JOURNAL
-        self._sleep, self._now, self._by_load = sleep, now, by_load
-        self._keep = keep or (lambda: None)
+        subject = f"CloudWatch {region}"
+        self._cloudwatch = Service(
+            "cloudwatch", region, sleep, subject=subject, error=PublishError, checks=_CHECKS
+        )
+        self._experiment, self._path = experiment, run_dir / JOURNAL
+        self._by_load, self._keep = by_load, keep or (lambda: None)
         self._gaps_known = False
 
     def publish(
@@ -139,14 +137,19 @@ class Publisher:
         """
         try:
             begun = self._begun()
-            self._warn_of_gaps(begun)
-            every = [*_parts(records, llmperf_latencies)]
+            if not self._gaps_known:
+                _warn_of_gap(part for part, taken in begun.items() if not taken)
+                self._gaps_known = True
+            every = [
+                part
+                for record in records
+                if record.succeeded
+                for part in parts(record, llmperf_latencies.get(record.request))
+            ] + [*totals(records)]
             new = self._in_time([part for part in every if part.name not in begun])
             with Journal(self._path) as published:
                 for call in calls(new):
-                    persist(partial(self._attempt, call, published), self._sleep)
-        except AWS_ERRORS as error:
-            raise PublishError(f"CloudWatch {self._region}: {explain(error, _CHECK)}") from None
+                    self._cloudwatch.call(partial(self._attempt, call, published))
         except JournalError as error:
             raise PublishError(
                 f"{error}; publishing cannot resume from this file: set a new RUN_ID"
@@ -164,18 +167,12 @@ class Publisher:
                     del begun[part]
         return begun
 
-    def _warn_of_gaps(self, begun: Mapping[str, bool]) -> None:
-        """Once: says how much an earlier process may not have published."""
-        if not self._gaps_known:
-            _warn_of_gap(part for part, taken in begun.items() if not taken)
-        self._gaps_known = True
-
     def _in_time(self, new: Sequence[Part]) -> list[Part]:
         # One value out of bounds, and CloudWatch would refuse the whole call.
-        first = self._now() - _OLDEST_SECONDS
-        last = self._now() + _FURTHEST_AHEAD_SECONDS
-        kept = [part for part in new if first <= part.minute <= last]
-        every, taken = (_sources(part.name for part in some) for some in (new, kept))
+        now = time.time()
+        first, last = now - _OLDEST_SECONDS, now + _FURTHEST_AHEAD_SECONDS
+        in_time = [part for part in new if first <= part.minute <= last]
+        every, taken = (_sources(part.name for part in some) for some in (new, in_time))
         if taken < every:
             _LOG.warning(
                 "CloudWatch takes nothing older than two weeks or more than two hours ahead: left "
@@ -183,31 +180,30 @@ class Publisher:
                 len(every - taken),
                 len(every),
             )
-        return kept
+        return in_time
 
     def _attempt(self, call: Sequence[Part], published: Journal) -> None:
         names = tuple(part.name for part in call)
-        _note(published, Call("begun", names))
+
+        def note(state: Literal["begun", "refused", "taken"]) -> None:
+            published.append(Call(state, names))
+            published.flush()
+
+        note("begun")
         try:
             self._keep()
-            self._client.put_metric_data(
+            self._cloudwatch.client.put_metric_data(
                 Namespace=NAMESPACE,
                 MetricData=list(data(call, self._experiment, by_load=self._by_load)),
             )
         except NO_ANSWER:
             _warn_of_gap(names)
         except (*AWS_ERRORS, BucketError):
-            _note(published, Call("refused", names))
+            note("refused")
             raise
         else:
-            _note(published, Call("taken", names))
+            note("taken")
             self._keep()
-
-
-def _note(published: Journal, call: Call) -> None:
-    """On the disk when this returns."""
-    published.append(call)
-    published.flush()
 
 
 def _warn_of_gap(names: Iterable[str]) -> None:
@@ -224,15 +220,6 @@ def _sources(names: Iterable[str]) -> set[str]:
     return {name.rpartition("/")[0] for name in names}
 
 
-def _parts(
-    records: Sequence[Record], llmperf_latencies: Mapping[str, Sequence[float]]
-) -> Iterator[Part]:
-    for record in records:
-        if record.succeeded:
-            yield from parts(record, llmperf_latencies.get(record.request))
-    yield from totals(records)
-
-
 def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator[Part]:
     """A request's values, in parts of the same size.
 
@@ -240,12 +227,12 @@ def parts(record: Record, llmperf_latencies: Sequence[float] | None) -> Iterator
     """
     values = []
     for metric in metrics.METRICS:
-        own = llmperf_latencies if metric is INTER_TOKEN_LATENCY else None
+        reported = llmperf_latencies if metric is INTER_TOKEN_LATENCY else None
         # The ledger has microseconds. The digits that a subtraction adds would only keep equal
         # values apart.
         values += [
             (metric, round(float(value), 9))
-            for value in (metric.values(record) if own is None else own)
+            for value in (metric.values(record) if reported is None else reported)
         ]
     for number, start in enumerate(range(0, len(values), _VALUES_PER_PART)):
         name = f"{record.request}/{number}"
@@ -262,10 +249,10 @@ def totals(records: Iterable[Record]) -> Iterator[Part]:
     turns: dict[tuple[int, str, str, str], list[Record]] = defaultdict(list)
     for record in records:
         turns[record.round, record.case, record.load, record.variant].append(record)
-    for (number, case, load, variant), own in turns.items():
+    for (number, case, load, variant), requests in turns.items():
         name = "/".join(filter(None, (str(number), case, load, variant)))
-        values = tuple((total, round(float(total.value(own)), 9)) for total in metrics.TOTALS)
-        yield Part(name, _minute(own), variant, case, load, values)
+        values = tuple((total, round(float(total.value(requests)), 9)) for total in metrics.TOTALS)
+        yield Part(name, _minute(requests), variant, case, load, values)
 
 
 def _minute(records: Iterable[Record]) -> int:
@@ -293,18 +280,17 @@ def data(
 
     ``by_load``: whether load points are told apart.
     """
-    found: dict[tuple[int, str, str, str, str, str], Counter[float]] = defaultdict(Counter)
+    counted: dict[tuple[int, str, str, str, str, str], Counter[float]] = defaultdict(Counter)
     for part in call:
         load = part.load if by_load else ""
         for metric, value in part.values:
             key = part.minute, part.variant, part.case, load, metric.name, metric.unit
-            found[key][value] += 1
-    for (minute, variant, case, load, name, unit), counts in found.items():
-        dimensions = {
-            EXPERIMENT_DIMENSION: experiment,
-            VARIANT_DIMENSION: variant,
-            TEST_CASE_DIMENSION: case,
-        } | ({LOAD_DIMENSION: load} if by_load else {})
+            counted[key][value] += 1
+    for (minute, variant, case, load, name, unit), counts in counted.items():
+        dimensions = {EXPERIMENT_DIMENSION: experiment, VARIANT_DIMENSION: variant}
+        dimensions[TEST_CASE_DIMENSION] = case
+        if by_load:
+            dimensions[LOAD_DIMENSION] = load
         pairs = list(counts.items())
         for start in range(0, len(pairs), _VALUES_PER_DATUM):
             values, times = zip(*pairs[start : start + _VALUES_PER_DATUM], strict=True)

@@ -1,1 +1,1 @@
-"""What ``python -m spectap`` can be told to do, one module a command."""
+"""The commands of spectap: each is a function whose docstring is its help."""

@@ -1,36 +1,41 @@
-"""Types of arguments that several commands take. Each refusal is one line."""
+"""What a command is, and the types of its arguments. Each refusal is one line."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from spectap import config
 from spectap.config import NAME
-from spectap.errors import RunError
-from spectap.names import CONFIG
 from spectap.rounds import Rounds
 
-MOST_PER_SECOND: Final = 1000
-"""Requests a second; an experiment file allows as many."""
-
-HOTTEST: Final = 2
-"""The highest temperature; an experiment file allows as much."""
+_MOST_PER_SECOND: Final = 1000
+_HOTTEST: Final = 2
+"""Requests a second, and the highest temperature: an experiment file allows as much."""
 
 _ROUNDING: Final = 0.002
 """How far shares may add up to something else than 1: thirds have no last digit."""
 
+HALF_WIDTH: Final = 0.05
+"""The default of how far an interval may reach from its estimate, in a range of rounds."""
+
 T = TypeVar("T")
 
-HALF_WIDTH: Final = 0.05
-"""How far an interval of a range of rounds may reach from its estimate, unless told otherwise."""
+
+class Command(NamedTuple):
+    """A command of spectap."""
+
+    main: Callable[[argparse.Namespace], int]
+    """Returns the exit status; raises BenchmarkError. Its docstring is the command's help."""
+    add_options: Callable[[argparse.ArgumentParser], object] = lambda parser: None
 
 
 def results_folder() -> Path:
@@ -38,8 +43,8 @@ def results_folder() -> Path:
     return Path(os.environ.get("RESULTS_DIR") or "results")
 
 
-def recorded(text: str) -> Path:
-    """What was recorded: a ledger, or a run's folder, by its path or by its name in the results."""
+def recorded_path(text: str) -> Path:
+    """A ledger, or a run's folder, by its path or by its name in the results."""
     results = results_folder()
     for path in (Path(text), results / text):
         if path.exists():
@@ -47,29 +52,22 @@ def recorded(text: str) -> Path:
     raise ArgumentTypeError(f"{text!r}: there is no such file or folder, nor one in {results}/")
 
 
-def refuse_jobs(folder: Path) -> None:
-    """Raises RunError for a run of jobs, which has no request; and ConfigError."""
-    path = folder / CONFIG
-    if path.exists() and config.read(path).offline:
-        raise RunError(f"{folder}: its variants ran as jobs, which only report reads")
-
-
 def shares(text: str) -> dict[str, float]:
     """A mix of classes, such as ``structured=0.7,open-ended=0.3``. The shares add up to 1."""
-    found = {}
+    mix = {}
     for part in text.split(","):
-        name, _, share = part.rpartition("=")
+        prompt_class, _, share = part.rpartition("=")
         value = _number(share)
-        if not name or not 0 <= value < math.inf:
+        if not prompt_class or not 0 <= value < math.inf:
             raise ArgumentTypeError(
                 f"{part!r}: must be a class and its share, such as structured=0.7"
             )
-        if name.strip() in found:
+        if prompt_class.strip() in mix:
             raise ArgumentTypeError(f"{text!r}: must name each only once")
-        found[name.strip()] = value
-    if abs((total := math.fsum(found.values())) - 1) > _ROUNDING:
+        mix[prompt_class.strip()] = value
+    if abs((total := math.fsum(mix.values())) - 1) > _ROUNDING:
         raise ArgumentTypeError(f"{text!r}: the shares must add up to 1, not to {total:g}")
-    return found
+    return mix
 
 
 def base_url(text: str) -> str:
@@ -102,32 +100,26 @@ def name(text: str) -> str:
     return text
 
 
-def port(text: str) -> int:
-    """A port to listen on; 0 stands for a free one."""
-    if not text.isdecimal() or int(text) > 65535:
-        raise ArgumentTypeError(f"{text!r}: must be a whole number from 0 to 65535")
-    return int(text)
-
-
-def at_least(minimum: int) -> Callable[[str], int]:
-    """A whole number that is not smaller than ``minimum``."""
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A type of whole numbers."""
+    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < minimum:
-            raise ArgumentTypeError(f"{text!r}: must be a whole number of at least {minimum}")
+        if not text.isdecimal() or not least <= int(text) <= (most or int(text)):
+            raise ArgumentTypeError(f"{text!r}: must be a whole number {allowed}")
         return int(text)
 
     return number
 
 
-def several(one: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
+def several(kind: Callable[[str], T]) -> Callable[[str], tuple[T, ...]]:
     """Arguments of one type, with commas between them; none comes twice."""
 
     def listed(text: str) -> tuple[T, ...]:
-        found = tuple(one(part.strip()) for part in text.split(","))
-        if len({*found}) < len(found):
+        values = tuple(kind(part.strip()) for part in text.split(","))
+        if len({*values}) < len(values):
             raise ArgumentTypeError(f"{text!r}: must name each only once")
-        return found
+        return values
 
     return listed
 
@@ -138,45 +130,33 @@ def rounds(text: str) -> Rounds:
     if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
         raise ArgumentTypeError(f"{text!r}: must be a whole number, or a range such as 4-30")
     first, last = int(numbers[0]), int(numbers[-1])
-    told = {"at_least": first, "at_most": last, "half_width": HALF_WIDTH}
+    limits = {"at_least": first, "at_most": last, "half_width": HALF_WIDTH}
     try:
-        return Rounds.model_validate(first if first == last else told)
+        return Rounds.model_validate(first if first == last else limits)
     except ValidationError as error:
         raise ArgumentTypeError(f"{text!r}: {next(config.lines(error))}") from None
 
 
-def fraction(text: str) -> float:
-    """A part of a whole: neither nothing nor all of it."""
-    value = _number(text)
-    if not 0 < value < 1:
-        raise ArgumentTypeError(f"{text!r}: must be a number between 0 and 1")
-    return value
+def _type(allowed: str, accepts: Callable[[float], bool]) -> Callable[[str], float]:
+    """A type of numbers; ``allowed`` says in a refusal which they are."""
+
+    def number(text: str) -> float:
+        value = _number(text)
+        if not accepts(value):
+            raise ArgumentTypeError(f"{text!r}: must be a number {allowed}")
+        return value
+
+    return number
 
 
-def positive(text: str) -> float:
-    """A number above 0."""
-    value = _number(text)
-    if not 0 < value < math.inf:
-        raise ArgumentTypeError(f"{text!r}: must be a number of more than 0")
-    return value
-
-
-def rate(text: str) -> float:
-    """Requests a second."""
-    value = _number(text)
-    if not 0 < value <= MOST_PER_SECOND:
-        raise ArgumentTypeError(
-            f"{text!r}: must be a number of more than 0 and at most {MOST_PER_SECOND}"
-        )
-    return value
-
-
-def temperature(text: str) -> float:
-    """A sampling temperature."""
-    value = _number(text)
-    if not 0 <= value <= HOTTEST:
-        raise ArgumentTypeError(f"{text!r}: must be a number from 0 to {HOTTEST}")
-    return value
+fraction: Final = _type("between 0 and 1", lambda value: 0 < value < 1)
+positive: Final = _type("of more than 0", lambda value: 0 < value < math.inf)
+threshold: Final = _type("of more than 0 and at most 1", lambda value: 0 < value <= 1)
+temperature: Final = _type(f"from 0 to {_HOTTEST}", lambda value: 0 <= value <= _HOTTEST)
+rate: Final = _type(
+    f"of more than 0 and at most {_MOST_PER_SECOND}", lambda value: 0 < value <= _MOST_PER_SECOND
+)
+"""Requests a second."""
 
 
 def _number(text: str) -> float:

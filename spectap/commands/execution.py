@@ -1,4 +1,7 @@
-"""Executes one run and concludes it: what ``run`` and ``measure`` have in common."""
+"""Executes one run and concludes it: what ``run``, ``index`` and ``measure`` have in common.
+
+What needs AWS is imported where it is used: a run that ships nothing needs no AWS SDK.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,55 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, NamedTuple
 
-from spectap.commands import nodes, report
+from spectap.commands import recorded
 from spectap.config import Config
-from spectap.errors import BucketError, RunError, ShippingError
+from spectap.errors import BucketError, RunError, ShippingError, StopError
 from spectap.load.driver import Driver
 from spectap.names import COMPLETE, RUN_ID
 from spectap.printing import printable
-from spectap.run.patience import Patience
-from spectap.run.run import Run
+from spectap.run.run import Patience, Run
 from spectap.run.shipper import Shipper, make_shipper
 
 _LONG_PAUSE_SECONDS: Final = 5.0
+
+
+class Ended(Exception):
+    """A signal has ended the run, and with it a thread's pause."""
+
+
+class Pause:
+    """Sleeps between two attempts at AWS, and says so when it is for long.
+
+    It ends with the run: a thread that slept on would keep the process from ending for minutes.
+    """
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def __call__(self, seconds: float) -> None:
+        """Sleeps. Raises Ended when the run ends meanwhile."""
+        if seconds >= _LONG_PAUSE_SECONDS:
+            print(f"AWS does not answer; trying again in {seconds:.0f} s", file=sys.stderr)
+        if self.ended.wait(seconds):
+            raise Ended
+
+
+class Measured(NamedTuple):
+    """What came of measuring."""
+
+    run: Run
+    failed: list[str]
+    """A line for each thing that failed."""
+    by: signal.Signals | None
+    """The signal that ended it."""
+    shipper: Shipper | None
+    """None where results stay on this machine."""
+    pause: Pause
+    """Between two attempts at AWS; it has ended if a signal has ended the run."""
 
 
 def run_folder(results: str) -> Path:
@@ -35,26 +71,6 @@ def run_folder(results: str) -> Path:
     if not RUN_ID.fullmatch(name):
         raise RunError(f"RUN_ID = {name!r}: must match {RUN_ID.pattern}")
     return Path(os.environ.get("RESULTS_DIR") or results) / name
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What came of measuring."""
-
-    failed: list[str]
-    """A line for each thing that failed."""
-    complete: bool
-    """Whether all that was to be measured is."""
-    never_served: bool
-    """Whether a variant did not serve, and nothing was ever measured."""
-    shipped: bool
-    """Whether all that was to leave this machine has left it."""
-    by: signal.Signals | None
-    """The signal that ended it."""
-    shipper: Shipper | None
-    """None where results stay on this machine."""
-    pause: Pause
-    """Between two attempts at AWS; it has ended if a signal has ended the run."""
 
 
 @contextlib.contextmanager
@@ -66,32 +82,41 @@ def prompt_files(config: Config, beside: Path) -> Iterator[Path]:
     if config.prompts_bucket is None:
         yield beside
         return
-    from spectap.aws import prompts
+    from spectap.aws.bucket import fetch_prompts
 
     with tempfile.TemporaryDirectory(prefix="prompts-") as folder:
         with ending_at_once():
-            prompts.bring(config, Path(folder), Pause())
+            fetch_prompts(config, Path(folder), Pause())
         yield Path(folder)
 
 
 def execute(config: Config, folder: Path, patience: Patience, *, files: Path) -> int:
     """Measures, draws, ships what the configuration ships; returns the exit status.
 
-    If all is well, it ends the nodes, where the configuration says so.
-
-    ``files`` is the folder that the user's prompts are in.
+    If all is well, it ends the nodes, where the configuration says so. ``files`` is the folder that
+    the user's prompts are in.
     """
     measured = measure(config, folder, folder.name, patience, files=files)
     if measured.by is not None:
-        return ended(measured.by, folder)
+        return say_ended(measured.by, folder)
     failed = measured.failed + _fetch_evaluation(config, folder, measured.pause)
-    report.draw(folder)
+    recorded.draw(folder)
     if measured.shipper is not None:
-        failed += _upload(measured.shipper, folder, complete=not failed)
-    status = _conclude(config, folder, failed)
-    if status == 0:
-        nodes.stop(config, measured.pause)
-    return status
+        try:
+            if failed:
+                measured.shipper.upload()
+            else:
+                mark_complete(folder, measured.shipper)
+        except (ShippingError, OSError) as error:
+            failed.append(str(error))
+    for line in dict.fromkeys(failed):
+        print(f"spectap: failed: {printable(line)}", file=sys.stderr)
+    if failed:
+        print(f"spectap: the rest is kept in {folder}", file=sys.stderr)
+        return 1
+    print(f"results: {folder}" + (f" and s3://{config.bucket}" if config.bucket else ""))
+    stop_nodes(config, measured.pause)
+    return 0
 
 
 def measure(
@@ -104,7 +129,10 @@ def measure(
     these. Raises RunError and SecretError.
     """
     pause = Pause()
-    _take_key(config, pause)
+    if config.api_key_secret is not None and config.region is not None:
+        from spectap.aws.calls import read_secret
+
+        os.environ["OPENAI_API_KEY"] = read_secret(config.api_key_secret, config.region, pause)
     shipper = make_shipper(config, folder, run_id, pause)
     with tempfile.TemporaryDirectory(prefix="benchmark-") as scratch:
         run = Run(
@@ -117,19 +145,30 @@ def measure(
             window=window,
         )
         failed, by = asyncio.run(_until_ended(run, pause))
-    return Measured(failed, run.complete, run.never_served, run.shipped, by, shipper, pause)
+    return Measured(run, failed, by, shipper, pause)
 
 
-def _take_key(config: Config, sleep: Callable[[float], None]) -> None:
-    """Reads the endpoints' key, for all that ask them, into OPENAI_API_KEY. Raises SecretError."""
-    if config.api_key_secret is None or config.region is None:
-        return
-    from spectap.aws import secret
+async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signals | None]:
+    """What failed, and the signal that ended the run, if one did."""
+    received: list[signal.Signals] = []
+    task = asyncio.ensure_future(run.execute())
 
-    os.environ["OPENAI_API_KEY"] = secret.read(config.api_key_secret, config.region, sleep)
+    def end(by: signal.Signals) -> None:
+        received.append(by)
+        # A second Ctrl-C waits for nothing: it is a KeyboardInterrupt from now on.
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        pause.ended.set()
+        task.cancel()
+
+    for by in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(by, end, by)
+    try:
+        return await task, None
+    except asyncio.CancelledError:
+        return [], received[0]
 
 
-def ended(by: signal.Signals, folder: Path) -> int:
+def say_ended(by: signal.Signals, folder: Path) -> int:
     """Says that a signal has ended the run; returns the exit status."""
     # On standard output, for the log: a rehearsal shows standard error on the terminal, where the
     # person who ended it needs no such line.
@@ -137,17 +176,13 @@ def ended(by: signal.Signals, folder: Path) -> int:
     return 128 + by
 
 
-def _upload(shipper: Shipper, folder: Path, *, complete: bool) -> list[str]:
-    """Uploads the folder, and then the mark that it is complete; returns what went wrong."""
-    try:
-        shipper.upload()
-        if complete:
-            # Only when the rest is there: a run that has this file in the bucket is whole.
-            (folder / COMPLETE).touch()
-            shipper.upload()
-    except (ShippingError, OSError) as error:
-        return [str(error)]
-    return []
+def mark_complete(folder: Path, shipper: Shipper | None) -> None:
+    """Uploads the folder, and then the mark that it is complete. Raises ShippingError, OSError."""
+    upload: Callable[[], None] = shipper.upload if shipper else lambda: None
+    upload()
+    # Only when the rest is there: what has this file in the bucket is whole.
+    (folder / COMPLETE).touch()
+    upload()
 
 
 @contextlib.contextmanager
@@ -174,64 +209,35 @@ def _fetch_evaluation(config: Config, folder: Path, sleep: Callable[[float], Non
     """Brings the newest results of lm-eval into the folder, for the report; what went wrong."""
     if config.bucket is None or config.region is None:
         return []
-    from spectap.aws.quality import Quality
+    from spectap.aws.bucket import Bucket
 
+    bucket = Bucket(config.bucket, config.region, sleep)
     try:
-        found = Quality(config.bucket, config.region, sleep).fetch(folder, config.names)
+        evaluation = bucket.fetch_evaluation(folder, config.names)
     except (BucketError, OSError) as error:
         return [f"lm-eval's results: {error}"]
-    if found is not None:
-        ended = f"{found.ended:%Y-%m-%d %H:%M} UTC"
-        print(printable(f"lm-eval's results: {found.id}, of {ended}"))
+    if evaluation is not None:
+        ended = f"{evaluation.ended:%Y-%m-%d %H:%M} UTC"
+        print(printable(f"lm-eval's results: {evaluation.id}, of {ended}"))
     return []
 
 
-class Ended(Exception):
-    """A signal has ended the run, and with it a thread's pause."""
+def stop_nodes(config: Config, sleep: Callable[[float], None]) -> None:
+    """Ends the nodes, once all results are in the bucket, if the configuration says what does.
 
-
-class Pause:
-    """Sleeps between two attempts at AWS, and says so when it is for long.
-
-    It ends with the run: a thread that slept on would keep the process from ending for minutes.
+    A failure is said and fails nothing: the results are there, and the guard ends the nodes later.
     """
+    if config.stopper is None or config.region is None:
+        return
+    from spectap.aws import calls
 
-    def __init__(self) -> None:
-        self.ended = threading.Event()
-
-    def __call__(self, seconds: float) -> None:
-        """Sleeps. Raises Ended when the run ends meanwhile."""
-        if seconds >= _LONG_PAUSE_SECONDS:
-            print(f"AWS does not answer; trying again in {seconds:.0f} s", file=sys.stderr)
-        if self.ended.wait(seconds):
-            raise Ended
-
-
-async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signals | None]:
-    """What failed, and the signal that ended the run, if one did."""
-    received: list[signal.Signals] = []
-    task = asyncio.ensure_future(run.execute())
-
-    def end(by: signal.Signals) -> None:
-        received.append(by)
-        # A second Ctrl-C waits for nothing: it is a KeyboardInterrupt from now on.
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
-        pause.ended.set()
-        task.cancel()
-
-    for by in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(by, end, by)
     try:
-        return await task, None
-    except asyncio.CancelledError:
-        return [], received[0]
-
-
-def _conclude(config: Config, folder: Path, failed: list[str]) -> int:
-    for line in dict.fromkeys(failed):
-        print(f"spectap: failed: {printable(line)}", file=sys.stderr)
-    if failed:
-        print(f"spectap: the rest is kept in {folder}", file=sys.stderr)
-        return 1
-    print(f"results: {folder}" + (f" and s3://{config.bucket}" if config.bucket else ""))
-    return 0
+        calls.start_stopper(config.stopper, config.region, sleep)
+    except StopError as error:
+        print(
+            f"spectap: the Trainium nodes were not stopped: {error}; make stop stops them, and "
+            "later their guard",
+            file=sys.stderr,
+        )
+    else:
+        print("spectap: the Trainium nodes are being stopped; make start brings them back")

@@ -1,8 +1,4 @@
-"""``tap``: stands before any OpenAI-compatible server and records what passes.
-
-Clients use the base URL that it prints. One line shows what passes. Ctrl-C ends it and prints the
-table of what passed. An existing ledger is appended to. One of nothing is removed.
-"""
+"""``tap``: serves the tap until a signal, and prints what passed."""
 
 from __future__ import annotations
 
@@ -16,31 +12,29 @@ import time
 from pathlib import Path
 from typing import Final
 
-from spectap.commands.arguments import base_url, name, port
+from spectap.commands.arguments import Command, base_url, name, whole
 from spectap.errors import JournalError, TapError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
 from spectap.tap.live import Line, Traffic
 from spectap.tap.tap import Tap, settle
 
-PORT: Final = 8001
-"""The default: beside 8000, where vLLM listens."""
+_PORT: Final = 8001  # beside 8000, where vLLM listens
 
 # The client's own timeout decides, not the tap's: an answer that is no stream may take long.
 _STALL_SECONDS: Final = 3600.0
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    """Adds the command's options."""
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--upstream", type=base_url, required=True, metavar="URL", help="the server's base URL"
     )
     parser.add_argument("--ledger", type=Path, required=True, metavar="FILE")
     parser.add_argument(
         "--port",
-        type=port,
-        default=PORT,
-        help=f"on loopback; 0 takes a free one (default: {PORT})",
+        type=whole(0, 65535),
+        default=_PORT,
+        help=f"on loopback; 0 takes a free one (default: {_PORT})",
     )
     parser.add_argument(
         "--variant", type=name, default="Base", metavar="NAME", help="(default: Base)"
@@ -50,8 +44,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Serves until SIGINT or SIGTERM; returns the exit status. Raises JournalError and TapError."""
+def tap(arguments: argparse.Namespace) -> int:
+    """``tap``: stands before any OpenAI-compatible server and records what passes.
+
+    Clients use the base URL that it prints. One line shows what passes. Ctrl-C ends it and prints
+    the table of what passed. An existing ledger is appended to. One of nothing is removed.
+    """
     path: Path = arguments.ledger
     _check(path)
     # With the process id: two taps may begin in one second and share a ledger.
@@ -75,12 +73,15 @@ def main(arguments: argparse.Namespace) -> int:
     return 0 if failure is None else 1
 
 
+COMMAND: Final = Command(tap, _add_options)
+
+
 async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) -> OSError | None:
     """Serves until a signal ends it; returns the ledger's failure, if there was one."""
     traffic, line, ended = Traffic(), Line(sys.stderr), asyncio.Event()
     for by in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(by, ended.set)
-    tap = Tap(
+    server = Tap(
         arguments.upstream,
         run=session,
         variant=arguments.variant,
@@ -89,23 +90,23 @@ async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) 
         stall_seconds=_STALL_SECONDS,
         on_record=traffic.note,
     )
-    tap.label(arguments.case, round=1)
+    server.label(arguments.case, round=1)
     async with contextlib.AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(tap)
+            await stack.enter_async_context(server)
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise TapError(f"--port {arguments.port}: cannot listen there: {reason}") from None
-        print(tap.url, flush=True)
+        print(server.url, flush=True)
         print(f"records what passes to {arguments.upstream}; Ctrl-C ends the tap", file=sys.stderr)
         settle()
         while not ended.is_set():
-            line.show(_text(tap, traffic))
+            line.show(_text(server, traffic))
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(ended.wait(), line.every_seconds)
-    line.show(_text(tap, traffic))
+    line.show(_text(server, traffic))
     line.close()
-    return tap.failure
+    return server.failure
 
 
 def _text(tap: Tap, traffic: Traffic) -> str:

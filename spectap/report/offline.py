@@ -21,7 +21,7 @@ from spectap.config import Config
 from spectap.inference_demo import GENERATION, Timing
 from spectap.names import CONFIG, INFERENCE_DEMOS
 from spectap.printing import printable_lines
-from spectap.sweep import merged
+from spectap.sweep import read_merged
 
 REPORT: Final = "report.html"
 HEADS: Final = ("variant", "mode", "timed", "p50 ms", "p90 ms", "p99 ms", "tokens/s", "speed-up")
@@ -138,7 +138,7 @@ def _notes(folder: Path, config: Config) -> Iterator[str]:
     """What to know of a run of jobs before reading it."""
     if config.stand_in:
         yield f"Nothing was measured here: it is {config.stand_in}."
-    if (of_parts := merged.read(folder)) is not None:
+    if (of_parts := read_merged(folder)) is not None:
         yield from of_parts.sentences
     yield COUNTS
     yield _SPEED_UP

@@ -33,7 +33,7 @@ from spectap.load_points import LoadPoint
 from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF, PROMPTS, WARM_UP, load_results
 from spectap.prompt import UsedSet
 from spectap.record import Record
-from spectap.sweep import merged
+from spectap.sweep import read_merged
 
 _RESPONSES: Final = "**/*_individual_responses.json"
 _SETS: Final = TypeAdapter(tuple[UsedSet, ...])
@@ -199,7 +199,7 @@ def _sets(folder: Path) -> tuple[UsedSet, ...]:
 
 def _notes_on_parts(folder: Path, config: Config) -> Iterator[str]:
     """What is missing in a run whose variants were measured apart."""
-    parts = merged.read(folder)
+    parts = read_merged(folder)
     if parts is not None:
         yield from parts.sentences
     unnamed = any(case.prompts is None for case in config.test_cases)

@@ -1,16 +1,24 @@
-"""A run's folder: whose it is, and whether it can be written."""
+"""A run's folder: whose it is, and what a turn leaves there besides the ledger."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from spectap import config as configuration
+from spectap.answer import Answer
+from spectap.answers.turn import checked
 from spectap.config import Config
+from spectap.endpoint import counters
+from spectap.endpoint.counters import COUNTERS, Count, Counters
 from spectap.errors import ConfigError, RunError
-from spectap.names import COMPLETE, CONFIG
+from spectap.journal import Journal
+from spectap.names import ANSWERS, COMPLETE, CONFIG
+from spectap.prompt import Prompt
+from spectap.record import Record
+from spectap.run.turns import Turn
 
 _THEN: Final = ", then "
 
@@ -18,8 +26,8 @@ _THEN: Final = ", then "
 def prepare(folder: Path, config: Config) -> None:
     """Creates the folder, or checks that it belongs to this configuration. Raises RunError.
 
-    What may change between two pods, see ``config.differences``, is as it is now, but for settings,
-    which tell of both. Of what is complete, all stays as it was when it was measured.
+    What may change between two pods, see ``config.differences``, is updated; a changed setting
+    keeps its earlier value before ``, then``. The configuration of what is complete stays.
     """
     path = folder / CONFIG
     try:
@@ -57,9 +65,68 @@ def _write(path: Path, config: Config) -> None:
 
 
 def _of_both(begun: Config, now: Config) -> dict[str, str]:
-    """The settings of now, with what they were before where they have changed."""
+    settings = {}
+    for key, value in now.settings.items():
+        before = begun.settings.get(key, value)
+        settings[key] = before if before.split(_THEN)[-1] == value else f"{before}{_THEN}{value}"
+    return settings
 
-    def told(before: str, value: str) -> str:
-        return before if before.split(_THEN)[-1] == value else f"{before}{_THEN}{value}"
 
-    return {key: told(begun.settings.get(key, value), value) for key, value in now.settings.items()}
+class Observations:
+    """The servers' own counts, and whether answers are right, of each turn of a run."""
+
+    def __init__(self, config: Config, folder: Path, poll_seconds: float) -> None:
+        """``poll_seconds`` lie between two looks whether a server's counters rest.
+
+        Raises JournalError and OSError.
+        """
+        self._config, self._poll_seconds = config, poll_seconds
+        self._rested: dict[str, Counters] = {}
+        self.counts = [*counters.read(folder / COUNTERS)]
+        """What each server counted in each turn."""
+        self._counters = Journal(folder / COUNTERS)
+        self._answers = Journal(folder / ANSWERS)
+
+    async def scrape(self) -> dict[str, Counters]:
+        """What each server has counted since its start, where it counts."""
+        endpoints = self._config.endpoints
+        self._rested = await counters.scrape_all(endpoints, self._poll_seconds, self._rested)
+        return self._rested
+
+    def count(
+        self,
+        turn: Turn,
+        records: Sequence[Record],
+        before: Mapping[str, Counters],
+        after: Mapping[str, Counters],
+    ) -> None:
+        """Notes what each server counted in a turn. Raises OSError."""
+        for variant in before:
+            if variant not in after:
+                continue
+            count = Count(
+                **turn._asdict(),
+                variant=variant,
+                requests=tuple(r.request for r in records if r.variant == variant),
+                counters=after[variant].since(before[variant]),
+            )
+            self._counters.append(count)
+            self.counts.append(count)
+
+    def check(
+        self,
+        turn: Turn,
+        attempt: int,
+        prompts: Sequence[Prompt],
+        answers: Mapping[str, Sequence[Answer]],
+    ) -> None:
+        """Notes of each answer, by variant, whether it is what it had to be. Raises OSError."""
+        of_turn = turn._asdict() | {"attempt": attempt}
+        for answer in checked(self._config, answers, prompts, **of_turn):
+            self._answers.append(answer)
+        self._answers.flush()
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._counters.close()
+        self._answers.close()

@@ -28,18 +28,17 @@ _NOTED: Final = TypeAdapter(tuple[UsedSet, ...])
 def loaded(config: Config, files: Path) -> dict[str, LoadedSet]:
     """The sets of the test cases that have any, by the test case's name.
 
-    ``files`` is the folder of the user's own. It needs no service: what it refuses is better
-    refused before one is waited for. Raises RunError, whose text is a line for each thing that is
-    wrong.
+    ``files`` is the folder of the user's prompts. It needs no service. Raises RunError, whose text
+    is a line for each thing that is wrong.
     """
-    found = {}
+    loaded_sets = {}
     for case in config.test_cases:
         if case.prompts is not None:
             try:
-                found[case.name] = sets.load(case.prompts, files)
+                loaded_sets[case.name] = sets.load(case.prompts, files)
             except ConfigError as error:
                 raise RunError(str(error)) from None
-    return found
+    return loaded_sets
 
 
 async def prepare(
@@ -57,17 +56,17 @@ async def prepare(
     except JournalError as error:
         raise RunError(str(error)) from None
     chosen: dict[str, tuple[Prompt, ...]] = {}
-    for case, one in loaded(config, files).items():
+    for case, prompt_set in loaded(config, files).items():
         if case not in noted:
-            noted[case] = await _used(config, case, one, window)
+            noted[case] = await _used(config, case, prompt_set, window)
             _write(folder, tuple(noted.values()))
-        elif noted[case].digest != _digest(one.prompts):
+        elif noted[case].digest != _digest(prompt_set.prompts):
             raise RunError(
                 f"{folder / PROMPTS}: {case}: this run was begun with other prompts than those "
-                f"of {one.source} now: set a new RUN_ID"
+                f"of {prompt_set.source} now: set a new RUN_ID"
             )
         left_out = {prompt.name for prompt in noted[case].left_out}
-        chosen[case] = tuple(prompt for prompt in one.prompts if prompt.name not in left_out)
+        chosen[case] = tuple(p for p in prompt_set.prompts if p.name not in left_out)
     return chosen
 
 
@@ -96,24 +95,25 @@ def _write(folder: Path, noted: Sequence[UsedSet]) -> None:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-async def _used(config: Config, case: str, one: LoadedSet, window: int) -> UsedSet:
+async def _used(config: Config, case: str, prompt_set: LoadedSet, window: int) -> UsedSet:
     """Asks all services for the length of every prompt. Raises RunError where nothing fits."""
+    prompts = prompt_set.prompts
     counts = await asyncio.gather(
         *(
-            context.count(url, config.models[name], one.prompts, config.load.sampling)
+            context.count(url, config.models[name], prompts, config.load.sampling)
             for name, url in config.endpoints.items()
         )
     )
-    left_out = tuple(_left_out(config, one.prompts, counts, window))
-    if len(left_out) == len(one.prompts):
-        raise RunError(f"{case}: {_none_fits(left_out)}")
+    left_out = tuple(_left_out(config, prompts, counts, window))
     names = {prompt.name for prompt in left_out}
-    used = [prompt for prompt in one.prompts if prompt.name not in names]
+    used = [prompt for prompt in prompts if prompt.name not in names]
+    if not used:
+        raise RunError(f"{case}: {_none_fits(left_out)}")
     return UsedSet(
         case=case,
-        source=one.source,
-        licence=one.licence,
-        digest=_digest(one.prompts),
+        source=prompt_set.source,
+        licence=prompt_set.licence,
+        digest=_digest(prompts),
         classes=tuple(Counter(prompt.prompt_class for prompt in used).items()),
         used=len(used),
         left_out=left_out,

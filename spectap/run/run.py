@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,31 +12,51 @@ from spectap import wording
 from spectap.analysis import crosscheck
 from spectap.analysis.grouping import at_load_points
 from spectap.config import Config
-from spectap.endpoint import greedy, health
+from spectap.endpoint import counters, greedy, health
 from spectap.errors import JournalError, RunError
 from spectap.journal import Journal
 from spectap.ledger import last_attempts, read_ledger
 from spectap.load.cases import of_round
-from spectap.load.driver import Driver
+from spectap.load.driver import GRACE_SECONDS, Driver
 from spectap.load_points import LoadPoint
-from spectap.names import LEDGER, WARM_UP
+from spectap.names import CONTROL, LEDGER, WARM_UP
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run import outlook
+from spectap.run import progress
 from spectap.run import prompts as prompt_sets
-from spectap.run.attempts import Attempts, Turn
-from spectap.run.console import Progress
-from spectap.run.folder import prepare, writing
-from spectap.run.observations import Observations
-from spectap.run.patience import Patience
+from spectap.run.folder import Observations, prepare, writing
 from spectap.run.shipper import Shipper
 from spectap.run.taps import Taps
-from spectap.run.waves import Waves
+from spectap.run.turns import Attempts, Turn
 from spectap.tap.tap import STALL_SECONDS
 
-_USUAL: Final = Patience()
 _CONTROL_TRIES: Final = 2
-"""Without a control at its begin, a variant would be measured for nothing: it never is complete."""
+"""A variant without an opening control cannot complete."""
+
+_SEND_USAGE: Final = (
+    'its tokens cannot be counted. Make it honour stream_options {"include_usage": true}, which is '
+    "sent with each request, or send usage always (vLLM: --enable-force-include-usage; LiteLLM: "
+    "general_settings: always_include_stream_usage: true)"
+)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait, and how often to look. All in seconds."""
+
+    start: float = 6 * 3600
+    """For all variants to serve before the first turn."""
+    recovery: float = 600
+    """For all variants to serve before another turn."""
+    stall: float | None = None
+    """For a server that sends nothing, before a turn on it ends. None stands for the tap's default,
+    and where requests may wait in a queue for as long as the load lasts."""
+    grace: float = GRACE_SECONDS
+    """For the load generator to end after the load's own timeout."""
+    poll: float = health.POLL_SECONDS
+    """Between two looks whether a variant serves."""
+    counters: float = counters.POLL_SECONDS
+    """Between two looks whether a server's counters rest."""
 
 
 class Run:
@@ -49,7 +70,7 @@ class Run:
         driver: Driver,
         files: Path = Path(),
         shipper: Shipper | None = None,
-        patience: Patience = _USUAL,
+        patience: Patience | None = None,
         window: int = 0,
     ) -> None:
         """``files`` is the folder of the user's prompts. Without a ``shipper``, results stay here.
@@ -60,7 +81,7 @@ class Run:
         self._config, self._folder, self._driver = config, folder, driver
         self._files, self._window = files, window
         self._prompts: Mapping[str, Sequence[Prompt]] = {}
-        self._shipper, self._patience = shipper, patience
+        self._shipper, self._patience = shipper, patience or Patience()
         self._not_serving: str | None = None
         self._not_shipped: str | None = None
         self._control_failed: str | None = None
@@ -68,16 +89,17 @@ class Run:
         try:
             self._records = [*at_load_points(config.load, read_ledger(folder / LEDGER))]
             self._attempts = Attempts(folder, config, self._records)
-            self._observations = Observations(config, folder, patience.counters)
+            self._observations = Observations(config, folder, self._patience.counters)
             self._ledger = Journal(folder / LEDGER)
         except JournalError as error:
             raise RunError(str(error)) from None
         except OSError as error:
             raise RunError(f"{folder}: {error}") from None
         self._end_cases()
-        self._progress = Progress(
+        self._progress = progress.Progress(
             total=self._requests(self._attempts.turns), done=self._requests(self._attempts.settled)
         )
+        self._say = self._progress.say
 
     async def execute(self) -> list[str]:
         """Measures what is left to measure, and ships after each turn and at the end.
@@ -123,7 +145,7 @@ class Run:
     def _what_failed(self) -> Iterator[str]:
         failures = self._attempts.failures
         for turn, failure in failures.items():
-            yield f"{self._named(turn)}, round {turn.round}: {failure}"
+            yield f"{self._label(turn)}, round {turn.round}: {failure}"
         not_run = sum(turn not in failures for turn in self._attempts.pending)
         turns = self._at_most(len(self._attempts.turns))
         missing = f"; {not_run} of {turns} turns were not run"
@@ -144,15 +166,9 @@ class Run:
             self._config, self._files, self._folder, self._window
         )
         async with self._taps() as taps:
-            waves = Waves(
-                self._config, self._folder, self._attempts, self._prompts, taps, self._say
-            )
-            self._say_amounts()
-            start = time.monotonic()
-            warm = await waves.warm_up()
-            self._say_duration(warm, time.monotonic() - start)
+            await self._warm_up(taps)
             silent = taps.silent
-            if self._attempts.pending and not await self._begins_with_control(waves):
+            if self._attempts.pending and not await self._begins_with_control(taps):
                 return
             # Each turn once: what fails now probably fails again at once, but not after a restart.
             for number in range(1, self._config.load.rounds.at_most + 1):
@@ -171,22 +187,75 @@ class Run:
                     if self._not_shipped is None:
                         await self._ship()
                 if turns:
-                    self._say_ended(self._end_cases())
+                    for (case, load), rounds in self._end_cases().items():
+                        label = self._label(Turn(rounds, case, load))
+                        self._say(f"{label}: has enough after {wording.count(rounds, 'round')}")
+                    self._progress.expect(self._requests(self._attempts.turns))
             for _ in range(_CONTROL_TRIES):
                 if self._control_is_due:
-                    self._control_failed = await waves.control()
+                    self._control_failed = await self._control(taps)
         if not silent:
             await self._compare_answers()
 
-    async def _begins_with_control(self, waves: Waves) -> bool:
-        """Whether nothing keeps it from being measured between two controls."""
+    async def _warm_up(self, taps: Taps) -> None:
+        """Sends the servers' first requests, which take many times as long as others.
+
+        Says what is to come before it, and how long that takes after it. Raises RunError where a
+        server sends no usage: without tokens there is nothing to compare.
+        """
+        pending = self._attempts.pending
+        requests, tokens_in, tokens_out = progress.amounts(self._config, pending, self._prompts)
+        self._say(
+            f"to send: {self._at_most(requests)} requests in {self._at_most(len(pending))} turns, "
+            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
+        )
+        self._say("warming up")
+        start = time.monotonic()
+        _, records, failure = await self._wave(WARM_UP, taps)
+        elapsed = time.monotonic() - start
+        if failure is not None:
+            self._say(f"warm-up: {failure}")
+        uncounted = []
+        for name, url in self._config.endpoints.items():
+            counts = [r.output_tokens for r in records if r.variant == name and r.succeeded]
+            if counts and set(counts) == {None}:
+                uncounted.append(f"{name} ({url}) streams answers without usage: {_SEND_USAGE}")
+        if uncounted:
+            raise RunError("\n".join(uncounted))
+        expected = progress.seconds(self._config, pending, records, elapsed)
+        if expected is not None:
+            bound = "" if self._config.load.rounds.fixed else "at most "
+            self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
+
+    async def _begins_with_control(self, taps: Taps) -> bool:
+        """Whether the opening control of a variant that is measured alone succeeded."""
         if not self._config.apart:
             return True
         for _ in range(_CONTROL_TRIES):
-            self._control_failed = await waves.control()
+            self._control_failed = await self._control(taps)
             if self._control_failed is None:
                 return True
         return False
+
+    async def _control(self, taps: Taps) -> str | None:
+        """Sends the same load each time, which shows what changes; returns what went wrong."""
+        self._say("control load")
+        turn, _, failure = await self._wave(CONTROL, taps)
+        with writing(self._folder):
+            await taps.flush()
+            self._attempts.note(turn, failure)
+        if failure is not None:
+            self._say(f"failed: control load: {failure}")
+        return failure
+
+    async def _wave(self, round: int, taps: Taps) -> tuple[Turn, Sequence[Record], str | None]:
+        """A load that is in no figure: one wave of the first test case."""
+        point = self._config.wave
+        turn = Turn(round, self._config.test_cases[0].name, point.name)
+        records, failure = await taps.load(
+            turn, self._attempts.begin(turn), point, self._sent(turn, point)
+        )
+        return turn, records, failure
 
     def _end_cases(self) -> Mapping[tuple[str, str], int]:
         """Ends the test cases, load point by load point, that have been measured often enough.
@@ -201,29 +270,9 @@ class Run:
         counted = last_attempts(self._records)
         return self._attempts.end(stopping.last_rounds(self._config, counted))
 
-    def _say_ended(self, ended: Mapping[tuple[str, str], int]) -> None:
-        for (case, load), rounds in ended.items():
-            named = self._named(Turn(rounds, case, load))
-            self._say(f"{named}: has enough after {wording.count(rounds, 'round')}")
-        self._progress.expect(self._requests(self._attempts.turns))
-
     def _at_most(self, number: int) -> str:
         """``number``, which is an upper bound where test cases may end early."""
         return f"{'' if self._config.load.rounds.fixed else 'at most '}{number:,}"
-
-    def _say_amounts(self) -> None:
-        pending = self._attempts.pending
-        requests, tokens_in, tokens_out = outlook.amounts(self._config, pending, self._prompts)
-        self._say(
-            f"to send: {self._at_most(requests)} requests in {self._at_most(len(pending))} turns, "
-            f"with about {tokens_in:,} tokens in and at most {tokens_out:,} out"
-        )
-
-    def _say_duration(self, warm: Sequence[Record], seconds: float) -> None:
-        expected = outlook.seconds(self._config, self._attempts.pending, warm, seconds)
-        if expected is not None:
-            bound = "" if self._config.load.rounds.fixed else "at most "
-            self._say(f"going by the warm-up, this takes {bound}about {wording.duration(expected)}")
 
     def _requests(self, turns: Sequence[Turn]) -> int:
         of_turns = sum(self._point(turn).requests for turn in turns)
@@ -232,7 +281,7 @@ class Run:
     def _point(self, turn: Turn) -> LoadPoint:
         return self._config.load.point(turn.load)
 
-    def _named(self, turn: Turn) -> str:
+    def _label(self, turn: Turn) -> str:
         """The test case, with the load point where there are several."""
         several = len(self._config.load.points) > 1
         return f"{turn.case} at {self._point(turn)}" if several else turn.case
@@ -242,28 +291,25 @@ class Run:
         if self._config.apart:
             return
         self._say("comparing the answers")
-        found = await greedy.compare(self._config)
+        divergences = await greedy.compare(self._config)
         with writing(self._folder):
-            greedy.write(self._folder, found)
+            greedy.write(self._folder, divergences)
 
     def _taps(self) -> Taps:
+        load, stall = self._config.load, self._patience.stall
+        if stall is None:
+            # Beyond a server's batch, a request may wait in the queue as long as the load lasts.
+            queues = any(map(self._config.overloads, load.points))
+            stall = max(STALL_SECONDS, load.timeout_seconds) if queues else STALL_SECONDS
         return Taps(
             self._config,
             self._folder,
             driver=self._driver,
             ledger=self._ledger,
             on_record=self._on_record,
-            stall_seconds=self._stall_seconds(),
+            stall_seconds=stall,
             grace_seconds=self._patience.grace,
         )
-
-    def _stall_seconds(self) -> float:
-        """Beyond a server's batch, a request may wait in the queue as long as the load lasts."""
-        if self._patience.stall is not None:
-            return self._patience.stall
-        load = self._config.load
-        queues = any(map(self._config.overloads, load.points))
-        return max(STALL_SECONDS, load.timeout_seconds) if queues else STALL_SECONDS
 
     async def _serving(self, patience_seconds: float) -> bool:
         """Waits until all variants serve. Returns whether they do; if not, remembers which."""
@@ -279,7 +325,7 @@ class Run:
 
     async def _attempt(self, turn: Turn, taps: Taps) -> None:
         rounds = self._at_most(self._config.load.rounds.at_most)
-        self._say(f"round {turn.round} of {rounds}: {self._named(turn)}")
+        self._say(f"round {turn.round} of {rounds}: {self._label(turn)}")
         point = self._point(turn)
         prompts = self._sent(turn, point)
         before = await self._observations.scrape()
@@ -293,14 +339,14 @@ class Run:
             if prompts:
                 self._check(turn, attempt, prompts, taps)
         if failure is not None:
-            self._say(f"failed: {self._named(turn)}, round {turn.round}: {failure}")
+            self._say(f"failed: {self._label(turn)}, round {turn.round}: {failure}")
 
     def _check(self, turn: Turn, attempt: int, prompts: Sequence[Prompt], taps: Taps) -> None:
-        """Checks a turn's answers, if what the driver wrote can be read: a run goes on without."""
+        """Checks a turn's answers. The run goes on where the driver's file cannot be read."""
         try:
             answers = taps.answers()
         except (JournalError, OSError) as error:
-            self._say(f"answers not checked: {self._named(turn)}, round {turn.round}: {error}")
+            self._say(f"answers not checked: {self._label(turn)}, round {turn.round}: {error}")
             return
         self._observations.check(turn, attempt, prompts, answers)
 
@@ -319,6 +365,3 @@ class Run:
         self._records.append(record)
         if record.round > WARM_UP:
             self._progress.advance()
-
-    def _say(self, text: str) -> None:
-        self._progress.say(text)

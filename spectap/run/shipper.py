@@ -15,7 +15,7 @@ from spectap.ledger import last_attempts
 from spectap.load import llmperf
 from spectap.names import load_results
 from spectap.record import Record
-from spectap.run.attempts import Turn
+from spectap.run.turns import Turn
 
 
 class Bucket(Protocol):
@@ -72,9 +72,8 @@ class Shipper:
         self._published: set[Turn] = set()
 
     async def ship(self, turns: Iterable[Turn], records: Sequence[Record]) -> str | None:
-        """Uploads the folder, then publishes the turns that it has not published yet.
+        """Uploads the folder, from which metrics can be made, then publishes the new turns.
 
-        Raw results first: metrics can be made from raw results, but not raw results from metrics.
         ``turns`` are those that will not be measured again; ``records`` may have others, too. Of
         each turn, only the last attempt is published. Returns what went wrong, None if nothing did.
         """
@@ -83,8 +82,8 @@ class Shipper:
             await asyncio.to_thread(self.upload)
             for turn in turns:
                 if turn not in self._published:
-                    own = [record for record in counted if _turn(record) == turn]
-                    await asyncio.to_thread(self._publish, own)
+                    of_turn = [r for r in counted if (r.round, r.case, r.load) == turn]
+                    await asyncio.to_thread(self._publish, of_turn)
                     self._published.add(turn)
         except ShippingError as error:
             return str(error)
@@ -99,39 +98,30 @@ class Shipper:
         self._publisher.publish(records, llmperf_latencies(self._folder, good))
 
 
-def _turn(record: Record) -> Turn:
-    return Turn(record.round, record.case, record.load)
-
-
 def llmperf_latencies(folder: Path, records: Iterable[Record]) -> dict[str, list[float]]:
     """llmperf's own inter-token latencies of one attempt, in seconds, by request.
 
     llmperf does not say which request a value is of, but it lists its requests in the order in
-    which they ended. Values and requests are matched from the last backwards, because in ledgers
-    from before attempts were counted the requests of a failed attempt come first, and llmperf's
-    file does not have them. If there are more values than requests, the first request takes the
-    rest. A variant without a readable file has no entries.
+    which they ended. Values and requests are matched from the last backwards. If there are more
+    values than requests, the first request takes the rest. A variant without a readable file has no
+    entries.
     """
-    ended: dict[str, list[Record]] = {}
+    by_variant: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda record: record.sent + record.end):
-        ended.setdefault(record.variant, []).append(record)
-    found: dict[str, list[float]] = {}
-    for variant, own in ended.items():
-        one = own[0]
-        results = load_results(one.case, variant, one.round, one.attempt, one.load)
-        values = _read(folder / results)
+        by_variant.setdefault(record.variant, []).append(record)
+    latencies: dict[str, list[float]] = {}
+    for variant, requests in by_variant.items():
+        first = requests[0]
+        path = load_results(first.case, variant, first.round, first.attempt, first.load)
+        values: list[float] = []
+        with contextlib.suppress(LoadError):
+            values = [
+                response.inter_token_latency
+                for response in llmperf.responses(folder / path)
+                if response.error is None and response.inter_token_latency > 0
+            ]
         if values:
-            found |= {record.request: [] for record in own}
+            latencies |= {record.request: [] for record in requests}
         for behind, value in enumerate(reversed(values), start=1):
-            found[own[max(len(own) - behind, 0)].request].append(value)
-    return found
-
-
-def _read(folder: Path) -> list[float]:
-    with contextlib.suppress(LoadError):
-        return [
-            response.inter_token_latency
-            for response in llmperf.responses(folder)
-            if response.error is None and response.inter_token_latency > 0
-        ]
-    return []
+            latencies[requests[max(len(requests) - behind, 0)].request].append(value)
+    return latencies

@@ -1,4 +1,4 @@
-"""One turn on all variants at once, each through its tap."""
+"""One turn on all variants, each through its tap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 
 from spectap.answer import Answer
 from spectap.answers.turn import read_answers
-from spectap.config import Config, Variant
+from spectap.config import Config
 from spectap.errors import LoadError
 from spectap.journal import Journal
 from spectap.load.driver import Driver
@@ -19,8 +19,7 @@ from spectap.load_points import LoadPoint
 from spectap.names import load_results
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run.attempts import Turn
-from spectap.run.order import rotated
+from spectap.run.turns import Turn, rotated
 from spectap.tap.tap import Tap, settle
 
 
@@ -57,8 +56,15 @@ class Taps:
         """Raises OSError."""
         async with contextlib.AsyncExitStack() as stack:
             for variant in self._config.variants:
-                tap = await stack.enter_async_context(self._tap(variant))
-                self._taps[variant.name] = tap
+                tap = Tap(
+                    variant.url,
+                    run=self._folder.name,
+                    variant=variant.name,
+                    ledger=self._ledger,
+                    stall_seconds=self._stall_seconds,
+                    on_record=self._note,
+                )
+                self._taps[variant.name] = await stack.enter_async_context(tap)
             self._stack = stack.pop_all()
         return self
 
@@ -70,9 +76,8 @@ class Taps:
     ) -> tuple[list[Record], str | None]:
         """Drives all variants at this load point and with these prompts, if there are any.
 
-        At once, or where they alternate one after another, each beginning as the last has ended.
-
-        Returns the records of the turn and what went wrong, None if nothing did.
+        They run at once, or one after another where they alternate. Returns the records of the turn
+        and what went wrong, None if nothing did.
         """
         records = self._records = []
         self.silent = set()
@@ -86,13 +91,13 @@ class Taps:
         else:
             ended = await asyncio.gather(*drives)
         problems = dict(zip(in_order, ended, strict=True))
+        needed = self._config.needed(point)
         failures = []
-        for variant in self._taps:
-            own = [r for r in records if r.variant == variant and r.round == turn.round]
-            needed = self._config.needed(point)
-            problem = problems[variant] or _shortfall(own, point.requests, needed)
+        for name in self._taps:
+            of_variant = [r for r in records if r.variant == name and r.round == turn.round]
+            problem = problems[name] or _shortfall(of_variant, point.requests, needed)
             if problem is not None:
-                failures.append(f"{variant}: {problem}")
+                failures.append(f"{name}: {problem}")
         return records, "; ".join(failures) or None
 
     def answers(self) -> dict[str, list[Answer]]:
@@ -140,16 +145,6 @@ class Taps:
     def _answers(self, variant: str) -> Path:
         """Outside the run's folder: whether texts are kept there is the experiment's to say."""
         return self._driver.scratch / f"answers-{variant}.jsonl"
-
-    def _tap(self, variant: Variant) -> Tap:
-        return Tap(
-            variant.url,
-            run=self._folder.name,
-            variant=variant.name,
-            ledger=self._ledger,
-            stall_seconds=self._stall_seconds,
-            on_record=self._note,
-        )
 
     def _note(self, record: Record) -> None:
         self._records.append(record)

@@ -34,8 +34,7 @@ from spectap.load.driver import Driver
 from spectap.load_points import Load, LoadPoint
 from spectap.names import BEYOND_HEADER, DUE_HEADER, LEDGER
 from spectap.prompt import Prompt
-from spectap.run.patience import Patience
-from spectap.run.run import Run
+from spectap.run.run import Patience, Run
 from tests.spectap import samples
 
 ACCEPTANCE: Final = 0.8

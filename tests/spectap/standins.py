@@ -1,8 +1,4 @@
-"""Stand-ins for what a run is given, and a run in a process of its own that a test can kill.
-
-``python -m tests.spectap.standins CONFIG FOLDER`` runs with all of them: a driver in the same
-process, a bucket that copies the folder, a publisher that notes what it published.
-"""
+"""Stand-ins for what a run is given: a driver, a bucket that copies, a publisher that notes."""
 
 from __future__ import annotations
 
@@ -10,23 +6,19 @@ import asyncio
 import contextlib
 import json
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
 
-from spectap import config
 from spectap.config import TestCase
 from spectap.errors import BucketError, LoadError, PublishError
 from spectap.load.driver import Driver
 from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run.patience import Patience
-from spectap.run.run import Run
-from spectap.run.shipper import Shipper
+from spectap.run.run import Patience
 
 # A golden endpoint has counted a token when it sends it: there is nothing to wait for.
 QUICK = Patience(start=10, recovery=0.3, stall=2, grace=20, poll=0.02, counters=0.01)
@@ -127,20 +119,3 @@ class InProcess(Driver):
         with contextlib.suppress(aiohttp.ClientError):
             async with session.post(f"{endpoint}/chat/completions", json=body) as response:
                 await response.read()
-
-
-async def _main(path: Path, folder: Path) -> list[str]:
-    events: list[str] = []
-    bucket = Bucket(folder.parent / "bucket", events)
-    publisher = Publisher(folder.parent / "published.jsonl", events)
-    return await Run(
-        config.read(path),
-        folder,
-        driver=InProcess(None, folder),
-        shipper=Shipper(folder, bucket, publisher),
-        patience=QUICK,
-    ).execute()
-
-
-if __name__ == "__main__":
-    sys.exit("\n".join(asyncio.run(_main(Path(sys.argv[1]), Path(sys.argv[2])))) or 0)

@@ -14,7 +14,7 @@ from deployment.console import Console, print_table
 from spectap import printing
 from spectap.record import Record
 from spectap.report import run_view, terminal
-from spectap.run.console import Progress
+from spectap.run.progress import Progress
 from spectap.tap.token_meter import clean
 
 HOSTILE: Final = "a\x1b[2Jb\x9b1mc\x7fd\u202ee\rf\ud800"

@@ -1,9 +1,9 @@
-"""The indexes of a sweep, each with an empty disk of its own, as the Job's pods have."""
+"""The indexes of a sweep, each with an empty disk, as the Job's pods have."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,56 +27,44 @@ class Sweep:
     def write(self, **changes: Any) -> None:
         """The configuration of all indexes; ``changes`` replace top-level keys."""
         urls = {name: server.url for name, server in self.servers.items()}
-        settings = samples.settings(apart=True, variants=samples.variants(**urls)) | changes
+        variants, load = samples.variants(**urls), samples.load(rounds=1)
+        settings = samples.settings(apart=True, variants=variants, load=load) | changes
         (self.folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
 
     def serve(self, variant: str, served: str) -> None:
         """Says how a variant is served from now on."""
         path = self.folder / "config.json"
         settings = json.loads(path.read_text(encoding="utf-8"))
-        for one in settings["variants"]:
-            if one["name"] == variant:
-                one["served"] = served
+        for item in settings["variants"]:
+            if item["name"] == variant:
+                item["served"] = served
         path.write_text(json.dumps(settings), encoding="utf-8")
-
-    @property
-    def names(self) -> list[str]:
-        return [*self.servers]
 
     def environment(self, variant: str, *, start_seconds: int = 20) -> dict[str, str]:
         """What a new pod of this variant's index gets."""
         self.pods += 1
         return {
             "BENCHMARK_CONFIG": str(self.folder / "config.json"),
-            "RESULTS_DIR": str(self.results),
+            "RESULTS_DIR": str(self.folder / f"pod-{self.pods}"),
             "RUN_ID": RUN_ID,
             "START_SECONDS": str(start_seconds),
-            "JOB_COMPLETION_INDEX": str(self.names.index(variant)),
+            "JOB_COMPLETION_INDEX": str([*self.servers].index(variant)),
         }
 
     @property
-    def results(self) -> Path:
-        """The disk of the pod that was made last."""
-        return self.folder / f"pod-{self.pods}"
-
-    @property
     def root(self) -> Path:
-        """The whole run's folder in that pod."""
-        return self.results / RUN_ID
-
-    def stored(self, prefix: str = "") -> dict[str, bytes]:
-        """What the bucket has of the run, by path in the run's folder."""
-        return stored(RUN_ID, prefix)
+        """The run's folder in the pod that was made last."""
+        return self.folder / f"pod-{self.pods}" / RUN_ID
 
     def download(self, target: Path) -> Path:
         """The run's folder as somebody else brings it from the bucket."""
-        for name, content in self.stored().items():
+        for name, content in stored(RUN_ID).items():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             (target / name).write_bytes(content)
         return target
 
 
-def stored(run_id: str, prefix: str = "") -> dict[str, bytes]:
+def stored(run_id: str = RUN_ID, prefix: str = "") -> dict[str, bytes]:
     """What the bucket has of a run, by path in the run's folder."""
     client = boto3.client("s3", region_name=REGION)
     root = f"results/{run_id}/"
@@ -88,3 +76,11 @@ def stored(run_id: str, prefix: str = "") -> dict[str, bytes]:
         key.removeprefix(root): client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
         for key in keys
     }
+
+
+def restore(files: Mapping[str, bytes], variants: Collection[str], *left_out: str) -> None:
+    """Puts what was measured of these variants into the bucket, but for some files."""
+    client = boto3.client("s3", region_name=REGION)
+    for name, content in files.items():
+        if name.startswith(tuple(f"variants/{v}/" for v in variants)) and name not in left_out:
+            client.put_object(Bucket=BUCKET, Key=f"results/{RUN_ID}/{name}", Body=content)

@@ -9,13 +9,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from rehearsal.golden.schedule import Decoding
 from rehearsal.golden.server import Acceptance, Golden, speculative
-from tests.synthesis import ROOT
 
 T = TypeVar("T")
+
+ROOT = Path(__file__).parents[3]
 
 MODEL = "Qwen/Qwen3-32B"
 EMPTY = {"PYTHONPATH": str(ROOT)}

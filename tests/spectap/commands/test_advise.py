@@ -52,54 +52,36 @@ def measured(out: str, window: int) -> list[str]:
     return ratios[1::2] if "error" in tables else ratios
 
 
-def test_a_run_is_advised_on_and_keeps_the_advice(run: Path, benchmark: Benchmark) -> None:
+def test_a_run_is_advised_on_by_folder_or_name_and_keeps_the_advice(
+    run: Path, benchmark: Benchmark
+) -> None:
     ended = benchmark("advise", str(run))
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.startswith("Advice on sweep: d0-k3, d0-k7, d0-k15 against Base, on Qwen/")
     assert ended.out.endswith(f"advice: {run / 'advice.json'}\n")
     assert "The mix is structured 50 % and open-ended 50 % of the output tokens." in ended.out
-    told = json.loads((run / "advice.json").read_text(encoding="utf-8"))
-    for found in told["recommendations"]:
-        name = found["prompt_class"] or "the mix"
-        assert served(ended.out)[name] == f"Qwen3-0.6B, window {found['choice']['window']}"
     windows = {
-        found["prompt_class"]: found["choice"]["window"] for found in told["recommendations"]
+        advised["prompt_class"] or "the mix": advised["choice"]["window"]
+        for advised in json.loads((run / "advice.json").read_text("utf-8"))["recommendations"]
     }
+    as_measured = served(ended.out)
+    assert as_measured == {name: f"Qwen3-0.6B, window {w}" for name, w in windows.items()}
     assert windows["open-ended"] < windows["structured"]
+    assert benchmark("advise", "sweep-1", RESULTS_DIR=str(run.parent)) == ended
 
-
-def test_a_run_is_found_by_its_name(
-    run: Path, benchmark: Benchmark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(run.parents[1])
-    by_folder = benchmark("advise", "results/sweep-1")
-    assert by_folder.status == 0
-    assert benchmark("advise", "sweep-1") == by_folder
-    elsewhere = benchmark("advise", "sweep-1", RESULTS_DIR="none")
-    assert elsewhere.status == 2
-    assert elsewhere.err.startswith(
-        "spectap advise: argument RUN: 'sweep-1': there is no such file or folder, nor one in none/"
-    )
-
-
-def test_another_mix_changes_what_to_serve(run: Path, benchmark: Benchmark) -> None:
-    own = served(benchmark("advise", str(run)).out)
-    mixed = benchmark("advise", str(run), "--mix", "structured=0.9, open-ended=0.1")
-    assert "The mix is structured 90 % and open-ended 10 % of the output tokens." in mixed.out
-    assert served(mixed.out)["structured"] == own["structured"]
+    mixed = benchmark("advise", str(run), "--mix", "structured=0.9, open-ended=0.1").out
+    assert "The mix is structured 90 % and open-ended 10 % of the output tokens." in mixed
+    assert served(mixed)["structured"] == as_measured["structured"]
     alone = served(benchmark("advise", str(run), "--mix", "structured=1").out)
-    assert alone["the mix"] == own["structured"] != own["the mix"]
+    assert alone["the mix"] == as_measured["structured"] != as_measured["the mix"]
 
 
 @pytest.mark.parametrize(
     ("mix", "message"),
     [
         ("structured", "'structured': must be a class and its share, such as structured=0.7"),
-        ("=1", "'=1': must be a class and its share"),
         ("structured=-1", "'structured=-1': must be a class and its share"),
         ("structured=nan", "'structured=nan': must be a class and its share"),
-        ("structured=inf", "'structured=inf': must be a class and its share"),
-        ("structured=0,open-ended=0", "the shares must add up to 1, not to 0"),
         ("structured=0.7,open-ended=0.2", "the shares must add up to 1, not to 0.9"),
         ("structured=1,structured=2", "must name each only once"),
         ("poems=1", "mix: poems was not measured; allowed are structured, open-ended"),
@@ -133,41 +115,13 @@ def test_where_nothing_speculates_one_line_says_so(
     assert ended.err.startswith("spectap: the ledgers: no variant that speculates")
 
 
-def test_a_failure_is_one_line_and_an_earlier_advice_stays(
-    run: Path, tmp_path: Path, benchmark: Benchmark
-) -> None:
-    assert benchmark("advise", str(run)).status == 0
-    kept = (run / "advice.json").read_text(encoding="utf-8")
+def test_a_failure_is_one_line_and_an_earlier_advice_stays(run: Path, benchmark: Benchmark) -> None:
+    (run / "advice.json").write_text("{}", encoding="utf-8")
     (run / "config.json").write_text('{"architectures": []}', encoding="utf-8")
     ended = benchmark("advise", str(run))
     assert ended.err == f"spectap: {run}/config.json: is not the configuration of a run\n"
     assert ended.status == 2
-    assert (run / "advice.json").read_text(encoding="utf-8") == kept
-    garbage = tmp_path / "notes.md"
-    garbage.write_text("# notes\n", encoding="utf-8")
-    ended = benchmark("advise", str(garbage))
-    assert ended.err.startswith(f"spectap: {garbage}:1: Invalid JSON")
-
-
-def test_ledgers_of_several_windows_predict_nothing(run: Path, benchmark: Benchmark) -> None:
-    copy = run.parent / "copy.jsonl"
-    shutil.copy(run / "ledger.jsonl", copy)
-    ended = benchmark("advise", str(copy))
-    assert (ended.status, ended.err) == (0, "")
-    assert "erve" not in ended.out.replace("served", "")
-    assert "Fastest for" not in ended.out
-    assert "Next:" not in ended.out
-    assert "one window was measured" not in " ".join(ended.out.split())
-    assert [len(measured(ended.out, window)) for window in (3, 5, 7, 15)] == [2, 0, 2, 2]
-
-
-def test_a_folder_that_is_no_run_is_refused_in_one_line(
-    tmp_path: Path, benchmark: Benchmark
-) -> None:
-    ended = benchmark("advise", str(tmp_path))
-    assert ended.status == 2
-    (line,) = ended.err.splitlines()
-    assert line.startswith(f"spectap: {tmp_path}/ledger.jsonl: cannot be read")
+    assert (run / "advice.json").read_text(encoding="utf-8") == "{}"
 
 
 def test_ledgers_alone_say_what_steps_show(run: Path, benchmark: Benchmark) -> None:
@@ -176,8 +130,8 @@ def test_ledgers_alone_say_what_steps_show(run: Path, benchmark: Benchmark) -> N
     files = []
     for variant in ("Base", "d0-k7"):
         files.append(run.parent / f"{variant}.jsonl")
-        own = (line for line in lines if f'"variant": "{variant}"' in line)
-        files[-1].write_text("".join(own), encoding="utf-8")
+        requests = (line for line in lines if f'"variant": "{variant}"' in line)
+        files[-1].write_text("".join(requests), encoding="utf-8")
     ended = benchmark("advise", *map(str, files))
     assert (ended.status, ended.err) == (0, "")
     assert ended.out.startswith("Advice on d0-k7 against Base: 64 requests, ")
@@ -186,19 +140,3 @@ def test_ledgers_alone_say_what_steps_show(run: Path, benchmark: Benchmark) -> N
     assert "at concurrency 4" in ended.out
     # Its steps yield at most seven tokens, so that is its window. Measured is what was measured.
     assert measured(ended.out, 7) == measured(of_run, 7)
-
-
-def test_a_rehearsal_gets_no_advice(tmp_path: Path, benchmark: Benchmark) -> None:
-    content = generated.config(variants=generated.TWO_WINDOWS, rounds=3)
-    content["stand_in"] = "golden endpoints"
-    folder = generated.write(tmp_path, content, generated.ledger(content))
-    out = benchmark("advise", str(folder)).out
-    assert "Not advice for Trainium: golden endpoints stood in for the services." in out
-    assert re.search(
-        r"Fastest for the mix .*in this rehearsal: Qwen3-1.7B with a window of \d, ", out
-    )
-    assert "Serve " not in out
-    assert "Next:" not in out
-    assert "Drafts accepted" in out
-    table = benchmark("read", str(folder)).out
-    assert f"make advise RUN={folder.name}" in " ".join(table.split())

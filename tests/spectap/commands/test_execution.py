@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spectap.commands.execution import Ended, Pause
-from tests.spectap import samples
+from tests.spectap import parts, samples
 from tests.spectap.commands.processes import Benchmark, started
 
 
@@ -30,7 +30,13 @@ def write(folder: Path, **changes: Any) -> str:
             "spectap report: argument RUN_DIR: 'no-such-run': there is no such file or folder, "
             "nor one in results/",
         ),
+        (["report", "docs"], "spectap: docs: is not the folder of a run: it has no config.json"),
         (["run"], "spectap: none.json: cannot be read: No such file or directory"),
+        (["merge", "none"], "spectap: none: there is no such folder"),
+        (
+            ["merge", "docs"],
+            "spectap: docs: is not the folder of a sweep or of jobs: it has no sweep.json",
+        ),
         (["tap"], "spectap tap: the following arguments are required: --upstream, --ledger"),
         ([], "spectap: the following arguments are required: command"),
     ],
@@ -51,12 +57,6 @@ def test_each_error_of_a_configuration_has_its_line(tmp_path: Path, benchmark: B
         f"spectap: {path}: {field}: String should have at least 1 character"
         for field in ("model", "bucket")
     ]
-
-
-def test_a_folder_that_is_no_run_s(tmp_path: Path, benchmark: Benchmark) -> None:
-    ended = benchmark("report", str(tmp_path))
-    assert ended.status == 2
-    assert ended.err == f"spectap: {tmp_path}: is not the folder of a run: it has no config.json\n"
 
 
 def test_sigterm_ends_a_run_and_keeps_what_there_is(tmp_path: Path) -> None:
@@ -85,3 +85,14 @@ def test_a_signal_ends_a_thread_s_pause(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(Ended):
         pause(300)
     assert capsys.readouterr().err == "AWS does not answer; trying again in 300 s\n"
+
+
+def test_a_merged_folder_is_a_run(tmp_path: Path, benchmark: Benchmark) -> None:
+    folder = parts.write(tmp_path / "sweep-1", complete=["Base", "k7", "k7-b8"])
+    ended = benchmark("merge", str(folder))
+    assert (ended.status, ended.err) == (0, "")
+    assert ended.out.splitlines()[0] == "merged: 2 of 4 variants"
+    assert ended.out.count(" is not in this run, because ") == 2
+    assert "k7 against Base" in benchmark("read", str(folder)).out
+    (folder / "variants" / "Base" / "_COMPLETE").unlink()
+    assert benchmark("merge", str(folder)).status == 1

@@ -11,8 +11,7 @@ import pytest
 from spectap.journal import Journal
 from spectap.report import terminal
 from tests.spectap import samples
-from tests.spectap.commands.processes import Benchmark
-from tests.synthesis import ROOT
+from tests.spectap.commands.processes import ROOT, Benchmark
 
 RUN = ROOT / "tests" / "spectap" / "earlier_run"
 
@@ -29,14 +28,6 @@ def lines(folder: Path, name: str, *variants: str) -> Path:
 def test_a_run_gets_its_own_table(benchmark: Benchmark, what: str) -> None:
     read = benchmark("read", str(RUN / what))
     assert read == (0, terminal.render(RUN) + "\n", "")
-
-
-def test_a_ledger_alone(tmp_path: Path, benchmark: Benchmark) -> None:
-    shutil.copy(RUN / "ledger.jsonl", tmp_path)
-    as_file = benchmark("read", str(tmp_path / "ledger.jsonl"))
-    assert as_file == benchmark("read", str(tmp_path))
-    assert as_file.status == 0
-    assert as_file.out.startswith("SD against Base: ")
 
 
 def test_a_config_json_of_another_kind_beside_a_ledger(

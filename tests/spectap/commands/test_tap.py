@@ -34,103 +34,49 @@ def ask(base_url: str, **fields: object) -> bytes:
     return answer
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_a_client_s_requests_are_recorded_until_a_signal(
-    tmp_path: Path, by: signal.Signals
-) -> None:
+def test_requests_are_recorded_until_a_signal_and_a_ledger_is_appended_to(tmp_path: Path) -> None:
+    """The upstream has no path: it is given one, and clients may leave it out."""
     ledger = tmp_path / "new" / "ledger.jsonl"
     options = ("--ledger", str(ledger), "--port", "0", "--variant", "k7", "--case", "greeting")
-    with (
-        serving(golden(window=7)) as (server,),
-        started("tap", "--upstream", server.url, *options) as tap,
-    ):
-        assert tap.stdout is not None
-        url = tap.stdout.readline().strip()
-        assert ask(url).endswith(b"data: [DONE]\n\n")
-        with pytest.raises(urllib.error.HTTPError):
-            ask(url, model="another")
-        tap.send_signal(by)
-        out, err = tap.communicate(timeout=20)
-    assert tap.returncode == 0
-    records = read_ledger(ledger)
-    assert [(r.variant, r.case, r.status) for r in records] == [
-        ("k7", "greeting", 200),
-        ("k7", "greeting", 404),
-    ]
-    assert sum(tokens for _, tokens in records[0].chunks) == 30
-    # A log gets a line when something has changed; the last one has it all.
-    assert err.splitlines()[-1].startswith("2 requests, 0 in flight, 1 error; TTFT ")
-    assert "greeting" in out
-    assert "k7" in out
-    assert out.splitlines()[-1] == f"ledger: {ledger}"
-
-
-def test_an_upstream_without_a_path_is_given_one_and_clients_may_add_it(tmp_path: Path) -> None:
-    with (
-        serving(golden()) as (server,),
-        started(
-            *("tap", "--upstream", server.url.removesuffix("/v1")),
-            *("--ledger", str(tmp_path / "l"), "--port", "0"),
-        ) as tap,
-    ):
-        assert tap.stdout is not None
-        url = tap.stdout.readline().strip()
-        assert url.endswith("/v1")
-        ask(url)
-        ask(url.removesuffix("/v1") + "/v1")
-        tap.terminate()
-        tap.communicate(timeout=20)
-    assert [record.succeeded for record in read_ledger(tmp_path / "l")] == [True, True]
-
-
-def test_an_unused_tap_leaves_no_ledger(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
-    arguments = ("tap", "--upstream", "http://127.0.0.1:9", "--ledger", str(path), "--port", "0")
-    with started(*arguments) as tap:
-        assert tap.stdout is not None
-        tap.stdout.readline()
-        tap.terminate()
-        out, _ = tap.communicate(timeout=20)
-    assert out == "no completion was recorded\n"
-    assert not path.exists()
-
-
-def test_an_existing_ledger_is_appended_to(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
-    with serving(golden()) as (server,):
-        for _ in range(2):
-            with started(
-                "tap", "--upstream", server.url, "--ledger", str(path), "--port", "0"
-            ) as tap:
-                assert tap.stdout is not None
-                ask(tap.stdout.readline().strip())
-                tap.terminate()
-                out, _ = tap.communicate(timeout=20)
-    assert len(read_ledger(path)) == 2
-    assert ": 1 request" in out  # the table is of what passed this time
-
-
-def test_a_request_that_is_under_way_is_seen(tmp_path: Path) -> None:
-    with (
-        serving(golden(speed=0.1)) as (server,),
-        started(
-            "tap", "--upstream", server.url, "--ledger", str(tmp_path / "l"), "--port", "0"
-        ) as tap,
-    ):
-        assert tap.stdout is not None
-        address = tap.stdout.readline().strip().removeprefix("http://").partition("/")[0]
-        host, _, port = address.partition(":")
-        body = json.dumps({"model": MODEL, "messages": [], "stream": True, "max_tokens": 99})
-        head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
-        head += f"Content-Length: {len(body)}\r\n"
-        with socket.create_connection((host, int(port))) as client:
-            client.sendall(f"{head}\r\n{body}".encode())
-            eventually(lambda: server.sent)
+    with serving(golden(window=7, speed=10)) as (server,):
+        arguments = ("tap", "--upstream", server.url.removesuffix("/v1"), *options)
+        with started(*arguments) as tap:
+            assert tap.stdout is not None
+            url = tap.stdout.readline().strip()
+            assert url.endswith("/v1")
+            assert ask(url).endswith(b"data: [DONE]\n\n")
+            with pytest.raises(urllib.error.HTTPError):
+                ask(url.removesuffix("/v1") + "/v1", model="another")
             tap.send_signal(signal.SIGINT)
-            tap.communicate(timeout=20)
-    (record,) = read_ledger(tmp_path / "l")
-    assert record.error == "cancelled by the client"
+            out, err = tap.communicate(timeout=20)
+        assert tap.returncode == 0
+        records = read_ledger(ledger)
+        assert [(r.variant, r.case, r.status) for r in records] == [
+            ("k7", "greeting", 200),
+            ("k7", "greeting", 404),
+        ]
+        assert sum(tokens for _, tokens in records[0].chunks) == 30
+        # A log gets a line when something has changed; the last one has it all.
+        assert err.splitlines()[-1].startswith("2 requests, 0 in flight, 1 error; TTFT ")
+        assert "greeting" in out
+        assert "k7" in out
+        assert out.splitlines()[-1] == f"ledger: {ledger}"
+
+        with started(*arguments) as tap:
+            assert tap.stdout is not None
+            address = tap.stdout.readline().strip().removeprefix("http://").partition("/")[0]
+            host, _, port = address.partition(":")
+            body = json.dumps({"model": MODEL, "messages": [], "stream": True, "max_tokens": 999})
+            head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+            head += f"Content-Length: {len(body)}\r\n"
+            with socket.create_connection((host, int(port))) as client:
+                client.sendall(f"{head}\r\n{body}".encode())
+                eventually(lambda: len(server.sent) == 2)
+                tap.send_signal(signal.SIGTERM)
+                out, _ = tap.communicate(timeout=20)
     assert tap.returncode == 0
+    assert [r.error for r in read_ledger(ledger)][2:] == ["cancelled by the client"]
+    assert ": 1 request" in out  # the table is of what passed this time
 
 
 def test_a_full_disk_does_not_stop_the_client_but_is_said(tmp_path: Path) -> None:
@@ -144,6 +90,7 @@ def test_a_full_disk_does_not_stop_the_client_but_is_said(tmp_path: Path) -> Non
         out, err = tap.communicate(timeout=20)
     assert tap.returncode == 1
     assert out == "no completion was recorded\n"
+    assert not path.exists()  # what is empty is removed
     assert err.splitlines()[-2].startswith("ledger: File too large; 1 request, ")
     assert err.splitlines()[-1] == f"spectap: failed: {path}: cannot be written: File too large"
 

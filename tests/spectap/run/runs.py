@@ -13,8 +13,7 @@ from spectap.config import Config, Variant
 from spectap.ledger import read_ledger
 from spectap.names import LEDGER
 from spectap.record import Record
-from spectap.run.patience import Patience
-from spectap.run.run import Run
+from spectap.run.run import Patience, Run
 from spectap.run.shipper import Shipper
 from tests.spectap import samples
 from tests.spectap.standins import QUICK, Bucket, InProcess, Publisher

@@ -12,8 +12,7 @@ import pytest
 from rehearsal.golden.faults import Fault
 from spectap.endpoint import greedy
 from spectap.names import ANSWERS, CONTROL, LEDGER
-from spectap.run.patience import Patience
-from spectap.run.run import Run
+from spectap.run.run import Patience, Run
 from spectap.run.shipper import Shipper
 from tests.spectap import samples
 from tests.spectap.run.runs import Setup
@@ -34,7 +33,7 @@ class Alone(Setup):
     def rounds(self) -> list[tuple[int, int, int]]:
         """Round, attempt and number of requests, as they follow each other in the ledger."""
         turns = groupby(self.records(), key=lambda r: (r.round, r.attempt, r.case))
-        return [(round, attempt, len([*own])) for (round, attempt, _), own in turns]
+        return [(round, attempt, len([*records])) for (round, attempt, _), records in turns]
 
 
 class Choosy(InProcess):
@@ -65,12 +64,6 @@ async def test_it_begins_and_ends_with_a_control(tmp_path: Path) -> None:
         assert not (setup.folder / greedy.DIVERGENCE).exists()
 
 
-async def test_variants_that_are_measured_together_have_no_control(tmp_path: Path) -> None:
-    async with Setup(tmp_path) as setup:
-        assert await setup.execute() == []
-        assert CONTROL not in {record.round for record in setup.records()}
-
-
 @pytest.mark.parametrize("load", [{"rate": 20.0, "requests": 2}])
 async def test_at_rates_a_control_is_a_full_batch(tmp_path: Path, load: dict[str, float]) -> None:
     async with Alone(tmp_path, apart=True, load=samples.loads(load, rounds=1)) as setup:
@@ -82,34 +75,6 @@ async def test_at_rates_a_control_is_a_full_batch(tmp_path: Path, load: dict[str
         controls = [record for record in setup.records() if record.round == CONTROL]
         assert {record.load for record in controls} == {"concurrency-3"}
         assert len(controls) == 2 * 3
-
-
-async def test_a_run_that_is_resumed_begins_with_another_control(tmp_path: Path) -> None:
-    async with Alone(tmp_path, apart=True) as setup:
-        setup.driver.fail.add(("sonnets", "Base"))
-        first = setup.run()
-        assert len(await first.execute()) == 2
-        assert not first.complete
-        setup.driver.fail.clear()
-        again = setup.run()
-        assert await again.execute() == []
-        assert again.complete
-        controls = [attempt for round, attempt, _ in setup.rounds() if round == CONTROL]
-        assert controls == [1, 2, 3, 4]
-
-
-async def test_where_only_the_last_control_is_missing_it_alone_is_done(tmp_path: Path) -> None:
-    async with Alone(tmp_path, apart=True) as setup:
-        assert await setup.run().execute() == []
-        progress = setup.folder / "progress.jsonl"
-        lines = progress.read_text().splitlines(keepends=True)
-        progress.write_text("".join(lines[:-1]))  # killed just before
-        before = setup.rounds()
-        run = setup.run()
-        assert await run.execute() == []
-        assert run.complete
-        assert setup.rounds()[len(before) :] == [(0, 2, 2), (CONTROL, 3, 2)]
-        assert len(setup.published()) == 4
 
 
 async def test_a_last_control_that_fails_is_done_again(tmp_path: Path) -> None:
@@ -139,16 +104,6 @@ async def test_without_a_first_control_nothing_is_measured(tmp_path: Path) -> No
         assert await setup.run().execute() == []
 
 
-async def test_a_control_that_fails_is_done_once_more(tmp_path: Path) -> None:
-    async with Alone(tmp_path, apart=True) as setup:
-        setup.driver = Choosy(setup, "control", "control-attempt-3")
-        run = setup.run()
-        assert await run.execute() == []
-        assert run.complete
-        attempts = [attempt for round, attempt, _ in setup.rounds() if round in (CONTROL, 1)]
-        assert attempts == [1, 2, 1, 1, 3, 4]
-
-
 async def test_one_control_is_not_enough(tmp_path: Path) -> None:
     """Of the first, the ledger has lost a request."""
     async with Alone(tmp_path, apart=True) as setup:
@@ -163,20 +118,6 @@ async def test_one_control_is_not_enough(tmp_path: Path) -> None:
         assert run.complete
 
 
-async def test_a_turn_that_fails_in_every_pod_is_measured_in_the_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with Alone(tmp_path, apart=True) as setup:
-        setup.driver.fail.add(("sonnets", "Base"))
-        for _ in range(4):
-            assert len(await setup.run().execute()) == 2
-        setup.driver.fail.clear()
-        assert "every case is complete" not in capsys.readouterr().err
-        assert await setup.run().execute() == []
-        assert await setup.run().execute() == []
-        assert "every case is complete" in capsys.readouterr().err
-
-
 async def test_answers_of_controls_are_not_checked(tmp_path: Path) -> None:
     case = {"name": "talks", "prompts": {"known": "mt-bench", "limit": 2}}
     load = samples.load(rounds=1)
@@ -185,3 +126,34 @@ async def test_answers_of_controls_are_not_checked(tmp_path: Path) -> None:
         assert [round for round, _, _ in setup.rounds()] == [0, CONTROL, 1, CONTROL]
         answers = (setup.folder / ANSWERS).read_text()
         assert f'"round":{CONTROL}' not in answers
+
+
+async def test_a_resumed_run_begins_with_another_control(tmp_path: Path) -> None:
+    """However often a turn failed before: the Job counts pods."""
+    async with Alone(tmp_path, apart=True) as setup:
+        setup.driver.fail.add(("sonnets", "Base"))
+        for _ in range(3):
+            assert len(await setup.run().execute()) == 2
+        setup.driver.fail.clear()
+        again = setup.run()
+        assert await again.execute() == []
+        assert again.complete
+        controls = [attempt for round, attempt, _ in setup.rounds() if round == CONTROL]
+        assert controls == [*range(1, 9)]
+
+
+async def test_where_only_the_last_control_is_missing_it_alone_is_done(tmp_path: Path) -> None:
+    async with Alone(tmp_path, apart=True) as setup:
+        setup.driver = Choosy(setup, "control", "control-attempt-3")  # each is done once more
+        assert await setup.run().execute() == []
+        attempts = [attempt for round, attempt, _ in setup.rounds() if round in (CONTROL, 1)]
+        assert attempts == [1, 2, 1, 1, 3, 4]
+        progress = setup.folder / "progress.jsonl"
+        lines = progress.read_text().splitlines(keepends=True)
+        progress.write_text("".join(lines[:-1]))  # killed just before
+        before = setup.rounds()
+        run = setup.run()
+        assert await run.execute() == []
+        assert run.complete
+        assert setup.rounds()[len(before) :] == [(0, 2, 2), (CONTROL, 5, 2)]
+        assert len(setup.published()) == 4

@@ -37,9 +37,9 @@ def test_a_variant_goes_on_at_another_price(tmp_path: Path) -> None:
     prepare(tmp_path, samples.config(**BEGUN))
     for _ in range(2):
         prepare(tmp_path, samples.config(**LATER))
-        found = configuration.read(tmp_path / CONFIG)
-        assert found.settings == {"Target": "t", "Price": "35.76 USD, then 40.25 USD"}
-        assert found.objectives == samples.config(**LATER).objectives
+        stored = configuration.read(tmp_path / CONFIG)
+        assert stored.settings == {"Target": "t", "Price": "35.76 USD, then 40.25 USD"}
+        assert stored.objectives == samples.config(**LATER).objectives
     with pytest.raises(RunError, match=r"another configuration \(keep_answers\)"):
         prepare(tmp_path, samples.config(**LATER, keep_answers=True))
 

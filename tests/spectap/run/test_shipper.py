@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,8 +11,8 @@ import pytest
 
 from spectap.names import load_results
 from spectap.record import Record
-from spectap.run.attempts import Turn
 from spectap.run.shipper import Shipper, llmperf_latencies
+from spectap.run.turns import Turn
 from tests.spectap import samples
 from tests.spectap.standins import Bucket, Publisher
 
@@ -28,43 +26,26 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def shipped(folder: Path, records: list[Record]) -> tuple[list[str], list[str]]:
-    """What happened, and which requests were published."""
-    events: list[str] = []
-    publisher = Publisher(folder.parent / "published", events)
-    shipper = Shipper(folder, Bucket(folder.parent / "bucket", events), publisher)
-    for _ in range(2):
-        assert asyncio.run(shipper.ship([TURN], records)) is None
-    return events, [request for entry in publisher.published() for request in entry[2]]
-
-
-def test_turns_that_are_settled_are_published_once(folder: Path) -> None:
-    records = [samples.record(request="a"), samples.record(request="b", round=2)]
-    events, published = shipped(folder, records)
-    assert events == ["upload", "publish counting 1", "upload"]
-    assert published == ["a"]
-
-
-def test_a_turn_is_published_whole_and_without_the_warm_up(folder: Path) -> None:
+def test_a_settled_turn_is_published_once_whole_and_without_the_warm_up(folder: Path) -> None:
     """Failed requests have no values of their own, but the turn's totals have their time."""
-    handed_over: list[str] = []
+    published: list[list[str]] = []
 
     class Spy(Publisher):
         def publish(self, records: Sequence[Record], _: Mapping[str, Sequence[float]]) -> None:
-            handed_over.extend(record.request for record in records)
+            published.append([record.request for record in records])
 
     records = [
         samples.record(request="good"),
         samples.record(request="reset", error="reset"),
         samples.record(request="refused", status=500),
         samples.record(request="warm-up", round=0),
+        samples.record(request="later", round=2),
     ]
     spy = Spy(folder.parent / "published", [])
-    assert (
-        asyncio.run(Shipper(folder, Bucket(folder.parent / "b", []), spy).ship([TURN], records))
-        is None
-    )
-    assert handed_over == ["good", "reset", "refused"]
+    shipper = Shipper(folder, Bucket(folder.parent / "b", []), spy)
+    for _ in range(2):
+        assert asyncio.run(shipper.ship([TURN], records)) is None
+    assert published == [["good", "reset", "refused"]]
 
 
 def test_of_a_repeated_turn_the_last_attempt_is_published(folder: Path) -> None:
@@ -74,7 +55,11 @@ def test_of_a_repeated_turn_the_last_attempt_is_published(folder: Path) -> None:
         samples.record(request="another variant", variant="Base"),
         samples.record(request="its again", variant="Base", attempt=2),
     ]
-    assert sorted(shipped(folder, records)[1]) == ["again", "its again"]
+    publisher = Publisher(folder.parent / "published", [])
+    shipper = Shipper(folder, Bucket(folder.parent / "bucket", []), publisher)
+    assert asyncio.run(shipper.ship([TURN], records)) is None
+    ((_, _, latencies),) = publisher.published()
+    assert {*latencies} == {"again", "its again"}
 
 
 def write(folder: Path, variant: str, latencies: list[float], attempt: int = 1) -> None:
@@ -108,35 +93,12 @@ def write(folder: Path, variant: str, latencies: list[float], attempt: int = 1) 
 def test_llmperf_s_latencies_belong_to_the_requests_that_ended_last(
     folder: Path, values: list[float], expected: dict[str, list[float]]
 ) -> None:
-    write(folder, "SD", values)
+    write(folder, "SD", [0.9] * 3)
+    write(folder, "SD", values, attempt=2)
     records = [
-        samples.record(request="third", sent=1.0, end=9.0),
-        samples.record(request="first", sent=2.0, end=1.0),
-        samples.record(request="second", sent=0.0, end=5.0),
+        samples.record(request="third", attempt=2, sent=1.0, end=9.0),
+        samples.record(request="first", attempt=2, sent=2.0, end=1.0),
+        samples.record(request="second", attempt=2, sent=0.0, end=5.0),
         samples.record(request="of another variant", variant="Base"),
     ]
     assert llmperf_latencies(folder, records) == expected
-
-
-def test_llmperf_s_latencies_are_those_of_the_same_attempt(folder: Path) -> None:
-    write(folder, "SD", [0.1])
-    write(folder, "SD", [0.2], attempt=2)
-    for attempt, latency in ((1, 0.1), (2, 0.2)):
-        records = [samples.record(request="a", attempt=attempt)]
-        assert llmperf_latencies(folder, records) == {"a": [latency]}
-    assert llmperf_latencies(folder, [samples.record(request="a", attempt=3)]) == {}
-
-
-def test_a_run_that_ships_nothing_needs_no_aws_sdk(tmp_path: Path) -> None:
-    config = samples.config(bucket=None, region=None)
-    (tmp_path / "config.json").write_text(config.model_dump_json(), encoding="utf-8")
-    script = """if True:
-        import sys, time
-        from pathlib import Path
-        sys.modules["boto3"] = sys.modules["botocore"] = None
-        from spectap import __main__, config
-        from spectap.run.shipper import make_shipper
-        folder = Path(sys.argv[1])
-        assert make_shipper(config.read(folder / "config.json"), folder, "r", time.sleep) is None
-    """
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)

@@ -1,16 +1,20 @@
-"""What a restarted run need not do again."""
+"""The order of a run's turns, and what a restarted run need not do again."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spectap.config import Config
 from spectap.names import PROGRESS
 from spectap.record import Record
-from spectap.run.attempts import MAXIMUM_ATTEMPTS, Attempts, Turn
+from spectap.run.turns import MAXIMUM_ATTEMPTS, Attempts, Turn, orders, rotated
 from tests.spectap import samples
 
 CONFIG = samples.config()
@@ -44,13 +48,6 @@ def test_each_round_takes_all_cases_and_begins_with_another_one(attempts: Attemp
     ]
 
 
-def test_a_round_takes_each_case_at_each_load_point(tmp_path: Path) -> None:
-    turns = Attempts(tmp_path, LADDER, []).turns
-    assert {turn.place for turn in turns} == {
-        (case.name, point.name) for case in LADDER.test_cases for point in LADDER.load.points
-    }
-
-
 def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Path) -> None:
     first = Attempts(tmp_path, LADDER, [])
     rate, loop = Turn(1, "counting", "rate-0.5"), Turn(1, "counting", "concurrency-1")
@@ -64,13 +61,6 @@ def test_a_turn_is_complete_with_the_requests_of_its_own_load_point(tmp_path: Pa
         assert {rate, loop} & {*Attempts(tmp_path, LADDER, left).pending} == pending
 
 
-def test_an_attempt_from_before_there_were_load_points_is_at_the_first(tmp_path: Path) -> None:
-    line = '{"round": 1, "case": "counting", "failure": null}\n'
-    (tmp_path / PROGRESS).write_text(line, encoding="utf-8")
-    done = Turn(1, "counting", POINT.name)
-    assert Attempts(tmp_path, CONFIG, of(done)).settled == [done]
-
-
 def test_a_complete_turn_stays_complete(tmp_path: Path, attempts: Attempts) -> None:
     done, *others = attempts.turns
     attempts.note(done, None)
@@ -81,43 +71,18 @@ def test_a_complete_turn_stays_complete(tmp_path: Path, attempts: Attempts) -> N
         assert each.failures == {}
 
 
-def test_a_turn_whose_requests_are_not_in_the_ledger_is_not_complete(
-    tmp_path: Path, attempts: Attempts
-) -> None:
-    done = attempts.turns[0]
-    attempts.note(done, None)
-    again = Attempts(tmp_path, CONFIG, of(done)[1:])
-    assert done in again.pending
-    assert "ledger" in again.failures[done]
-
-
 def test_a_failed_turn_is_tried_again_but_not_for_ever(tmp_path: Path, attempts: Attempts) -> None:
     turn = attempts.turns[0]
     for attempt in range(MAXIMUM_ATTEMPTS):
         assert turn in Attempts(tmp_path, CONFIG, []).pending
         attempts.note(turn, f"failure {attempt}")
+    # Where variants are measured apart, the Job counts pods.
+    apart = CONFIG.model_copy(update={"apart": True, "variants": CONFIG.variants[:1]})
+    assert turn in Attempts(tmp_path, apart, []).pending
     again = Attempts(tmp_path, CONFIG, [])
     assert turn not in again.pending
     assert again.settled == [turn]
     assert again.failures == {turn: "failure 2"}
-
-
-def test_where_the_job_counts_pods_a_failed_turn_is_never_given_up(tmp_path: Path) -> None:
-    alone = CONFIG.model_copy(update={"apart": True, "variants": CONFIG.variants[:1]})
-    for attempt in range(MAXIMUM_ATTEMPTS + 1):
-        attempts = Attempts(tmp_path, alone, [])
-        turn = attempts.turns[0]
-        attempts.note(turn, f"failure {attempt}")
-        assert turn in attempts.pending
-        assert turn not in attempts.settled
-
-
-def test_success_after_failure_is_success(attempts: Attempts) -> None:
-    turn = attempts.turns[0]
-    attempts.note(turn, "failed")
-    attempts.note(turn, None)
-    assert attempts.failures == {}
-    assert turn not in attempts.pending
 
 
 def test_a_case_that_ends_early_has_no_turns_after_its_last_round(attempts: Attempts) -> None:
@@ -156,3 +121,43 @@ def test_a_torn_line_counts_as_no_attempt(tmp_path: Path, attempts: Attempts) ->
     path = tmp_path / PROGRESS
     path.write_bytes(path.read_bytes() + b'{"round":1,"ca')
     assert Attempts(tmp_path, CONFIG, of(attempts.turns[0])).settled == [attempts.turns[0]]
+
+
+counts = st.integers(1, 13)
+lengths = st.integers(1, 60)
+
+
+@given(count=counts, rounds=lengths, more=lengths)
+@settings(max_examples=50)
+def test_places_and_neighbours_are_balanced(count: int, rounds: int, more: int) -> None:
+    every = list(orders(range(count), rounds))
+    assert all(sorted(order) == list(range(count)) for order in every)
+    assert every[0] == tuple(range(count))
+    assert list(orders(range(count), rounds + more))[:rounds] == every
+    places = Counter(pair for order in every for pair in enumerate(order))
+    times = [places[place, item] for place in range(count) for item in range(count)]
+    assert max(times) - min(times) <= 1
+    followed = Counter(pair for order in every for pair in pairwise(order))
+    times = [followed[pair] for pair in permutations(range(count), 2)] or [0]
+    assert max(times) - min(times) <= (2 if count % 2 else 1)
+
+
+@pytest.mark.parametrize(("count", "rounds"), [(2, 2), (10, 10), (10, 30), (3, 6), (5, 10)])
+def test_a_whole_design_is_balanced_exactly(count: int, rounds: int) -> None:
+    followed = Counter(pair for order in orders(range(count), rounds) for pair in pairwise(order))
+    assert len(followed) == count * (count - 1)
+    assert len(set(followed.values())) == 1
+
+
+def test_the_rounds_are_shuffled() -> None:
+    """The first items of the orders are not those of the file, one after the other."""
+    first = [order[0] for order in orders(range(10), 10)]
+    steps = {(after - before) % 10 for before, after in pairwise(first)}
+    assert len(steps) > 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_variant_is_the_first_to_start_equally_often(count: int) -> None:
+    first = Counter(rotated(range(count), number)[0] for number in range(1, 6 * count + 1))
+    assert first == dict.fromkeys(range(count), 6)
+    assert sorted(rotated(range(count), 1)) == list(range(count))

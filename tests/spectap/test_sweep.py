@@ -21,11 +21,10 @@ from spectap.ledger import last_attempts, read_ledger
 from spectap.names import CONTROL
 from spectap.prompt import Form, LeftOut, UsedSet
 from spectap.report import results
-from spectap.sweep.merge import merge
-from spectap.sweep.merged import read
+from spectap.sweep import merge, read_merged
+from tests.spectap import parts
 from tests.spectap.generated_runs import Line
-from tests.spectap.sweep import parts
-from tests.spectap.sweep.parts import NAMES
+from tests.spectap.parts import NAMES
 
 
 @pytest.fixture
@@ -54,27 +53,21 @@ def test_complete_variants_become_a_run(folder: Path) -> None:
     assert len(run.published.recorded) == 3 * len(NAMES)
 
 
-def test_a_second_merge_changes_no_byte(folder: Path) -> None:
-    merge(folder)
-    once = parts.files(folder)
-    merge(folder)
-    assert parts.files(folder) == once
-
-
-def test_what_becomes_complete_later_joins(tmp_path: Path, folder: Path) -> None:
+def test_a_later_merge_makes_the_same_bytes(tmp_path: Path, folder: Path) -> None:
     merge(folder)
     late = parts.write(tmp_path / "later" / "sweep-1", complete=["Base"])
     merge(late)
     for name in NAMES:
         (late / "variants" / name / "_COMPLETE").touch()
-    merge(late)
-    assert parts.files(late) == parts.files(folder)
+    for _ in range(2):
+        merge(late)
+        assert parts.files(late) == parts.files(folder)
 
 
 def test_a_variant_without_its_baseline_is_left_out(tmp_path: Path) -> None:
     folder = parts.write(tmp_path / "sweep-1", complete=["Base", "k7-b8"])
     merged = merge(folder)
-    assert merged == read(folder)
+    assert merged == read_merged(folder)
     assert merged.complete == ("Base",)
     assert [*merged.sentences] == [
         "k7 is not in this run, because its results are not complete.",
@@ -97,8 +90,10 @@ def test_a_turn_that_one_variant_repeated_counts_of_the_others(folder: Path) -> 
     """Each has attempts of its own: a second one of k7 does not take the place of Base's first."""
     path = folder / "variants" / "k7" / "ledger.jsonl"
     turn = [line for line in map(json.loads, path.read_text().splitlines()) if line["round"] == 1]
-    own = [line for line in turn if line["case"] == "counting"]
-    parts.append(path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in own])
+    counting = [line for line in turn if line["case"] == "counting"]
+    parts.append(
+        path, [{**line, "attempt": 2, "request": line["request"] + "-2"} for line in counting]
+    )
     merge(folder)
     counted = last_attempts(results.read(folder).records, apart=True)
     of_turn = [r for r in counted if (r.round, r.case) == (1, "counting")]
@@ -137,12 +132,8 @@ def test_a_variant_that_was_measured_otherwise_is_refused_in_one_line(
     path = folder / "variants" / "k7" / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps(config | {field: change(config)}))
-    with pytest.raises(MergeError) as refused:
+    with pytest.raises(MergeError, match=f"^{path}: {field}: differs from .*/sweep.json"):
         merge(folder)
-    assert str(refused.value) == (
-        f"{path}: {field}: differs from {folder / 'sweep.json'}, so that it cannot be compared "
-        "with the others"
-    )
 
 
 def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
@@ -153,9 +144,9 @@ def test_what_decides_nothing_may_differ_and_is_said(folder: Path) -> None:
     now["cost"] = {**cost, "usd_per_hour": 40.25}
     path.write_text(json.dumps(now | {"settings": settings, "objectives": {"ttft_p90_ms": 900}}))
     for name, benchmark in zip(NAMES, ("a1", "a1", "a1, then a2", "a2"), strict=True):
-        own = folder / "variants" / name / "config.json"
-        told = {"Benchmark": benchmark, "Price": "40.25 USD"}
-        own.write_text(json.dumps(json.loads(own.read_text()) | {"settings": told}))
+        path = folder / "variants" / name / "config.json"
+        measured = {"Benchmark": benchmark, "Price": "40.25 USD"}
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"settings": measured}))
     assert merge(folder).notes == (
         "Base and k7 had another Benchmark than this run says: a1.",
         "Base-b8 had another Benchmark than this run says: a1, then a2.",
@@ -173,21 +164,16 @@ def test_a_variant_s_folder_names_how_it_is_served(folder: Path) -> None:
     now = json.loads(path.read_text())
     for variant in now["variants"]:
         variant["served"] = "0a1b2c3d"
-        (own,) = folder.glob(f"variants/{variant['name']}")
-        told = json.loads((own / "config.json").read_text())
-        told["variants"][0]["served"] = "0a1b2c3d"
-        (own / "config.json").write_text(json.dumps(told))
+        (results_of_one,) = folder.glob(f"variants/{variant['name']}")
+        config = json.loads((results_of_one / "config.json").read_text())
+        config["variants"][0]["served"] = "0a1b2c3d"
+        (results_of_one / "config.json").write_text(json.dumps(config))
         if variant["name"] != "k7":
-            own.rename(own.with_name(f"{own.name}-0a1b2c3d"))
+            results_of_one.rename(f"{results_of_one}-0a1b2c3d")
     path.write_text(json.dumps(now))
     merged = merge(folder)
     assert merged.complete == ("Base", "Base-b8", "k7-b8")
     assert [*merged.missing] == ["k7"]
-
-
-def test_a_folder_of_another_kind_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(MergeError, match=r"a sweep or of jobs: it has no sweep.json$"):
-        merge(tmp_path)
 
 
 def used(folder: Path, name: str, digest: str = "d", left_out: tuple[str, ...] = ()) -> None:
@@ -210,26 +196,17 @@ def test_prompts_of_a_set_are_those_of_all_variants(folder: Path) -> None:
     for name in NAMES:
         used(folder, name)
     assert merge(folder).notes == ()
-    (found,) = results.read(folder).summary.sets
-    assert (found.case, found.used) == ("counting", 3)
+    (used_set,) = results.read(folder).summary.sets
+    assert (used_set.case, used_set.used) == ("counting", 3)
     used(folder, "k7-b8", left_out=("p2",))
     (note,) = merge(folder).notes
     assert note == (
         "k7-b8 was sent 2 prompts of counting, Base 3: the services took different ones."
     )
     assert note in results.read(folder).summary.notes
-
-
-def test_another_set_of_prompts_is_refused(folder: Path) -> None:
-    for name in NAMES:
-        used(folder, name)
     used(folder, "k7", digest="another")
-    with pytest.raises(MergeError) as refused:
+    with pytest.raises(MergeError, match=r"/k7/prompts.json: other prompts than Base was sent"):
         merge(folder)
-    assert str(refused.value) == (
-        f"{folder / 'variants' / 'k7' / 'prompts.json'}: other prompts than Base was sent, so that "
-        "it cannot be compared with the others"
-    )
 
 
 def answered(folder: Path, name: str, texts: list[str], *, kept: bool, attempt: int = 1) -> None:
@@ -264,8 +241,8 @@ def test_answers_are_compared_with_those_of_the_baseline(folder: Path, kept: boo
     answered(folder, "k7", ["none", "at all"], kept=kept)
     answered(folder, "k7", ["one two", "one two four"], kept=kept, attempt=2)
     merge(folder)
-    found = read_checked(folder / "answers.jsonl")
-    assert [(one.variant, one.attempt, one.same, one.parts_at) for one in found] == [
+    answers = read_checked(folder / "answers.jsonl")
+    assert [(one.variant, one.attempt, one.same, one.parts_at) for one in answers] == [
         ("Base", 1, None, None),
         ("Base", 1, None, None),
         ("k7", 1, None, None),
@@ -274,16 +251,13 @@ def test_answers_are_compared_with_those_of_the_baseline(folder: Path, kept: boo
         ("k7", 2, False, 3 if kept else None),
     ]
     config = Config.model_validate_json((folder / "config.json").read_text())
-    (correct,) = correctness(config, found, ())
+    (correct,) = correctness(config, answers, ())
     assert (correct.variant, correct.prompts, correct.worse) == ("k7", 1, False)
 
-
-def test_answers_that_are_drawn_are_not_compared(folder: Path) -> None:
+    # Answers that are drawn are not compared.
     for path in [folder / "sweep.json", *folder.glob("variants/*/config.json")]:
-        config = json.loads(path.read_text())
-        config["load"]["sampling"]["temperature"] = 0.7
-        path.write_text(json.dumps(config))
-    for name in ("Base", "k7"):
-        answered(folder, name, ["one two"], kept=True)
+        sampled = json.loads(path.read_text())
+        sampled["load"]["sampling"]["temperature"] = 0.7
+        path.write_text(json.dumps(sampled))
     merge(folder)
-    assert [one.same for one in read_checked(folder / "answers.jsonl")] == [None, None]
+    assert {answer.same for answer in read_checked(folder / "answers.jsonl")} == {None}

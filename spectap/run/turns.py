@@ -1,33 +1,35 @@
-"""How far a run is: what a restarted run need not do again."""
+"""The turns of a run, their order, and which of them a restarted run need not do again."""
 
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from spectap.config import Config
 from spectap.journal import Journal
 from spectap.ledger import Attempt, last_attempts, read_attempts, whole_controls
 from spectap.names import CONTROL, PROGRESS
 from spectap.record import Record
-from spectap.run.order import orders
 
 MAXIMUM_ATTEMPTS: Final = 3
-"""Kubernetes restarts a pod without limit; a test case that never succeeds must not be measured
-without limit. Where variants are measured apart, there is no maximum: their Job counts pods."""
+"""At a turn: Kubernetes restarts a pod without limit. Where variants are measured apart, there is
+no maximum: their Job counts pods."""
 
 _CONTROLS: Final = 2
 """At least one before and one after what is measured."""
 
+# Fixed: a run that is resumed goes on in the order in which it began.
+_SEED: Final = 1
+
+T = TypeVar("T")
+
 
 class Turn(NamedTuple):
-    """One test case at one load point in one round, on all variants.
-
-    It is what is measured, or repeated, as a whole.
-    """
+    """One test case at one load point in one round, on all variants."""
 
     round: int
     case: str
@@ -35,7 +37,7 @@ class Turn(NamedTuple):
     """The name of the load point."""
 
     @property
-    def place(self) -> tuple[str, str]:
+    def series(self) -> tuple[str, str]:
         """What is measured in each round: the test case and the load point."""
         return self.case, self.load
 
@@ -53,14 +55,13 @@ class Attempts:
         """Reads the attempts so far. Raises OSError and JournalError."""
         records = list(records)
         points = {point.name: point for point in config.load.points}
-        first = config.load.points[0].name  # of attempts from before there were several
-        cells = [(case.name, point) for case in config.test_cases for point in points]
+        series = [(case.name, point) for case in config.test_cases for point in points]
         self._turns = [
-            Turn(number, *cell)
-            for number, order in enumerate(orders(cells, config.load.rounds.at_most), start=1)
-            for cell in order
+            Turn(number, *item)
+            for number, order in enumerate(orders(series, config.load.rounds.at_most), start=1)
+            for item in order
         ]
-        self._last = dict.fromkeys(cells, config.load.rounds.at_most)
+        self._last = dict.fromkeys(series, config.load.rounds.at_most)
         self._count: Counter[Turn] = Counter()
         self._failures: dict[Turn, str] = {}
         self._complete: set[Turn] = set()
@@ -74,15 +75,13 @@ class Attempts:
             self._number[turn] = record.attempt
             in_ledger[turn, record.variant] += record.succeeded
         for attempt in read_attempts(folder):
-            turn = Turn(attempt.round, attempt.case, attempt.load or first)
-            if turn.round == CONTROL:
-                self._note(turn, attempt.failure)
-                continue
-            fewest = min(in_ledger[turn, variant.name] for variant in config.variants)
+            turn = Turn(attempt.round, attempt.case, attempt.load)
             failure = attempt.failure
-            if failure is None and fewest < config.needed(points[turn.load]):
-                failure = "the ledger does not have its requests"
-            self._note(turn, failure)
+            if turn.round != CONTROL and failure is None:
+                fewest = min(in_ledger[turn, name] for name in config.names)
+                if fewest < config.needed(points[turn.load]):
+                    failure = "the ledger does not have its requests"
+            self._count_attempt(turn, failure)
         if config.apart:
             self._controls = min(self._controls, len(whole_controls(records, config)))
         self._journal = Journal(folder / PROGRESS)
@@ -93,9 +92,9 @@ class Attempts:
         It takes back those up to it: a turn that is measured again may change what is enough.
         Returns the last rounds of those that end earlier by this than they did before.
         """
-        last = {turn.place: turn.round for turn in self.turns}
+        last = {turn.series: turn.round for turn in self.turns}
         self._last = dict(last_rounds)
-        return {cell: number for cell, number in last_rounds.items() if number < last[cell]}
+        return {series: number for series, number in last_rounds.items() if number < last[series]}
 
     def begin(self, turn: Turn) -> int:
         """The number of the turn's next attempt, from 1."""
@@ -107,12 +106,12 @@ class Attempts:
         number = self._number[turn]
         self._journal.append(Attempt(turn.round, turn.case, failure, turn.load, number))
         self._journal.flush()
-        self._note(turn, failure)
+        self._count_attempt(turn, failure)
 
     @property
     def turns(self) -> list[Turn]:
         """All turns, in the order in which they are measured."""
-        return [turn for turn in self._turns if turn.round <= self._last[turn.place]]
+        return [turn for turn in self._turns if turn.round <= self._last[turn.series]]
 
     @property
     def pending(self) -> list[Turn]:
@@ -143,7 +142,7 @@ class Attempts:
         """Closes the journal."""
         self._journal.close()
 
-    def _note(self, turn: Turn, failure: str | None) -> None:
+    def _count_attempt(self, turn: Turn, failure: str | None) -> None:
         self._ends_with_control = turn.round == CONTROL and failure is None
         if turn.round == CONTROL:
             self._controls += failure is None
@@ -154,3 +153,43 @@ class Attempts:
             self._failures.pop(turn, None)
         else:
             self._failures[turn] = failure
+
+
+def orders(items: Sequence[T], rounds: int) -> Iterator[tuple[T, ...]]:
+    """An order of ``items`` for each of the ``rounds``, the first as given; always the same ones.
+
+    What changes over a run, such as a node that warms up, must not meet the same item every time.
+    In any number of rounds an item is at each place equally often, give or take one, and directly
+    follows each other item equally often, give or take one; for an odd number of items, give or
+    take two. The orders are the rows of a Williams design, shuffled anew each time they are used
+    up (E. J. Williams, 1949, "Experimental designs balanced for the estimation of residual effects
+    of treatments", Australian Journal of Scientific Research A 2, pages 149 to 168).
+    """
+    chance = random.Random(_SEED)
+    rows: list[tuple[int, ...]] = []
+    names: tuple[T, ...] = ()
+    for _ in range(rounds):
+        if not rows:
+            # random() is the one method whose values stay the same over versions of Python.
+            for square in _squares(len(items)):
+                rows += sorted(square, key=lambda _: chance.random())
+        row = rows.pop()
+        names = names or tuple(items[row.index(place)] for place in range(len(items)))
+        yield tuple(names[place] for place in row)
+
+
+def _squares(count: int) -> list[list[tuple[int, ...]]]:
+    """Latin squares of 0 to ``count`` - 1 that together have each pair of neighbours equally often.
+
+    One square is enough for an even count. An odd one needs its mirror image, too.
+    """
+    # 0, 1, -1, 2, -2, ...: the difference between two neighbours is another each time.
+    zigzag = [(place + 1) // 2 * (1 if place % 2 else -1) for place in range(count)]
+    square = [tuple((step + row) % count for step in zigzag) for row in range(count)]
+    return [square] if count % 2 == 0 else [square, [row[::-1] for row in square]]
+
+
+def rotated(items: Sequence[T], round: int) -> tuple[T, ...]:
+    """``items`` from another one on each round: what starts first has a head start."""
+    first = round % len(items)
+    return (*items[first:], *items[:first])

@@ -8,8 +8,8 @@ from spectap.config import Config
 from spectap.load_points import LoadPoint
 from spectap.prompt import Prompt
 from spectap.record import Record
-from spectap.run import outlook
-from spectap.run.attempts import Turn
+from spectap.run import progress
+from spectap.run.turns import Turn
 from tests.spectap import samples
 
 POINTS = (LoadPoint(concurrency=2, requests=5), LoadPoint(rate=4, requests=20))
@@ -29,21 +29,23 @@ def warm(variant: str, seconds: float) -> Record:
 
 
 def test_lines_have_the_lengths_of_the_load() -> None:
-    told = config()
-    longest = told.load.mean_output_tokens
-    both = len(told.variants) * 25
-    assert outlook.amounts(told, [CLOSED, OPEN], {}) == (both, both * 50, both * longest)
+    settings = config()
+    longest = settings.load.mean_output_tokens
+    both = len(settings.variants) * 25
+    assert progress.amounts(settings, [CLOSED, OPEN], {}) == (both, both * 50, both * longest)
 
 
 def test_prompts_have_lengths_of_their_own() -> None:
-    told = config()
+    settings = config()
     prompts = tuple(
         Prompt(name=str(length), messages=({"role": "user", "content": "x"},), max_tokens=length)
         for length in (7, 9)
     )
-    requests, tokens_in, tokens_out = outlook.amounts(told, [CLOSED], {"counting": prompts})
-    assert requests == len(told.variants) * 5
-    assert tokens_out in {len(told.variants) * total for total in (3 * 7 + 2 * 9, 2 * 7 + 3 * 9)}
+    requests, tokens_in, tokens_out = progress.amounts(settings, [CLOSED], {"counting": prompts})
+    assert requests == len(settings.variants) * 5
+    assert tokens_out in {
+        len(settings.variants) * total for total in (3 * 7 + 2 * 9, 2 * 7 + 3 * 9)
+    }
     assert 0 < tokens_in < requests * 50
 
 
@@ -52,13 +54,13 @@ def test_a_turn_takes_its_waves_or_its_schedule(
     alternate: bool, closed: float, open: float
 ) -> None:
     """Three waves of answers of 3 and 2 seconds, or five seconds and the last answer."""
-    told = config(alternate=alternate)
+    settings = config(alternate=alternate)
     answers = [warm("Base", 2), warm("SD", 3), warm("SD", 1)]
     whole = 5 if alternate else 3
-    assert outlook.seconds(told, [CLOSED], answers, whole) == closed
-    assert outlook.seconds(told, [OPEN], answers, whole) == open
-    assert outlook.seconds(told, [CLOSED, OPEN], answers, whole + 1) == closed + open + 2
+    assert progress.seconds(settings, [CLOSED], answers, whole) == closed
+    assert progress.seconds(settings, [OPEN], answers, whole) == open
+    assert progress.seconds(settings, [CLOSED, OPEN], answers, whole + 1) == closed + open + 2
 
 
 def test_nobody_knows_how_long_a_server_takes_that_answers_nothing() -> None:
-    assert outlook.seconds(config(), [CLOSED], [warm("Base", 2)], 3) is None
+    assert progress.seconds(config(), [CLOSED], [warm("Base", 2)], 3) is None

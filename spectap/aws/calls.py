@@ -1,0 +1,155 @@
+"""How AWS is called: repeatedly, for minutes, where another attempt can help.
+
+The two services that a run asks only once are here, too: Secrets Manager and Step Functions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,
+    CredentialRetrievalError,
+    HTTPClientError,
+)
+from botocore.parsers import ResponseParserError
+
+from spectap.errors import BenchmarkError, SecretError, StopError
+
+T = TypeVar("T")
+Sleep = Callable[[float], None]
+
+PATIENCE_SECONDS: Final = 300.0
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+
+# The SDK's own retries are off. They last seconds, an outage lasts minutes, and they repeat calls
+# that must not be repeated (see spectap.aws.cloudwatch).
+_ONE_ATTEMPT: Final = Config(
+    connect_timeout=10, read_timeout=60, retries={"total_max_attempts": 1, "mode": "standard"}
+)
+
+# The call, or a part of it, was sent, and no readable answer came.
+NO_ANSWER: Final = (HTTPClientError, ResponseParserError, UnicodeDecodeError)
+
+AWS_ERRORS: Final = (BotoCoreError, ClientError, *NO_ANSWER)
+
+_BUSY: Final = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "LimitExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+    }
+)
+
+
+class Service:
+    """A client of one AWS service, and how its failures are worded."""
+
+    def __init__(
+        self,
+        name: str,
+        region: str | None,
+        sleep: Sleep,
+        *,
+        subject: str,
+        error: type[BenchmarkError],
+        checks: Mapping[str, str],
+    ) -> None:
+        """``subject`` is what a message names. ``checks`` says by AWS's error code what to check,
+        and under an empty code what to check after any other refusal."""
+        self.client: Any = boto3.client(name, region_name=region, config=_ONE_ATTEMPT)
+        self._sleep, self._subject, self._error, self._checks = sleep, subject, error, checks
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Calls until it succeeds, for at most five minutes. Raises the service's error."""
+        try:
+            return _persist(function, self._sleep)
+        except AWS_ERRORS as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            if _is_transient(error):
+                text = f"failing for {PATIENCE_SECONDS / 60:.0f} minutes: {reason}"
+            else:
+                text = f"{reason}; {self._checks.get(_code(error), self._checks[''])}"
+            raise self._error(f"{self._subject}: {text}") from None
+
+
+def read_secret(name: str, region: str, sleep: Sleep = time.sleep) -> str:
+    """The text of a secret in Secrets Manager. Raises SecretError, which does not have the text."""
+    checks = {
+        "AccessDeniedException": "check that the pod's role may read it",
+        "ResourceNotFoundException": "check that its stack is deployed",
+        "": "check the secret, the region and the pod's role",
+    }
+    subject = f"secret {name}"
+    service = Service(
+        "secretsmanager", region, sleep, subject=subject, error=SecretError, checks=checks
+    )
+    answer = service.call(partial(service.client.get_secret_value, SecretId=name))
+    return str(answer["SecretString"])
+
+
+def start_stopper(arn: str, region: str, sleep: Sleep = time.sleep) -> None:
+    """Starts the state machine that scales the nodes to 0. Twice does no harm. Raises StopError."""
+    checks = {
+        "AccessDeniedException": "check that the pod's role may start it",
+        "StateMachineDoesNotExist": "check that its stack is deployed",
+        "": "check the state machine and the pod's role",
+    }
+    service = Service("stepfunctions", region, sleep, subject=arn, error=StopError, checks=checks)
+    service.call(partial(service.client.start_execution, stateMachineArn=arn))
+
+
+def _persist(call: Callable[[], T], sleep: Sleep) -> T:
+    """Raises an error that another attempt cannot cure, or the last one."""
+    spent = 0.0  # in pauses and failed attempts
+    for pause in _pauses():
+        start = time.monotonic()
+        try:
+            return call()
+        except AWS_ERRORS as error:
+            spent += time.monotonic() - start + pause
+            if not _is_transient(error) or spent > PATIENCE_SECONDS:
+                raise
+        sleep(pause)
+    raise AssertionError("the pauses never end")
+
+
+def _pauses() -> Iterator[float]:
+    # Jitter, so that clients refused at the same moment do not return at the same moment.
+    for attempt in itertools.count():
+        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempt, 16))
+        yield pause * random.uniform(0.5, 1)
+
+
+def _is_transient(error: Exception) -> bool:
+    """Whether the same call may succeed later: overload, a fault of the service or the network."""
+    if isinstance(error, ClientError):
+        metadata: Mapping[str, Any] = error.response.get("ResponseMetadata", {})
+        status = int(metadata.get("HTTPStatusCode", 0))
+        return status >= 500 or status == 429 or _code(error) in _BUSY
+    return isinstance(error, (ConnectionError, CredentialRetrievalError, *NO_ANSWER))
+
+
+def _code(error: Exception) -> str:
+    """AWS's name for the error, such as ``AccessDenied``; empty where AWS did not answer."""
+    response: Mapping[str, Any] = error.response if isinstance(error, ClientError) else {}
+    return str(response.get("Error", {}).get("Code", ""))

@@ -1,0 +1,231 @@
+"""The commands of a pod, which is told what to do by its environment: run, index and collect."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spectap import config as configuration
+from spectap import inference_demo, sweep
+from spectap.commands import execution, recorded
+from spectap.commands.arguments import Command
+from spectap.commands.execution import Ended, Pause
+from spectap.config import Config, Variant
+from spectap.errors import BenchmarkError, JournalError, RunError, ShippingError
+from spectap.names import INFERENCE_DEMO, VARIANTS, variant_run
+from spectap.printing import printable
+from spectap.run.folder import prepare
+from spectap.run.run import Patience
+from spectap.run.shipper import Shipper, make_shipper
+
+if TYPE_CHECKING:
+    from spectap.aws.bucket import Bucket
+
+_START_SECONDS: Final = "2700"
+
+
+def run(_: argparse.Namespace) -> int:
+    """``run``: measures the variants of a configuration, then stores and publishes the results.
+
+    Its input is the environment: BENCHMARK_CONFIG (the configuration file), RESULTS_DIR (takes the
+    run's folder), RUN_ID (the folder's name; the same name continues the same run), LLMPERF_HOME
+    and LLMPERF_PYTHON (llmperf, where it is installed), and what the AWS SDK reads.
+    """
+    path = _config_path()
+    folder = execution.run_folder("/results")
+    config = configuration.read(path)
+    with execution.prompt_files(config, path.parent) as files:
+        return execution.execute(config, folder, Patience(), files=files)
+
+
+def index(_: argparse.Namespace) -> int:
+    """``index``: measures one variant of a configuration alone, as an index of a Job does.
+
+    When the variant is complete, all that are complete are made one run with one report. Its input
+    is the environment: that of ``run``, with JOB_COMPLETION_INDEX (which variant: its number in the
+    configuration, from 0) and START_SECONDS (how long it may take until it serves). The variant's
+    results are in RESULTS_DIR/RUN_ID/variants/NAME-SERVED, the whole run's in RESULTS_DIR/RUN_ID.
+    What the bucket has of the variant is not measured again. The exit status is 69 where the server
+    was waited for in vain and nothing was ever measured.
+    """
+    part = _Part.of_environment(offline=False)
+    start = os.environ.get("START_SECONDS") or _START_SECONDS
+    if not (start.isascii() and start.isdecimal() and int(start)):
+        raise RunError(f"START_SECONDS = {start!r}: must be a whole number of at least 1")
+    # A server that ends in between has as long to come back.
+    patience = Patience(start=int(start), recovery=int(start))
+    window = max(variant.window or 0 for variant in part.sweep.variants)
+    part.begin()
+    with execution.prompt_files(part.config, part.beside) as files:
+        measured = execution.measure(
+            part.config, part.folder, part.run_id, patience, files=files, window=window
+        )
+    with execution.ending_at_once():
+        if measured.by is not None:
+            if measured.shipper is not None:
+                # What there is since the last turn, if that goes at once.
+                with contextlib.suppress(ShippingError, Ended):
+                    measured.shipper.upload()
+            return execution.say_ended(measured.by, part.folder)
+        status = part.conclude(
+            measured.failed,
+            complete=measured.run.complete,
+            shipped=measured.run.shipped,
+            shipper=measured.shipper,
+        )
+    return os.EX_UNAVAILABLE if measured.run.never_served else status
+
+
+def collect(_: argparse.Namespace) -> int:
+    """``collect``: makes a run of what inference_demo reports of a variant that runs as a job.
+
+    Its input is the environment: BENCHMARK_CONFIG, RUN_ID and RESULTS_DIR as ``run`` has them, and
+    JOB_COMPLETION_INDEX (which variant: its number in the configuration, from 0). Report and log
+    lie in RESULTS_DIR/RUN_ID/variants/NAME-SERVED. They go to the bucket, and all variants that are
+    complete are made one run with one report.
+    """
+    part = _Part.of_environment(offline=True)
+    part.begin()
+    with execution.ending_at_once():
+        prepare(part.folder, part.config)
+        failed = []
+        try:
+            inference_demo.read(part.folder / INFERENCE_DEMO)
+        except JournalError as error:
+            failed.append(str(error))
+        shipper = make_shipper(part.config, part.folder, part.run_id, time.sleep)
+        return part.conclude(failed, complete=not failed, shipped=True, shipper=shipper)
+
+
+COMMANDS: Final = {"run": Command(run), "index": Command(index), "collect": Command(collect)}
+
+
+def _config_path() -> Path:
+    return Path(os.environ.get("BENCHMARK_CONFIG", "/etc/benchmark/config.json"))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The variant that an index of a Job measures alone, and where its results are."""
+
+    sweep: Config
+    """With all variants."""
+    variant: Variant
+    beside: Path
+    """The folder that the configuration is in."""
+    root: Path
+    """The folder of the whole run."""
+
+    @classmethod
+    def of_environment(cls, *, offline: bool) -> _Part:
+        """``offline``: whether the variants must be jobs, or else services. Raises ConfigError and
+        RunError."""
+        path = _config_path()
+        config = configuration.read(path)
+        if not config.apart:
+            raise RunError(
+                f"{path}: apart = false: must be true, since a variant is measured alone"
+            )
+        if config.offline != offline:
+            allowed = "must have none, since they run as jobs" if offline else "must have one each"
+            raise RunError(f"{path}: variants: endpoint: {allowed}")
+        variant = sweep.variant_at(config, os.environ.get("JOB_COMPLETION_INDEX", ""))
+        return cls(config, variant, path.parent, execution.run_folder("/results"))
+
+    @property
+    def config(self) -> Config:
+        """That of the variant alone."""
+        return sweep.isolated(self.sweep, self.variant.name)
+
+    @property
+    def folder(self) -> Path:
+        """Where the variant's results are."""
+        return sweep.variant_folder(self.root, self.sweep, self.variant.name)
+
+    @property
+    def run_id(self) -> str:
+        """What its folder is called in the bucket."""
+        return variant_run(self.root.name, self.variant.folder)
+
+    def begin(self) -> None:
+        """Brings what the bucket has of the variant. Raises RunError and BucketError."""
+        sweep.write_config(self.root, self.sweep)
+        bucket = self._bucket()
+        if bucket is not None:
+            with execution.ending_at_once():
+                bucket.fetch(self.run_id, self.folder)
+
+    def conclude(
+        self, failed: Sequence[str], *, complete: bool, shipped: bool, shipper: Shipper | None
+    ) -> int:
+        """Says what failed, merges if the variant is complete; returns the exit status.
+
+        ``complete``: whether all that was to be measured is.
+        """
+        failed = [*failed]
+        if complete:
+            try:
+                execution.mark_complete(self.folder, shipper)
+            except (ShippingError, OSError) as error:
+                failed.append(str(error))
+                complete = False
+        for line in dict.fromkeys(failed):
+            print(f"spectap: failed: {self.variant.name}: {printable(line)}", file=sys.stderr)
+        if complete:
+            print(f"spectap: {self.variant.name} is complete")
+            merged = self._merge()
+            if shipped and merged == len(self.sweep.variants):
+                execution.stop_nodes(self.sweep, Pause())
+        return 0 if complete and shipped else 1
+
+    def _bucket(self) -> Bucket | None:
+        """None where results stay on this machine."""
+        if self.sweep.bucket is None or self.sweep.region is None:
+            return None
+        from spectap.aws.bucket import Bucket
+
+        return Bucket(self.sweep.bucket, self.sweep.region, Pause())
+
+    def _merge(self) -> int:
+        """Merges what is complete, until nothing has become complete meanwhile.
+
+        Returns how many variants are merged, and in the bucket if there is one; 0 if that failed.
+        After any failure the variant stays complete: a later index, and ``merge``, can make the
+        report.
+        """
+        try:
+            bucket = self._bucket()
+            if bucket is None:
+                self._draw()
+                return 0
+            folders = {variant.folder for variant in self.sweep.variants}
+            merged: set[str] = set()
+            # Of two that end together, each may miss the other, and overwrite its report. The last
+            # to look finds both, and writes after both.
+            while (complete := bucket.complete(self.root.name) & folders) != merged:
+                for folder in sorted(complete):
+                    run_id = variant_run(self.root.name, folder)
+                    bucket.fetch(run_id, self.root / VARIANTS / folder)
+                self._draw()
+                bucket.upload(self.root)
+                merged = complete
+            return len(merged)
+        except (BenchmarkError, OSError) as error:
+            reason = str(error)
+        except Exception as error:
+            # Any other: a report that fails must not cost what was measured.
+            reason = f"{type(error).__name__}: {error}"
+        reason = printable(" ".join(reason.split()))
+        print(f"spectap: the variants were not merged: {reason}", file=sys.stderr)
+        return 0
+
+    def _draw(self) -> None:
+        if recorded.merge_folder(self.root).complete:
+            recorded.draw(self.root)

@@ -1,0 +1,280 @@
+"""The commands that read what was recorded: read, report, advise, compare and merge.
+
+Analysis and report are imported where they are used: no other command, and no error, should wait
+for numpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spectap import config as configuration
+from spectap import sweep, wording
+from spectap.commands.arguments import Command, recorded_path, results_folder, shares, threshold
+from spectap.errors import ConfigError, JournalError, MergeError, RunError
+from spectap.ledger import read_ledger
+from spectap.names import ADVICE, CONFIG, LEDGER, RUN_ID
+from spectap.printing import printable
+from spectap.record import Record
+
+if TYPE_CHECKING:
+    from spectap.analysis.matching import Run
+    from spectap.report.results import Results
+
+_GATE_FAILED: Final = 3
+_NO_ADVICE: Final = (
+    "no variant that speculates has a verdict and shows its steps, so there is nothing to advise on"
+)
+
+
+def read(arguments: argparse.Namespace) -> int:
+    """``read FILE ...``: prints the table of any ledgers.
+
+    FILE is a ledger or a folder with a ledger.jsonl. A ledger with a run's config.json beside it
+    gets the table of that run. All other ledgers are read together, as if they were one.
+    """
+    from spectap.report import terminal
+
+    runs, records = _gather(arguments.files)
+    for run in runs:
+        terminal.show_run(run)
+        print()
+    if records:
+        terminal.show_ledgers(records)
+        print()
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """``report [RUN_DIR]``: draws the table and the report of a run again."""
+    draw(arguments.run_dir or _newest(results_folder()))
+    return 0
+
+
+def advise(arguments: argparse.Namespace) -> int:
+    """``advise RUN ...``: prints which draft and window to serve, and what that rests on.
+
+    RUN is the folder of a run, or its name in results/; advice.json is written into it, and where
+    the command fails an earlier one stays as it is. Ledgers without a run's config.json are read
+    together, as if they were one; the first variant is the baseline, and nothing is predicted.
+    """
+    from spectap.report import ledger_advice, terminal
+    from spectap.report.advice import run_heading, terminal_view
+
+    runs, records = _gather(arguments.runs)
+    for run in runs:
+        advice = run.advise(arguments.mix)
+        if advice is None:
+            raise RunError(f"{run.folder}: {_NO_ADVICE}")
+        path = run.folder / ADVICE
+        path.write_text(advice.to_json(), encoding="utf-8")
+        terminal.show(terminal_view(advice, run_heading(run), run.config.stand_in))
+        print(f"\nadvice: {path}")
+    if records:
+        of_ledgers = ledger_advice.advise(records, arguments.mix)
+        if of_ledgers is None:
+            raise RunError(f"the ledgers: {_NO_ADVICE}")
+        terminal.show(terminal_view(of_ledgers, ledger_advice.heading(records), None))
+    return 0
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """``compare OLD NEW``: says what changed between two runs, and whether it is real.
+
+    A run is a folder, or the name of one in results/. With --fail-below it is a gate: exit status 3
+    where tokens per step or a speed-up is surely less than that part of what it was, and where the
+    new run does not show what the old one does. Runs with other loads, lengths or test cases are
+    not comparable: that is said first, and a gate on them ends with 2.
+    """
+    old, new = arguments.old, arguments.new
+    if old.resolve() == new.resolve():
+        raise RunError(f"{old}: is compared with itself")
+    from spectap.analysis import changes
+    from spectap.report import terminal
+    from spectap.report.changes import of_changes
+
+    compared = changes.compare(_run(old), _run(new), arguments.fail_below)
+    terminal.show(of_changes(compared))
+    return _GATE_FAILED if compared.failed else 0
+
+
+def merge(arguments: argparse.Namespace) -> int:
+    """``merge FOLDER``: makes one run of variants that were measured apart.
+
+    FOLDER is a run's folder as it lies in the bucket, with the variants in FOLDER/variants. Those
+    that are complete, as is their baseline, become one run, which ``report`` and ``read`` can read.
+    """
+    folder: Path = arguments.folder
+    if not folder.is_dir():
+        raise MergeError(f"{folder}: there is no such folder")
+    return 0 if merge_folder(folder).complete else 1
+
+
+def _add_advise_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", type=recorded_path, nargs="+", metavar="RUN")
+    parser.add_argument(
+        "--mix",
+        type=shares,
+        metavar="CLASS=SHARE,...",
+        help="each class's share of your output tokens, such as structured=0.7,open-ended=0.3; "
+        "they add up to 1, and classes that are not named have none (default: as the baseline "
+        "answered)",
+    )
+
+
+def _add_compare_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("old", type=recorded_path, metavar="OLD")
+    parser.add_argument("new", type=recorded_path, metavar="NEW")
+    parser.add_argument(
+        "--fail-below",
+        type=threshold,
+        metavar="RATIO",
+        help="new to old, such as 0.95: of tokens per step and of speed-ups",
+    )
+
+
+COMMANDS: Final = {
+    "merge": Command(
+        merge,
+        lambda parser: parser.add_argument(
+            "folder", type=Path, metavar="FOLDER", help="such as results/RUN_ID"
+        ),
+    ),
+    "report": Command(
+        report,
+        lambda parser: parser.add_argument(
+            "run_dir",
+            type=recorded_path,
+            nargs="?",
+            metavar="RUN_DIR",
+            help="a folder, or its name in results/ (default: the newest there)",
+        ),
+    ),
+    "advise": Command(advise, _add_advise_options),
+    "compare": Command(compare, _add_compare_options),
+    "read": Command(
+        read, lambda parser: parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    ),
+}
+
+
+def draw(folder: Path) -> None:
+    """Prints the table of the run in ``folder`` and writes its report.
+
+    Raises RunError, and what reading the folder raises.
+    """
+    # Without these two, a mistyped name would come out as an empty run.
+    if not folder.is_dir():
+        raise RunError(f"{folder}: there is no such folder")
+    _check_is_run(folder)
+    from spectap.report import offline, results, terminal
+
+    if configuration.read(folder / CONFIG).offline:
+        jobs = offline.read(folder)
+        print(jobs.table(terminal.terminal_width() or terminal.WIDTH))
+        print(_written(jobs.write))
+        return
+    run = results.read(folder)
+    terminal.show_run(run)
+
+    def write() -> Path:
+        from spectap.report.page import write_results
+
+        return write_results(run)
+
+    print(f"\n{_written(write)}")
+
+
+def _written(write: Callable[[], Path]) -> str:
+    """Writes the page; returns where it is, or what it needs that is not installed."""
+    try:
+        return f"report: {write()}"
+    except ModuleNotFoundError as missing:
+        return f"no report: it needs {missing.name}: pip install 'spectap[report]'"
+
+
+def merge_folder(folder: Path) -> sweep.Merged:
+    """Merges, and prints which variants are in the run. Raises what ``sweep.merge`` raises."""
+    merged = sweep.merge(folder)
+    every = len(merged.complete) + len(merged.missing)
+    print(f"merged: {len(merged.complete)} of {wording.count(every, 'variant')}")
+    for sentence in merged.sentences:
+        print(printable(sentence))
+    return merged
+
+
+def _newest(results: Path) -> Path:
+    """The run that was begun or downloaded last. Raises RunError."""
+    runs = {path.parent for path in results.glob(f"*/{CONFIG}")}
+    refused = sorted(path.name for path in runs if not RUN_ID.fullmatch(path.name))
+    for name in refused:
+        print(f"spectap: {results}/: {name!a} is no name of a run: left out", file=sys.stderr)
+    named = [path for path in runs if path.name not in refused]
+    if not named:
+        raise RunError(f"{results}/: there is no run")
+    return max(named, key=lambda path: path.stat().st_mtime)
+
+
+def _gather(paths: Iterable[Path]) -> tuple[list[Results], list[Record]]:
+    """The runs that are among the paths, and the requests of all other ledgers.
+
+    Raises ConfigError, RunError for a run of jobs, and JournalError.
+    """
+    from spectap.report import results
+
+    runs: list[Results] = []
+    records: list[Record] = []
+    for path in paths:
+        if path.is_dir():
+            _refuse_jobs(path)
+        ledger = path / LEDGER if path.is_dir() else path
+        requests = _requests(ledger)
+        if ledger.name != LEDGER or not (ledger.parent / CONFIG).exists():
+            records += requests
+            continue
+        try:
+            runs.append(results.read(ledger.parent))
+        except ConfigError:
+            # A file of this name lies in folders of other kinds, too, such as a model's.
+            if path.is_dir():
+                raise
+            records += requests
+    return runs, records
+
+
+def _requests(ledger: Path) -> list[Record]:
+    """The records of a ledger: at least one. Raises JournalError."""
+    try:
+        ledger.stat()  # the ledger of a run may be missing, but not one that was asked for
+        records = read_ledger(ledger)
+    except OSError as error:
+        raise JournalError(f"{ledger}: cannot be read: {error.strerror}") from None
+    if not records:
+        raise JournalError(f"{ledger}: has no request")
+    return records
+
+
+def _run(folder: Path) -> Run:
+    _check_is_run(folder)
+    _refuse_jobs(folder)
+    from spectap.analysis.matching import Run
+    from spectap.report import results
+
+    run = results.read(folder)
+    return Run(folder.name or folder.resolve().name, run.config, run.records, run.summary)
+
+
+def _check_is_run(folder: Path) -> None:
+    if not (folder / CONFIG).exists():
+        raise RunError(f"{folder}: is not the folder of a run: it has no {CONFIG}")
+
+
+def _refuse_jobs(folder: Path) -> None:
+    """Raises RunError for a run of jobs, which has no request; and ConfigError."""
+    path = folder / CONFIG
+    if path.exists() and configuration.read(path).offline:
+        raise RunError(f"{folder}: its variants ran as jobs, which only report reads")

@@ -1,0 +1,288 @@
+"""A run whose variants are measured apart: the part of each, and one run merged of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from spectap import config as configuration
+from spectap import wording
+from spectap.answer import CheckedAnswer
+from spectap.answers.checked import last_attempts, read_checked
+from spectap.answers.comparison import parts_at
+from spectap.config import Config, Variant
+from spectap.endpoint import counters
+from spectap.endpoint.counters import COUNTERS
+from spectap.errors import JournalError, MergeError, RunError
+from spectap.ledger import read_ledger, whole_controls
+from spectap.names import (
+    ANSWERS,
+    COMPLETE,
+    CONFIG,
+    CONTROL,
+    INFERENCE_DEMO,
+    INFERENCE_DEMO_LOG,
+    INFERENCE_DEMOS,
+    LEDGER,
+    LLMPERF,
+    MERGED,
+    PROMPTS,
+    SWEEP,
+    VARIANTS,
+)
+from spectap.prompt import UsedSet
+from spectap.record import Record
+
+
+def variant_at(config: Config, index: str) -> Variant:
+    """The variant with this number, from 0. Raises RunError."""
+    count = len(config.variants)
+    if not (index.isascii() and index.isdecimal() and int(index) < count):
+        raise RunError(
+            f"JOB_COMPLETION_INDEX = {index!r}: must be a whole number from 0 to {count - 1}, "
+            "the number of a variant"
+        )
+    return config.variants[int(index)]
+
+
+def isolated(config: Config, variant: str) -> Config:
+    """The configuration that measures this variant alone: there is nothing to compare it with."""
+    alone = _variant(config, variant).model_copy(update={"baseline": None})
+    return config.model_copy(update={"variants": (alone,)})
+
+
+def variant_folder(root: Path, config: Config, variant: str) -> Path:
+    """Where the results of this variant are, in the folder of the run."""
+    return root / VARIANTS / _variant(config, variant).folder
+
+
+def _variant(config: Config, name: str) -> Variant:
+    return next(variant for variant in config.variants if variant.name == name)
+
+
+def write_config(folder: Path, config: Config) -> None:
+    """Writes the configuration of all variants into the run's folder. Raises RunError."""
+    path = folder / SWEEP
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(configuration.dump(config), encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Which variants are in a run, and which are not: its ``merged.json``."""
+
+    complete: tuple[str, ...]
+    """Names of the variants that are in it."""
+    missing: Mapping[str, str]
+    """Why each of the others is not, to stand after "because"."""
+    notes: tuple[str, ...] = ()
+    """What to know of those that are in it, in sentences."""
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        """All that a reader of the run has to know."""
+        for name, reason in self.missing.items():
+            yield f"{name} is not in this run, because {reason}."
+        yield from self.notes
+
+
+_MERGED: Final = TypeAdapter(Merged)
+_SETS: Final = TypeAdapter(tuple[UsedSet, ...])
+
+
+def read_merged(folder: Path) -> Merged | None:
+    """What a run is merged of; None for a run that is not merged. Raises JournalError."""
+    path = folder / MERGED
+    try:
+        return _MERGED.validate_json(path.read_bytes()) if path.exists() else None
+    except (OSError, ValidationError) as error:
+        raise JournalError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def merge(folder: Path) -> Merged:
+    """Puts the complete variants in ``folder`` into one run, which replaces an earlier one.
+
+    A variant is complete with its ``_COMPLETE``. One whose baseline is not complete is left out.
+    The run's folder is like any other's. Equal variants make equal bytes. Where no variant can be
+    in it, only ``merged.json`` is written. Raises ConfigError, JournalError and MergeError.
+    """
+    if not (folder / SWEEP).exists():
+        raise MergeError(f"{folder}: is not the folder of a sweep or of jobs: it has no {SWEEP}")
+    sweep = configuration.read(folder / SWEEP)
+    missing = _missing(folder, sweep)
+    variants = tuple(variant for variant in sweep.variants if variant.name not in missing)
+    notes: list[str] = []
+    try:
+        if variants:
+            config = sweep.model_copy(update={"variants": variants})
+            settings = {name: _checked_settings(folder, config, name) for name in config.names}
+            notes += _notes_on_prompts(folder, config)
+            notes += _notes_on_settings(config, settings)
+            _write(folder, config)
+        merged = Merged(tuple(variant.name for variant in variants), missing, tuple(notes))
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        _replace(folder / MERGED, [orjson.dumps(merged, option=options)])
+    except OSError as error:
+        raise MergeError(f"{error.filename or folder}: {error.strerror}") from None
+    return merged
+
+
+def _missing(folder: Path, sweep: Config) -> dict[str, str]:
+    """Why a variant cannot be in the run, for each that cannot."""
+    folders = {name: variant_folder(folder, sweep, name) for name in sweep.names}
+    complete = {name for name, path in folders.items() if (path / COMPLETE).exists()}
+    reasons = {}
+    for name, baseline in ((variant.name, variant.baseline) for variant in sweep.variants):
+        if name not in complete:
+            reasons[name] = "its results are not complete"
+        elif baseline is not None and baseline not in complete:
+            reason = f"the results of {baseline}, which it is compared with, are not complete"
+            reasons[name] = reason
+    return reasons
+
+
+def _checked_settings(folder: Path, config: Config, variant: str) -> Mapping[str, str]:
+    """The settings that the variant was measured with.
+
+    Raises MergeError if it was measured by another configuration than the rest. What decides
+    nothing of what is measured may differ: it is taken from the ``config``.
+    """
+    path = variant_folder(folder, config, variant) / CONFIG
+    measured = configuration.read(path)
+    if changed := configuration.differences(measured, isolated(config, variant)):
+        raise MergeError(
+            f"{path}: {', '.join(changed)}: differs from {folder / SWEEP}, so that it cannot be "
+            "compared with the others"
+        )
+    return measured.settings
+
+
+def _notes_on_prompts(folder: Path, config: Config) -> Iterator[str]:
+    """Where variants were not sent the same prompts of a set. Raises MergeError for another set."""
+    first, *others = config.names
+    expected = _sets(folder, config, first)
+    for name in others:
+        sets = _sets(folder, config, name)
+        if {case: s.digest for case, s in sets.items()} != {
+            case: s.digest for case, s in expected.items()
+        }:
+            raise MergeError(
+                f"{variant_folder(folder, config, name) / PROMPTS}: other prompts than {first} was "
+                "sent, so that it cannot be compared with the others"
+            )
+        for case, used in sets.items():
+            other = expected[case]
+            if {p.name for p in used.left_out} != {p.name for p in other.left_out}:
+                yield (
+                    f"{name} was sent {used.used} prompts of {case}, {first} {other.used}: "
+                    "the services took different ones."
+                )
+
+
+def _sets(folder: Path, config: Config, variant: str) -> dict[str, UsedSet]:
+    path = variant_folder(folder, config, variant) / PROMPTS
+    try:
+        sets = _SETS.validate_json(path.read_bytes()) if path.exists() else ()
+    except ValidationError as error:
+        raise MergeError(f"{path}: {next(configuration.lines(error))}") from None
+    return {used.case: used for used in sets}
+
+
+def _notes_on_settings(config: Config, settings: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Where variants were measured with other settings than the report prints."""
+    others: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for variant, measured in settings.items():
+        for setting, now in config.settings.items():
+            if measured.get(setting, now) != now:
+                others[setting, measured[setting]].append(variant)
+    for (setting, value), variants in others.items():
+        yield f"{wording.listed(variants)} had another {setting} than this run says: {value}."
+
+
+def _write(folder: Path, config: Config) -> None:
+    """Raises OSError and JournalError."""
+    folders = {name: variant_folder(folder, config, name) for name in config.names}
+    _journal(folder / LEDGER, (r for name in folders for r in _records(folder, config, name)))
+    counts = (count for path in folders.values() for count in counters.read(path / COUNTERS))
+    _journal(folder / COUNTERS, counts)
+    _journal(folder / ANSWERS, _answers(folders, config))
+    if (prompts := folders[config.names[0]] / PROMPTS).exists():
+        _replace(folder / PROMPTS, [prompts.read_bytes()])
+    for copies in (LLMPERF, INFERENCE_DEMOS):
+        shutil.rmtree(folder / copies, ignore_errors=True)
+    for name, path in folders.items():
+        if (path / LLMPERF).is_dir():
+            shutil.copytree(path / LLMPERF, folder / LLMPERF, dirs_exist_ok=True)
+        for file in (path / INFERENCE_DEMO, path / INFERENCE_DEMO_LOG):
+            if file.exists():
+                (folder / INFERENCE_DEMOS).mkdir(exist_ok=True)
+                copy = folder / INFERENCE_DEMOS / f"{name}{file.suffix}"
+                _replace(copy, [file.read_bytes()])
+    # Last, because a folder with this file is a run's.
+    _replace(folder / CONFIG, [configuration.dump(config).encode()])
+
+
+def _records(folder: Path, config: Config, variant: str) -> Iterator[Record]:
+    """A variant's requests, as those of the run; of controls, only whole ones."""
+    records = read_ledger(variant_folder(folder, config, variant) / LEDGER)
+    controls = whole_controls(records, isolated(config, variant))
+    for record in records:
+        if record.round != CONTROL or record.attempt in controls:
+            yield replace(record, run=folder.name)
+
+
+def _answers(folders: Mapping[str, Path], config: Config) -> Iterator[CheckedAnswer]:
+    greedy = config.load.sampling.get("temperature") == 0
+    answers = {name: read_checked(path / ANSWERS) for name, path in folders.items()}
+    for variant in config.variants:
+        baseline = answers[variant.baseline] if variant.baseline and greedy else ()
+        yield from _compared(answers[variant.name], baseline)
+
+
+def _compared(
+    answers: Sequence[CheckedAnswer], baseline: Sequence[CheckedAnswer]
+) -> Iterator[CheckedAnswer]:
+    """A variant's answers, each with whether it is the baseline's to the same prompt.
+
+    Both sides are of last attempts, in whose turns the prompts are the same. Where a prompt was
+    sent several times, the first answer is compared with the first, and so on. In which word two
+    answers part is known only where their texts were kept. Without texts, calls of tools that
+    differ in nothing but the order of their arguments count as different.
+    """
+    others = defaultdict(list)
+    for other in reversed(last_attempts(baseline)):
+        others[other.case, other.load, other.round, other.prompt].append(other)
+    counted = {id(answer) for answer in last_attempts(answers)}
+    for answer in answers:
+        same_prompt = others[answer.case, answer.load, answer.round, answer.prompt]
+        if id(answer) not in counted or not same_prompt:
+            yield answer
+            continue
+        other = same_prompt.pop()
+        if answer.answer is None or other.answer is None:
+            yield replace(answer, same=answer.digest == other.digest)
+        else:
+            parts = parts_at(answer.answer, other.answer)
+            yield replace(answer, same=parts is None, parts_at=parts)
+
+
+def _journal(path: Path, lines: Iterable[object]) -> None:
+    _replace(path, (orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
+
+
+def _replace(path: Path, content: Iterable[bytes]) -> None:
+    """Writes the file whole or not at all. Raises OSError."""
+    draft = path.with_name(f"{path.name}.draft")
+    with draft.open("wb") as file:
+        file.writelines(content)
+    draft.replace(path)
