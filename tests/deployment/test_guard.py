@@ -383,6 +383,33 @@ def test_the_guard_is_there_before_the_nodes(office: Office) -> None:
     assert office.group(Kind.TRAINIUM).updates == []
 
 
+def test_nodes_that_somebody_started_without_a_guard_get_one(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(office.aws, "_limits", None)  # until then nothing guards them
+    office.start(Kind.TRAINIUM, HOUR)
+    del office.aws.scheduler.groups["article-guard"]["trainium-to-zero"]
+    office.start(Kind.TRAINIUM)
+    guarded = guard.find(office.deployment, Kind.TRAINIUM)
+    assert guarded is not None
+    assert guarded.hours == pytest.approx(4, abs=0.1)
+
+
+def test_a_stop_just_before_eks_takes_the_size_ends_the_nodes_soon(office: Office) -> None:
+    """The stop finds nothing to end, and from then on its schedule asks for 0 every hour only."""
+
+    def stop(moment: str) -> None:
+        if moment == "before" and office.aws.calls[-1] == "eks:UpdateNodegroupConfig":
+            office.aws.boundary = lambda _: None
+            office.stop()
+
+    office.aws.boundary = stop
+    with pytest.raises(DeploymentError, match="were stopped while they were being started"):
+        office.start(Kind.TRAINIUM)
+    office.aws.clock.advance(HOUR / 2)
+    assert office.group(Kind.TRAINIUM).nodes == []
+
+
 def test_the_guard_of_a_group_that_was_replaced_is_no_other_groups(office: Office) -> None:
     office.start(Kind.TRAINIUM, HOUR)
     office.generations["trainium"] = 2
