@@ -1,4 +1,4 @@
-"""The ``qwen-llmperf`` pod: measures all services, writes results, publishes metrics, ends."""
+"""The benchmark's pod: measures all services, writes results, publishes metrics, ends."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from constructs import Construct
 from charts.acknowledge import ENDS_BY_ITSELF, acknowledged
 from charts.deployed import Deployed
 from charts.names import (
-    BENCHMARK_POD,
     NAMESPACE,
     VLLM_PORT,
     Component,
     ServiceAccount,
+    benchmark_pod,
 )
 from charts.pods import (
     Room,
@@ -58,14 +58,15 @@ class LlmperfChart(Chart):
         deployed: Deployed,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
-        labels = {"app": BENCHMARK_POD, "component": Component.BENCHMARK}
+        name = benchmark_pod(experiment)
+        labels = {"app": name, "component": Component.BENCHMARK}
         told = benchmark_config(
             experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
         )
         k8s.KubeConfigMap(
             self,
             "Config",
-            metadata=k8s.ObjectMeta(name=BENCHMARK_POD),
+            metadata=k8s.ObjectMeta(name=name),
             data={"config.json": config.dump(told)},
         )
         pod = k8s.PodSpec(
@@ -80,13 +81,13 @@ class LlmperfChart(Chart):
                     deployed.benchmark_image, "llmperf", "run", variables=[run_id()]
                 )
             ],
-            volumes=benchmark_volumes(BENCHMARK_POD),
+            volumes=benchmark_volumes(name),
         )
         k8s.KubePod(
             self,
             "Pod",
             metadata=k8s.ObjectMeta(
-                name=BENCHMARK_POD, labels=labels, annotations=acknowledged(pod, ENDS_BY_ITSELF)
+                name=name, labels=labels, annotations=acknowledged(pod, ENDS_BY_ITSELF)
             ),
             spec=pod,
         )

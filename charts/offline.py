@@ -1,4 +1,4 @@
-"""The ``qwen-offline`` Job: one index a variant that no server serves, one after the other."""
+"""The Job of variants that no server serves: one index each, one after the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from charts.indexes import (
     run_variable,
 )
 from charts.llmperf import CONFIG_PATH, RESULTS_PATH, benchmark_container, benchmark_volumes
-from charts.names import DEVICES, NAMESPACE, OFFLINE_JOB, Component, ServiceAccount
+from charts.names import DEVICES, NAMESPACE, Component, ServiceAccount, indexed_job
 from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import ARTIFACT_PATH, on_devices, paths, serving_pod
@@ -58,7 +58,7 @@ class OfflineChart(Chart):
 def indexes(experiment: Experiment) -> Indexes:
     """The Job of an experiment whose variants run as jobs."""
     return Indexes(
-        name=OFFLINE_JOB,
+        name=indexed_job(experiment),
         component=Component.OFFLINE,
         file="generate",
         command=generate_command,
@@ -105,7 +105,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
                 image, "collect", "collect", variables=[run_variable(experiment)], own=_OWN
             )
         ],
-        volumes=benchmark_volumes(OFFLINE_JOB, own=_OWN),
+        volumes=benchmark_volumes(indexed_job(experiment), own=_OWN),
     )
 
 

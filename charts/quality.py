@@ -1,4 +1,4 @@
-"""The ``qwen-lmeval`` Job: GSM8K against all services. Suspended until someone starts it."""
+"""The quality Job: GSM8K against all services. Suspended until someone starts it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from constructs import Construct
 
 from charts.acknowledge import acknowledged
 from charts.llmperf import endpoint
-from charts.names import NAMESPACE, QUALITY_JOB, Component, ServiceAccount
+from charts.names import NAMESPACE, Component, ServiceAccount, quality_job
 from charts.pods import (
     SCRATCH_PATH,
     SCRIPTS_PATH,
@@ -46,7 +46,8 @@ class QualityChart(Chart):
         super().__init__(scope, construct_id, namespace=NAMESPACE)
         # Another script or lock makes another Job, under a new name.
         annotations = {"scripts": digest([scripts["quality.py"], scripts["quality.lock"]])}
-        labels = {"app": QUALITY_JOB, "component": Component.QUALITY}
+        name = quality_job(experiment)
+        labels = {"app": name, "component": Component.QUALITY}
         pod = _pod(experiment)
         spec = k8s.JobSpec(
             suspend=True,
@@ -60,7 +61,7 @@ class QualityChart(Chart):
             self,
             "Job",
             metadata=k8s.ObjectMeta(
-                name=job_name(QUALITY_JOB, spec), labels=labels, annotations=acknowledged(pod)
+                name=job_name(name, spec), labels=labels, annotations=acknowledged(pod)
             ),
             spec=spec,
         )

@@ -1,4 +1,4 @@
-"""The ``qwen-sweep`` Job: one index a variant, each served and measured by itself."""
+"""The Job of a sweep: one index a variant, each served and measured by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from charts.indexes import (
     run_variable,
 )
 from charts.llmperf import BENCHMARK_ROOM, CONFIG_PATH, benchmark_container, benchmark_volumes
-from charts.names import DEVICES, NAMESPACE, SWEEP_JOB, Component, ServiceAccount
+from charts.names import DEVICES, NAMESPACE, Component, ServiceAccount, indexed_job
 from charts.pods import SCRIPTS_PATH, mount
 from charts.scripts import Scripts
 from charts.server import (
@@ -66,7 +66,7 @@ class SweepChart(Chart):
 def indexes(experiment: Experiment) -> Indexes:
     """The Job of a sweep."""
     return Indexes(
-        name=SWEEP_JOB,
+        name=indexed_job(experiment),
         component=Component.SWEEP,
         file="serve",
         command=serve_command,
@@ -98,7 +98,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
                 own=_OWN,
             )
         ],
-        volumes=benchmark_volumes(SWEEP_JOB, own=_OWN),
+        volumes=benchmark_volumes(indexed_job(experiment), own=_OWN),
     )
 
 

@@ -162,9 +162,11 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     listed: list[Variant] = []
     for batch in sorted(batches, key=lambda batch: batch != usual):
         baseline = "Base" if batch == usual else f"Base-batch-{batch}"
-        listed.append(Variant(baseline, service(baseline), experiment, None, None, batch))
+        listed.append(
+            Variant(baseline, _service(experiment, baseline), experiment, None, None, batch)
+        )
         listed += (
-            Variant(s.name, service(s.name), experiment, s, baseline, batch)
+            Variant(s.name, _service(experiment, s.name), experiment, s, baseline, batch)
             for s in experiment.speculations
             if (s.batch or usual) == batch
         )
@@ -179,11 +181,12 @@ def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Vari
     per_node = experiment.capacity.instance.devices // experiment.serving.devices
     names = [(f"{v.name}-matched", v.batch) for v in listed if v.baseline is None]
     return [
-        Variant(name, service(name), experiment, None, None, batch, matched=True)
+        Variant(name, _service(experiment, name), experiment, None, None, batch, matched=True)
         for name, batch in names[: -len(listed) % per_node]
     ]
 
 
-def service(variant: str) -> str:
-    """Name of the Service of the variant with that name; ``Base`` and ``SD`` have the article's."""
-    return {"Base": "qwen-vllm"}.get(variant, f"qwen-{variant.lower()}-vllm")
+def _service(experiment: Experiment, variant: str) -> str:
+    """Name of a variant's Service: of ``Base`` and ``SD`` of a Qwen model the article's."""
+    parts = [experiment.name_prefix, *([] if variant == "Base" else [variant.lower()]), "vllm"]
+    return "-".join(parts)

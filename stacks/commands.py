@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, QUALITY_JOB, SWEEP_JOB
+from charts.names import NAMESPACE, benchmark_pod, indexed_job, quality_job
 from experiment.schema import Experiment
 from experiment.variants import variants
 from spectap.names import RESULTS_PREFIX, VARIANTS
@@ -42,19 +42,18 @@ def first(experiment: Experiment, region: str, role_arn: str) -> Iterator[Comman
     )
 
 
-def of_services() -> Iterator[Command]:
+def of_services(experiment: Experiment) -> Iterator[Command]:
     """Those for variants that stand side by side."""
-    yield Command(
-        "Results", f"{_KUBECTL} logs --follow {BENCHMARK_POD}", "The benchmark and its table"
-    )
+    pod, job = benchmark_pod(experiment), quality_job(experiment)
+    yield Command("Results", f"{_KUBECTL} logs --follow {pod}", "The benchmark and its table")
     yield Command(
         "Again",
-        f"{_KUBECTL} apply view-last-applied pod {BENCHMARK_POD} --output yaml | {_REPLACE}",
+        f"{_KUBECTL} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",
         "Another run",
     )
     yield Command(
         "Quality",
-        f"{_KUBECTL} patch $({_KUBECTL} get job --selector app={QUALITY_JOB} --output name) "
+        f"{_KUBECTL} patch $({_KUBECTL} get job --selector app={job} --output name) "
         """--type merge --patch '{"spec":{"suspend":false}}'""",
         "GSM8K against the services",
     )
@@ -62,12 +61,12 @@ def of_services() -> Iterator[Command]:
 
 def of_indexes(experiment: Experiment, run_id: str, bucket: str) -> Iterator[Command]:
     """Those for variants that are measured one by one: of a sweep, or as jobs."""
-    job, measures = (
-        (SWEEP_JOB, "its vLLM and its benchmark")
+    selector = f"--selector app={indexed_job(experiment)}"
+    measures = (
+        "its vLLM and its benchmark"
         if experiment.sweep
-        else (OFFLINE_JOB, "its inference_demo and what is collected")
+        else "its inference_demo and what is collected"
     )
-    selector = f"--selector app={job}"
     columns = "COMPLETE:.status.completedIndexes,FAILED:.status.failedIndexes"
     yield Command(
         "Indexes",

@@ -15,16 +15,16 @@ from charts.names import (
     COMPILED_PREFIX,
     LOGS_PREFIX,
     MODELS_PREFIX,
+    NAMESPACE,
     ServiceAccount,
     bucket_name,
     prompts_bucket_name,
     service_accounts,
     stopper_arn,
 )
-from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
-from spectap.names import NAMESPACE, RESULTS_PREFIX
+from spectap.names import RESULTS_PREFIX, namespace
 from stacks.acknowledge import acknowledge, skip
 from stacks.roles import pod_identity_principal
 
@@ -63,7 +63,7 @@ class ModelStoreStack(Stack):
                 assumed_by=pod_identity_principal(
                     self,
                     cluster=experiment.name,
-                    namespace=KUBERNETES_NAMESPACE,
+                    namespace=NAMESPACE,
                     service_account=account,
                 ),
                 description=f"Pods of service account {account}",
@@ -167,7 +167,7 @@ class ModelStoreStack(Stack):
                 case ServiceAccount.BENCHMARK:
                     self._may_write(account, RESULTS_PREFIX)
                     self._may_read(account, RESULTS_PREFIX)
-                    self._may_publish(account)
+                    self._may_publish(account, experiment)
                     self._may_stop(account, experiment)
                 case ServiceAccount.QUALITY:
                     self._may_write(account, RESULTS_PREFIX)
@@ -176,7 +176,7 @@ class ModelStoreStack(Stack):
                     self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
                     # Jobs have no metric.
                     if account is ServiceAccount.SWEEP:
-                        self._may_publish(account)
+                        self._may_publish(account, experiment)
                     self._may_stop(account, experiment)
 
     def _prompts(self, experiment: Experiment) -> None:
@@ -200,14 +200,15 @@ class ModelStoreStack(Stack):
                 )
             )
 
-    def _may_publish(self, account: ServiceAccount) -> None:
+    def _may_publish(self, account: ServiceAccount, experiment: Experiment) -> None:
+        own = namespace(experiment.models.target.id)
         self.roles[account].add_to_policy(
             iam.PolicyStatement(
                 sid="PublishMetrics",
                 actions=["cloudwatch:PutMetricData"],
                 # The action supports no resource-level permissions. A condition confines it.
                 resources=["*"],
-                conditions={"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
+                conditions={"StringEquals": {"cloudwatch:namespace": own}},
             )
         )
         acknowledge(

@@ -144,7 +144,7 @@ class ServingStack(Stack):
             *(
                 commands.of_indexes(experiment, run_id(experiment), bucket)
                 if experiment.apart
-                else commands.of_services()
+                else commands.of_services(experiment)
             ),
         ]
         for number, command in enumerate(listed, start=1):

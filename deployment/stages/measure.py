@@ -9,7 +9,7 @@ from typing import Final
 
 from kubernetes.client import ApiClient, CoreV1Api, V1Deployment, V1Job, V1Pod
 
-from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, SWEEP_JOB, Component
+from charts.names import NAMESPACE, Component, benchmark_pod, indexed_job
 from deployment import objects, pods
 from deployment.account import Deployment
 from deployment.bucket import Bucket
@@ -112,7 +112,7 @@ class _Services:
         """The run's id, once it is complete."""
         pod = self._pod()
         if pod.status.phase in objects.OVER or self._is_stale(pod):
-            self.progress.say(f"{BENCHMARK_POD} begins a new run")
+            self.progress.say(f"{pod.metadata.name} begins a new run")
             objects.replace(self.api, pod)
         else:
             self.restarts = pods.restarts(pod)
@@ -134,15 +134,16 @@ class _Services:
             raise StageFailed(STOPPED)
         self.progress.wait(
             bar(pods.log(self.api, pod, pod.spec.containers[0].name, _TAIL))
-            or "; ".join(not_ready(self.api, f"app={BENCHMARK_POD}"))
+            or "; ".join(not_ready(self.api, f"app={pod.metadata.name}"))
             or "it waits for the services"
         )
         return None
 
     def _pod(self) -> V1Pod:
-        pod = objects.pod(self.api, BENCHMARK_POD)
+        name = benchmark_pod(self.deployment.experiment)
+        pod = objects.pod(self.api, name)
         if pod is None:
-            raise StageFailed(f"there is no pod {BENCHMARK_POD} any more: {_MADE_AGAIN}")
+            raise StageFailed(f"there is no pod {name} any more: {_MADE_AGAIN}")
         return pod
 
     def _is_stale(self, pod: V1Pod) -> bool:
@@ -151,7 +152,7 @@ class _Services:
         if status is None or not (status.state and status.state.running):
             return False
         with kubernetes_errors():
-            config = CoreV1Api(self.api).read_namespaced_config_map(BENCHMARK_POD, NAMESPACE)
+            config = CoreV1Api(self.api).read_namespaced_config_map(pod.metadata.name, NAMESPACE)
         changed = [each.time for each in config.metadata.managed_fields or [] if each.time]
         return bool(changed) and max(changed) > status.state.running.started_at
 
@@ -189,7 +190,7 @@ class _Indexes:
         return None
 
     def _job(self) -> V1Job:
-        name = SWEEP_JOB if self.deployment.experiment.sweep else OFFLINE_JOB
+        name = indexed_job(self.deployment.experiment)
         jobs = objects.jobs(self.api, f"app={name}")
         if not jobs:
             raise StageFailed(f"there is no Job {name} any more: {_MADE_AGAIN}")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from charts import offline, sweep
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
-from charts.names import BENCHMARK_POD
+from charts.names import benchmark_pod
 from deployment import objects
 from deployment.account import Deployment
 from deployment.bucket import Bucket
@@ -71,7 +71,7 @@ def measured(context: Context) -> str | None:
     if run is None or is_isolated or are_stopped(deployment):
         return run
     with connected(deployment) as api:
-        pod = objects.pod(api, BENCHMARK_POD)
+        pod = objects.pod(api, benchmark_pod(deployment.experiment))
     if pod is None or pod.status.phase in objects.OVER or pod.metadata.uid == run:
         return run
     has_begun = Bucket(deployment).entries(results_key(pod.metadata.uid, ""))

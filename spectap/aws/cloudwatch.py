@@ -32,7 +32,6 @@ from spectap.metrics import INTER_TOKEN_LATENCY, Published
 from spectap.names import (
     EXPERIMENT_DIMENSION,
     LOAD_DIMENSION,
-    NAMESPACE,
     TEST_CASE_DIMENSION,
     VARIANT_DIMENSION,
 )
@@ -56,9 +55,6 @@ _BYTES_PER_CALL: Final = 750_000
 # parts. A part fits into a call.
 _VALUES_PER_PART: Final = 4000
 
-_CHECK: Final = (
-    f"check the region, and that the pod's role may cloudwatch:PutMetricData into {NAMESPACE}"
-)
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -112,10 +108,12 @@ class Publisher:
         sleep: Sleep = time.sleep,
         now: Callable[[], float] = time.time,
         *,
+        namespace: str,
         by_load: bool = False,
         keep: Callable[[], object] | None = None,
     ) -> None:
-        """``by_load``: whether load points are told apart, which several need.
+        """``namespace`` is that of all metrics. ``by_load``: whether load points are told apart,
+        which several need.
 
         ``keep`` takes the folder to where it outlives this machine, and may raise BucketError. It
         is called before each call to CloudWatch and after it: another machine that continues the
@@ -123,7 +121,8 @@ class Publisher:
         """
         self._client = boto3.client("cloudwatch", region_name=region, config=ONE_ATTEMPT)
         self._experiment, self._region, self._path = experiment, region, run_dir / JOURNAL
-        self._sleep, self._now, self._by_load = sleep, now, by_load
+        self._namespace, self._by_load = namespace, by_load
+        self._sleep, self._now = sleep, now
         self._keep = keep or (lambda: None)
         self._gaps_known = False
 
@@ -146,7 +145,11 @@ class Publisher:
                 for call in calls(new):
                     persist(partial(self._attempt, call, published), self._sleep)
         except AWS_ERRORS as error:
-            raise PublishError(f"CloudWatch {self._region}: {explain(error, _CHECK)}") from None
+            check = (
+                "check the region, and that the pod's role may cloudwatch:PutMetricData into "
+                f"{self._namespace}"
+            )
+            raise PublishError(f"CloudWatch {self._region}: {explain(error, check)}") from None
         except JournalError as error:
             raise PublishError(
                 f"{error}; publishing cannot resume from this file: set a new RUN_ID"
@@ -191,7 +194,7 @@ class Publisher:
         try:
             self._keep()
             self._client.put_metric_data(
-                Namespace=NAMESPACE,
+                Namespace=self._namespace,
                 MetricData=list(data(call, self._experiment, by_load=self._by_load)),
             )
         except NO_ANSWER:

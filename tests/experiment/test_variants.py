@@ -9,6 +9,7 @@ import pytest
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
 from experiment.variants import Variant, variants
+from spectap import names
 from tests.experiment.files import ABSENT, edited, edited_data, line_of_error, lines_of
 
 FEWER_DEVICES = {"serving.devices": 4, "serving.tensor_parallel": 16}
@@ -49,6 +50,24 @@ def test_a_list_makes_a_variant_of_each_item_in_its_order() -> None:
         ("K3", "Base", 4, 3),
     ]
     assert [v.service for v in found] == ["qwen-vllm", "qwen-k7-vllm", "qwen-k3-vllm"]
+
+
+@pytest.mark.parametrize(
+    ("target", "prefix"),
+    [
+        ("Qwen/Qwen3-32B", "qwen"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "llama"),
+        ("openai/gpt-oss-120b", "gpt"),
+        ("01-ai/6B-chat", "model"),
+    ],
+)
+def test_names_follow_the_target(article: Experiment, target: str, prefix: str) -> None:
+    models = article.models.model_copy(
+        update={"target": article.models.target.model_copy(update={"id": target})}
+    )
+    experiment = article.model_copy(update={"models": models})
+    assert [v.service for v in variants(experiment)] == [f"{prefix}-vllm", f"{prefix}-sd-vllm"]
+    assert names.namespace(target) == f"{prefix.capitalize()}/LLMPerf"
 
 
 def test_another_batch_gets_a_baseline_of_its_own() -> None:

@@ -147,7 +147,8 @@ def test_figures_of_the_article_have_a_curve_for_each_variant_and_headline(
 def test_metrics_are_those_the_benchmark_publishes(each: Synthesised) -> None:
     published = {one.name for one in (*catalogue.METRICS, *catalogue.TOTALS)}
     for metric in _measured(each):
-        assert metric["namespace"] == names.NAMESPACE
+        target = each.experiment.models.target.id
+        assert metric["namespace"] == names.namespace(target)
         assert metric["name"] in published
         assert metric["Experiment"] == each.experiment.name
 

@@ -21,7 +21,6 @@ from charts.llmperf import benchmark_config
 from charts.names import (
     NAMESPACE,
     NODE_GROUP_LABEL,
-    SWEEP_JOB,
     TRAINIUM_NODES,
     artifact_prefix,
     model_prefix,
@@ -165,7 +164,7 @@ class Cluster:
                     ends=lambda: self._measured(run),
                 )
             ]
-        if manifest["kind"] == "Job" and name.startswith(SWEEP_JOB):
+        if manifest["kind"] == "Job" and name.startswith("qwen-sweep"):
             return [
                 Work(
                     name,
