@@ -11,8 +11,8 @@ from typing import Any
 import aws_cdk as cdk
 import cdk8s
 
-from charts.deployed import Deployed
 from charts.manifests import charts
+from charts.names import Deployed
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
 from stacks.budget import BudgetStack
 from stacks.cluster import ClusterStack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -28,6 +29,18 @@ MODEL_STORE_CONFIG: Final = "model-store"
 SCRIPTS_CONFIG: Final = "scripts"
 DEVICES: Final = "devices"
 """The first container of each pod with a claim. It opens the devices, and ends."""
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What only a deployment knows, because it depends on the account."""
+
+    bucket: str
+    benchmark_image: str
+    stopper: str | None = None
+    """ARN of the state machine that ends the Trainium nodes; None for manifests without one."""
+    prompts_bucket: str | None = None
+    """Where a deploy puts the user's files of prompts."""
 
 
 class Component(StrEnum):

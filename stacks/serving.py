@@ -13,10 +13,16 @@ from cdk8s import App as Cdk8sApp
 from cdk8s import Chart
 from constructs import Construct, IDependable
 
-from charts.deployed import Deployed
 from charts.indexes import run_id
 from charts.manifests import charts
-from charts.names import NAMESPACE, ServiceAccount, bucket_name, prompts_bucket_name, stopper_arn
+from charts.names import (
+    NAMESPACE,
+    Deployed,
+    ServiceAccount,
+    bucket_name,
+    prompts_bucket_name,
+    stopper_arn,
+)
 from experiment.schema import Experiment
 from stacks import commands
 from stacks.acknowledge import HOLDS_LINES, acknowledge

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from charts import offline, sweep
-from charts.indexes import run_id
+from charts.indexes import indexed_config, run_id
 from charts.llmperf import benchmark_config
 from charts.names import benchmark_pod
 from deployment import objects
@@ -80,9 +79,7 @@ def measured(context: Context) -> str | None:
 
 def indexes(deployment: Deployment) -> Config:
     """What the indexes of the experiment's Job are given."""
-    experiment = deployment.experiment
-    job = sweep.indexes(experiment) if experiment.sweep else offline.indexes(experiment)
-    return job.indexed_config(experiment, Bucket(deployment).name, "any")
+    return indexed_config(deployment.experiment, Bucket(deployment).name, "any")
 
 
 def complete_indexes(deployment: Deployment) -> list[str]:

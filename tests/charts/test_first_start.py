@@ -11,11 +11,11 @@ import pytest
 from charts.llmperf import benchmark_config
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Preparation
+from experiment.runtimes import Preparation
 from experiment.variants import variants
 from tests.charts.test_vllm import difference
 from tests.experiment.files import QWEN3_HEAD, edited, swept
-from tests.synthesis import Synthesised, containers, synthesise
+from tests.synthesis import Synthesised, synthesise
 
 BASE, SD = "qwen-vllm", "qwen-sd-vllm"
 EAGLE3: dict[str, Any] = {
@@ -25,7 +25,6 @@ EAGLE3: dict[str, Any] = {
     "models.draft": QWEN3_HEAD,
 }
 QUARTER: dict[str, Any] = {"serving.devices": 4, "serving.tensor_parallel": 16}
-HOURS = 60 * 60
 
 
 @pytest.fixture(scope="module")
@@ -41,71 +40,6 @@ def pod(synthesised: Synthesised, service: str) -> dict[str, Any]:
     found = dict(synthesised.pods())
     its: dict[str, Any] = copy.deepcopy(found[service])
     return its
-
-
-def test_nothing_but_the_checkpoints_is_prepared(first_start: Synthesised) -> None:
-    jobs = [job["metadata"]["name"].rpartition("-")[0] for job in first_start.objects("Job")]
-    assert sorted(jobs) == ["download", "qwen-lmeval"]
-
-
-def test_brings_the_cache_of_its_key_once_its_checkpoints_are_there(
-    first_start: Synthesised,
-) -> None:
-    for variant in variants(first_start.experiment):
-        _, fetch, keep = pod(first_start, variant.service)["initContainers"]
-        (server,) = pod(first_start, variant.service)["containers"]
-        prefix, directory, notes, *checkpoints = fetch["args"]
-        assert prefix == f"compiled/{variant.artifact}/"
-        models = [m for m in (first_start.experiment.models.target, variant.draft) if m]
-        assert checkpoints == [f"models/{model.id}/{model.revision}/" for model in models]
-        assert keep["args"] == [prefix, directory, notes, "8000", "Qwen/Qwen3-32B"]
-        assert server["command"][:2] == ["/bin/bash", "/scripts/serve-cached.sh"]
-        assert server["command"][2] == notes
-        for container in (fetch, keep, server):
-            mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
-            assert {directory, "/scripts", "/tmp"} <= mounts
-            assert notes.startswith("/tmp/")
-        for container in (fetch, keep):
-            (name,) = (e for e in container["env"] if e["name"] == "POD")
-            assert name["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
-
-
-def test_keeps_the_cache_beside_the_server_which_is_ready_after_its_request(
-    first_start: Synthesised,
-) -> None:
-    _, fetch, keep = pod(first_start, SD)["initContainers"]
-    assert (fetch["name"], "restartPolicy" in fetch) == ("fetch-cache", False)
-    assert (keep["name"], keep["restartPolicy"]) == ("keep-cache", "Always")
-    assert not {"startupProbe", "livenessProbe"} & set(keep)
-    settled = f"{keep['args'][2]}/settled"
-    assert keep["readinessProbe"]["exec"]["command"] == ["test", "-e", settled]
-    claims = [c["name"] for c in containers(pod(first_start, SD)) if c["resources"].get("claims")]
-    assert claims == ["devices", "vllm"]
-
-
-def test_the_server_may_write_the_cache_where_it_looks_for_it(first_start: Synthesised) -> None:
-    (server,) = pod(first_start, SD)["containers"]
-    mounts = {mount["mountPath"]: mount for mount in server["volumeMounts"]}
-    environment = {e["name"]: e["value"] for e in server["env"]}
-    assert environment["VLLM_CACHE_ROOT"] == "/artifact/vllm"
-    assert "readOnly" not in mounts["/artifact"]
-    kernels = mounts["/var/tmp/nki-intermediate-cache"]
-    assert (kernels["name"], kernels["subPath"]) == (mounts["/artifact"]["name"], "nki")
-    assert "readOnly" not in kernels
-
-
-def test_a_complete_cache_switches_compiling_off(first_start: Synthesised) -> None:
-    (server,) = pod(first_start, SD)["containers"]
-    assert server["command"][3:5] == ["VLLM_NEURON_DISABLE_WARMUP_COMPILE=1", "vllm"]
-    assert "VLLM_NEURON_DISABLE_WARMUP_COMPILE" not in {e["name"] for e in server["env"]}
-
-
-def test_a_start_may_compile_for_hours(first_start: Synthesised) -> None:
-    deployment = first_start.object("Deployment", SD)
-    (server,) = pod(first_start, SD)["containers"]
-    startup = server["startupProbe"]
-    assert startup["periodSeconds"] * startup["failureThreshold"] == 4 * HOURS
-    assert deployment["spec"]["progressDeadlineSeconds"] == 10 * HOURS
 
 
 def test_the_services_of_a_node_compile_side_by_side(first_start: Synthesised) -> None:
@@ -178,11 +112,3 @@ def test_a_sweep_is_refused(first_start: Synthesised) -> None:
     with pytest.raises(ExperimentError) as refused:
         parse(edited(changes), "mine.yaml")
     assert 'runtime = "vllm-neuron-1.x": must not be one that compiles' in str(refused.value)
-
-
-def test_the_cache_of_other_runtimes_stays_read_only(synthesised: Synthesised) -> None:
-    prepared = [r for r in RUNTIMES.values() if r.preparation is Preparation.COMPILE_JOB]
-    assert synthesised.experiment.serving_runtime in prepared
-    (server,) = pod(synthesised, SD)["containers"]
-    (artifact,) = (m for m in server["volumeMounts"] if m["name"] == "artifact")
-    assert artifact["readOnly"] is True

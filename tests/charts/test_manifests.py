@@ -109,12 +109,6 @@ def test_every_component_is_one_that_policies_know(each: Synthesised) -> None:
             assert pod["metadata"]["labels"]["component"] in set(Component)
 
 
-def test_mounts_and_volumes_belong_together(each: Synthesised) -> None:
-    for name, pod in each.pods():
-        mounted = {m["name"] for c in containers(pod) for m in c["volumeMounts"]}
-        assert mounted == {volume["name"] for volume in pod["volumes"]}, name
-
-
 def test_what_pods_refer_to_is_there(each: Synthesised) -> None:
     config_maps = {o["metadata"]["name"] for o in each.objects("ConfigMap")}
     claims = {o["metadata"]["name"] for o in each.objects("PersistentVolumeClaim")}

@@ -25,13 +25,6 @@ def compared(each: Synthesised) -> list[tuple[Variant, Variant]]:
     return [(named[v.baseline], v) for v in named.values() if v.baseline]
 
 
-def test_every_variant_has_a_deployment_and_a_service(side_by_side: Synthesised) -> None:
-    services = [variant.service for variant in variants(side_by_side.experiment)]
-    for kind in ("Deployment", "Service"):
-        found = [o["metadata"]["name"] for o in side_by_side.objects(kind)]
-        assert sorted(found) == sorted(services)
-
-
 def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
     side_by_side: Synthesised,
 ) -> None:
@@ -124,17 +117,6 @@ def test_services_differ_in_name_alone(side_by_side: Synthesised) -> None:
         assert {pair for _, pair in difference(left, right)} == {names}
 
 
-def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
-    command = _container(synthesised, SD)["command"]
-    flags = dict(pairwise(command))
-    assert flags["--served-model-name"] == "Qwen/Qwen3-32B"
-    assert flags["--tensor-parallel-size"] == "32"
-    assert flags["--max-num-seqs"] == "4"
-    assert flags["--max-model-len"] == "1017"
-    assert json.loads(flags["--override-neuron-config"])["enable_fused_speculation"] is True
-    assert json.loads(flags["--speculative-config"])["num_speculative_tokens"] == 7
-
-
 TOOL_FLAGS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
 
 
@@ -146,68 +128,6 @@ def test_all_services_can_call_tools_where_prompts_have_some(
         (server,) = deployment["spec"]["template"]["spec"]["containers"]
         flags = [flag for flag in server["command"] if flag in TOOL_FLAGS]
         assert flags == (TOOL_FLAGS if tools else [])
-
-
-def test_takes_a_window_less_than_is_compiled(side_by_side: Synthesised) -> None:
-    """On all sides; an input that leaves no room for a window would end a speculative one."""
-    window = _largest_window(side_by_side.experiment)
-    for variant in variants(side_by_side.experiment):
-        flags = dict(pairwise(_container(side_by_side, variant.service)["command"]))
-        assert int(flags["--max-model-len"]) == side_by_side.experiment.serving.length - window
-
-
-def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
-    mounts = {m["name"]: m for m in _container(synthesised, SD)["volumeMounts"]}
-    assert mounts["artifact"]["readOnly"] is True
-
-
-def test_the_draft_gets_the_targets_length(side_by_side: Synthesised) -> None:
-    for _, variant in compared(side_by_side):
-        flags = dict(pairwise(_container(side_by_side, variant.service)["command"]))
-        settings = json.loads(flags["--speculative-config"])
-        assert str(settings["max_model_len"]) == flags["--max-model-len"]
-
-
-def test_rolls_without_a_third_claim(synthesised: Synthesised) -> None:
-    spec = synthesised.object("Deployment", SD)["spec"]
-    assert spec["strategy"] == {"type": "Recreate"}
-    assert spec["replicas"] == 1
-
-
-def test_waits_for_the_artifact_before_it_serves(synthesised: Synthesised) -> None:
-    pod = synthesised.object("Deployment", SD)["spec"]["template"]["spec"]
-    _, init = pod["initContainers"]
-    assert init["command"] == ["/bin/bash", "/scripts/fetch-artifact.sh"]
-    environment = {e["name"]: e["value"] for e in pod["containers"][0]["env"]}
-    assert environment["NEURON_COMPILED_ARTIFACTS"] == init["args"][1]
-
-
-def test_probes_ask_for_health_and_allow_for_loading(synthesised: Synthesised) -> None:
-    container = _container(synthesised, BASE)
-    for probe in ("startupProbe", "readinessProbe"):
-        assert container[probe]["httpGet"] == {"path": "/health", "port": "http"}
-    startup = container["startupProbe"]
-    assert startup["periodSeconds"] * startup["failureThreshold"] == 45 * 60
-
-
-def test_is_started_again_only_if_its_process_is_silent(side_by_side: Synthesised) -> None:
-    for name, pod in side_by_side.pods():
-        for container in pod["containers"]:
-            if "livenessProbe" in container:
-                live, ready = container["livenessProbe"], container["readinessProbe"]
-                assert live["httpGet"] == {"path": "/version", "port": "http"}, name
-                assert ready["httpGet"] != live["httpGet"], name
-                patience = live["periodSeconds"] * live["failureThreshold"]
-                assert patience > ready["periodSeconds"] * ready["failureThreshold"], name
-
-
-def test_has_shared_memory_and_local_disk(synthesised: Synthesised) -> None:
-    pod = synthesised.object("Deployment", SD)["spec"]["template"]["spec"]
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    assert volumes["shared-memory"]["emptyDir"]["medium"] == "Memory"
-    assert "medium" not in volumes["artifact"]["emptyDir"]
-    mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
-    assert mounts["shared-memory"] == "/dev/shm"
 
 
 def test_the_services_of_a_node_and_a_compile_fit_it(side_by_side: Synthesised) -> None:
@@ -241,12 +161,6 @@ def test_a_new_window_is_a_new_artifact_for_the_speculative_side_alone(
     # The artifact to wait for; the window on the command line, and the length it leaves.
     assert len(changed) == 3
     assert all(re.search(r"initContainers\[1\]|containers\[0\]", path) for path in changed)
-
-
-def _container(synthesised: Synthesised, name: str) -> dict[str, Any]:
-    pod = _deployment(synthesised, name)["spec"]["template"]["spec"]
-    container: dict[str, Any] = pod["containers"][0]
-    return container
 
 
 def _deployment(synthesised: Synthesised, name: str) -> Manifest:

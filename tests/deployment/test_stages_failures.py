@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from charts.claims import DRIVER
 from charts.indexes import NEVER
 from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
+from charts.namespace import DRIVER
 from deployment import guard, nodes
 from deployment.account import Deployment, DeploymentError
 from deployment.bucket import Bucket

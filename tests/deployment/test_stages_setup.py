@@ -11,8 +11,8 @@ from typing import Any, Final
 import cdk8s
 import pytest
 
-from charts.deployed import Deployed
 from charts.manifests import charts
+from charts.names import Deployed
 from deployment import lifecycle
 from deployment.account import Deployment, DeploymentError
 from deployment.lifecycle import Stack

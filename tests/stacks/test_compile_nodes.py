@@ -7,7 +7,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from charts.compilation import compile_pod
+from charts.preparation import compile_pod
 from experiment.hardware import COMPILE_INSTANCE
 from experiment.schema import CompileNode
 from experiment.variants import variants

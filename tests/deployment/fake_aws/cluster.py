@@ -14,9 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from charts import sweep
-from charts.claims import DRIVER
-from charts.indexes import run_id
+from charts.indexes import indexed_config, run_id
 from charts.llmperf import benchmark_config
 from charts.names import (
     NAMESPACE,
@@ -25,6 +23,7 @@ from charts.names import (
     artifact_prefix,
     model_prefix,
 )
+from charts.namespace import DRIVER
 from experiment import Experiment
 from experiment.variants import variants
 from spectap import config
@@ -209,8 +208,8 @@ class Cluster:
         self._stop()
 
     def _swept(self) -> None:
-        run, job = run_id(self.experiment), sweep.indexes(self.experiment)
-        told = job.indexed_config(self.experiment, self.bucket, "any")
+        run = run_id(self.experiment)
+        told = indexed_config(self.experiment, self.bucket, "any")
         for variant in told.variants:
             self._put(results_key(variant_run(run, variant.folder), COMPLETE))
         self._put(results_key(run, CONFIG), config.dump(told))
