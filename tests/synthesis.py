@@ -90,11 +90,7 @@ class Synthesised:
     def pods(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and pod specification of everything that makes pods."""
         for manifests in self.manifests.values():
-            for manifest in manifests:
-                if manifest["kind"] == "Pod":
-                    yield manifest["metadata"]["name"], manifest["spec"]
-                elif manifest["kind"] in ("Deployment", "Job"):
-                    yield manifest["metadata"]["name"], manifest["spec"]["template"]["spec"]
+            yield from pods(manifests)
 
 
 def synthesise(experiment: Experiment, directory: Path) -> Synthesised:
@@ -122,6 +118,15 @@ def by_name(manifests: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:
     """Manifests by kind and name, the digests of Jobs left out."""
     named = ((o["kind"], o["metadata"]["name"], o) for o in manifests)
     return {(k, n.rpartition("-")[0] if k == "Job" else n): o for k, n, o in named}
+
+
+def pods(manifests: Iterable[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and pod specification of everything that makes pods."""
+    for manifest in manifests:
+        if manifest["kind"] == "Pod":
+            yield manifest["metadata"]["name"], manifest["spec"]
+        elif manifest["kind"] in ("Deployment", "Job"):
+            yield manifest["metadata"]["name"], manifest["spec"]["template"]["spec"]
 
 
 def containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:

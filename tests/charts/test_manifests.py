@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import kubernetes_validate
+import pytest
 
 from charts.names import DEVICES, NAMESPACE, Component
+from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
-from tests.synthesis import Synthesised, containers
+from tests.matrix import MATRIX
+from tests.synthesis import Synthesised, containers, pods, render
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
 CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
 
 
-def test_follows_the_schemas_of_the_clusters_version(every: Synthesised) -> None:
-    for manifests in every.manifests.values():
+def test_follows_the_schemas_of_the_clusters_version(each: Synthesised) -> None:
+    for manifests in each.manifests.values():
         for manifest in manifests:
             kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
 
@@ -27,8 +31,11 @@ def test_stands_in_the_experiments_namespace(each: Synthesised) -> None:
             assert manifest["metadata"].get("namespace") == expected
 
 
-def test_pods_keep_to_pod_security_restricted(every: Synthesised) -> None:
-    for name, pod in every.pods():
+@pytest.mark.parametrize("experiment", MATRIX)
+def test_pods_keep_to_pod_security_restricted(
+    experiment: str, variation: Callable[..., Experiment]
+) -> None:
+    for name, pod in pods(render(variation(MATRIX[experiment]))):
         assert pod["securityContext"]["runAsNonRoot"] is True, name
         # Above the ids of a node's own users.
         assert pod["securityContext"]["runAsUser"] > 10_000, name

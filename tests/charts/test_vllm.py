@@ -177,10 +177,10 @@ def _request(container: dict[str, Any], resource: str) -> int:
 
 
 def test_a_service_overrides_only_what_was_compiled_into_its_artifact(
-    served_by_nxdi: Synthesised,
+    each: Synthesised,
 ) -> None:
     """The loader sets each key over the artifact's configuration, whatever the graph is."""
-    for base, variant in compared(served_by_nxdi):
+    for base, variant in compared(each):
         assert _overrides(serve_command(base)) == {}
         told = _overrides(serve_command(variant))
         assert told

@@ -109,7 +109,9 @@ def test_names_fit_and_are_distinct_whatever_the_case(
     for speculation in found:
         assert not re.match(r"base(-batch-\d+)?$", speculation.name, re.IGNORECASE)
         # A Service's name is a DNS label.
-        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", service(speculation.name))
+        assert re.fullmatch(
+            r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", service("qwen", speculation.name)
+        )
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Any
 
 import boto3
@@ -75,14 +74,6 @@ def test_only_schedules_of_the_guards_group_take_a_guards_role(
             }
         },
     }
-
-
-def test_the_schedules_go_with_the_stack(synthesised: Synthesised) -> None:
-    group = outputs(synthesised, "trainium")["GuardGroup"]["Ref"]
-    resource = _resources(synthesised)[group]
-    assert resource["Type"] == SCHEDULES
-    assert resource["Properties"]["Name"] == "article-guard"
-    assert resource.get("DeletionPolicy", "Delete") == "Delete"
 
 
 def test_the_stopper_asks_for_no_trainium_node_once_nothing_else_uploads(
@@ -158,20 +149,6 @@ def test_no_pod_may_call_eks(each: Synthesised) -> None:
     assert {action for action in actions if action.startswith("states:")} <= {
         "states:StartExecution"
     }
-
-
-def test_the_line_for_a_shell_scales_to_0(synthesised: Synthesised) -> None:
-    line = _joined(outputs(synthesised, "trainium")["Stop"])
-    assert shlex.split(line) == [
-        *("aws", "eks", "update-nodegroup-config", "--region", "us-east-2"),
-        *("--cluster-name", "article", "--nodegroup-name", "GROUP"),
-        *("--scaling-config", "minSize=0,desiredSize=0"),
-    ]
-
-
-def test_commands_find_the_administrators_role(synthesised: Synthesised) -> None:
-    role, _ = outputs(synthesised, "cluster")["AdministratorRole"]["Fn::GetAtt"]
-    assert synthesised.template("cluster")["Resources"][role]["Type"] == "AWS::IAM::Role"
 
 
 def _told(synthesised: Synthesised) -> dict[str, Any]:

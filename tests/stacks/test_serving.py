@@ -72,28 +72,6 @@ def test_identities_come_before_the_pods_that_need_them(synthesised: Synthesised
     assert set(identities) <= set(_needs(first))
 
 
-def test_service_accounts_are_not_annotated_for_irsa(synthesised: Synthesised) -> None:
-    for account in synthesised.objects("ServiceAccount"):
-        assert "annotations" not in account["metadata"]
-
-
-def test_waits_for_nothing_that_takes_hours(synthesised: Synthesised) -> None:
-    types = {r["Type"] for r in synthesised.template("serving")["Resources"].values()}
-    assert types == {"AWS::EKS::PodIdentityAssociation", APPLIED}
-
-
-def test_outputs_print_the_commands_a_user_needs_next(synthesised: Synthesised) -> None:
-    outputs = synthesised.template("serving")["Outputs"]
-    commands = [
-        outputs[name]["Value"]
-        for name in sorted(name for name in outputs if name.startswith("Command"))
-    ]
-    assert len(commands) == 6
-    text = json.dumps(commands)
-    for needed in ("update-kubeconfig", "qwen-llmperf", "component=prepare", "qwen-lmeval"):
-        assert needed in text
-
-
 def test_a_ready_image_is_used_as_it_is(of_matrix: Callable[[str], Synthesised]) -> None:
     image = "registry.example.com/benchmark:1"
     result = of_matrix(WHOLE_NODES)
