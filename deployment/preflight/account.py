@@ -16,7 +16,7 @@ from experiment.cost.standing import SYSTEM_INSTANCE
 from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.schema import CompileNode, Purchase
 from experiment.variants import variants
-from stacks.cluster import SYSTEM_NODES
+from stacks.nodes import SYSTEM_NODES
 from stacks.regions import budget_region, budget_stack_name
 
 BOOTSTRAP_VERSION: Final = 6

@@ -10,7 +10,7 @@ import pytest
 from charts.preparation import compile_pod
 from experiment.schema import CompileNode
 from experiment.variants import variants
-from stacks.compile_nodes import VOLUME_GIB
+from stacks.nodes import VOLUME_GIB
 from tests.matrix import FIRST_START
 from tests.stacks.templates import node_group, outputs, sized
 from tests.synthesis import Synthesised

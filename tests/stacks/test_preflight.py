@@ -7,7 +7,7 @@ import json
 from deployment.account import Deployment
 from deployment.preflight.account import BOOTSTRAP_VERSION, stack_names
 from experiment.cost.standing import SYSTEM_INSTANCE
-from stacks.cluster import SYSTEM_NODES
+from stacks.nodes import SYSTEM_NODES
 from tests.synthesis import ACCOUNT, Synthesised
 
 
