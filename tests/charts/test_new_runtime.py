@@ -76,6 +76,9 @@ def test_refusals_name_it() -> None:
         {"speculation.mode": "dflash"}
     )
     assert f"runtime {TOY.name} serves dflash;" in refusal({"runtime": TOY.name})
+    draft = {"id": "Qwen/Qwen3-0.6B", "revision": "1" * 40}
+    speculation = CHANGES["speculation"] | {"draft": draft}
+    assert "takes no draft" in refusal(CHANGES | {"speculation": speculation})
 
 
 def test_its_own_commands_compile_and_serve() -> None:

@@ -11,12 +11,12 @@ import pytest
 from charts.server import serve_command
 from experiment import Experiment
 from experiment.architecture import ModelKind
+from experiment.loader import parse
 from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
-from tests.matrix import LADDER
-from tests.synthesis import Manifest, Synthesised, containers
-
-BASE, SD = "qwen-vllm", "qwen-sd-vllm"
+from tests.experiment.files import edited
+from tests.matrix import LADDER, MATRIX
+from tests.synthesis import Manifest, Synthesised, by_name, containers, render
 
 
 def compared(each: Synthesised) -> list[tuple[Variant, Variant]]:
@@ -117,17 +117,13 @@ def test_services_differ_in_name_alone(side_by_side: Synthesised) -> None:
         assert {pair for _, pair in difference(left, right)} == {names}
 
 
-TOOL_FLAGS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
-
-
-@pytest.mark.parametrize(("name", "tools"), [("article", False), (LADDER, True)])
+@pytest.mark.parametrize("name", ["article", LADDER])
 def test_all_services_can_call_tools_where_prompts_have_some(
-    name: str, tools: bool, of_matrix: Callable[[str], Synthesised]
+    name: str, variation: Callable[..., Experiment]
 ) -> None:
-    for deployment in of_matrix(name).objects("Deployment"):
-        (server,) = deployment["spec"]["template"]["spec"]["containers"]
-        flags = [flag for flag in server["command"] if flag in TOOL_FLAGS]
-        assert flags == (TOOL_FLAGS if tools else [])
+    tools = {"--enable-auto-tool-choice", "--tool-call-parser", "hermes"}
+    for variant in variants(variation(MATRIX[name])):
+        assert tools & {*serve_command(variant)} == (tools if name == LADDER else set())
 
 
 def test_the_services_of_a_node_and_a_compile_fit_it(side_by_side: Synthesised) -> None:
@@ -150,14 +146,16 @@ def test_the_services_of_a_node_and_a_compile_fit_it(side_by_side: Synthesised) 
 
 
 def test_a_new_window_is_a_new_artifact_for_the_speculative_side_alone(
-    synthesised: Synthesised, shorter_window: Synthesised
+    article: Experiment,
 ) -> None:
-    before, after = synthesised.manifests, shorter_window.manifests
+    shorter = parse(edited({"speculation.num_speculative_tokens": 5}), "mine.yaml")
+    before, after = by_name(render(article)), by_name(render(shorter))
     # The lengths stay equal, so the baseline takes another window less, too.
-    ((path, lengths),) = difference(before[BASE], after[BASE])
+    base, speculating = (("Deployment", name) for name in ("qwen-vllm", "qwen-sd-vllm"))
+    ((path, lengths),) = difference(before[base], after[base])
     assert path.endswith("]")
     assert lengths[0] != lengths[1]
-    changed = dict(difference(before[SD], after[SD]))
+    changed = dict(difference(before[speculating], after[speculating]))
     # The artifact to wait for; the window on the command line, and the length it leaves.
     assert len(changed) == 3
     assert all(re.search(r"initContainers\[1\]|containers\[0\]", path) for path in changed)
