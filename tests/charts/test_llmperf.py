@@ -108,13 +108,3 @@ def _config(synthesised: Synthesised) -> dict[str, Any]:
     data = synthesised.object("ConfigMap", "qwen-llmperf")["data"]
     written: dict[str, Any] = json.loads(data["config.json"])
     return written
-
-
-def test_the_price_is_named_as_what_it_is(synthesised: Synthesised) -> None:
-    """The node is bought on demand, and no such price was seen."""
-    written = _config(synthesised)
-    words = "capacity-block in us-east-2; no price of on-demand in us-east-2 is given"
-    assert written["cost"]["price_of"] == words
-    assert words in written["settings"]["Price"]
-    dashboards = json.dumps(synthesised.template("observability"))
-    assert words in dashboards

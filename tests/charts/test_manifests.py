@@ -8,7 +8,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from charts.names import DEVICES, NAMESPACE, Component
+from charts.names import DEVICES, NAMESPACE
 from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import MATRIX
@@ -99,21 +99,6 @@ def test_a_pod_with_a_claim_opens_its_devices_before_anything_else(each: Synthes
         serves = [c for c in others if c["resources"].get("claims") == first["resources"]["claims"]]
         assert [c["image"] for c in serves] == [first["image"]]
         assert not any("runAsUser" in c["securityContext"] for c in (first, *serves))
-
-
-def test_images_are_pinned(each: Synthesised) -> None:
-    for name, pod in each.pods():
-        for container in containers(pod):
-            tag = container["image"].rpartition(":")[2]
-            assert tag, name
-            assert tag != "latest", name
-
-
-def test_every_component_is_one_that_policies_know(each: Synthesised) -> None:
-    for kind in ("Pod", "Deployment", "Job"):
-        for manifest in each.objects(kind):
-            pod = manifest if kind == "Pod" else manifest["spec"]["template"]
-            assert pod["metadata"]["labels"]["component"] in set(Component)
 
 
 def test_what_pods_refer_to_is_there(each: Synthesised) -> None:

@@ -110,13 +110,6 @@ def difference(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, tup
         yield path, (left, right)
 
 
-def test_services_differ_in_name_alone(side_by_side: Synthesised) -> None:
-    for baseline, variant in compared(side_by_side):
-        names = (baseline.service, variant.service)
-        left, right = (_object(side_by_side, "Service", name) for name in names)
-        assert {pair for _, pair in difference(left, right)} == {names}
-
-
 @pytest.mark.parametrize("name", ["article", LADDER])
 def test_all_services_can_call_tools_where_prompts_have_some(
     name: str, variation: Callable[..., Experiment]

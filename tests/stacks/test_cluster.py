@@ -51,14 +51,6 @@ def test_api_opens_to_the_named_addresses_only(of_matrix: Callable[[str], Synthe
     assert access["EndpointPrivateAccess"] is True
 
 
-def test_secrets_are_encrypted_with_a_rotating_key(synthesised: Synthesised) -> None:
-    (encryption,) = _cluster(synthesised)["EncryptionConfig"]
-    assert encryption["Resources"] == ["secrets"]
-    synthesised.assertions("cluster").has_resource_properties(
-        "AWS::KMS::Key", {"EnableKeyRotation": True}
-    )
-
-
 def test_authenticates_by_access_entries_for_cdk_and_one_role(synthesised: Synthesised) -> None:
     config = _cluster(synthesised)["AccessConfig"]
     assert config == {

@@ -91,12 +91,6 @@ def test_a_role_is_for_one_subject(
     }
 
 
-def test_a_repository_may_be_named_with_its_numbers(tmp_path: Path) -> None:
-    template = json.dumps(synthesise(tmp_path, repository="us@12/here@34"))
-    assert '"repo:us@12/here@34:pull_request"' in template
-    assert '"repo:us@12/here@34:environment:aws"' in template
-
-
 def test_all_stacks_can_be_compared(template: dict[str, Any]) -> None:
     names = {f"article-{stack}" for stack in STACKS}
     assert {

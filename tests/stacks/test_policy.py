@@ -76,11 +76,6 @@ def test_every_acknowledgment_has_a_reason(synthesised: Synthesised) -> None:
         assert len(reason) > 20, rule
 
 
-def test_no_managed_policy_gives_full_access(each: Synthesised) -> None:
-    for logical_id, role in each.resources("AWS::IAM::Role"):
-        assert "FullAccess" not in json.dumps(role), logical_id
-
-
 # Actions that know no resource-level permissions (Service Authorization Reference).
 WITHOUT_RESOURCES = {
     "cloudwatch:PutMetricData",

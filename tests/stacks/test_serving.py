@@ -63,31 +63,12 @@ def test_what_kubectl_would_never_prune_has_a_resource_to_be_deleted_by(each: Sy
         assert re.sub(r"\W", "", f"{kind}{name}") in logical_id
 
 
-def test_identities_come_before_the_pods_that_need_them(synthesised: Synthesised) -> None:
-    identities = dict(synthesised.resources("AWS::EKS::PodIdentityAssociation"))
-    accounts = {i["Properties"]["ServiceAccount"] for i in identities.values()}
-    assert accounts == {o["metadata"]["name"] for o in synthesised.objects("ServiceAccount")}
-    manifests = dict(synthesised.resources(APPLIED))
-    (first,) = (m for m in manifests.values() if not set(_needs(m)) & set(manifests))
-    assert set(identities) <= set(_needs(first))
-
-
 def test_a_ready_image_is_used_as_it_is(of_matrix: Callable[[str], Synthesised]) -> None:
     image = "registry.example.com/benchmark:1"
     result = of_matrix(WHOLE_NODES)
     assert result.object("Pod", "qwen-llmperf")["spec"]["containers"][0]["image"] == image
     assets = json.loads((result.directory / "whole-nodes-serving.assets.json").read_text())
     assert not assets.get("dockerImages")
-
-
-def test_the_image_is_built_from_the_benchmark(synthesised: Synthesised) -> None:
-    assets = json.loads((synthesised.directory / "article-serving.assets.json").read_text())
-    (image,) = assets["dockerImages"].values()
-    assert image["source"]["platform"] == "linux/amd64"
-    (destination,) = image["destinations"].values()
-    pod = synthesised.object("Pod", "qwen-llmperf")["spec"]["containers"][0]["image"]
-    repository = destination["repositoryName"].replace("${AWS::AccountId}", ACCOUNT)
-    assert pod.endswith(f"/{repository}:{destination['imageTag']}")
 
 
 def test_the_image_gets_the_benchmark_and_nothing_besides(synthesised: Synthesised) -> None:

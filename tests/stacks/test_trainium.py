@@ -33,14 +33,6 @@ def test_capacity_is_bought_as_the_experiment_says(
         assert ("Placement" in template) == (target is None)
 
 
-def test_ami_and_instance_type_stand_where_eks_takes_them(each: Synthesised) -> None:
-    group = _group(each)
-    assert group["AmiType"] == "AL2023_x86_64_NEURON"
-    assert "InstanceTypes" not in group
-    assert group["ReleaseVersion"] == each.experiment.serving_runtime.ami_release
-    assert _template(each)["InstanceType"] == "trn2.48xlarge"
-
-
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
 def test_the_ami_is_of_the_clusters_kubernetes(runtime: Runtime) -> None:
     assert re.fullmatch(rf"{re.escape(KUBERNETES_VERSION)}\.\d+-\d{{8}}", runtime.ami_release)
