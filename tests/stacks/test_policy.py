@@ -153,13 +153,12 @@ def test_what_outlives_the_stacks_is_the_bucket_and_logs_that_return(each: Synth
     assert {resource["Type"] for resource in kept(each)} == set(NAMES)
 
 
-@pytest.mark.parametrize("name", ["article", BLOCK_IN_MELBOURNE])
 def test_with_an_account_a_deploy_takes_back_all_that_an_earlier_one_left(
-    name: str, variation: Callable[[dict[str, Any]], Experiment], tmp_path: Path
+    variation: Callable[[dict[str, Any]], Experiment], tmp_path: Path
 ) -> None:
     """CloudFormation does so by literal names, and only what has the deletion policy Retain."""
     app = cdk.App(outdir=str(tmp_path), context=CONTEXT)
-    experiment = variation(MATRIX[name])
+    experiment = variation(MATRIX[BLOCK_IN_MELBOURNE])
     compose(app, experiment, ACCOUNT)
     app.synth()
     assert "missing" not in json.loads((tmp_path / "manifest.json").read_text())
