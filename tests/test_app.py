@@ -85,7 +85,7 @@ def test_a_refused_experiment_ends_in_one_line(
 ) -> None:
     file = edited(tmp_path, {"serving.tensor_parallel": 16})
     context = {"experiment": str(file)}
-    monkeypatch.setattr(app.cdk, "App", lambda: App(context=context, outdir=str(tmp_path / "out")))
+    monkeypatch.setattr("app.cdk.App", lambda: App(context=context, outdir=str(tmp_path / "out")))
     assert app.main() == 1
     lines = file.read_text(encoding="utf-8").splitlines()
     [line] = [n for n, text in enumerate(lines, 1) if "tensor_parallel: 16" in text]

@@ -62,7 +62,7 @@ def test_variants_differ_in_their_key_their_checkpoints_and_the_mode(
             del server["command"][-2:]
             # vLLM turns it off itself. A baseline is served as one would serve it.
             server["command"].remove("--no-async-scheduling")
-    assert list(difference(*served)) == []
+    assert list(difference(served[0], served[1])) == []
 
 
 def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -> None:

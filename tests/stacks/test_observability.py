@@ -126,7 +126,7 @@ def test_cost_is_the_price_of_the_request_time_over_the_tokens_served(each: Synt
 def test_quotas_are_kept_with_most_cells(
     variation: Callable[..., Experiment], windows: int, cases: int, points: int
 ) -> None:
-    changes = {
+    changes: dict[str, Any] = {
         "name": "a-name-of-20-letters",
         "benchmark.concurrency": None,
         "benchmark.load": [
