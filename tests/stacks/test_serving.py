@@ -71,6 +71,16 @@ def test_a_ready_image_is_used_as_it_is(of_matrix: Callable[[str], Synthesised])
     assert not assets.get("dockerImages")
 
 
+def test_the_image_is_built_from_the_benchmark(synthesised: Synthesised) -> None:
+    assets = json.loads((synthesised.directory / "article-serving.assets.json").read_text())
+    (image,) = assets["dockerImages"].values()
+    assert image["source"]["platform"] == "linux/amd64"
+    (destination,) = image["destinations"].values()
+    pod = synthesised.object("Pod", "qwen-llmperf")["spec"]["containers"][0]["image"]
+    repository = destination["repositoryName"].replace("${AWS::AccountId}", ACCOUNT)
+    assert pod.endswith(f"/{repository}:{destination['imageTag']}")
+
+
 def test_the_image_gets_the_benchmark_and_nothing_besides(synthesised: Synthesised) -> None:
     assets = json.loads((synthesised.directory / "article-serving.assets.json").read_text())
     (image,) = assets["dockerImages"].values()
