@@ -11,15 +11,14 @@ from typing import Any
 import aws_cdk as cdk
 import cdk8s
 
-from charts.deployed import Deployed
 from charts.manifests import charts
+from charts.names import Deployed
 from experiment import ACCOUNT_PLACEHOLDER, DEFAULT_FILE, Experiment, ExperimentError, load
-from stacks.budget import BudgetStack
 from stacks.cluster import ClusterStack
 from stacks.delivery import DeliveryStack
 from stacks.model_store import ModelStoreStack
 from stacks.network import NetworkStack
-from stacks.observability import ObservabilityStack
+from stacks.observability import BudgetStack, ObservabilityStack
 from stacks.regions import budget_region, budget_stack_name
 from stacks.serving import ServingStack
 from stacks.trainium import TrainiumStack

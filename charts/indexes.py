@@ -1,22 +1,49 @@
-"""What the Indexed Jobs have in common: one index a variant, each measured by itself."""
+"""The Job of variants that are measured one by one: an index each, of a sweep or of jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
+from constructs import Construct
 
 from charts import scripts as all_scripts
 from charts.acknowledge import acknowledged
-from charts.deployed import Deployed
-from charts.llmperf import CONFIG_PATH, benchmark_config
-from charts.names import Component, artifact_prefix
-from charts.pods import digest, job_name, mount
+from charts.llmperf import (
+    BENCHMARK_ROOM,
+    CONFIG_PATH,
+    RESULTS_PATH,
+    benchmark_config,
+    benchmark_container,
+    benchmark_volumes,
+)
+from charts.names import (
+    DEVICES,
+    NAMESPACE,
+    Component,
+    Deployed,
+    ServiceAccount,
+    artifact_prefix,
+    indexed_job,
+)
+from charts.pods import SCRIPTS_PATH, digest, job_name, mount, reference, scripts_mount
+from charts.preparation import COMPILES, not_beside
 from charts.scripts import Scripts
-from charts.server import ARTIFACT_PATH, fetch
+from charts.server import (
+    ARTIFACT_PATH,
+    fetch,
+    key_scripts,
+    on_devices,
+    serve_command,
+    serve_environment,
+    server,
+    serving_paths,
+    serving_pod,
+)
+from experiment.cost.durations import index_deadline_seconds, job_deadline_seconds
+from experiment.runtimes.inference_demo import medusa_tree_files
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants
 from spectap import config
@@ -38,139 +65,93 @@ hours for all of them."""
 START_SECONDS: Final = 45 * 60
 """The benchmark's patience with what it measures: as long as a service may take to start."""
 
-COMMON_SCRIPTS: Final = ("devices.sh", "complete.sh", "fetch-index.sh", "fetch-artifact.sh")
-
+_COMMON_SCRIPTS: Final = ("devices.sh", "complete.sh", "fetch-index.sh", "fetch-artifact.sh")
 _RETRIES: Final = 2
 _IGNORED: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 _ASKED: Final = {"model", "load", "test_cases", "keep_answers"}
 """Fields of the configuration that decide what is measured of any variant."""
 _SHORT: Final = 12
 """Of a digest, which is the tag of an image that is built here, so many digits are shown."""
+_BENCHMARK: Final = "benchmark-"
+"""Prefix of the benchmark's volumes, where its neighbour has one of that name, too."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Indexes:
-    """What one kind of Indexed Job does with its variants."""
+class IndexesChart(Chart):
+    """An Indexed Job, and a ConfigMap in which an index finds what it is.
 
-    name: str
-    """Of its ConfigMap, and the beginning of the Job's."""
-    component: Component
-    file: str
-    """What the file with an index's command is called, e.g. ``serve`` for ``0.serve``."""
-    command: Callable[[Variant], list[str]]
-    environment: Callable[[Variant], Mapping[str, str]]
-    scripts: tuple[str, ...]
-    """Those of ``charts/scripts`` that its pods run: with others, it is another Job."""
-    instruments: tuple[str, ...] = ()
-    """Those of ``scripts`` that measure: with others, it is another measurement."""
-    parallelism: int
-    """How many indexes may run at once."""
-    deadline_seconds: int
-    """From the Job's start to its end."""
-    never: tuple[str, ...]
-    """Containers whose status ``NEVER`` fails an index for good."""
+    The pods of a Job have one specification. Those of a sweep are all made at the start, and wait
+    for devices; jobs run one at a time, so that no variant is slowed by another.
+    """
 
-    def indexed_config(
+    def __init__(
         self,
-        experiment: Experiment,
-        bucket: str,
-        image: str,
-        stopper: str | None = None,
-        prompts_bucket: str | None = None,
-    ) -> config.Config:
-        """What all indexes are told. ``image`` is the benchmark's tag, where it is built here."""
-        told = benchmark_config(experiment, bucket, stopper, prompts_bucket)
-        measured = [
-            one.model_copy(update={"served": self._served(variant)})
-            for one, variant in zip(told.variants, variants(experiment), strict=True)
-        ]
-        settings = {**told.settings, "Benchmark": experiment.benchmark.image or image[:_SHORT]}
-        return told.model_copy(update={"variants": tuple(measured), "settings": settings})
-
-    def shared_environment(self, experiment: Experiment) -> Mapping[str, str]:
-        """The environment of every index's command: a Job's pods have one specification."""
-        first, *others = [self.environment(variant) for variant in variants(experiment)]
-        assert all(other == first for other in others), "a Job's pods have one environment"
-        return first
-
-    def add_to(
-        self,
-        chart: Chart,
+        scope: Construct,
+        construct_id: str,
+        *,
         experiment: Experiment,
         deployed: Deployed,
-        *,
         scripts: Scripts,
-        pod: Callable[[str], k8s.PodSpec],
     ) -> None:
-        """Adds the ConfigMap and the Job. ``pod`` makes an index's pod with the benchmark's image.
-
-        What an index is, it reads from the ConfigMap, because the pods of a Job have one
-        specification.
-        """
+        super().__init__(scope, construct_id, namespace=NAMESPACE)
         image = deployed.benchmark_image
         # The account stands in the repository of an image that is built here, and must not change
         # the Job's name.
         stable = experiment.benchmark.image or image.rpartition(":")[2]
-        told = self.indexed_config(
+        settings = indexed_config(
             experiment, deployed.bucket, stable, deployed.stopper, deployed.prompts_bucket
         )
+        name = indexed_job(experiment)
+        component = Component.SWEEP if experiment.sweep else Component.OFFLINE
+        labels = {"app": name, "component": component}
         k8s.KubeConfigMap(
-            chart,
+            self,
             "Config",
-            metadata=k8s.ObjectMeta(name=self.name),
-            data={"config.json": config.dump(told), **self._files(experiment)},
+            metadata=k8s.ObjectMeta(name=name),
+            data={"config.json": config.dump(settings), **_files(experiment, settings)},
         )
+        used = {script: scripts[script] for script in _scripts(experiment)}
+        template = k8s.ObjectMeta(labels=labels, annotations={"scripts": digest(used)})
         count = len(variants(experiment))
-        named = self._spec(count, pod(stable), scripts)
+
+        def spec(pod: k8s.PodSpec) -> k8s.JobSpec:
+            return k8s.JobSpec(
+                completion_mode="Indexed",
+                completions=count,
+                parallelism=count if experiment.sweep else 1,
+                backoff_limit_per_index=_RETRIES,
+                pod_failure_policy=_failure_policy("benchmark" if experiment.sweep else "generate"),
+                active_deadline_seconds=job_deadline_seconds(experiment),
+                template=k8s.PodTemplateSpec(metadata=template, spec=pod),
+            )
+
+        pod = _sweep_pod if experiment.sweep else _jobs_pod
         k8s.KubeJob(
-            chart,
+            self,
             "Job",
             metadata=k8s.ObjectMeta(
-                name=job_name(self.name, named),
-                labels=self._labels,
-                annotations=acknowledged(pod(image)),
+                name=job_name(name, spec(pod(experiment, stable))),
+                labels=labels,
+                annotations=acknowledged(pod(experiment, image)),
             ),
-            spec=self._spec(count, pod(image), scripts),
+            spec=spec(pod(experiment, image)),
         )
 
-    @property
-    def _labels(self) -> dict[str, str]:
-        return {"app": self.name, "component": self.component}
 
-    def _spec(self, count: int, pod: k8s.PodSpec, scripts: Scripts) -> k8s.JobSpec:
-        used = {name: scripts[name] for name in self.scripts}
-        return k8s.JobSpec(
-            completion_mode="Indexed",
-            completions=count,
-            parallelism=self.parallelism,
-            backoff_limit_per_index=_RETRIES,
-            pod_failure_policy=_failure_policy(self.never),
-            active_deadline_seconds=self.deadline_seconds,
-            template=k8s.PodTemplateSpec(
-                metadata=k8s.ObjectMeta(labels=self._labels, annotations={"scripts": digest(used)}),
-                spec=pod,
-            ),
-        )
-
-    def _served(self, variant: Variant) -> str:
-        """Digest of all that decides what is measured of ``variant`` but for what it is asked."""
-        told = [variant.artifact, self.command(variant), dict(self.environment(variant))]
-        measured_by = [all_scripts.read()[name] for name in self.instruments]
-        return digest([*told, *measured_by])
-
-    def _files(self, experiment: Experiment) -> dict[str, str]:
-        """What each index is, in files that bash can read. A command has one argument a line."""
-        told = self.indexed_config(experiment, "bucket", "image").variants
-        return {
-            f"{index}.{name}": f"{text}\n"
-            for index, variant in enumerate(variants(experiment))
-            for name, text in (
-                ("variant", variant.name),
-                ("folder", told[index].folder),
-                ("artifact", artifact_prefix(variant.artifact)),
-                (self.file, "\n".join(self.command(variant))),
-            )
-        }
+def indexed_config(
+    experiment: Experiment,
+    bucket: str,
+    image: str,
+    stopper: str | None = None,
+    prompts_bucket: str | None = None,
+) -> config.Config:
+    """The input of all indexes. ``image`` is the benchmark's tag, where it is built here."""
+    shared = benchmark_config(experiment, bucket, stopper, prompts_bucket)
+    measured = [
+        each.model_copy(update={"served": _served(variant)})
+        for each, variant in zip(shared.variants, variants(experiment), strict=True)
+    ]
+    settings = {**shared.settings, "Benchmark": experiment.benchmark.image or image[:_SHORT]}
+    return shared.model_copy(update={"variants": tuple(measured), "settings": settings})
 
 
 def run_id(experiment: Experiment) -> str:
@@ -181,52 +162,161 @@ def run_id(experiment: Experiment) -> str:
     """
     asked = benchmark_config(experiment, "bucket").model_dump(mode="json", include=_ASKED)
     number = experiment.sweep.run if experiment.sweep else "jobs"
-    told = [asked, experiment.serving.length, number]
-    return f"{experiment.name}-{digest(told)}"
+    return f"{experiment.name}-{digest([asked, experiment.serving.length, number])}"
 
 
-def run_variable(experiment: Experiment) -> k8s.EnvVar:
-    """``RUN_ID`` of all containers of an index."""
-    return k8s.EnvVar(name="RUN_ID", value=run_id(experiment))
+def generate_command(variant: Variant) -> list[str]:
+    """What generates with the variant of a job."""
+    return variant.runtime.generate_command(variant, serving_paths(variant))
 
 
-def patience() -> k8s.EnvVar:
-    """``START_SECONDS`` of the benchmark."""
-    return k8s.EnvVar(name="START_SECONDS", value=str(START_SECONDS))
+def _command(variant: Variant) -> list[str]:
+    return serve_command(variant) if variant.experiment.sweep else generate_command(variant)
 
 
-def config_mount() -> k8s.VolumeMount:
-    """Where an index finds what it is."""
-    return mount("config", CONFIG_PATH, read_only=True)
+def _environment(variant: Variant) -> Mapping[str, str]:
+    if variant.experiment.sweep:
+        return serve_environment(variant)
+    environment = variant.runtime.generate_environment(variant, serving_paths(variant))
+    return {**environment, "HF_HUB_OFFLINE": "1"}
 
 
-def fetch_index(experiment: Experiment) -> k8s.Container:
-    """Brings the artifact of an index, or ends as ``NOT_YET`` and ``NEVER`` say."""
-    return fetch(
+def _shared_environment(experiment: Experiment) -> Mapping[str, str]:
+    first, *others = [_environment(variant) for variant in variants(experiment)]
+    assert all(other == first for other in others), "a Job's pods have one environment"
+    return first
+
+
+def _instruments(experiment: Experiment) -> tuple[str, ...]:
+    """The scripts that measure: with others, it is another measurement."""
+    if experiment.sweep:
+        return ()
+    # The tree decides what a step yields.
+    return ("generate.sh", "benchmark_medusa.py", *medusa_tree_files())
+
+
+def _scripts(experiment: Experiment) -> tuple[str, ...]:
+    """Those that its pods run: with others, it is another Job."""
+    serves = ("serve-index.sh", *key_scripts(experiment)) if experiment.sweep else ()
+    return (*_COMMON_SCRIPTS, *serves, *_instruments(experiment))
+
+
+def _served(variant: Variant) -> str:
+    """Digest of all that decides what is measured of ``variant`` but for what it is asked."""
+    measured_by = [all_scripts.read()[name] for name in _instruments(variant.experiment)]
+    return digest([variant.artifact, _command(variant), dict(_environment(variant)), *measured_by])
+
+
+def _files(experiment: Experiment, settings: config.Config) -> dict[str, str]:
+    """What each index is, in files that bash can read. A command has one argument a line."""
+    return {
+        f"{index}.{name}": f"{text}\n"
+        for index, variant in enumerate(variants(experiment))
+        for name, text in (
+            ("variant", variant.name),
+            ("folder", settings.variants[index].folder),
+            ("artifact", artifact_prefix(variant.artifact)),
+            ("serve" if experiment.sweep else "generate", "\n".join(_command(variant))),
+        )
+    }
+
+
+def _sweep_pod(experiment: Experiment, image: str) -> k8s.PodSpec:
+    """Brings the artifact, serves, measures: the pod ends when the benchmark does.
+
+    vLLM is a sidecar, which Kubernetes ends after the benchmark and starts again if it fails. It
+    has no probes: the benchmark waits for it and says why it does not start. A startup probe that
+    failed would begin anew, for ever, and the benchmark would never run.
+    """
+    vllm = server(
+        experiment,
+        ["/bin/bash", f"{SCRIPTS_PATH}/serve-index.sh", CONFIG_PATH, ARTIFACT_PATH],
+        _shared_environment(experiment),
+        beside=BENCHMARK_ROOM,
+        mounts=[_config_mount(), scripts_mount()],
+        restart_policy="Always",
+    )
+    patience = k8s.EnvVar(name="START_SECONDS", value=str(START_SECONDS))
+    measures = benchmark_container(
+        image, "benchmark", "index", references=[_run(experiment), patience], prefix=_BENCHMARK
+    )
+    return _pod(experiment, ServiceAccount.SWEEP, vllm, measures)
+
+
+def _jobs_pod(experiment: Experiment, image: str) -> k8s.PodSpec:
+    """Brings the artifact, runs ``inference_demo``, collects: one container after another."""
+    generate = on_devices(
+        experiment,
+        "generate",
+        ["/bin/bash", f"{SCRIPTS_PATH}/generate.sh", CONFIG_PATH, ARTIFACT_PATH, RESULTS_PATH],
+        {**_shared_environment(experiment), "RUN_ID": run_id(experiment)},
+        # It writes its tokenizer there (NxDI v0.6.10598, inference_demo.py, load_tokenizer).
+        artifact=mount("artifact", ARTIFACT_PATH),
+        mounts=[_config_mount(), scripts_mount(), mount("results", RESULTS_PATH)],
+    )
+    collect = benchmark_container(
+        image, "collect", "collect", references=[_run(experiment)], prefix=_BENCHMARK
+    )
+    # A generation that hangs would keep the devices until the Job's own deadline.
+    seconds = index_deadline_seconds(experiment)
+    account = ServiceAccount.OFFLINE
+    return _pod(experiment, account, generate, collect, active_deadline_seconds=seconds)
+
+
+def _pod(
+    experiment: Experiment,
+    account: ServiceAccount,
+    runs: k8s.Container,
+    measures: k8s.Container,
+    **settings: Any,
+) -> k8s.PodSpec:
+    looks = [
+        _run(experiment),
+        # How often it has looked in vain. Kubernetes counts what it ignores in an annotation, which
+        # the first pod does not have: then the variable is empty.
+        reference("LOOKED", f"metadata.annotations['{_IGNORED}']"),
+        k8s.EnvVar(name="LOOKS", value=str(LOOKS)),
+    ]
+    brings = fetch(
         "fetch",
         ["fetch-index.sh", CONFIG_PATH, ARTIFACT_PATH],
-        variables=[run_variable(experiment), *_looks()],
-        mounts=[config_mount()],
+        references=looks,
+        mounts=[_config_mount()],
+    )
+    return serving_pod(
+        experiment,
+        account,
+        # An index that failed is a new pod, which the Job counts.
+        restart_policy="Never",
+        # A compile takes all cores of its node: what is measured beside it would be slower, and
+        # the controls need not show it. The scheduler keeps compiles away from these pods, too.
+        affinity=not_beside(COMPILES),
+        init_containers=[brings, runs],
+        containers=[measures],
+        volumes=benchmark_volumes(indexed_job(experiment), prefix=_BENCHMARK),
+        **settings,
     )
 
 
-def _failure_policy(never: Sequence[str]) -> k8s.PodFailurePolicy:
+def _run(experiment: Experiment) -> k8s.EnvVar:
+    return k8s.EnvVar(name="RUN_ID", value=run_id(experiment))
+
+
+def _config_mount() -> k8s.VolumeMount:
+    return mount("config", CONFIG_PATH, read_only=True)
+
+
+def _failure_policy(measures: str) -> k8s.PodFailurePolicy:
     """What is no failure of an index, and what is its last. All else is tried again.
 
     No failures are a graph that is not there yet and a node that is taken away.
     """
+    taken_away = k8s.PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     return k8s.PodFailurePolicy(
         rules=[
             _on_status("Ignore", "fetch", NOT_YET),
-            *(_on_status("FailIndex", container, NEVER) for container in never),
-            k8s.PodFailurePolicyRule(
-                action="Ignore",
-                on_pod_conditions=[
-                    k8s.PodFailurePolicyOnPodConditionsPattern(
-                        type="DisruptionTarget", status="True"
-                    )
-                ],
-            ),
+            *(_on_status("FailIndex", name, NEVER) for name in (DEVICES, "fetch", measures)),
+            k8s.PodFailurePolicyRule(action="Ignore", on_pod_conditions=[taken_away]),
         ]
     )
 
@@ -238,17 +328,3 @@ def _on_status(action: str, container: str, status: int) -> k8s.PodFailurePolicy
             container_name=container, operator="In", values=[status]
         ),
     )
-
-
-def _looks() -> list[k8s.EnvVar]:
-    """How often this index has looked for its graph in vain, and how often it may.
-
-    Kubernetes counts what it ignores in an annotation, which the first pod does not have: then the
-    variable is empty.
-    """
-    field = f"metadata.annotations['{_IGNORED}']"
-    source = k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path=field))
-    return [
-        k8s.EnvVar(name="LOOKED", value_from=source),
-        k8s.EnvVar(name="LOOKS", value=str(LOOKS)),
-    ]

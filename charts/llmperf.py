@@ -1,34 +1,25 @@
-"""The ``qwen-llmperf`` pod: measures all services, writes results, publishes metrics, ends."""
+"""The benchmark's pod: measures all services, writes results, publishes metrics, ends."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from cdk8s import Chart
 from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.acknowledge import ENDS_BY_ITSELF, acknowledged
-from charts.deployed import Deployed
 from charts.names import (
-    BENCHMARK_POD,
     NAMESPACE,
     VLLM_PORT,
     Component,
+    Deployed,
     ServiceAccount,
+    benchmark_pod,
 )
-from charts.pods import (
-    Room,
-    container_security,
-    empty_dir,
-    environment,
-    mount,
-    pod_security,
-    quantities,
-    run_id,
-)
+from charts.pods import Room, config_volume, container, empty_dir, mount, pod, run_id
 from experiment.known_models import Model
 from experiment.measurement import Benchmark, TestCase
 from experiment.runtimes import Workload
@@ -38,8 +29,7 @@ from spectap import config, load_points
 
 CONFIG_PATH = "/etc/benchmark"
 RESULTS_PATH = "/results"
-BENCHMARK_ROOM: Final = Room(cpu=2, memory=8)
-"""What the benchmark asks for of CPUs, and may take of memory."""
+BENCHMARK_ROOM: Final = Room(cpu=2, memory=4, memory_limit=8, disk=4, disk_limit=24)
 
 
 class LlmperfChart(Chart):
@@ -58,37 +48,32 @@ class LlmperfChart(Chart):
         deployed: Deployed,
     ) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
-        labels = {"app": BENCHMARK_POD, "component": Component.BENCHMARK}
-        told = benchmark_config(
+        name = benchmark_pod(experiment)
+        labels = {"app": name, "component": Component.BENCHMARK}
+        settings = benchmark_config(
             experiment, deployed.bucket, deployed.stopper, deployed.prompts_bucket
         )
         k8s.KubeConfigMap(
             self,
             "Config",
-            metadata=k8s.ObjectMeta(name=BENCHMARK_POD),
-            data={"config.json": config.dump(told)},
+            metadata=k8s.ObjectMeta(name=name),
+            data={"config.json": config.dump(settings)},
         )
-        pod = k8s.PodSpec(
-            service_account_name=ServiceAccount.BENCHMARK,
-            automount_service_account_token=False,
-            enable_service_links=False,
+        image = deployed.benchmark_image
+        measures = pod(
+            ServiceAccount.BENCHMARK,
             # A restarted container resumes the run that it finds in the results volume.
             restart_policy="OnFailure",
-            security_context=pod_security(),
-            containers=[
-                benchmark_container(
-                    deployed.benchmark_image, "llmperf", "run", variables=[run_id()]
-                )
-            ],
-            volumes=benchmark_volumes(BENCHMARK_POD),
+            containers=[benchmark_container(image, "llmperf", "run", references=[run_id()])],
+            volumes=benchmark_volumes(name),
         )
         k8s.KubePod(
             self,
             "Pod",
             metadata=k8s.ObjectMeta(
-                name=BENCHMARK_POD, labels=labels, annotations=acknowledged(pod, ENDS_BY_ITSELF)
+                name=name, labels=labels, annotations=acknowledged(measures, ENDS_BY_ITSELF)
             ),
-            spec=pod,
+            spec=measures,
         )
 
 
@@ -103,7 +88,7 @@ def benchmark_config(
     ``stopper`` is told only if the end of a run is to end the nodes, ``prompts_bucket`` only if it
     has anything.
     """
-    load = experiment.benchmark
+    load, objectives = experiment.benchmark, experiment.benchmark.objectives
     return config.Config(
         experiment=experiment.name,
         model=experiment.models.target.id,
@@ -113,7 +98,7 @@ def benchmark_config(
         prompts_bucket=prompts_bucket if experiment.prompt_files else None,
         load=_load(load),
         test_cases=tuple(benchmark_case(experiment, case) for case in load.test_cases),
-        objectives=_objectives(load),
+        objectives=config.Objectives(**objectives.model_dump()) if objectives else None,
         keep_answers=load.keep_answers,
         apart=experiment.apart,
         stopper=stopper if experiment.capacity.stops_after_run else None,
@@ -126,22 +111,16 @@ def benchmark_config(
 def benchmark_case(experiment: Experiment, case: TestCase) -> config.TestCase:
     """A test case as the benchmark takes it: the same fields, but for those of its prompts."""
     fields = case.model_dump(exclude={"set", "file", "classes", "limit"})
-    return config.TestCase(**fields, prompts=None if case.is_line else _prompts(experiment, case))
-
-
-def _prompts(experiment: Experiment, case: TestCase) -> config.PromptSource:
-    own = experiment.prompt_files[case.file] if case.file else None
-    return config.PromptSource(
+    if case.is_line:
+        return config.TestCase(**fields, prompts=None)
+    prompts = config.PromptSource(
         known=case.set,
         file=case.file,
-        digest=own.digest if own else None,
+        digest=experiment.prompt_files[case.file].digest if case.file else None,
         classes=case.classes,
         limit=case.limit,
     )
-
-
-def _objectives(load: Benchmark) -> config.Objectives | None:
-    return config.Objectives(**load.objectives.model_dump()) if load.objectives else None
+    return config.TestCase(**fields, prompts=prompts)
 
 
 def endpoint(variant: Variant) -> str | None:
@@ -191,6 +170,8 @@ def _checkpoint(model: Model) -> str:
 
 
 def _load(load: Benchmark) -> load_points.Load:
+    template = load.chat_template_kwargs
+    sampling = {"chat_template_kwargs": dict(template)} if template else {}
     return load_points.Load(
         # Of lines: where there are none, it is the length of nothing.
         mean_input_tokens=load.mean_input_tokens or load_points.MINIMUM_INPUT_TOKENS,
@@ -200,15 +181,7 @@ def _load(load: Benchmark) -> load_points.Load:
         points=load.points,
         rounds=load.rounds,
         timeout_seconds=load.timeout_seconds,
-        sampling=_sampling(load),
-    )
-
-
-def _sampling(load: Benchmark) -> dict[str, Any]:
-    """What goes out with each request, as vLLM takes it."""
-    template = load.chat_template_kwargs
-    return {"temperature": load.temperature} | (
-        {"chat_template_kwargs": dict(template)} if template else {}
+        sampling={"temperature": load.temperature, **sampling},
     )
 
 
@@ -228,57 +201,49 @@ def _settings(experiment: Experiment) -> dict[str, str]:
 
 
 def _template(experiment: Experiment) -> dict[str, str]:
-    """What the chat template is told. A model that thinks does so unless it is told not to."""
-    told = dict(experiment.benchmark.chat_template_kwargs)
-    said = {}
-    if "enable_thinking" in told:
+    """The chat template's arguments. A model that thinks does so unless it is told not to."""
+    arguments = dict(experiment.benchmark.chat_template_kwargs)
+    settings = {}
+    if "enable_thinking" in arguments:
         # Qwen3's template asks whether it "is false", which no other value is.
-        said["Thinking"] = "off" if told.pop("enable_thinking") is False else "on"
+        settings["Thinking"] = "off" if arguments.pop("enable_thinking") is False else "on"
     elif experiment.models.target.known.thinks:
-        said["Thinking"] = "on, the model's default"
-    return said | ({"Chat template": json.dumps(told)} if told else {})
+        settings["Thinking"] = "on, the model's default"
+    return settings | ({"Chat template": json.dumps(arguments)} if arguments else {})
 
 
 def benchmark_container(
-    image: str, name: str, command: str, *, variables: Sequence[k8s.EnvVar], own: str = ""
+    image: str, name: str, command: str, *, references: Sequence[k8s.EnvVar], prefix: str = ""
 ) -> k8s.Container:
     """The benchmark, with one of its commands.
 
-    ``own`` begins the names of the volumes that another container of the pod has, too.
+    ``prefix`` begins the names of the volumes that another container of the pod has, too.
     """
-    return k8s.Container(
-        name=name,
-        image=image,
+    return container(
+        name,
+        image,
         args=[command],
-        env=[
-            *environment(
-                {
-                    "BENCHMARK_CONFIG": f"{CONFIG_PATH}/config.json",
-                    "RESULTS_DIR": RESULTS_PATH,
-                }
-            ),
-            *variables,
-        ],
-        security_context=container_security(read_only_root=True),
-        resources=k8s.ResourceRequirements(
-            requests=quantities(cpu=str(BENCHMARK_ROOM.cpu), memory="4Gi", ephemeral_storage="4Gi"),
-            limits=quantities(memory=f"{BENCHMARK_ROOM.memory}Gi", ephemeral_storage="24Gi"),
-        ),
-        volume_mounts=[
+        variables={
+            "BENCHMARK_CONFIG": f"{CONFIG_PATH}/config.json",
+            "RESULTS_DIR": RESULTS_PATH,
+        },
+        references=references,
+        room=BENCHMARK_ROOM,
+        mounts=[
             mount("config", CONFIG_PATH, read_only=True),
             mount("results", RESULTS_PATH),
-            mount(f"{own}tmp", "/tmp"),
-            mount(f"{own}shared-memory", "/dev/shm"),
+            mount(f"{prefix}tmp", "/tmp"),
+            mount(f"{prefix}shared-memory", "/dev/shm"),
         ],
     )
 
 
-def benchmark_volumes(config_map: str, *, own: str = "") -> list[k8s.Volume]:
+def benchmark_volumes(config_map: str, *, prefix: str = "") -> list[k8s.Volume]:
     """What ``benchmark_container`` mounts."""
     return [
-        k8s.Volume(name="config", config_map=k8s.ConfigMapVolumeSource(name=config_map)),
+        config_volume("config", config_map),
         empty_dir("results", "10Gi"),
-        empty_dir(f"{own}tmp", "10Gi"),
+        empty_dir(f"{prefix}tmp", "10Gi"),
         # llmperf runs its clients on Ray, which keeps its object store there.
-        empty_dir(f"{own}shared-memory", "4Gi", medium="Memory"),
+        empty_dir(f"{prefix}shared-memory", "4Gi", medium="Memory"),
     ]

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 from cdk8s import App, Chart
 
 from charts import scripts
-from charts.claims import ClaimsChart
-from charts.deployed import Deployed
+from charts.indexes import IndexesChart
 from charts.llmperf import LlmperfChart
-from charts.model_store import ModelStoreChart
-from charts.namespace import NamespaceChart
-from charts.offline import OfflineChart
+from charts.names import Deployed
+from charts.namespace import ClaimsChart, ModelStoreChart, NamespaceChart
 from charts.preparation import PreparationChart
 from charts.quality import QualityChart
-from charts.scripts import Scripts
-from charts.sweep import SweepChart
 from charts.vllm import VllmChart
-from experiment.runtimes import Workload
 from experiment.schema import Experiment
 from experiment.variants import variants
 
@@ -32,41 +26,15 @@ def charts(app: App, experiment: Experiment, deployed: Deployed) -> list[Chart]:
         ClaimsChart(app, "claims", experiment=experiment),
         ModelStoreChart(app, "model-store", experiment=experiment, bucket=deployed.bucket),
         PreparationChart(app, "preparation", experiment=experiment, scripts=read),
-        *_measured(app, experiment, deployed, read),
     ]
+    if experiment.apart:
+        name = "sweep" if experiment.sweep else "offline"
+        measures = IndexesChart(app, name, experiment=experiment, deployed=deployed, scripts=read)
+        ordered.append(measures)
+    else:
+        ordered += [VllmChart(app, v.service, variant=v) for v in variants(experiment)]
+        ordered.append(LlmperfChart(app, "llmperf", experiment=experiment, deployed=deployed))
+        ordered.append(QualityChart(app, "quality", experiment=experiment, scripts=read))
     for earlier, later in pairwise(ordered):
         later.add_dependency(earlier)
     return ordered
-
-
-def _measured(
-    app: App, experiment: Experiment, deployed: Deployed, read: Scripts
-) -> Iterator[Chart]:
-    """The variants, and what measures them."""
-    if experiment.sweep:
-        return _sweep(app, experiment, deployed, read)
-    if experiment.workload is Workload.JOB:
-        return _offline(app, experiment, deployed, read)
-    return _services(app, experiment, deployed, read)
-
-
-def _services(
-    app: App, experiment: Experiment, deployed: Deployed, read: Scripts
-) -> Iterator[Chart]:
-    """Variants that stand side by side, and what measures and judges them."""
-    for variant in variants(experiment):
-        yield VllmChart(app, variant.service, variant=variant)
-    yield LlmperfChart(app, "llmperf", experiment=experiment, deployed=deployed)
-    yield QualityChart(app, "quality", experiment=experiment, scripts=read)
-
-
-def _sweep(app: App, experiment: Experiment, deployed: Deployed, read: Scripts) -> Iterator[Chart]:
-    """Variants that are measured one by one."""
-    yield SweepChart(app, "sweep", experiment=experiment, deployed=deployed, scripts=read)
-
-
-def _offline(
-    app: App, experiment: Experiment, deployed: Deployed, read: Scripts
-) -> Iterator[Chart]:
-    """Variants that run as jobs, one after the other."""
-    yield OfflineChart(app, "offline", experiment=experiment, deployed=deployed, scripts=read)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -26,12 +27,20 @@ LOGS_PREFIX: Final = "logs/"
 MODELS_CLAIM: Final = "models"
 MODEL_STORE_CONFIG: Final = "model-store"
 SCRIPTS_CONFIG: Final = "scripts"
-BENCHMARK_POD: Final = "qwen-llmperf"
-QUALITY_JOB: Final = "qwen-lmeval"
-SWEEP_JOB: Final = "qwen-sweep"
-OFFLINE_JOB: Final = "qwen-offline"
 DEVICES: Final = "devices"
 """The first container of each pod with a claim. It opens the devices, and ends."""
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """What only a deployment knows, because it depends on the account."""
+
+    bucket: str
+    benchmark_image: str
+    stopper: str | None = None
+    """ARN of the state machine that ends the Trainium nodes; None for manifests without one."""
+    prompts_bucket: str | None = None
+    """Where a deploy puts the user's files of prompts."""
 
 
 class Component(StrEnum):
@@ -68,6 +77,21 @@ def service_accounts(experiment: Experiment) -> tuple[ServiceAccount, ...]:
         ServiceAccount.BENCHMARK,
         ServiceAccount.QUALITY,
     )
+
+
+def benchmark_pod(experiment: Experiment) -> str:
+    """``qwen-llmperf`` of a Qwen model."""
+    return f"{experiment.name_prefix}-llmperf"
+
+
+def quality_job(experiment: Experiment) -> str:
+    """``qwen-lmeval`` of a Qwen model: the Job's label ``app``, and the beginning of its name."""
+    return f"{experiment.name_prefix}-lmeval"
+
+
+def indexed_job(experiment: Experiment) -> str:
+    """The same for the Job of variants measured apart: ``qwen-sweep`` or ``qwen-offline``."""
+    return f"{experiment.name_prefix}-{'sweep' if experiment.sweep else 'offline'}"
 
 
 def claim_template(experiment: Experiment) -> str:

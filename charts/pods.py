@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cdk8s_plus_35 import k8s
 
 from charts.names import (
+    DEVICES,
     MODEL_STORE_CONFIG,
     MODELS_CLAIM,
     NEURON_TAINT,
     SCRIPTS_CONFIG,
+    ServiceAccount,
 )
 
 USER_ID: Final = 10001
@@ -25,51 +27,102 @@ SCRATCH_PATH: Final = "/scratch"
 
 
 class Room(NamedTuple):
-    """What a container may take of its node."""
+    """What a container asks for of its node, in CPUs and GiB, and what it may take at most."""
 
     cpu: int
     memory: int
-    """GiB."""
+    disk: int
+    disk_limit: int
+    memory_limit: int | None = None
+    """None: no more than it asks for."""
+    devices: bool = False
+    """Whether it opens the devices of the pod's claim."""
 
 
-def pod_security() -> k8s.PodSecurityContext:
-    """What Pod Security ``restricted`` asks of a pod."""
-    return k8s.PodSecurityContext(
-        run_as_non_root=True,
-        run_as_user=USER_ID,
-        run_as_group=USER_ID,
-        fs_group=USER_ID,
-        seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
+def pod(
+    account: ServiceAccount,
+    *,
+    containers: Sequence[k8s.Container],
+    volumes: Sequence[k8s.Volume],
+    **settings: Any,
+) -> k8s.PodSpec:
+    """A pod as Pod Security ``restricted`` asks, without a token for the API server.
+
+    ``settings`` are further fields.
+    """
+    return k8s.PodSpec(
+        service_account_name=account,
+        automount_service_account_token=False,
+        # The variables that Kubernetes injects for a Service can clash with vLLM's own, such as
+        # VLLM_PORT.
+        enable_service_links=False,
+        security_context=k8s.PodSecurityContext(
+            run_as_non_root=True,
+            run_as_user=USER_ID,
+            run_as_group=USER_ID,
+            fs_group=USER_ID,
+            seccomp_profile=k8s.SeccompProfile(type="RuntimeDefault"),
+        ),
+        containers=[*containers],
+        volumes=[*volumes],
+        **settings,
     )
 
 
-def container_security(*, read_only_root: bool) -> k8s.SecurityContext:
-    """What Pod Security ``restricted`` asks of a container."""
-    return k8s.SecurityContext(
-        allow_privilege_escalation=False,
-        capabilities=k8s.Capabilities(drop=["ALL"]),
-        read_only_root_filesystem=read_only_root,
-    )
+def container(
+    name: str,
+    image: str,
+    *,
+    room: Room,
+    mounts: Sequence[k8s.VolumeMount],
+    variables: Mapping[str, str] | None = None,
+    references: Sequence[k8s.EnvVar] = (),
+    read_only_root: bool = True,
+    **settings: Any,
+) -> k8s.Container:
+    """A container as Pod Security ``restricted`` asks.
 
-
-def environment(values: Mapping[str, str]) -> list[k8s.EnvVar]:
-    """Environment variables with plain values.
-
+    ``references`` are environment variables that are no plain values, ``settings`` further fields.
     ``HOME`` and ``USER`` are always set: the pods' user has no entry in the images' passwd, and
     PyTorch asks for its name.
     """
-    return [
-        k8s.EnvVar(name=name, value=value)
-        for name, value in ({"HOME": "/tmp", "USER": "nonroot"} | dict(values)).items()
-    ]
+    values = {"HOME": "/tmp", "USER": "nonroot"} | dict(variables or {})
+    plain = [k8s.EnvVar(name=key, value=value) for key, value in values.items()]
+    return k8s.Container(
+        name=name,
+        image=image,
+        env=[*plain, *references],
+        security_context=k8s.SecurityContext(
+            allow_privilege_escalation=False,
+            capabilities=k8s.Capabilities(drop=["ALL"]),
+            read_only_root_filesystem=read_only_root,
+        ),
+        resources=k8s.ResourceRequirements(
+            claims=[k8s.ResourceClaim(name=DEVICES)] if room.devices else None,
+            requests=_quantities(room.cpu, room.memory, room.disk),
+            limits=_quantities(None, room.memory_limit or room.memory, room.disk_limit),
+        ),
+        volume_mounts=[*mounts],
+        **settings,
+    )
+
+
+def _quantities(cpu: int | None, memory: int, disk: int) -> dict[str, k8s.Quantity]:
+    amounts = {"memory": f"{memory}Gi", "ephemeral-storage": f"{disk}Gi"}
+    if cpu is not None:
+        amounts["cpu"] = str(cpu)
+    return {name: k8s.Quantity.from_string(amount) for name, amount in amounts.items()}
+
+
+def reference(name: str, field: str) -> k8s.EnvVar:
+    """An environment variable with a field of the pod, such as ``metadata.name``."""
+    source = k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path=field))
+    return k8s.EnvVar(name=name, value_from=source)
 
 
 def run_id() -> k8s.EnvVar:
     """``RUN_ID``: one value for all restarts of a pod's container, another for the next pod."""
-    return k8s.EnvVar(
-        name="RUN_ID",
-        value_from=k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path="metadata.uid")),
-    )
+    return reference("RUN_ID", "metadata.uid")
 
 
 def python_command(name: str) -> list[str]:
@@ -95,13 +148,6 @@ def model_store_environment() -> list[k8s.EnvFromSource]:
     return [k8s.EnvFromSource(config_map_ref=k8s.ConfigMapEnvSource(name=MODEL_STORE_CONFIG))]
 
 
-def quantities(**amounts: str) -> dict[str, k8s.Quantity]:
-    """Resource amounts. An underscore in a name stands for a dash."""
-    return {
-        name.replace("_", "-"): k8s.Quantity.from_string(amount) for name, amount in amounts.items()
-    }
-
-
 def empty_dir(name: str, size: str, medium: str | None = None) -> k8s.Volume:
     """Scratch space on the node's disk, or in memory with ``medium="Memory"``."""
     return k8s.Volume(
@@ -122,9 +168,14 @@ def models_volume() -> k8s.Volume:
     )
 
 
+def config_volume(name: str, config_map: str) -> k8s.Volume:
+    """The files of a ConfigMap."""
+    return k8s.Volume(name=name, config_map=k8s.ConfigMapVolumeSource(name=config_map))
+
+
 def scripts_volume() -> k8s.Volume:
     """The scripts of ``charts/scripts``."""
-    return k8s.Volume(name="scripts", config_map=k8s.ConfigMapVolumeSource(name=SCRIPTS_CONFIG))
+    return config_volume("scripts", SCRIPTS_CONFIG)
 
 
 def mount(
@@ -134,6 +185,16 @@ def mount(
     return k8s.VolumeMount(
         name=volume, mount_path=path, read_only=read_only or None, sub_path=folder
     )
+
+
+def scratch_mounts() -> list[k8s.VolumeMount]:
+    """Of a container that prepares something."""
+    return [mount("scratch", SCRATCH_PATH), scripts_mount(), mount("tmp", "/tmp")]
+
+
+def scripts_mount() -> k8s.VolumeMount:
+    """Where a container finds the scripts."""
+    return mount("scripts", SCRIPTS_PATH, read_only=True)
 
 
 def neuron_toleration() -> k8s.Toleration:

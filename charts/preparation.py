@@ -1,6 +1,6 @@
 """Jobs that fill the bucket with checkpoints and compiled graphs.
 
-Checkpoints pass through a CPU node, graphs through the NVMe of a Trainium node. Each Job is
+Checkpoints pass through a CPU node, graphs through the disk of the node that compiles. Each Job is
 idempotent: a second run finds the completion marker and does nothing.
 """
 
@@ -13,35 +13,49 @@ from cdk8s_plus_35 import k8s
 from constructs import Construct
 
 from charts.acknowledge import acknowledged
-from charts.compilation import DEADLINE_SECONDS, compile_pod
 from charts.names import (
+    COMPILE_NODES,
     NAMESPACE,
+    NODE_GROUP_LABEL,
     SCRIPTS_CONFIG,
+    TRAINIUM_NODES,
     Component,
     ServiceAccount,
+    artifact_prefix,
     model_prefix,
 )
 from charts.pods import (
+    MODELS_PATH,
     SCRATCH_PATH,
     SCRIPTS_PATH,
-    container_security,
+    Room,
+    container,
     digest,
     empty_dir,
-    environment,
     job_name,
     model_store_environment,
+    models_volume,
     mount,
-    pod_security,
+    neuron_toleration,
+    pod,
     python_command,
-    quantities,
+    scratch_mounts,
+    scripts_mount,
     scripts_volume,
 )
 from charts.scripts import Scripts
-from experiment.images import PYTHON, pinned
+from charts.server import paths
+from experiment.images import AWS_CLI, PYTHON, pinned
 from experiment.runtimes import Preparation
-from experiment.schema import Experiment
-from experiment.variants import variants
+from experiment.schema import CompileNode, Experiment
+from experiment.variants import Variant, variants
 
+COMPILES: Final = k8s.LabelSelector(match_labels={"step": "compile"})
+"""All pods that compile."""
+# Counted from a pod's start, so without the wait for a node.
+_DEADLINE_SECONDS: Final = 8 * 60 * 60
+_DISK: Final = 610
+"""GiB: the volumes of a compile pod, and what its containers write beside them."""
 _TOKEN_PATH: Final = "/hugging-face"
 _SCRIPTS: Final = {
     "download": ("download.py", "download.lock"),
@@ -71,15 +85,11 @@ class PreparationChart(Chart):
             data=dict(scripts),
         )
         self._job("Download", "download", "download", _download(experiment))
+        if experiment.serving_runtime.preparation is Preparation.FIRST_START:
+            return
         for variant in variants(experiment):
-            if variant.runtime.preparation is Preparation.FIRST_START:
-                continue
-            self._job(
-                f"Compile-{variant.service}",
-                f"compile-{variant.service}",
-                "compile",
-                compile_pod(variant),
-            )
+            name = f"compile-{variant.service}"
+            self._job(f"Compile-{variant.service}", name, "compile", compile_pod(variant))
 
     def _job(self, construct_id: str, name: str, step: str, pod: k8s.PodSpec) -> None:
         labels = {"component": Component.PREPARE, "step": step}
@@ -111,38 +121,26 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
         for model in (experiment.models.target, *drafts)
         if model
     )
-    return k8s.PodSpec(
-        service_account_name=ServiceAccount.PREPARE,
-        automount_service_account_token=False,
-        enable_service_links=False,
+    return pod(
+        ServiceAccount.PREPARE,
         restart_policy="OnFailure",
-        active_deadline_seconds=DEADLINE_SECONDS,
-        security_context=pod_security(),
+        active_deadline_seconds=_DEADLINE_SECONDS,
         containers=[
-            k8s.Container(
-                name="download",
-                image=pinned(PYTHON),
+            container(
+                "download",
+                pinned(PYTHON),
                 command=python_command("download"),
                 args=[*checkpoints],
-                env=[
-                    *environment(
-                        {
-                            # The client caches what it fetches. In memory that would exceed the
-                            # limit.
-                            "HF_HOME": f"{SCRATCH_PATH}/hub",
-                            "HF_TOKEN_PATH": f"{_TOKEN_PATH}/token",
-                        }
-                    )
-                ],
+                variables={
+                    # The client caches what it fetches. In memory that would exceed the limit.
+                    "HF_HOME": f"{SCRATCH_PATH}/hub",
+                    "HF_TOKEN_PATH": f"{_TOKEN_PATH}/token",
+                },
                 env_from=model_store_environment(),
-                security_context=container_security(read_only_root=True),
-                resources=k8s.ResourceRequirements(
-                    requests=quantities(cpu="1", memory="2Gi", ephemeral_storage="20Gi"),
-                    limits=quantities(memory="4Gi", ephemeral_storage="50Gi"),
-                ),
-                volume_mounts=[
+                room=Room(cpu=1, memory=2, memory_limit=4, disk=20, disk_limit=50),
+                mounts=[
                     mount("scratch", SCRATCH_PATH),
-                    mount("scripts", SCRIPTS_PATH, read_only=True),
+                    scripts_mount(),
                     mount("token", _TOKEN_PATH, read_only=True),
                     mount("tmp", "/tmp"),
                 ],
@@ -158,4 +156,134 @@ def _download(experiment: Experiment) -> k8s.PodSpec:
             empty_dir("scratch", "40Gi"),
             empty_dir("tmp", "5Gi"),
         ],
+    )
+
+
+def compile_pod(variant: Variant) -> k8s.PodSpec:
+    """Checks, compiles, uploads: one container after another, each in the image with its tool.
+
+    No device claim: NxDI traces and shards on the CPU (docs/decisions/0004). So it runs on a CPU
+    node; and on a Trainium node, where the waiting services may already hold all devices.
+    """
+    experiment, runtime = variant.experiment, variant.runtime
+    artifact = artifact_prefix(variant.artifact)
+    models = [model for model in (experiment.models.target, variant.draft) if model]
+    checkpoints = [model_prefix(model.id, model.revision) for model in models]
+    places = paths(variant, artifact=f"{SCRATCH_PATH}/artifact", scratch=SCRATCH_PATH)
+    steps = [_aws("check", "await-checkpoints.sh", artifact, *checkpoints)]
+    if command := runtime.draft_command(variant, places):
+        # A draft that the runtime cannot compile as published. Its image has PyTorch.
+        script, *arguments = command
+        steps.append(
+            _neuron(
+                variant,
+                "draft",
+                command=["python3", f"{SCRIPTS_PATH}/{script}", SCRATCH_PATH],
+                args=arguments,
+                room=Room(cpu=1, memory=16, memory_limit=64, disk=20, disk_limit=_DISK),
+            )
+        )
+    steps.append(
+        _neuron(
+            variant,
+            "compile",
+            command=["/bin/bash", f"{SCRIPTS_PATH}/compile.sh", SCRATCH_PATH],
+            args=runtime.compile_command(variant, places),
+            variables={**runtime.compile_environment(variant, places), "HF_HUB_OFFLINE": "1"},
+            # The request fits beside the services on a Trainium node, where they idle until this is
+            # done and indexes are kept off. No limit of CPU: the compiler uses all cores.
+            room=Room(cpu=16, memory=400, memory_limit=600, disk=200, disk_limit=_DISK),
+        )
+    )
+    group, toleration = (
+        COMPILE_NODES,
+        k8s.Toleration(key=COMPILE_NODES, operator="Exists", effect="NoSchedule"),
+    )
+    if experiment.compile_node is CompileNode.TRAINIUM:
+        group, toleration = TRAINIUM_NODES, neuron_toleration()
+    parts = runtime.artifact_parts(variant)
+    return pod(
+        ServiceAccount.PREPARE,
+        restart_policy="OnFailure",
+        active_deadline_seconds=_DEADLINE_SECONDS,
+        # Two on one node have filled its disk.
+        affinity=not_beside(_what_it_slows(experiment)),
+        init_containers=steps,
+        containers=[_aws("upload", "upload-artifact.sh", artifact, *parts)],
+        volumes=[
+            models_volume(),
+            scripts_volume(),
+            empty_dir("scratch", "500Gi"),
+            empty_dir("tmp", "100Gi"),
+        ],
+        node_selector={NODE_GROUP_LABEL: group},
+        tolerations=[toleration],
+    )
+
+
+def _what_it_slows(experiment: Experiment) -> k8s.LabelSelector:
+    """All pods that compile or, as an index, measure. A download is selected, too, on other nodes.
+
+    Services idle until their graphs are there.
+    """
+    if not experiment.apart:
+        return COMPILES
+    measuring = Component.SWEEP if experiment.sweep else Component.OFFLINE
+    return k8s.LabelSelector(
+        match_expressions=[
+            k8s.LabelSelectorRequirement(
+                key="component", operator="In", values=[Component.PREPARE, measuring]
+            )
+        ]
+    )
+
+
+def not_beside(others: k8s.LabelSelector) -> k8s.Affinity:
+    """Keeps a pod from a node that has one of ``others``.
+
+    Kubernetes applies it in both directions. But a pod that waits is tried again as soon as another
+    has ended only if that matches all of its own terms, and otherwise within five minutes
+    (kube-scheduler v1.35.0, ``interpodaffinity/plugin.go``, ``isSchedulableAfterPodChange``). So
+    there is one term for all.
+    """
+    term = k8s.PodAffinityTerm(label_selector=others, topology_key="kubernetes.io/hostname")
+    return k8s.Affinity(
+        pod_anti_affinity=k8s.PodAntiAffinity(
+            required_during_scheduling_ignored_during_execution=[term]
+        )
+    )
+
+
+def _aws(name: str, script: str, *arguments: str) -> k8s.Container:
+    return container(
+        name,
+        pinned(AWS_CLI),
+        command=["/bin/bash", f"{SCRIPTS_PATH}/{script}"],
+        args=[*arguments, SCRATCH_PATH],
+        env_from=model_store_environment(),
+        room=Room(cpu=1, memory=1, memory_limit=8, disk=1, disk_limit=_DISK),
+        mounts=scratch_mounts(),
+    )
+
+
+def _neuron(
+    variant: Variant,
+    name: str,
+    *,
+    command: list[str],
+    args: list[str],
+    room: Room,
+    variables: dict[str, str] | None = None,
+) -> k8s.Container:
+    """A container of the runtime's own image, with checkpoints and scratch."""
+    return container(
+        name,
+        pinned(variant.runtime.image),
+        command=command,
+        args=args,
+        working_dir="/tmp",
+        variables=variables,
+        read_only_root=False,
+        room=room,
+        mounts=[mount("models", MODELS_PATH, read_only=True), *scratch_mounts()],
     )

@@ -1,4 +1,4 @@
-"""The ``qwen-lmeval`` Job: GSM8K against all services. Suspended until someone starts it."""
+"""The quality Job: GSM8K against all services. Suspended until someone starts it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from constructs import Construct
 
 from charts.acknowledge import acknowledged
 from charts.llmperf import endpoint
-from charts.names import NAMESPACE, QUALITY_JOB, Component, ServiceAccount
+from charts.names import NAMESPACE, Component, ServiceAccount, quality_job
 from charts.pods import (
-    SCRATCH_PATH,
-    SCRIPTS_PATH,
-    container_security,
+    Room,
+    container,
     digest,
     empty_dir,
-    environment,
     job_name,
     model_store_environment,
-    mount,
-    pod_security,
+    pod,
     python_command,
-    quantities,
     run_id,
+    scratch_mounts,
     scripts_volume,
 )
 from charts.scripts import Scripts
@@ -46,43 +43,37 @@ class QualityChart(Chart):
         super().__init__(scope, construct_id, namespace=NAMESPACE)
         # Another script or lock makes another Job, under a new name.
         annotations = {"scripts": digest([scripts["quality.py"], scripts["quality.lock"]])}
-        labels = {"app": QUALITY_JOB, "component": Component.QUALITY}
-        pod = _pod(experiment)
+        name = quality_job(experiment)
+        labels = {"app": name, "component": Component.QUALITY}
+        asks = _pod(experiment)
         spec = k8s.JobSpec(
             suspend=True,
             backoff_limit=1,
             template=k8s.PodTemplateSpec(
                 metadata=k8s.ObjectMeta(labels=labels, annotations=annotations),
-                spec=pod,
+                spec=asks,
             ),
         )
         k8s.KubeJob(
             self,
             "Job",
             metadata=k8s.ObjectMeta(
-                name=job_name(QUALITY_JOB, spec), labels=labels, annotations=acknowledged(pod)
+                name=job_name(name, spec), labels=labels, annotations=acknowledged(asks)
             ),
             spec=spec,
         )
 
 
-def _key(experiment: Experiment) -> dict[str, str]:
-    secret = experiment.api_key_secret
-    return {"API_KEY_SECRET": secret} if secret else {}
-
-
 def _pod(experiment: Experiment) -> k8s.PodSpec:
     assert experiment.quality is not None  # a sweep, which may have none, has no such chart
-    return k8s.PodSpec(
-        service_account_name=ServiceAccount.QUALITY,
-        automount_service_account_token=False,
-        enable_service_links=False,
+    secret = experiment.api_key_secret
+    return pod(
+        ServiceAccount.QUALITY,
         restart_policy="Never",
-        security_context=pod_security(),
         containers=[
-            k8s.Container(
-                name="lm-eval",
-                image=pinned(PYTHON),
+            container(
+                "lm-eval",
+                pinned(PYTHON),
                 command=python_command("quality"),
                 args=[
                     experiment.models.target.id,
@@ -92,18 +83,11 @@ def _pod(experiment: Experiment) -> k8s.PodSpec:
                     f"{RESULTS_PREFIX}quality/",
                     *(f"{v.name}={endpoint(v)}" for v in variants(experiment) if not v.matched),
                 ],
-                env=[*environment(_key(experiment)), run_id()],
+                variables={"API_KEY_SECRET": secret} if secret else {},
+                references=[run_id()],
                 env_from=model_store_environment(),
-                security_context=container_security(read_only_root=True),
-                resources=k8s.ResourceRequirements(
-                    requests=quantities(cpu="1", memory="2Gi", ephemeral_storage="4Gi"),
-                    limits=quantities(memory="6Gi", ephemeral_storage="12Gi"),
-                ),
-                volume_mounts=[
-                    mount("scratch", SCRATCH_PATH),
-                    mount("scripts", SCRIPTS_PATH, read_only=True),
-                    mount("tmp", "/tmp"),
-                ],
+                room=Room(cpu=1, memory=2, memory_limit=6, disk=4, disk_limit=12),
+                mounts=scratch_mounts(),
             )
         ],
         volumes=[scripts_volume(), empty_dir("scratch", "5Gi"), empty_dir("tmp", "5Gi")],

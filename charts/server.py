@@ -24,15 +24,14 @@ from charts.pods import (
     MODELS_PATH,
     SCRIPTS_PATH,
     Room,
-    container_security,
+    container,
     empty_dir,
-    environment,
     model_store_environment,
     models_volume,
     mount,
     neuron_toleration,
-    pod_security,
-    quantities,
+    pod,
+    scripts_mount,
     scripts_volume,
 )
 from experiment.images import AWS_CLI, pinned
@@ -50,21 +49,23 @@ KEY_FILE: Final = "/key/key"
 _CPU: Final = 10
 _MEMORY_GIB: Final = 80
 _SHARED_MEMORY_GIB: Final = 16
-_ALONE: Final = Room(cpu=0, memory=0)
-_DISK_LIMIT: Final = "410Gi"
-"""A pod's volumes, and what its containers write beside them."""
+_DISK: Final = 410
+"""GiB: a pod's volumes, and what its containers write beside them."""
 
 
 def paths(variant: Variant, *, artifact: str, scratch: str) -> Paths:
     """Where the containers of ``variant`` find what their command lines name."""
-    draft = checkpoint_path(variant.draft) if variant.draft else None
-    target = checkpoint_path(variant.experiment.models.target)
+    target, draft = variant.experiment.models.target, variant.draft
     return Paths(
-        target=target, draft=draft, artifact=artifact, scratch=scratch, scripts=SCRIPTS_PATH
+        target=_checkpoint_path(target),
+        draft=_checkpoint_path(draft) if draft else None,
+        artifact=artifact,
+        scratch=scratch,
+        scripts=SCRIPTS_PATH,
     )
 
 
-def checkpoint_path(model: Model) -> str:
+def _checkpoint_path(model: Model) -> str:
     """Where a checkpoint is mounted, e.g. ``/models/Qwen/Qwen3-32B/<revision>``."""
     below_mount = model_prefix(model.id, model.revision).removeprefix(MODELS_PREFIX)
     return f"{MODELS_PATH}/{below_mount}".rstrip("/")
@@ -72,16 +73,17 @@ def checkpoint_path(model: Model) -> str:
 
 def serve_command(variant: Variant) -> list[str]:
     """What serves ``variant``."""
-    return variant.runtime.serve_command(variant, _paths(variant), VLLM_PORT)
+    return variant.runtime.serve_command(variant, serving_paths(variant), VLLM_PORT)
 
 
 def serve_environment(variant: Variant) -> Mapping[str, str]:
     """The environment of ``serve_command``."""
-    runtimes_own = variant.runtime.serve_environment(variant, _paths(variant))
-    return {**runtimes_own, "HF_HUB_OFFLINE": "1"}
+    environment = variant.runtime.serve_environment(variant, serving_paths(variant))
+    return {**environment, "HF_HUB_OFFLINE": "1"}
 
 
-def _paths(variant: Variant) -> Paths:
+def serving_paths(variant: Variant) -> Paths:
+    """The same in a pod that serves or generates."""
     return paths(variant, artifact=ARTIFACT_PATH, scratch="/tmp")
 
 
@@ -99,26 +101,29 @@ def serving_pod(
 
     ``scratch`` is the size of its ``/tmp``; ``settings`` are further fields.
     """
-    shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
+    devices = container(
+        DEVICES,
+        # Has ``neuron-ls``, and has to be pulled anyway.
+        pinned(experiment.serving_runtime.image),
+        command=["/bin/bash", f"{SCRIPTS_PATH}/devices.sh"],
+        args=[str(experiment.serving.devices), "/dev"],
+        room=Room(cpu=1, memory=1, disk=1, disk_limit=1, devices=True),
+        mounts=[scripts_mount(), mount("tmp", "/tmp")],
+    )
     if secret := experiment.api_key_secret:
-        init_containers = [_fetch_key(secret), *init_containers]
+        mounts = [key_mount(read_only=False)]
+        words = ["fetch-key.sh", secret, KEY_FILE]
+        init_containers = [fetch("fetch-key", words, mounts=mounts, cpu=1), *init_containers]
         volumes = [*volumes, empty_dir("key", "1Mi", medium="Memory")]
-    return k8s.PodSpec(
-        service_account_name=account,
-        automount_service_account_token=False,
-        # The variables that Kubernetes injects for a Service can clash with vLLM's own, such as
-        # VLLM_PORT.
-        enable_service_links=False,
-        security_context=pod_security(),
+    template = claim_template(experiment)
+    shared_memory = experiment.serving.devices * _SHARED_MEMORY_GIB
+    return pod(
+        account,
         # Shorter than the ten minutes after which Mountpoint's own pod ends.
         termination_grace_period_seconds=120,
-        resource_claims=[
-            k8s.PodResourceClaim(
-                name="devices", resource_claim_template_name=claim_template(experiment)
-            )
-        ],
-        init_containers=[_devices(experiment), *init_containers],
-        containers=[*containers],
+        resource_claims=[k8s.PodResourceClaim(name=DEVICES, resource_claim_template_name=template)],
+        init_containers=[devices, *init_containers],
+        containers=containers,
         volumes=[
             models_volume(),
             scripts_volume(),
@@ -131,30 +136,6 @@ def serving_pod(
         node_selector={NODE_GROUP_LABEL: TRAINIUM_NODES},
         tolerations=[neuron_toleration()],
         **settings,
-    )
-
-
-def _devices(experiment: Experiment) -> k8s.Container:
-    """In the image that serves, which has ``neuron-ls``: it has to be pulled anyway."""
-    return k8s.Container(
-        name=DEVICES,
-        image=pinned(experiment.serving_runtime.image),
-        command=["/bin/bash", f"{SCRIPTS_PATH}/devices.sh"],
-        args=[str(experiment.serving.devices), "/dev"],
-        env=environment({}),
-        security_context=container_security(read_only_root=True),
-        resources=k8s.ResourceRequirements(
-            claims=[k8s.ResourceClaim(name="devices")],
-            requests=quantities(cpu="1", memory="1Gi", ephemeral_storage="1Gi"),
-            limits=quantities(memory="1Gi", ephemeral_storage="1Gi"),
-        ),
-        volume_mounts=[mount("scripts", SCRIPTS_PATH, read_only=True), mount("tmp", "/tmp")],
-    )
-
-
-def _fetch_key(secret: str) -> k8s.Container:
-    return fetch(
-        "fetch-key", ["fetch-key.sh", secret, KEY_FILE], mounts=[key_mount(read_only=False)], cpu=1
     )
 
 
@@ -172,7 +153,7 @@ def fetch(
     name: str,
     script: Sequence[str],
     *,
-    variables: Sequence[k8s.EnvVar] = (),
+    references: Sequence[k8s.EnvVar] = (),
     mounts: Sequence[k8s.VolumeMount] = (),
     cpu: int = 4,
     **settings: Any,
@@ -182,24 +163,15 @@ def fetch(
     ``settings`` are further fields.
     """
     file, *words = script
-    return k8s.Container(
-        name=name,
-        image=pinned(AWS_CLI),
+    return container(
+        name,
+        pinned(AWS_CLI),
         command=["/bin/bash", f"{SCRIPTS_PATH}/{file}"],
         args=words,
-        env=[*environment({}), *variables],
+        references=references,
         env_from=model_store_environment(),
-        security_context=container_security(read_only_root=True),
-        resources=k8s.ResourceRequirements(
-            requests=quantities(cpu=str(cpu), memory="4Gi", ephemeral_storage="1Gi"),
-            limits=quantities(memory="8Gi", ephemeral_storage=_DISK_LIMIT),
-        ),
-        volume_mounts=[
-            mount("artifact", ARTIFACT_PATH),
-            mount("scripts", SCRIPTS_PATH, read_only=True),
-            mount("tmp", "/tmp"),
-            *mounts,
-        ],
+        room=Room(cpu=cpu, memory=4, memory_limit=8, disk=1, disk_limit=_DISK),
+        mounts=[mount("artifact", ARTIFACT_PATH), scripts_mount(), mount("tmp", "/tmp"), *mounts],
         **settings,
     )
 
@@ -208,12 +180,9 @@ def server(
     experiment: Experiment,
     command: Sequence[str],
     variables: Mapping[str, str],
-    *,
-    beside: Room = _ALONE,
-    mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
 ) -> k8s.Container:
-    """The container with vLLM. Read as ``on_devices``.
+    """The container with vLLM that loads what is compiled. Read as ``on_devices``.
 
     The artifact is read-only: the loader compiles again what it cannot read, for hours and with its
     own defaults, and begins by writing there. This makes it fail instead.
@@ -224,8 +193,6 @@ def server(
         command,
         variables,
         artifact=mount("artifact", ARTIFACT_PATH, read_only=True),
-        beside=beside,
-        mounts=mounts,
         ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
         **settings,
     )
@@ -238,36 +205,34 @@ def on_devices(
     variables: Mapping[str, str],
     *,
     artifact: k8s.VolumeMount,
-    beside: Room = _ALONE,
-    disk: str = "100Gi",
+    beside: Room | None = None,
+    disk: int = 100,
     mounts: Sequence[k8s.VolumeMount] = (),
     **settings: Any,
 ) -> k8s.Container:
     """The container of the runtime's image that has the devices, and gets their part of the node.
 
     ``beside`` is what another container of the pod takes of that, ``disk`` what it asks for of the
-    node's; ``settings`` are further fields.
+    node's in GiB; ``settings`` are further fields.
     """
     devices = experiment.serving.devices
-    memory = f"{devices * _MEMORY_GIB - beside.memory}Gi"
-    cpu = str(devices * _CPU - beside.cpu)
+    cpu, memory = devices * _CPU, devices * _MEMORY_GIB
+    if beside:
+        cpu, memory = cpu - beside.cpu, memory - (beside.memory_limit or beside.memory)
     if experiment.serving.api_key:
         command = ["/bin/bash", f"{SCRIPTS_PATH}/with-key.sh", KEY_FILE, *command]
-        mounts = [*_with_scripts(mounts), key_mount()]
-    return k8s.Container(
-        name=name,
-        image=pinned(experiment.serving_runtime.image),
+        scripts = [] if any(each.name == "scripts" for each in mounts) else [scripts_mount()]
+        mounts = [*mounts, *scripts, key_mount()]
+    return container(
+        name,
+        pinned(experiment.serving_runtime.image),
         command=[*command],
         working_dir="/tmp",
-        env=environment(variables),
+        variables=variables,
         # The Neuron tools write logs and caches next to themselves.
-        security_context=container_security(read_only_root=False),
-        resources=k8s.ResourceRequirements(
-            claims=[k8s.ResourceClaim(name="devices")],
-            requests=quantities(cpu=cpu, memory=memory, ephemeral_storage=disk),
-            limits=quantities(memory=memory, ephemeral_storage=_DISK_LIMIT),
-        ),
-        volume_mounts=[
+        read_only_root=False,
+        room=Room(cpu=cpu, memory=memory, disk=disk, disk_limit=_DISK, devices=True),
+        mounts=[
             mount("models", MODELS_PATH, read_only=True),
             artifact,
             mount("shared-memory", "/dev/shm"),
@@ -276,8 +241,3 @@ def on_devices(
         ],
         **settings,
     )
-
-
-def _with_scripts(mounts: Sequence[k8s.VolumeMount]) -> list[k8s.VolumeMount]:
-    there = any(one.name == "scripts" for one in mounts)
-    return [*mounts] if there else [*mounts, mount("scripts", SCRIPTS_PATH, read_only=True)]

@@ -17,7 +17,7 @@ from charts.names import (
     artifact_prefix,
     model_prefix,
 )
-from charts.pods import SCRIPTS_PATH, mount
+from charts.pods import SCRIPTS_PATH, mount, reference, scripts_mount
 from charts.server import (
     ARTIFACT_PATH,
     KEY_FILE,
@@ -31,15 +31,11 @@ from charts.server import (
 )
 from experiment.cost.durations import FIRST_START_SECONDS
 from experiment.runtimes import Preparation
-from experiment.schema import Experiment
 from experiment.variants import Variant
 
 # What a pod's containers tell each other of the cache. In a folder that all have.
 _NOTES: Final = "/tmp/first-start"
-_POD: Final = k8s.EnvVar(
-    name="POD",
-    value_from=k8s.EnvVarSource(field_ref=k8s.ObjectFieldSelector(field_path="metadata.name")),
-)
+_POD: Final = reference("POD", "metadata.name")
 
 
 class VllmChart(Chart):
@@ -47,15 +43,15 @@ class VllmChart(Chart):
 
     def __init__(self, scope: Construct, construct_id: str, *, variant: Variant) -> None:
         super().__init__(scope, construct_id, namespace=NAMESPACE)
-        self._labels = {"app": variant.service, "component": Component.VLLM}
+        labels = {"app": variant.service, "component": Component.VLLM}
         k8s.KubeService(
             self,
             "Service",
-            metadata=k8s.ObjectMeta(name=variant.service, labels=self._labels),
+            metadata=k8s.ObjectMeta(name=variant.service, labels=labels),
             spec=k8s.ServiceSpec(
                 # The clients' policies select by these labels: the VPC CNI lets a pod reach a
                 # ClusterIP only if the policy selects the Service's own selector.
-                selector=self._labels,
+                selector=labels,
                 ports=[
                     k8s.ServicePort(
                         name="http",
@@ -65,14 +61,15 @@ class VllmChart(Chart):
                 ],
             ),
         )
-        pod = _pod(variant)
+        compiles = variant.runtime.preparation is Preparation.FIRST_START
+        serves = _compiles_at_first_start(variant) if compiles else _loads_what_is_compiled(variant)
         k8s.KubeDeployment(
             self,
             "Deployment",
             metadata=k8s.ObjectMeta(
                 name=variant.service,
-                labels=self._labels,
-                annotations=acknowledged(pod, ONE_ON_ITS_DEVICES),
+                labels=labels,
+                annotations=acknowledged(serves, ONE_ON_ITS_DEVICES),
             ),
             spec=k8s.DeploymentSpec(
                 replicas=1,
@@ -80,27 +77,16 @@ class VllmChart(Chart):
                 # The services hold the devices of their nodes: a pod started beside the old one
                 # would wait for ever.
                 strategy=k8s.DeploymentStrategy(type="Recreate"),
-                progress_deadline_seconds=_progress_seconds(variant),
+                # Until a pod serves: it waits for checkpoints and graphs. A first start compiles
+                # them itself, or waits for another pod that does.
+                progress_deadline_seconds=6 * 60 * 60 + (FIRST_START_SECONDS if compiles else 0),
                 revision_history_limit=2,
-                template=k8s.PodTemplateSpec(
-                    metadata=k8s.ObjectMeta(labels=self._labels), spec=pod
-                ),
+                template=k8s.PodTemplateSpec(metadata=k8s.ObjectMeta(labels=labels), spec=serves),
             ),
         )
 
 
-def _progress_seconds(variant: Variant) -> int:
-    """How long a pod may take until it serves: it waits for checkpoints and graphs.
-
-    A first start compiles them itself, or waits for another pod that does.
-    """
-    first_start = variant.runtime.preparation is Preparation.FIRST_START
-    return 6 * 60 * 60 + (FIRST_START_SECONDS if first_start else 0)
-
-
-def _pod(variant: Variant) -> k8s.PodSpec:
-    if variant.runtime.preparation is Preparation.FIRST_START:
-        return _compiles_at_first_start(variant)
+def _loads_what_is_compiled(variant: Variant) -> k8s.PodSpec:
     return serving_pod(
         variant.experiment,
         ServiceAccount.SERVE,
@@ -136,6 +122,8 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
     checkpoints = [model_prefix(model.id, model.revision) for model in models]
     settings = [f"{name}={value}" for name, value in runtime.complete_environment.items()]
     cached = [mount("artifact", path, folder=name) for name, path in runtime.cached_at.items()]
+    keyed = experiment.serving.api_key
+    key_file = [k8s.EnvVar(name="KEY_FILE", value=KEY_FILE)] if keyed else []
     return serving_pod(
         experiment,
         ServiceAccount.SERVE,
@@ -143,7 +131,7 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
             fetch(
                 "fetch-cache",
                 ["fetch-cache.sh", prefix, ARTIFACT_PATH, _NOTES, *checkpoints],
-                variables=[_POD],
+                references=[_POD],
             ),
             # A sidecar: it starts before vLLM, whose image may take minutes to arrive, and ends
             # after it. It holds the key's lock.
@@ -153,8 +141,8 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
                     *("keep-cache.sh", prefix, ARTIFACT_PATH, _NOTES),
                     *(str(VLLM_PORT), experiment.models.target.id),
                 ],
-                variables=[_POD, *_key_file(experiment)],
-                mounts=[key_mount()] if experiment.serving.api_key else [],
+                references=[_POD, *key_file],
+                mounts=[key_mount()] if keyed else [],
                 cpu=1,
                 restart_policy="Always",
                 # The benchmark begins once this has sent its request, which the server counts.
@@ -174,8 +162,8 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
                 ],
                 serve_environment(variant),
                 artifact=mount("artifact", ARTIFACT_PATH),
-                mounts=[mount("scripts", SCRIPTS_PATH, read_only=True), *cached],
-                disk="200Gi",
+                mounts=[scripts_mount(), *cached],
+                disk=200,
                 ports=[k8s.ContainerPort(name="http", container_port=VLLM_PORT)],
                 **_probes(start_seconds=FIRST_START_SECONDS),
             )
@@ -183,10 +171,6 @@ def _compiles_at_first_start(variant: Variant) -> k8s.PodSpec:
         # The compiler works there.
         scratch="100Gi",
     )
-
-
-def _key_file(experiment: Experiment) -> list[k8s.EnvVar]:
-    return [k8s.EnvVar(name="KEY_FILE", value=KEY_FILE)] if experiment.serving.api_key else []
 
 
 def _probes(*, start_seconds: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Job, V1Node, V1Pod
 
-from charts.names import BENCHMARK_POD, NAMESPACE, NODE_GROUP_LABEL, Component
+from charts.names import NAMESPACE, NODE_GROUP_LABEL, Component, benchmark_pod
 from deployment import cluster, guard, lifecycle, nodes, pods, results
 from deployment.account import Deployment, DeploymentError
 from deployment.cluster import NoCluster, Unreachable, connected, kubernetes_errors
@@ -206,7 +206,7 @@ class _Cluster:
     def run(self) -> Iterator[Row]:
         """The benchmark's pod: its run, and its last line."""
         for pod in self._pods:
-            if pod.metadata.name == BENCHMARK_POD:
+            if pod.metadata.name == benchmark_pod(self._deployment.experiment):
                 yield pod.metadata.uid[:8], self._activity(pod)
 
     def _job(self, job: V1Job) -> str:

@@ -30,6 +30,7 @@ from experiment.runtimes import RUNTIMES, Preparation, Runtime, Workload
 from experiment.speculation import Fields, Serving, Speculation, Speculations, Sweep, placed
 from spectap.load import sets
 from spectap.load.sets.known_set import KnownSet
+from spectap.names import name_prefix
 
 
 class Aws(Strict):
@@ -294,6 +295,11 @@ class Experiment(Strict):
         if self.sweep:
             return self.sweep.placed
         return placed(self.speculation or ())
+
+    @property
+    def name_prefix(self) -> str:
+        """What the names of its services, pods and Jobs begin with, e.g. ``qwen``."""
+        return name_prefix(self.models.target.id)
 
     @property
     def workload(self) -> Workload:

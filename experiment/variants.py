@@ -138,14 +138,18 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     matched baselines, where the runtime has any, as many as nodes that stand anyway have devices
     for.
     """
-    usual = experiment.serving.batch
+    usual, prefix = experiment.serving.batch, experiment.name_prefix
     batches = dict.fromkeys(speculation.batch or usual for speculation in experiment.speculations)
     listed: list[Variant] = []
     for batch in sorted(batches, key=lambda batch: batch != usual):
         baseline = "Base" if batch == usual else f"Base-batch-{batch}"
-        listed.append(Variant(baseline, service(baseline), experiment, None, None, batch))
+        listed.append(
+            Variant(
+                baseline, service(experiment.name_prefix, baseline), experiment, None, None, batch
+            )
+        )
         listed += (
-            Variant(s.name, service(s.name), experiment, s, baseline, batch)
+            Variant(s.name, service(prefix, s.name), experiment, s, baseline, batch)
             for s in experiment.speculations
             if (s.batch or usual) == batch
         )
@@ -159,12 +163,13 @@ def _matched(experiment: Experiment, listed: Sequence[Variant]) -> Sequence[Vari
         return ()
     per_node = experiment.capacity.instance.devices // experiment.serving.devices
     names = [(f"{v.name}-matched", v.batch) for v in listed if v.baseline is None]
+    prefix = experiment.name_prefix
     return [
-        Variant(name, service(name), experiment, None, None, batch, matched=True)
+        Variant(name, service(prefix, name), experiment, None, None, batch, matched=True)
         for name, batch in names[: -len(listed) % per_node]
     ]
 
 
-def service(variant: str) -> str:
-    """Name of the Service of the variant with that name; ``Base`` and ``SD`` have the article's."""
-    return {"Base": "qwen-vllm"}.get(variant, f"qwen-{variant.lower()}-vllm")
+def service(prefix: str, variant: str) -> str:
+    """Name of a variant's Service: of ``Base`` and ``SD`` of a Qwen model the article's."""
+    return "-".join([prefix, *([] if variant == "Base" else [variant.lower()]), "vllm"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from typing import Final
 
+from charts.names import benchmark_pod
 from rehearsal.aws import checks
 from rehearsal.errors import RehearsalError
 from rehearsal.outcome import Measured
@@ -14,8 +14,6 @@ from rehearsal.pod.manifest import read_pod
 from rehearsal.process.processes import running
 from rehearsal.setting import BENCHMARK_SECONDS, Setting
 from spectap.names import LOAD_DIMENSION, VARIANT_DIMENSION
-
-POD: Final = "qwen-llmperf"
 
 
 def comparison(setting: Setting) -> Measured:
@@ -26,7 +24,11 @@ def comparison(setting: Setting) -> Measured:
     )
     with serving as endpoints:
         place = setting.place(endpoints.urls, beside=endpoints.beside)
-        benchmark = as_process(read_pod(layout.manifests, POD), setting.entry_point, place)
+        benchmark = as_process(
+            read_pod(layout.manifests, benchmark_pod(setting.experiment)),
+            setting.entry_point,
+            place,
+        )
         with console.stage("run the benchmark", shows_itself=True):
             _run(setting, benchmark, BENCHMARK_SECONDS * len(endpoints.urls))
     run_dir = layout.mounts["/results"] / setting.run_id

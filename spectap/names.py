@@ -1,8 +1,8 @@
 """Names that the benchmark writes and the dashboards, alarms and policies read.
 
 Defined here once: the benchmark runs alone in its image, so it cannot import them from
-anywhere else, while everything else can import them from here. The namespace and the dimensions
-Variant and TestCase are the published sample's
+anywhere else, while everything else can import them from here. The namespace of a Qwen model and
+the dimensions Variant and TestCase are the published sample's
 (aws-neuron-eks-samples, ``speculative_decoding_trn2_vllm/qwen-llmperf-pod.yaml``).
 """
 
@@ -11,7 +11,23 @@ from __future__ import annotations
 import re
 from typing import Final
 
-NAMESPACE: Final = "Qwen/LLMPerf"
+NAMESPACE_SUFFIX: Final = "/LLMPerf"
+
+
+def name_prefix(model: str) -> str:
+    """What the names of a model's services begin with: ``qwen`` for ``Qwen/Qwen3-32B``.
+
+    The leading letters of its name in lower case, 16 at most; ``model`` where there are none.
+    """
+    name = model.rpartition("/")[2]
+    letters = re.match("[A-Za-z]{0,16}", name)
+    return (letters[0].lower() if letters else "") or "model"
+
+
+def namespace(model: str) -> str:
+    """The CloudWatch namespace of a model's metrics: ``Qwen/LLMPerf`` for ``Qwen/Qwen3-32B``."""
+    return name_prefix(model).capitalize() + NAMESPACE_SUFFIX
+
 
 EXPERIMENT_DIMENSION: Final = "Experiment"
 VARIANT_DIMENSION: Final = "Variant"

@@ -24,14 +24,12 @@ from stacks.acknowledge import (
 )
 from stacks.addons import networking_addons, node_addons
 from stacks.network import VPC_CIDR
+from stacks.nodes import system_node_group
 from stacks.roles import node_role
 
 KUBERNETES_VERSION: Final = "1.35"
 """In standard support until 2027-03-27. DRA is generally available since 1.34. The kubectl layer,
 cdk8s-plus and the version that manifests are validated against must be the same; tests check it."""
-
-SYSTEM_NODES: Final = 2
-"""One node in each of two zones, for CoreDNS and the add-ons' controllers."""
 
 _PUBLIC_ECR_POLICY: Final = {
     "Fn::If": [
@@ -76,7 +74,8 @@ class ClusterStack(Stack):
         self.administrator = self._administrator()
         self.cluster = self._cluster(experiment, vpc)
         networking = networking_addons(self, self.cluster, self.cluster_name)
-        nodes = self._system_nodes(networking)
+        nodes = system_node_group(self, self.cluster, self._system_node_role())
+        nodes.node.add_dependency(*networking)
         node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(
             self,
@@ -226,40 +225,3 @@ class ClusterStack(Stack):
             },
         )
         return role
-
-    def _system_nodes(self, after: list[eks.CfnAddon]) -> eks.Nodegroup:
-        """CPU nodes for the add-ons, the downloads and the load generator."""
-        template = ec2.LaunchTemplate(
-            self,
-            "SystemNodeTemplate",
-            http_tokens=ec2.LaunchTemplateHttpTokens.REQUIRED,
-            http_put_response_hop_limit=1,
-            block_devices=[
-                ec2.BlockDevice(
-                    device_name="/dev/xvda",
-                    volume=ec2.BlockDeviceVolume.ebs(
-                        100,
-                        encrypted=True,
-                        volume_type=ec2.EbsDeviceVolumeType.GP3,
-                        delete_on_termination=True,
-                    ),
-                )
-            ],
-        )
-        group = eks.Nodegroup(
-            self,
-            "SystemNodes",
-            cluster=self.cluster,
-            ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
-            instance_types=[ec2.InstanceType("m7i.xlarge")],
-            min_size=SYSTEM_NODES,
-            max_size=SYSTEM_NODES + 1,
-            subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
-            node_role=self._system_node_role(),
-            launch_template_spec=eks.LaunchTemplateSpec(
-                id=str(template.launch_template_id), version=template.latest_version_number
-            ),
-            enable_node_auto_repair=True,
-        )
-        group.node.add_dependency(*after)
-        return group

@@ -147,7 +147,7 @@ def _published(
     """What the benchmark published for one variant and test case at one load point."""
     load = {names.LOAD_DIMENSION: point.name} if _on_a_ladder(variant) else {}
     return cloudwatch.Metric(
-        namespace=names.NAMESPACE,
+        namespace=names.namespace(variant.experiment.models.target.id),
         metric_name=what.name,
         dimensions_map={
             names.EXPERIMENT_DIMENSION: variant.experiment.name,

@@ -8,14 +8,15 @@ from typing import Any, Final
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from charts.llmperf import cost
 from experiment.measurement import TestCase
 from experiment.runtimes import Workload
 from experiment.schema import Experiment
-from experiment.variants import variants
+from experiment.variants import Variant, variants
 from spectap import metrics
+from spectap.load_points import LoadPoint
 from spectap.metrics import Metric
 from stacks import curves
-from stacks.introduction import closed, introduction
 
 # A dashboard is 24 units wide.
 _QUARTER: Final = 6
@@ -61,6 +62,12 @@ _NODE_GRAPHS: Final = (
         "Maximum",
         tuple(f"node_{part}_utilization" for part in ("cpu", "memory", "filesystem")),
     ),
+)
+
+_ON_TOKENS: Final = (
+    "*Time per output token* is what a user waits for each token. *Inter-token latency as "
+    "published* is llmperf's figure. It divides by stream events, and a speculative server "
+    "sends several tokens in one event, so it can call the faster server slower."
 )
 
 
@@ -111,7 +118,7 @@ def nodes_dashboard(scope: Construct, experiment: Experiment) -> cloudwatch.Dash
 def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
     """What concerns several test cases."""
     cases = experiment.benchmark.test_cases
-    yield [_text(introduction(experiment), height=6 + len(variants(experiment)))]
+    yield [_text(_introduction(experiment), height=6 + len(variants(experiment)))]
     if headlines := [case for case in cases if case.headline]:
         yield [_figure(number, metric, experiment, headlines) for number, metric in _FIGURES]
     yield [
@@ -194,7 +201,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
             bars=bars,
         ),
     ]
-    if closed(points):
+    if _closed(points):
         graphs.append(
             _numbers(
                 "USD per million output tokens, over the time range",
@@ -205,7 +212,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
                 ],
             )
         )
-    if len(closed(points)) < len(points):
+    if len(_closed(points)) < len(points):
         graphs.append(
             _numbers(
                 "Output tokens per second in flight, over the time range",
@@ -265,4 +272,66 @@ def _graph(
         width=width,
         height=_HEIGHT,
         **(over_range if bars else {}),
+    )
+
+
+def _introduction(experiment: Experiment) -> str:
+    """What is compared, at which load, and what the figures mean. Markdown."""
+    points = experiment.benchmark.points
+    *others, last = map(str, points)
+    at = f"{', '.join(others)} and {last}" if others else last
+    sums = "cost" if _closed(points) else "tokens per second in flight"
+    over = ", of those in the time range at that load" if others else ""
+    listed = "\n".join(f"- {_described(variant)}" for variant in variants(experiment))
+    return f"""# {experiment.name}: does speculative decoding pay?
+**{experiment.models.target.id}** at {at}. Every figure but the {sums} is the median of \
+single requests{over}.{_measured(experiment)}
+
+{listed}
+
+{_ON_TOKENS}
+
+{_on_cost(experiment)}"""
+
+
+def _measured(experiment: Experiment) -> str:
+    """How, where the variants did not stand side by side."""
+    if not experiment.apart:
+        return ""
+    whole = "Choose a time range that holds the whole sweep."
+    return f"\n\nEach variant was measured by itself. {whole}"
+
+
+def _on_cost(experiment: Experiment) -> str:
+    """How a cost is made, and where there is none."""
+    price, points = cost(experiment), experiment.benchmark.points
+    loops = _closed(points)
+    at_once = f"{loops[0].concurrency}" if len(loops) == 1 else "as many as the load point says"
+    made = f"""*Cost* is {price.usd_per_hour:.2f} USD per hour and node ({price.price}), of which \
+each service is charged {price.denominator}. It is the price of the time that requests took, \
+{at_once} at once, divided by their output tokens, over the time range shown. Over the time range \
+of one run it is the report's figure."""
+    none = """At a request rate no token has a cost: a service that waits for requests is paid \
+for, too. Shown instead are output tokens per second that requests were in flight."""
+    if not loops:
+        return none
+    return made if len(loops) == len(points) else f"{made}\n\n{none}"
+
+
+def _closed(points: Sequence[LoadPoint]) -> list[LoadPoint]:
+    """The closed loops among ``points``: those at which a token has a cost."""
+    return [point for point in points if point.rate is None]
+
+
+def _described(variant: Variant) -> str:
+    batch = f"at batch {variant.batch}"
+    if variant.matched:
+        without = f"without {variant.without}, as speculation"
+        return f"**{variant.name}**: plain decoding {batch}, {without}; it decides nothing"
+    if variant.baseline is None:
+        return f"**{variant.name}**: plain decoding {batch}"
+    draft = f", draft {variant.draft.id}" if variant.draft else ""
+    return (
+        f"**{variant.name}**: {variant.mode}, window {variant.window}{draft}, {batch}; "
+        f"compared with {variant.baseline}"
     )

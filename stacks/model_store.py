@@ -15,16 +15,16 @@ from charts.names import (
     COMPILED_PREFIX,
     LOGS_PREFIX,
     MODELS_PREFIX,
+    NAMESPACE,
     ServiceAccount,
     bucket_name,
     prompts_bucket_name,
     service_accounts,
     stopper_arn,
 )
-from charts.names import NAMESPACE as KUBERNETES_NAMESPACE
 from experiment.runtimes import Preparation
 from experiment.schema import Experiment
-from spectap.names import NAMESPACE, RESULTS_PREFIX
+from spectap.names import RESULTS_PREFIX, namespace
 from stacks.acknowledge import acknowledge, skip
 from stacks.roles import pod_identity_principal
 
@@ -37,9 +37,23 @@ _HAVE_THE_KEY: Final = frozenset(
     }
 )
 """Those that serve, and those that ask them."""
-
-
 _ASK: Final = frozenset({ServiceAccount.BENCHMARK, ServiceAccount.SWEEP})
+"""Those that publish metrics, and read a user's prompts."""
+_ALL: Final = (MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
+_WRITES: Final = {
+    ServiceAccount.PREPARE: (MODELS_PREFIX, COMPILED_PREFIX),
+    ServiceAccount.BENCHMARK: (RESULTS_PREFIX,),
+    ServiceAccount.QUALITY: (RESULTS_PREFIX,),
+    ServiceAccount.SWEEP: (RESULTS_PREFIX,),
+    ServiceAccount.OFFLINE: (RESULTS_PREFIX,),
+}
+_READS: Final = {
+    ServiceAccount.PREPARE: (MODELS_PREFIX, COMPILED_PREFIX),
+    ServiceAccount.SERVE: (MODELS_PREFIX, COMPILED_PREFIX),
+    ServiceAccount.BENCHMARK: (RESULTS_PREFIX,),
+    ServiceAccount.SWEEP: _ALL,
+    ServiceAccount.OFFLINE: _ALL,
+}
 
 
 class ModelStoreStack(Stack):
@@ -63,7 +77,7 @@ class ModelStoreStack(Stack):
                 assumed_by=pod_identity_principal(
                     self,
                     cluster=experiment.name,
-                    namespace=KUBERNETES_NAMESPACE,
+                    namespace=NAMESPACE,
                     service_account=account,
                 ),
                 description=f"Pods of service account {account}",
@@ -144,40 +158,28 @@ class ModelStoreStack(Stack):
             },
         )
         for account in self.roles.keys() & _HAVE_THE_KEY:
-            self.roles[account].add_to_policy(
-                iam.PolicyStatement(
-                    sid="ReadApiKey",
-                    actions=["secretsmanager:GetSecretValue"],
-                    resources=[secret.secret_arn],
-                )
-            )
+            arns = [secret.secret_arn]
+            self._state(account, "ReadApiKey", ["secretsmanager:GetSecretValue"], arns)
 
     def _grants(self, experiment: Experiment) -> None:
-        preparation = experiment.serving_runtime.preparation
+        first_start = experiment.serving_runtime.preparation is Preparation.FIRST_START
         for account in self.roles:
-            match account:
-                case ServiceAccount.PREPARE:
-                    self._may_write(account, MODELS_PREFIX, COMPILED_PREFIX)
-                    self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX)
-                case ServiceAccount.SERVE:
-                    # A service that compiles at its first start fills the cache of the next.
-                    if preparation is Preparation.FIRST_START:
-                        self._may_write(account, COMPILED_PREFIX)
-                    self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX)
-                case ServiceAccount.BENCHMARK:
-                    self._may_write(account, RESULTS_PREFIX)
-                    self._may_read(account, RESULTS_PREFIX)
-                    self._may_publish(account)
-                    self._may_stop(account, experiment)
-                case ServiceAccount.QUALITY:
-                    self._may_write(account, RESULTS_PREFIX)
-                case ServiceAccount.SWEEP | ServiceAccount.OFFLINE:
-                    self._may_write(account, RESULTS_PREFIX)
-                    self._may_read(account, MODELS_PREFIX, COMPILED_PREFIX, RESULTS_PREFIX)
-                    # Jobs have no metric.
-                    if account is ServiceAccount.SWEEP:
-                        self._may_publish(account)
-                    self._may_stop(account, experiment)
+            writes = _WRITES.get(account, ())
+            # A service that compiles at its first start fills the cache of the next.
+            if account is ServiceAccount.SERVE and first_start:
+                writes = (COMPILED_PREFIX,)
+            if writes:
+                self._allow(account, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], writes)
+            if reads := _READS.get(account):
+                self._may_read(account, reads)
+            # Jobs have no metric.
+            if account in _ASK:
+                self._may_publish(account, experiment)
+            if account in (*_ASK, ServiceAccount.OFFLINE) and experiment.capacity.stops_after_run:
+                # What measures ends the Trainium nodes after a run. Their stack is another's, so by
+                # name.
+                arn = stopper_arn(experiment, self.account)
+                self._state(account, "StopNodes", ["states:StartExecution"], [arn])
 
     def _prompts(self, experiment: Experiment) -> None:
         """Has the CLI upload the user's files of prompts, for what measures and no other pod.
@@ -192,65 +194,28 @@ class ModelStoreStack(Stack):
             )
         bucket = prompts_bucket_name(experiment, self.account)
         for account in self.roles.keys() & _ASK if keys else ():
-            self.roles[account].add_to_policy(
-                iam.PolicyStatement(
-                    sid="ReadPrompts",
-                    actions=["s3:GetObject"],
-                    resources=[f"arn:{self.partition}:s3:::{bucket}/{key}" for key in keys],
-                )
-            )
+            objects = [f"arn:{self.partition}:s3:::{bucket}/{key}" for key in keys]
+            self._state(account, "ReadPrompts", ["s3:GetObject"], objects)
 
-    def _may_publish(self, account: ServiceAccount) -> None:
-        self.roles[account].add_to_policy(
-            iam.PolicyStatement(
-                sid="PublishMetrics",
-                actions=["cloudwatch:PutMetricData"],
-                # The action supports no resource-level permissions. A condition confines it.
-                resources=["*"],
-                conditions={"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
-            )
-        )
+    def _may_publish(self, account: ServiceAccount, experiment: Experiment) -> None:
+        # The action supports no resource-level permissions. A condition confines it.
+        own = {"StringEquals": {"cloudwatch:namespace": namespace(experiment.models.target.id)}}
+        self._state(account, "PublishMetrics", ["cloudwatch:PutMetricData"], ["*"], own)
         acknowledge(
             self.roles[account],
             {"AwsSolutions-IAM5[Resource::*]": "PutMetricData, confined to one namespace."},
         )
 
-    def _may_stop(self, account: ServiceAccount, experiment: Experiment) -> None:
-        """Lets what measures end the Trainium nodes after a run, if the experiment says so."""
-        if experiment.capacity.stops_after_run:
-            self.roles[account].add_to_policy(
-                iam.PolicyStatement(
-                    sid="StopNodes",
-                    actions=["states:StartExecution"],
-                    # By name, since the stack that has it is another's.
-                    resources=[stopper_arn(experiment, self.account)],
-                )
-            )
-
-    def _may_read(self, account: ServiceAccount, *prefixes: str) -> None:
+    def _may_read(self, account: ServiceAccount, prefixes: tuple[str, ...]) -> None:
         self._allow(account, "Read", ["s3:GetObject"], prefixes)
-        self.roles[account].add_to_policy(
-            iam.PolicyStatement(
-                sid="List",
-                actions=["s3:ListBucket"],
-                resources=[self.bucket.bucket_arn],
-                conditions={"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}},
-            )
-        )
-
-    def _may_write(self, account: ServiceAccount, *prefixes: str) -> None:
-        self._allow(account, "Write", ["s3:PutObject", "s3:AbortMultipartUpload"], prefixes)
+        below = {"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
+        self._state(account, "List", ["s3:ListBucket"], [self.bucket.bucket_arn], below)
 
     def _allow(
         self, account: ServiceAccount, sid: str, actions: list[str], prefixes: tuple[str, ...]
     ) -> None:
-        self.roles[account].add_to_policy(
-            iam.PolicyStatement(
-                sid=sid,
-                actions=actions,
-                resources=[self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes],
-            )
-        )
+        objects = [self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes]
+        self._state(account, sid, actions, objects)
         bucket_id = self.get_logical_id(cast(CfnElement, self.bucket.node.default_child))
         acknowledge(
             self.roles[account],
@@ -259,4 +224,18 @@ class ModelStoreStack(Stack):
                 "prefix of this consumer."
                 for prefix in prefixes
             },
+        )
+
+    def _state(
+        self,
+        account: ServiceAccount,
+        sid: str,
+        actions: list[str],
+        resources: list[str],
+        conditions: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.roles[account].add_to_policy(
+            iam.PolicyStatement(
+                sid=sid, actions=actions, resources=resources, conditions=conditions
+            )
         )

@@ -1,4 +1,4 @@
-"""Alarms, and the dashboards of ``stacks.dashboards``.
+"""Alarms, a budget, and the dashboards of ``stacks.dashboards``.
 
 It refers to all metrics by name (``spectap.names``, Container Insights). So this stack needs no
 other stack, and can be deployed and changed alone.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aws_cdk import Aws, CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, Aws, CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -181,3 +182,52 @@ class ObservabilityStack(Stack):
                 comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
                 evaluation_periods=1,
             )
+
+
+class BudgetStack(Stack):
+    """Works once the payer account has activated the tag ``Experiment`` for cost allocation.
+
+    It does not count a prepaid Capacity Block, which carries no tag. Its price is known before.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, experiment: Experiment, **kwargs: Any
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)
+        topic = self.format_arn(
+            service="sns",
+            region=experiment.aws.region,
+            resource=alarm_topic_name(experiment),
+            arn_format=ArnFormat.NO_RESOURCE_NAME,
+        )
+        budgets.CfnBudget(
+            self,
+            "Budget",
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                # The names of budgets must differ over all regions.
+                budget_name=f"{experiment.name}-{experiment.aws.region}",
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(
+                    amount=experiment.alerts.budget_usd_per_month, unit="USD"
+                ),
+                cost_filters={"TagKeyValue": [f"user:Experiment${experiment.name}"]},
+            ),
+            notifications_with_subscribers=[
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type=kind,
+                        comparison_operator="GREATER_THAN",
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[
+                        budgets.CfnBudget.SubscriberProperty(address=topic, subscription_type="SNS")
+                    ],
+                )
+                for kind, percent in (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
+            ],
+            resource_tags=[
+                budgets.CfnBudget.ResourceTagProperty(key="Experiment", value=experiment.name)
+            ],
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_ecr_assets as ecr_assets
@@ -13,12 +13,22 @@ from cdk8s import App as Cdk8sApp
 from cdk8s import Chart
 from constructs import Construct, IDependable
 
-from charts.deployed import Deployed
 from charts.indexes import run_id
 from charts.manifests import charts
-from charts.names import NAMESPACE, ServiceAccount, bucket_name, prompts_bucket_name, stopper_arn
+from charts.names import (
+    NAMESPACE,
+    Deployed,
+    ServiceAccount,
+    benchmark_pod,
+    bucket_name,
+    indexed_job,
+    prompts_bucket_name,
+    quality_job,
+    stopper_arn,
+)
 from experiment.schema import Experiment
-from stacks import commands
+from experiment.variants import variants
+from spectap.names import RESULTS_PREFIX, VARIANTS
 from stacks.acknowledge import HOLDS_LINES, acknowledge
 
 PRUNED: Final = frozenset(
@@ -140,11 +150,11 @@ class ServingStack(Stack):
     def _outputs(self, administrator: iam.Role) -> None:
         experiment, bucket = self._experiment, self.deployed(self.account).bucket
         listed = [
-            *commands.first(experiment, self.region, administrator.role_arn),
+            *_first(experiment, self.region, administrator.role_arn),
             *(
-                commands.of_indexes(experiment, run_id(experiment), bucket)
+                _of_indexes(experiment, run_id(experiment), bucket)
                 if experiment.apart
-                else commands.of_services()
+                else _of_services(experiment)
             ),
         ]
         for number, command in enumerate(listed, start=1):
@@ -168,3 +178,86 @@ def _manifests(chart: Chart) -> Iterator[tuple[str, list[Any]]]:
     for found in objects:
         if found["kind"] not in PRUNED:
             yield f"{chart.node.id}-{found['kind']}-{found['metadata']['name']}", [found]
+
+
+_KUBECTL: Final = f"kubectl --namespace {NAMESPACE}"
+# Made again as it was applied: what controllers have added to an object is no part of a new one.
+_REPLACE: Final = "kubectl replace --force --save-config -f -"
+
+
+class Command(NamedTuple):
+    """A line for the shell."""
+
+    name: str
+    text: str
+    description: str
+
+
+def _first(experiment: Experiment, region: str, role_arn: str) -> Iterator[Command]:
+    """Those that every experiment begins with."""
+    yield Command(
+        "Kubeconfig",
+        f"aws eks update-kubeconfig --name {experiment.name} --region {region} "
+        f"--role-arn {role_arn}",
+        "First: kubectl for this cluster",
+    )
+    yield Command("Watch", f"{_KUBECTL} get pods --watch", "Watch the pods")
+    # A download, and a compile Job a variant, which has four containers at most.
+    streams = max(10, 1 + 4 * len(variants(experiment)))
+    yield Command(
+        "Preparation",
+        f"{_KUBECTL} logs --selector component=prepare --all-containers --prefix "
+        f"--follow --max-log-requests {streams} --ignore-errors",
+        "Downloads and compiles",
+    )
+
+
+def _of_services(experiment: Experiment) -> Iterator[Command]:
+    """Those for variants that stand side by side."""
+    pod, job = benchmark_pod(experiment), quality_job(experiment)
+    yield Command("Results", f"{_KUBECTL} logs --follow {pod}", "The benchmark and its table")
+    yield Command(
+        "Again",
+        f"{_KUBECTL} apply view-last-applied pod {pod} --output yaml | {_REPLACE}",
+        "Another run",
+    )
+    yield Command(
+        "Quality",
+        f"{_KUBECTL} patch $({_KUBECTL} get job --selector app={job} --output name) "
+        """--type merge --patch '{"spec":{"suspend":false}}'""",
+        "GSM8K against the services",
+    )
+
+
+def _of_indexes(experiment: Experiment, run_id: str, bucket: str) -> Iterator[Command]:
+    """Those for variants that are measured one by one: of a sweep, or as jobs."""
+    selector = f"--selector app={indexed_job(experiment)}"
+    measures = (
+        "its vLLM and its benchmark"
+        if experiment.sweep
+        else "its inference_demo and what is collected"
+    )
+    columns = "COMPLETE:.status.completedIndexes,FAILED:.status.failedIndexes"
+    yield Command(
+        "Indexes",
+        f"{_KUBECTL} get job {selector} "
+        f"--output custom-columns=NAME:.metadata.name,ALL:.spec.completions,{columns}",
+        "Which indexes are complete, and which have failed",
+    )
+    yield Command(
+        "Index",
+        f"{_KUBECTL} logs {selector},batch.kubernetes.io/job-completion-index=0 "
+        "--all-containers --prefix --tail 50 --follow --max-log-requests 1000 --ignore-errors",
+        f"One index: its artifact, {measures}",
+    )
+    yield Command(
+        "Results",
+        f"aws s3 sync s3://{bucket}/{RESULTS_PREFIX}{run_id}/ results/{run_id} "
+        f"--exclude '{VARIANTS}/*'",
+        "Report and ledger of all that is complete",
+    )
+    yield Command(
+        "Again",
+        f"{_KUBECTL} apply view-last-applied job {selector} --output yaml | {_REPLACE}",
+        "Indexes that have failed, once more; complete ones are kept",
+    )

@@ -20,9 +20,8 @@ from constructs import Construct
 
 from charts.names import COMPILE_NODES, NEURON_TAINT, NODE_GROUP_LABEL, TRAINIUM_NODES
 from experiment.schema import Capacity, CompileNode, Experiment, Purchase
-from stacks.compile_nodes import compile_node_group
 from stacks.guard import TAG, Guard, Stopper
-from stacks.node_config import user_data
+from stacks.nodes import compile_node_group, user_data
 from stacks.roles import node_role
 
 NEURON_CHART_VERSION: Final = "1.10.0"

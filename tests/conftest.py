@@ -113,14 +113,6 @@ def side_by_side(
     return of_matrix(request.param)
 
 
-@pytest.fixture(scope="session", params=["article", SWEEP])
-def served_by_nxdi(
-    request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
-) -> Synthesised:
-    """Two whose servers load what a Job compiled: services, and the indexes of a sweep."""
-    return of_matrix(request.param)
-
-
 def edited(directory: Path, changes: dict[str, Any]) -> Path:
     """A copy of the article's file in ``directory`` with dotted fields changed."""
     yaml = YAML(typ="safe", pure=True)

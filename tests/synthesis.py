@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 
 from app import compose
 from charts.manifests import charts
+from charts.names import Deployed, bucket_name
 from experiment import Experiment
 
 ROOT = Path(__file__).parent.parent
@@ -89,11 +90,7 @@ class Synthesised:
     def pods(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and pod specification of everything that makes pods."""
         for manifests in self.manifests.values():
-            for manifest in manifests:
-                if manifest["kind"] == "Pod":
-                    yield manifest["metadata"]["name"], manifest["spec"]
-                elif manifest["kind"] in ("Deployment", "Job"):
-                    yield manifest["metadata"]["name"], manifest["spec"]["template"]["spec"]
+            yield from pods(manifests)
 
 
 def synthesise(experiment: Experiment, directory: Path) -> Synthesised:
@@ -107,6 +104,29 @@ def synthesise(experiment: Experiment, directory: Path) -> Synthesised:
     charts(charts_app, experiment, serving.deployed(ACCOUNT))
     charts_app.synth()
     return Synthesised(experiment, assembly)
+
+
+def render(experiment: Experiment, account: str = ACCOUNT, tag: str = "a1") -> list[Manifest]:
+    """The manifests of ``experiment`` alone, with the benchmark's image of that tag."""
+    registry = f"{account}.dkr.ecr.us-east-2.amazonaws.com/assets-{account}"
+    image = experiment.benchmark.image or f"{registry}:{tag}"
+    deployed = Deployed(bucket_name(experiment, account), image)
+    return [o for chart in charts(cdk8s.App(), experiment, deployed) for o in chart.to_json()]
+
+
+def by_name(manifests: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:
+    """Manifests by kind and name, the digests of Jobs left out."""
+    named = ((o["kind"], o["metadata"]["name"], o) for o in manifests)
+    return {(k, n.rpartition("-")[0] if k == "Job" else n): o for k, n, o in named}
+
+
+def pods(manifests: Iterable[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and pod specification of everything that makes pods."""
+    for manifest in manifests:
+        if manifest["kind"] == "Pod":
+            yield manifest["metadata"]["name"], manifest["spec"]
+        elif manifest["kind"] in ("Deployment", "Job"):
+            yield manifest["metadata"]["name"], manifest["spec"]["template"]["spec"]
 
 
 def containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:

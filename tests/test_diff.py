@@ -14,8 +14,8 @@ from typing import Any, Final
 import cdk8s
 import pytest
 
-from charts.deployed import Deployed
 from charts.manifests import charts
+from charts.names import Deployed
 from experiment.loader import parse
 from scripts import restarts
 from scripts.diff import ROOT, Section, markdown, unfold

@@ -13,8 +13,8 @@ from typing import Any
 import cdk8s
 import pytest
 
-from charts.deployed import Deployed
 from charts.manifests import charts
+from charts.names import Deployed
 from experiment import Experiment, images
 from experiment.variants import variants
 from scripts import digests

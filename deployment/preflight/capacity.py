@@ -17,7 +17,7 @@ from experiment.cost.prices import SYSTEM_INSTANCE
 from experiment.hardware import COMPILE_INSTANCE, compile_nodes
 from experiment.schema import CompileNode, Purchase
 from experiment.variants import variants
-from stacks.cluster import SYSTEM_NODES
+from stacks.nodes import SYSTEM_NODES
 
 
 class Quota(NamedTuple):

@@ -11,10 +11,9 @@ from typing import Any, Final
 from kubernetes.client import ApiClient, CoreV1Api, V1Deployment, V1Job, V1Pod
 from pydantic import ValidationError
 
-from charts import offline, sweep
-from charts.indexes import run_id
+from charts.indexes import indexed_config, run_id
 from charts.llmperf import benchmark_config
-from charts.names import BENCHMARK_POD, NAMESPACE, OFFLINE_JOB, SWEEP_JOB, Component
+from charts.names import NAMESPACE, Component, benchmark_pod, indexed_job
 from deployment import cluster, pods, results
 from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors
@@ -127,7 +126,7 @@ class _Services:
         """The run's id, once it is complete."""
         pod = self._pod()
         if pod.status.phase in cluster.OVER or self._is_stale(pod):
-            self.progress.say(f"{BENCHMARK_POD} begins a new run")
+            self.progress.say(f"{pod.metadata.name} begins a new run")
             cluster.replace(self.api, pod)
         else:
             self.restarts = pods.restarts(pod)
@@ -149,15 +148,16 @@ class _Services:
             raise StageFailed(STOPPED)
         self.progress.wait(
             bar(pods.log(self.api, pod, pod.spec.containers[0].name, _TAIL))
-            or "; ".join(not_ready(self.api, f"app={BENCHMARK_POD}"))
+            or "; ".join(not_ready(self.api, f"app={pod.metadata.name}"))
             or "it waits for the services"
         )
         return None
 
     def _pod(self) -> V1Pod:
-        pod = cluster.pod(self.api, BENCHMARK_POD)
+        name = benchmark_pod(self.deployment.experiment)
+        pod = cluster.pod(self.api, name)
         if pod is None:
-            raise StageFailed(f"there is no pod {BENCHMARK_POD} any more: {_MADE_AGAIN}")
+            raise StageFailed(f"there is no pod {name} any more: {_MADE_AGAIN}")
         return pod
 
     def _is_stale(self, pod: V1Pod) -> bool:
@@ -166,7 +166,7 @@ class _Services:
         if status is None or not (status.state and status.state.running):
             return False
         with kubernetes_errors():
-            config = CoreV1Api(self.api).read_namespaced_config_map(BENCHMARK_POD, NAMESPACE)
+            config = CoreV1Api(self.api).read_namespaced_config_map(pod.metadata.name, NAMESPACE)
         changed = [each.time for each in config.metadata.managed_fields or [] if each.time]
         return bool(changed) and max(changed) > status.state.running.started_at
 
@@ -204,7 +204,7 @@ class _Indexes:
         return None
 
     def _job(self) -> V1Job:
-        name = SWEEP_JOB if self.deployment.experiment.sweep else OFFLINE_JOB
+        name = indexed_job(self.deployment.experiment)
         jobs = cluster.jobs(self.api, f"app={name}")
         if not jobs:
             raise StageFailed(f"there is no Job {name} any more: {_MADE_AGAIN}")
@@ -305,7 +305,7 @@ def measured_run(context: Context) -> str | None:
     if run is None or is_isolated or are_stopped(deployment):
         return run
     with connected(deployment) as api:
-        pod = cluster.pod(api, BENCHMARK_POD)
+        pod = cluster.pod(api, benchmark_pod(deployment.experiment))
     if pod is None or pod.status.phase in cluster.OVER or pod.metadata.uid == run:
         return run
     has_begun = Bucket(deployment).entries(results_key(pod.metadata.uid, ""))
@@ -314,9 +314,7 @@ def measured_run(context: Context) -> str | None:
 
 def index_config(deployment: Deployment) -> Config:
     """What the indexes of the experiment's Job are given."""
-    experiment = deployment.experiment
-    job = sweep.indexes(experiment) if experiment.sweep else offline.indexes(experiment)
-    return job.indexed_config(experiment, Bucket(deployment).name, "any")
+    return indexed_config(deployment.experiment, Bucket(deployment).name, "any")
 
 
 def complete_indexes(deployment: Deployment) -> list[str]:

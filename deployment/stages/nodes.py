@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from kubernetes.client import ApiClient, CoreV1Api, ResourceV1Api, V1Pod
 
-from charts.claims import DRIVER
 from charts.indexes import NEVER
 from charts.names import DEVICES, LOGS_PREFIX, NODE_GROUP_LABEL, TRAINIUM_NODES
+from charts.namespace import DRIVER
 from deployment import clock, cluster, guard, nodes, pods
 from deployment.account import Bucket, Deployment, DeploymentError
 from deployment.cluster import connected, kubernetes_errors

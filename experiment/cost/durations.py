@@ -84,7 +84,7 @@ class Estimate:
 
     All compiles come before all measurements: on CPU nodes because the Trainium nodes start after
     them, and on a Trainium node because it compiles or measures, never both
-    (charts/compilation.py). Left out are the making of the cluster and the download of the
+    (charts/preparation.py). Left out are the making of the cluster and the download of the
     checkpoints, and so is what the nodes cost if they stay for longer.
     """
 

@@ -17,7 +17,7 @@ from spectap.load_points import LoadPoint
 from spectap.metrics import SERVED_TOKENS
 from spectap.names import (
     LOAD_DIMENSION,
-    NAMESPACE,
+    NAMESPACE_SUFFIX,
     SUMMARY,
     TEST_CASE_DIMENSION,
     VARIANT_DIMENSION,
@@ -66,7 +66,11 @@ def dashboards_show(
     absent = frozenset(without)
     curves = [c for c in drawn if not any(absent & metric.dimensions for metric in c.metrics)]
     # The others show what agents report from the nodes, and there are no nodes.
-    ours = [c for c in curves if any(metric.namespace == NAMESPACE for metric in c.metrics)]
+    ours = [
+        c
+        for c in curves
+        if any(metric.namespace.endswith(NAMESPACE_SUFFIX) for metric in c.metrics)
+    ]
     own = frozenset(beside)
     found = set(_published(aws.client("cloudwatch")))
     published = {metric for metric in found if not own & metric.dimensions}
@@ -178,10 +182,11 @@ def _objects(s3: Any, bucket: str, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _published(cloudwatch: Any) -> Iterator[Identity]:
-    for page in cloudwatch.get_paginator("list_metrics").paginate(Namespace=NAMESPACE):
+    for page in cloudwatch.get_paginator("list_metrics").paginate():
         for metric in page["Metrics"]:
-            dimensions = frozenset((d["Name"], d["Value"]) for d in metric["Dimensions"])
-            yield Identity(metric["Namespace"], metric["MetricName"], dimensions)
+            if metric["Namespace"].endswith(NAMESPACE_SUFFIX):
+                dimensions = frozenset((d["Name"], d["Value"]) for d in metric["Dimensions"])
+                yield Identity(metric["Namespace"], metric["MetricName"], dimensions)
 
 
 def _some(lines: Sequence[str]) -> str:

@@ -29,7 +29,6 @@ from spectap.metrics import INTER_TOKEN_LATENCY, Published
 from spectap.names import (
     EXPERIMENT_DIMENSION,
     LOAD_DIMENSION,
-    NAMESPACE,
     TEST_CASE_DIMENSION,
     VARIANT_DIMENSION,
 )
@@ -53,9 +52,6 @@ _BYTES_PER_CALL: Final = 750_000
 # parts. A part fits into a call.
 _VALUES_PER_PART: Final = 4000
 
-_CHECKS: Final = {
-    "": f"check the region, and that the pod's role may cloudwatch:PutMetricData into {NAMESPACE}"
-}
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -108,20 +104,25 @@ class Publisher:
         run_dir: Path,
         sleep: Sleep = time.sleep,
         *,
+        namespace: str,
         by_load: bool = False,
         keep: Callable[[], object] | None = None,
     ) -> None:
-        """``by_load``: whether load points are told apart, which several need.
+        """``namespace`` is that of all metrics. ``by_load``: whether load points are told apart,
+        which several need.
 
         ``keep`` takes the folder to where it outlives this machine, and may raise BucketError. It
         is called before each call to CloudWatch and after it: another machine that continues the
         run must know what was published.
         """
+        action = f"cloudwatch:PutMetricData into {namespace}"
+        checks = {"": f"check the region, and that the pod's role may {action}"}
         subject = f"CloudWatch {region}"
         self._cloudwatch = Service(
-            "cloudwatch", region, sleep, subject=subject, error=PublishError, checks=_CHECKS
+            "cloudwatch", region, sleep, subject=subject, error=PublishError, checks=checks
         )
         self._experiment, self._path = experiment, run_dir / JOURNAL
+        self._namespace = namespace
         self._by_load, self._keep = by_load, keep or (lambda: None)
         self._gaps_known = False
 
@@ -193,7 +194,7 @@ class Publisher:
         try:
             self._keep()
             self._cloudwatch.client.put_metric_data(
-                Namespace=NAMESPACE,
+                Namespace=self._namespace,
                 MetricData=list(data(call, self._experiment, by_load=self._by_load)),
             )
         except NO_ANSWER:

@@ -13,7 +13,7 @@ from spectap.config import Config
 from spectap.errors import LoadError, ShippingError
 from spectap.ledger import last_attempts
 from spectap.load import llmperf
-from spectap.names import load_results
+from spectap.names import load_results, namespace
 from spectap.record import Record
 from spectap.run.turns import Turn
 
@@ -53,6 +53,7 @@ def make_shipper(
         config.region,
         folder,
         sleep,
+        namespace=namespace(config.model),
         by_load=len(config.load.points) > 1,
         # Of a run that is measured apart the bucket is all that a killed pod leaves.
         keep=partial(bucket.upload, folder, run_id) if config.apart else None,

@@ -1,10 +1,10 @@
-"""An experiment that differs from the article's in its window, and an embedded S3."""
+"""An embedded S3, and the AWS CLI."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -13,20 +13,9 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from experiment import Experiment
 from tests.charts import aws_cli
-from tests.synthesis import Synthesised, synthesise
 
 BUCKET: Final = "models"
-
-
-@pytest.fixture(scope="session")
-def shorter_window(
-    variation: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory
-) -> Synthesised:
-    """Five speculative tokens instead of seven."""
-    experiment = variation({"speculation.num_speculative_tokens": 5})
-    return synthesise(experiment, tmp_path_factory.mktemp("window"))
 
 
 @pytest.fixture(scope="module")

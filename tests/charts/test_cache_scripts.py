@@ -39,144 +39,106 @@ def pods(environment: dict[str, str], store: Any, tmp_path: Path) -> Iterator[Po
         yield lambda name: stack.enter_context(Pod(name, tmp_path, environment))
 
 
-def test_the_first_start_fills_the_cache_and_the_second_finds_all(store: Any, pods: Pods) -> None:
-    first, second = pods("first"), pods("second")
-    assert_ends(first.fetch(KEY, CHECKPOINT))
-    waiting = second.fetch(KEY, CHECKPOINT)
-    said(waiting, f"waiting for s3://{BUCKET}/{KEY}, which pod first fills")
-    keeper, server = first.keep(KEY), first.serve("one", "two")
-    first.compiles("one")
-    until(store, lambda found: entry("one") <= found)
+def test_starts_share_a_cache(store: Any, pods: Pods, tmp_path: Path) -> None:
+    """Two start at once, the first is killed, the second takes over, a third finds all."""
+    draft = "models/example/draft/2/"
+    started = {name: pods(name) for name in ("left", "right")}
+    fetching = {name: pod.fetch(KEY, CHECKPOINT, draft) for name, pod in started.items()}
+    for process in fetching.values():
+        said(process, f"waiting for s3://{BUCKET}/{draft}")
+    assert LOCK not in keys(store)
+    store.put_object(Bucket=BUCKET, Key=f"{draft}_COMPLETE", Body=b"")
+    until(lambda: any(process.poll() is not None for process in fetching.values()))
+    (holder,) = (name for name, process in fetching.items() if process.poll() is not None)
+    (other,) = started.keys() - {holder}
+    said(fetching[other], f"waiting for s3://{BUCKET}/{KEY}, which pod {holder} fills")
+
+    dead, second = started[holder], started[other]
+    keeper, server = dead.keep(KEY), dead.serve("one", "two")
+    dead.compiles("one")
+    until(lambda: entry("one") <= set(keys(store)))
     said(server, "compiling two")
     # What is not finished, and what says who compiles it, stay here.
     assert not [key for key in keys(store) if "/two/" in key or "lock" in key or "metadata/" in key]
-    assert MARKER not in keys(store)
-    first.compiles("two")
-    said(keeper, f"s3://{BUCKET}/{KEY} is complete")
-    said(server, "asked for 16 tokens")
-    whole = entry("one") | entry("two") | {LOCK, MARKER, f"{CHECKPOINT}_COMPLETE"}
-    assert set(keys(store)) == whole
-    assert_released(store)
-
-    assert_ends(waiting)
-    before = versions(store)
-    idle = second.keep(KEY)
-    said(idle, "the cache was complete: nothing to keep")
-    server = second.serve("one", "two")
-    said(server, "hit one")
-    said(server, "hit two")
-    assert versions(store) == before
-    # A graph that is not there ends a start that should compile nothing.
-    ended = second.serve("one", "three")
-    said(ended, "local compile cache miss for key three")
-    assert ended.wait(SECONDS) == 1
-    idle.terminate()
-    assert idle.wait(SECONDS) == 0
-
-
-def test_of_two_that_start_at_once_one_fills_the_cache(store: Any, pods: Pods) -> None:
-    started = [pods(name).fetch(KEY, CHECKPOINT) for name in ("left", "right")]
-    until(store, lambda found: LOCK in found)
-    deadline = time.monotonic() + SECONDS
-    while not (ended := [p for p in started if p.poll() is not None]):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    assert len(ended) == 1
-    (other,) = (process for process in started if process not in ended)
-    name = ("left", "right")[started.index(ended[0])]
-    said(other, f", which pod {name} fills")
-    assert other.poll() is None
-
-
-def test_what_a_killed_start_had_compiled_is_not_compiled_again(store: Any, pods: Pods) -> None:
-    dead, next_ = pods("dead"), pods("next")
-    assert_ends(dead.fetch(KEY, CHECKPOINT))
-    keeper, server = dead.keep(KEY), dead.serve("one", "two")
-    dead.compiles("one")
-    until(store, lambda found: entry("one") <= found)
     for process in (keeper, server):
         dead.signal(process, signal.SIGKILL)
     # An upload that was under way.
     store.put_object(Bucket=BUCKET, Key=f"{KEY}{GRAPHS}/two/graph.hlo", Body=b"half of it")
-
-    next_.environment["PATIENCE"] = "2"
-    fetching = next_.fetch(KEY, CHECKPOINT)
-    said(fetching, f"waiting for s3://{BUCKET}/{KEY}, which pod dead fills")
-    said(fetching, "1 finished graphs are in")
-    assert_ends(fetching)
-    assert not (next_.artifact / GRAPHS / "two").exists()
-    keeper, server = next_.keep(KEY), next_.serve("one", "two")
-    said(server, "hit one")
-    said(server, "compiling two")
-    assert MARKER not in keys(store)
-    next_.compiles("two")
-    said(keeper, f"s3://{BUCKET}/{KEY} is complete")
-    assert entry("one") | entry("two") | {MARKER} <= set(keys(store))
-
-
-def test_a_holder_that_lost_its_lock_uploads_nothing_more(store: Any, pods: Pods) -> None:
-    slow, other = pods("slow"), pods("other")
-    assert_ends(slow.fetch(KEY, CHECKPOINT))
-    server = slow.serve("one")
-    other.environment["PATIENCE"] = "2"
-    assert_ends(other.fetch(KEY, CHECKPOINT))
+    second.signal(fetching[other], signal.SIGKILL)
+    second.environment["PATIENCE"] = "2"
+    fetching[other] = second.fetch(KEY, CHECKPOINT)
+    said(fetching[other], "1 finished graphs are in")
+    assert_ends(fetching[other])
+    assert not (second.artifact / GRAPHS / "two").exists()
+    # What has lost the lock uploads nothing more.
     before = versions(store)
-    keeper = slow.keep(KEY)
-    slow.compiles("one")
-    said(server, "compiled one")
+    keeper = dead.keep(KEY)
     said(keeper, f"another pod has taken {LOCK}: this one uploads nothing more")
-    assert versions(store) == before
     keeper.terminate()
     assert keeper.wait(SECONDS) == 0
     assert versions(store) == before
 
-
-def test_a_pod_that_is_told_to_end_leaves_the_lock_to_the_next(store: Any, pods: Pods) -> None:
-    first, second = pods("first"), pods("second")
-    assert_ends(first.fetch(KEY, CHECKPOINT))
-    keeper = first.keep(KEY)
-    said(keeper, f"uploads to s3://{BUCKET}/{KEY}")
-    keeper.terminate()
-    assert keeper.wait(SECONDS) == 0
-    assert_released(store)
-    assert_ends(second.fetch(KEY, CHECKPOINT))
-    assert store.get_object(Bucket=BUCKET, Key=LOCK)["Body"].read().startswith(b"second ")
-
-
-def test_keeps_on_though_the_bucket_refuses_and_an_answer_is_lost(
-    store: Any, pods: Pods, tmp_path: Path
-) -> None:
-    pod = pods("stubborn")
-    assert_ends(pod.fetch(KEY, CHECKPOINT))
-    server = pod.serve("one")
-    pod.compiles("one")
-    said(server, "compiled one")
-    broken = Broken(tmp_path, pod)
+    server = second.serve("one", "two")
+    said(server, "hit one")
+    second.compiles("two")
+    said(server, "compiled two")
+    broken = Broken(tmp_path, second)
     broken.refuse("s3 sync")
-    keeper = pod.keep(KEY)
+    keeper = second.keep(KEY)
     said(keeper, "refused: s3 sync")
-    broken.refuse(f"s3 cp {pod.artifact}")
-    said(keeper, "refused: s3 cp")
     # What is measured does not need the bucket.
-    until(store, lambda _: pod.is_ready)
-    # A graph without its sentinel, and so without a marker.
-    found = set(keys(store))
-    assert f"{KEY}{GRAPHS}/one/graph.hlo" in found
-    assert not {f"{KEY}{GRAPHS}/one/.compilation_complete", MARKER} & found
+    until(lambda: second.is_ready)
+    broken.refuse(f"s3 cp {second.artifact}")
+    said(keeper, "refused: s3 cp")
+    assert not {f"{KEY}{GRAPHS}/two/.compilation_complete", MARKER} & set(keys(store))
     broken.forget("s3api put-object")
     said(keeper, "forgotten: s3api put-object")
     broken.mend()
     said(keeper, f"s3://{BUCKET}/{KEY} is complete")
-    assert entry("one") | {MARKER} <= set(keys(store))
+    marked = {LOCK, MARKER, f"{CHECKPOINT}_COMPLETE", f"{draft}_COMPLETE"}
+    assert set(keys(store)) == entry("one") | entry("two") | marked
+    assert_released(store)
+
+    third, before = pods("third"), versions(store)
+    assert_ends(third.fetch(KEY, CHECKPOINT))
+    said(third.keep(KEY), "the cache was complete: nothing to keep")
+    server = third.serve("one", "two")
+    said(server, "hit two")
+    assert versions(store) == before
+    # A graph that is not there ends a start that should compile nothing.
+    ended = third.serve("one", "three")
+    said(ended, "local compile cache miss for key three")
+    assert ended.wait(SECONDS) == 1
 
 
 def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_path: Path) -> None:
-    """Nothing is uploaded beside what is measured, nor lost if the nodes are ended after it."""
-    assert store
+    """Nothing is uploaded beside what is measured, nor lost if the nodes are ended after it.
+
+    Its server asks for a key. One that does not answer, or leaves no graph, completes no cache.
+    """
     pod = pods("patient")
+    (tmp_path / "key").write_text("sesame\n")
+    pod.environment |= {"VLLM_API_KEY": "sesame", "KEY_FILE": str(tmp_path / "key")}
+    assert_ends(pod.fetch(KEY, CHECKPOINT))
+    server = pod.serve("one")
+    pod.compiles("one")
+    said(server, "compiled one")
+    keeper = pod.keep(KEY, model="another")
+    said(keeper, "vLLM is healthy, but does not answer a request")
+    keeper.terminate()
+    assert keeper.wait(SECONDS) == 0
+    assert MARKER not in keys(store)
+    assert_released(store)
+    pod.signal(server, signal.SIGKILL)
+
+    empty = pods("empty")
+    assert_ends(empty.fetch("compiled/other/", CHECKPOINT))
+    empty.serve()
+    said(empty.keep("compiled/other/"), "vLLM answers, but left no graph")
+    assert "compiled/other/_COMPLETE" not in keys(store)
+
     assert_ends(pod.fetch(KEY, CHECKPOINT))
     pod.serve("one")
-    pod.compiles("one")
     broken = Broken(tmp_path, pod)
     broken.hold(f"s3api put-object --bucket {BUCKET} --key {MARKER}")
     keeper = pod.keep(KEY)
@@ -185,37 +147,6 @@ def test_a_pod_is_ready_once_its_cache_is_complete(store: Any, pods: Pods, tmp_p
     broken.mend()
     said(keeper, f"s3://{BUCKET}/{KEY} is complete")
     assert pod.is_ready
-
-
-def test_a_server_that_does_not_answer_completes_no_cache(store: Any, pods: Pods) -> None:
-    pod = pods("mute")
-    assert_ends(pod.fetch(KEY, CHECKPOINT))
-    server = pod.serve("one")
-    pod.compiles("one")
-    said(server, "compiled one")
-    keeper = pod.keep(KEY, model="another")
-    said(keeper, "vLLM is healthy, but does not answer a request")
-    assert MARKER not in keys(store)
-
-
-def test_a_server_that_leaves_no_graph_completes_no_cache(store: Any, pods: Pods) -> None:
-    pod = pods("elsewhere")
-    assert_ends(pod.fetch(KEY, CHECKPOINT))
-    pod.serve()
-    said(pod.keep(KEY), "vLLM answers, but left no graph")
-    assert MARKER not in keys(store)
-    assert_released(store)
-
-
-def test_waits_for_the_checkpoints_and_for_a_bucket_that_refuses(store: Any, pods: Pods) -> None:
-    assert store
-    pod = pods("early")
-    fetching = pod.fetch(KEY, CHECKPOINT, "models/example/draft/2/")
-    said(fetching, f"waiting for s3://{BUCKET}/models/example/draft/2/")
-    assert LOCK not in keys(store)
-    pod.environment["BUCKET"] = "nobody-s"
-    fetching = pod.fetch(KEY)
-    said(fetching, f"waiting for s3://nobody-s/{KEY}")
 
 
 class Broken:
@@ -286,10 +217,10 @@ def assert_released(store: Any) -> None:
     assert store.head_object(Bucket=BUCKET, Key=LOCK)["ContentLength"] == 0
 
 
-def until(store: Any, holds: Callable[[set[str]], bool]) -> None:
+def until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
-    while not holds(set(keys(store))):
-        assert time.monotonic() < deadline, keys(store)
+    while not holds():
+        assert time.monotonic() < deadline
         time.sleep(0.1)
 
 

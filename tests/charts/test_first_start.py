@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
+import re
 from typing import Any
 
 import pytest
@@ -11,13 +10,11 @@ import pytest
 from charts.llmperf import benchmark_config
 from experiment import Experiment, ExperimentError
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Preparation
 from experiment.variants import variants
 from tests.charts.test_vllm import difference
 from tests.experiment.files import QWEN3_HEAD, edited, swept
-from tests.synthesis import Synthesised, containers, synthesise
+from tests.synthesis import pods, render
 
-BASE, SD = "qwen-vllm", "qwen-sd-vllm"
 EAGLE3: dict[str, Any] = {
     "runtime": "vllm-neuron-1.x",
     "speculation.mode": "eagle3",
@@ -25,112 +22,39 @@ EAGLE3: dict[str, Any] = {
     "models.draft": QWEN3_HEAD,
 }
 QUARTER: dict[str, Any] = {"serving.devices": 4, "serving.tensor_parallel": 16}
-HOURS = 60 * 60
 
 
 @pytest.fixture(scope="module")
-def first_start(
-    variation: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory
-) -> Synthesised:
+def experiment() -> Experiment:
     """A baseline and EAGLE3 on vllm-neuron."""
-    return synthesise(variation(EAGLE3), tmp_path_factory.mktemp("first-start"))
+    return parse(edited(EAGLE3), "mine.yaml")
 
 
-def pod(synthesised: Synthesised, service: str) -> dict[str, Any]:
-    """The pod specification of a service."""
-    found = dict(synthesised.pods())
-    its: dict[str, Any] = copy.deepcopy(found[service])
-    return its
+@pytest.fixture
+def served(experiment: Experiment) -> list[dict[str, Any]]:
+    """The pods of both services."""
+    found = dict(pods(render(experiment)))
+    return [found["qwen-vllm"], found["qwen-sd-vllm"]]
 
 
-def test_nothing_but_the_checkpoints_is_prepared(first_start: Synthesised) -> None:
-    jobs = [job["metadata"]["name"].rpartition("-")[0] for job in first_start.objects("Job")]
-    assert sorted(jobs) == ["download", "qwen-lmeval"]
-
-
-def test_brings_the_cache_of_its_key_once_its_checkpoints_are_there(
-    first_start: Synthesised,
+def test_the_services_of_a_node_compile_side_by_side(
+    experiment: Experiment, served: list[dict[str, Any]]
 ) -> None:
-    for variant in variants(first_start.experiment):
-        _, fetch, keep = pod(first_start, variant.service)["initContainers"]
-        (server,) = pod(first_start, variant.service)["containers"]
-        prefix, directory, notes, *checkpoints = fetch["args"]
-        assert prefix == f"compiled/{variant.artifact}/"
-        models = [m for m in (first_start.experiment.models.target, variant.draft) if m]
-        assert checkpoints == [f"models/{model.id}/{model.revision}/" for model in models]
-        assert keep["args"] == [prefix, directory, notes, "8000", "Qwen/Qwen3-32B"]
-        assert server["command"][:2] == ["/bin/bash", "/scripts/serve-cached.sh"]
-        assert server["command"][2] == notes
-        for container in (fetch, keep, server):
-            mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
-            assert {directory, "/scripts", "/tmp"} <= mounts
-            assert notes.startswith("/tmp/")
-        for container in (fetch, keep):
-            (name,) = (e for e in container["env"] if e["name"] == "POD")
-            assert name["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
-
-
-def test_keeps_the_cache_beside_the_server_which_is_ready_after_its_request(
-    first_start: Synthesised,
-) -> None:
-    _, fetch, keep = pod(first_start, SD)["initContainers"]
-    assert (fetch["name"], "restartPolicy" in fetch) == ("fetch-cache", False)
-    assert (keep["name"], keep["restartPolicy"]) == ("keep-cache", "Always")
-    assert not {"startupProbe", "livenessProbe"} & set(keep)
-    settled = f"{keep['args'][2]}/settled"
-    assert keep["readinessProbe"]["exec"]["command"] == ["test", "-e", settled]
-    claims = [c["name"] for c in containers(pod(first_start, SD)) if c["resources"].get("claims")]
-    assert claims == ["devices", "vllm"]
-
-
-def test_the_server_may_write_the_cache_where_it_looks_for_it(first_start: Synthesised) -> None:
-    (server,) = pod(first_start, SD)["containers"]
-    mounts = {mount["mountPath"]: mount for mount in server["volumeMounts"]}
-    environment = {e["name"]: e["value"] for e in server["env"]}
-    assert environment["VLLM_CACHE_ROOT"] == "/artifact/vllm"
-    assert "readOnly" not in mounts["/artifact"]
-    kernels = mounts["/var/tmp/nki-intermediate-cache"]
-    assert (kernels["name"], kernels["subPath"]) == (mounts["/artifact"]["name"], "nki")
-    assert "readOnly" not in kernels
-
-
-def test_a_complete_cache_switches_compiling_off(first_start: Synthesised) -> None:
-    (server,) = pod(first_start, SD)["containers"]
-    assert server["command"][3:5] == ["VLLM_NEURON_DISABLE_WARMUP_COMPILE=1", "vllm"]
-    assert "VLLM_NEURON_DISABLE_WARMUP_COMPILE" not in {e["name"] for e in server["env"]}
-
-
-def test_a_start_may_compile_for_hours(first_start: Synthesised) -> None:
-    deployment = first_start.object("Deployment", SD)
-    (server,) = pod(first_start, SD)["containers"]
-    startup = server["startupProbe"]
-    assert startup["periodSeconds"] * startup["failureThreshold"] == 4 * HOURS
-    assert deployment["spec"]["progressDeadlineSeconds"] == 10 * HOURS
-
-
-def test_the_services_of_a_node_compile_side_by_side(first_start: Synthesised) -> None:
-    instance = first_start.experiment.capacity.instance
-    pods = [pod(first_start, service) for service in (BASE, SD)]
+    instance = experiment.capacity.instance
     # What runs at the same time: the server and its sidecar.
-    running = [c for p in pods for c in (p["initContainers"][-1], *p["containers"])]
+    running = [c for pod in served for c in (pod["initContainers"][-1], *pod["containers"])]
     assert sum(int(c["resources"]["requests"]["cpu"]) for c in running) <= instance.vcpus - 8
     memory = [int(c["resources"]["limits"]["memory"].removesuffix("Gi")) for c in running]
     assert sum(memory) <= instance.memory_gib * 0.95
-    for each in pods:
-        assert each["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "200Gi"
-        sizes = {v["name"]: v.get("emptyDir", {}).get("sizeLimit") for v in each["volumes"]}
-        assert (sizes["artifact"], sizes["tmp"]) == ("300Gi", "100Gi")
 
 
 def test_variants_differ_in_their_key_their_checkpoints_and_the_mode(
-    first_start: Synthesised,
+    experiment: Experiment, served: list[dict[str, Any]]
 ) -> None:
     """The comparison is fair only if this is the whole difference."""
-    sides = []
-    for variant in variants(first_start.experiment):
-        its = pod(first_start, variant.service)
-        _, fetch, keep = its["initContainers"]
-        (server,) = its["containers"]
+    for variant, pod in zip(variants(experiment), served, strict=True):
+        _, fetch, keep = pod["initContainers"]
+        (server,) = pod["containers"]
         assert fetch["args"].pop(0) == keep["args"].pop(0) == f"compiled/{variant.artifact}/"
         if variant.draft:
             assert fetch["args"].pop().startswith("models/example/qwen3-32b-eagle3/")
@@ -138,9 +62,7 @@ def test_variants_differ_in_their_key_their_checkpoints_and_the_mode(
             del server["command"][-2:]
             # vLLM turns it off itself. A baseline is served as one would serve it.
             server["command"].remove("--no-async-scheduling")
-        sides.append(its)
-    left, right = sides
-    assert list(difference(left, right)) == []
+    assert list(difference(served[0], served[1])) == []
 
 
 def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -> None:
@@ -155,12 +77,6 @@ def test_a_matched_baseline_is_the_variant_that_speculates_without_its_draft() -
     assert len({each.artifact for each in (base, speculative, matched)}) == 3
 
 
-def test_no_node_is_paid_for_a_matched_baseline(first_start: Synthesised) -> None:
-    assert [each.name for each in variants(first_start.experiment)] == ["Base", "SD"]
-    with pytest.raises(ExperimentError, match=r"capacity.nodes = 2: must be 1"):
-        parse(edited(EAGLE3 | {"capacity.nodes": 2}), "mine.yaml")
-
-
 def test_the_benchmark_is_told_what_each_is_served_without() -> None:
     told = benchmark_config(parse(edited(EAGLE3 | QUARTER), "mine.yaml"), "bucket")
     assert {each.name: each.without for each in told.variants} == {
@@ -170,19 +86,19 @@ def test_the_benchmark_is_told_what_each_is_served_without() -> None:
     }
 
 
-def test_a_sweep_is_refused(first_start: Synthesised) -> None:
-    runtime = first_start.experiment.serving_runtime
-    assert runtime.preparation is Preparation.FIRST_START
-    sweep = swept(mode="eagle3", windows=[3, 5])
-    changes = {k: v for k, v in EAGLE3.items() if not k.startswith("speculation")} | sweep
-    with pytest.raises(ExperimentError) as refused:
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (EAGLE3 | {"capacity.nodes": 2}, "capacity.nodes = 2: must be 1"),
+        (
+            {k: v for k, v in EAGLE3.items() if not k.startswith("speculation")}
+            | swept(mode="eagle3", windows=[3, 5]),
+            'runtime = "vllm-neuron-1.x": must not be one that compiles',
+        ),
+    ],
+)
+def test_no_node_is_paid_for_a_matched_baseline_and_no_sweep_compiles_first(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ExperimentError, match=re.escape(words)):
         parse(edited(changes), "mine.yaml")
-    assert 'runtime = "vllm-neuron-1.x": must not be one that compiles' in str(refused.value)
-
-
-def test_the_cache_of_other_runtimes_stays_read_only(synthesised: Synthesised) -> None:
-    prepared = [r for r in RUNTIMES.values() if r.preparation is Preparation.COMPILE_JOB]
-    assert synthesised.experiment.serving_runtime in prepared
-    (server,) = pod(synthesised, SD)["containers"]
-    (artifact,) = (m for m in server["volumeMounts"] if m["name"] == "artifact")
-    assert artifact["readOnly"] is True

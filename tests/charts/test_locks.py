@@ -97,44 +97,26 @@ each_lock = pytest.mark.parametrize("name", ["download", "quality"])
 
 
 @each_lock
-def test_every_line_is_a_version_and_its_hashes(name: str) -> None:
+def test_a_lock_has_all_that_its_script_needs_and_nothing_else(name: str) -> None:
+    """A changed line of requirements-*.txt or constraints.txt needs ``make locks``."""
     header, _, packages = pod_scripts.read()[f"{name}.lock"].partition("make locks\n")
     assert all(line.startswith("#") for line in header.splitlines())
     assert PACKAGE.sub("", packages) == ""
-
-
-@each_lock
-def test_what_is_asked_for_is_locked(name: str) -> None:
-    locked = read(name)
-    for package, requirement in direct(name).items():
-        assert requirement.specifier.contains(locked[package].version)
-    asked_for = f"-r charts/scripts/requirements-{name}.txt"
-    assert {p for p, line in locked.items() if asked_for in line.why} == set(direct(name))
-
-
-@each_lock
-def test_what_the_script_imports_is_asked_for(name: str) -> None:
+    locked, versions, asked_for = read(name), constraints(), direct(name)
     imported = set(modules_of(SCRIPTS / f"{name}.py")) - sys.stdlib_module_names
-    assert {canonicalize_name(module) for module in imported} <= set(direct(name))
-
-
-@each_lock
-def test_the_pods_run_what_the_tests_run(name: str) -> None:
-    """A changed line of constraints.txt needs ``make locks``."""
-    locked, versions = read(name), constraints()
+    assert {canonicalize_name(module) for module in imported} <= set(asked_for)
+    for package, requirement in asked_for.items():
+        assert requirement.specifier.contains(locked[package].version)
+    source = f"-r charts/scripts/requirements-{name}.txt"
+    assert {p for p, line in locked.items() if source in line.why} == set(asked_for)
+    # The pods run what the tests run.
     here = {package: versions[package] for package in locked if package in versions}
     assert {"boto3", "botocore", "huggingface-hub"} <= set(here)
     assert {package: locked[package].version for package in here} == here
-
-
-@each_lock
-def test_all_that_is_needed_is_locked_and_nothing_else(name: str) -> None:
-    locked = read(name)
-    sources = {"-c constraints.txt", f"-r charts/scripts/requirements-{name}.txt"}
     for package, line in locked.items():
         assert line.why - {"-c constraints.txt"}
-        assert line.why - sources <= set(locked)
-        if package not in constraints():
+        assert line.why - {"-c constraints.txt", source} <= set(locked)
+        if package not in versions:
             continue  # not installed here: what it needs is known to `make locks` alone
         for other, requirement in needs(package).items():
             assert package in locked[other].why

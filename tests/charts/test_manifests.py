@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import kubernetes_validate
+import pytest
 
-from charts.names import DEVICES, NAMESPACE, Component
+from charts.names import DEVICES, NAMESPACE
+from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
-from tests.synthesis import Synthesised, containers
+from tests.matrix import MATRIX
+from tests.synthesis import Synthesised, containers, pods, render
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
 CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
 
 
-def test_follows_the_schemas_of_the_clusters_version(every: Synthesised) -> None:
-    for manifests in every.manifests.values():
+def test_follows_the_schemas_of_the_clusters_version(each: Synthesised) -> None:
+    for manifests in each.manifests.values():
         for manifest in manifests:
             kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
 
@@ -27,8 +31,11 @@ def test_stands_in_the_experiments_namespace(each: Synthesised) -> None:
             assert manifest["metadata"].get("namespace") == expected
 
 
-def test_pods_keep_to_pod_security_restricted(every: Synthesised) -> None:
-    for name, pod in every.pods():
+@pytest.mark.parametrize("experiment", MATRIX)
+def test_pods_keep_to_pod_security_restricted(
+    experiment: str, variation: Callable[..., Experiment]
+) -> None:
+    for name, pod in pods(render(variation(MATRIX[experiment]))):
         assert pod["securityContext"]["runAsNonRoot"] is True, name
         # Above the ids of a node's own users.
         assert pod["securityContext"]["runAsUser"] > 10_000, name
@@ -92,27 +99,6 @@ def test_a_pod_with_a_claim_opens_its_devices_before_anything_else(each: Synthes
         serves = [c for c in others if c["resources"].get("claims") == first["resources"]["claims"]]
         assert [c["image"] for c in serves] == [first["image"]]
         assert not any("runAsUser" in c["securityContext"] for c in (first, *serves))
-
-
-def test_images_are_pinned(each: Synthesised) -> None:
-    for name, pod in each.pods():
-        for container in containers(pod):
-            tag = container["image"].rpartition(":")[2]
-            assert tag, name
-            assert tag != "latest", name
-
-
-def test_every_component_is_one_that_policies_know(each: Synthesised) -> None:
-    for kind in ("Pod", "Deployment", "Job"):
-        for manifest in each.objects(kind):
-            pod = manifest if kind == "Pod" else manifest["spec"]["template"]
-            assert pod["metadata"]["labels"]["component"] in set(Component)
-
-
-def test_mounts_and_volumes_belong_together(each: Synthesised) -> None:
-    for name, pod in each.pods():
-        mounted = {m["name"] for c in containers(pod) for m in c["volumeMounts"]}
-        assert mounted == {volume["name"] for volume in pod["volumes"]}, name
 
 
 def test_what_pods_refer_to_is_there(each: Synthesised) -> None:

@@ -6,17 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import cdk8s
 import pytest
 
-from charts.deployed import Deployed
-from charts.manifests import charts
-from experiment import Experiment, ExperimentError
-from experiment.__main__ import json_schema
+from experiment import ExperimentError
 from experiment.known_models import Family
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine, Mode, ModeSupport, Paths, Runtime, Variant
 from tests.experiment.files import ABSENT, edited
+from tests.synthesis import by_name, render
 
 
 class Toy(Runtime):
@@ -73,34 +70,19 @@ def refusal(changes: dict[str, Any]) -> str:
     return str(refused.value)
 
 
-def objects(experiment: Experiment) -> dict[tuple[str, str], Any]:
-    """Every object of the charts by kind and name, the digests of Jobs left out."""
-    deployed = Deployed(bucket="bucket", benchmark_image="registry.example.com/benchmark:1")
-    found = [o for c in charts(cdk8s.App(), experiment, deployed) for o in c.to_json()]
-    named = ((o["kind"], o["metadata"]["name"], o) for o in found)
-    return {(k, n.rpartition("-")[0] if k == "Job" else n): o for k, n, o in named}
-
-
-def test_the_schema_offers_it() -> None:
-    assert json.loads(json_schema())["properties"]["runtime"]["enum"][-1] == TOY.name
-
-
 def test_refusals_name_it() -> None:
     assert f", {TOY.name}" in refusal({"runtime": "vllm-2"})
     assert f"dflash is served by vllm-neuron-1.x (llama, qwen3), {TOY.name} (qwen3)" in refusal(
         {"speculation.mode": "dflash"}
     )
     assert f"runtime {TOY.name} serves dflash;" in refusal({"runtime": TOY.name})
-
-
-def test_a_draft_that_its_mode_does_not_take_is_refused() -> None:
     draft = {"id": "Qwen/Qwen3-0.6B", "revision": "1" * 40}
     speculation = CHANGES["speculation"] | {"draft": draft}
     assert "takes no draft" in refusal(CHANGES | {"speculation": speculation})
 
 
 def test_its_own_commands_compile_and_serve() -> None:
-    found = objects(parse(edited(CHANGES), "mine.yaml"))
+    found = by_name(render(parse(edited(CHANGES), "mine.yaml")))
     job = found["Job", "compile-qwen-sd-vllm"]["spec"]["template"]["spec"]
     check, compiler = job["initContainers"]
     (upload,) = job["containers"]
@@ -116,7 +98,7 @@ def test_its_own_commands_compile_and_serve() -> None:
 
 
 def test_a_variant_without_a_draft_is_told_to_the_benchmark_and_downloads_none() -> None:
-    found = objects(parse(edited(CHANGES), "mine.yaml"))
+    found = by_name(render(parse(edited(CHANGES), "mine.yaml")))
     config = json.loads(found["ConfigMap", "qwen-llmperf"]["data"]["config.json"])
     _, told = config["variants"]
     assert (told["mode"], told["draft"], told["runtime"]) == ("dflash", None, TOY.name)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from charts import scripts
 from charts.indexes import NEVER, NOT_YET
 from tests.charts.conftest import BUCKET, keys
 from tests.charts.hub import Hub
@@ -25,64 +24,26 @@ PARTS = ("model.pt", "neuron_config.json", "weights")
 CHECKPOINTS = ("models/example/target/1/", "models/example/draft/2/")
 
 
-def test_all_scripts_and_locks_go_into_the_cluster() -> None:
-    assert set(scripts.read()) == {
-        "await-checkpoints.sh",
-        "benchmark_medusa.py",
-        "cache.sh",
-        "compile.sh",
-        "complete.sh",
-        "devices.sh",
-        "download.lock",
-        "download.py",
-        "fetch-artifact.sh",
-        "fetch-cache.sh",
-        "fetch-index.sh",
-        "fetch-key.sh",
-        "generate.sh",
-        "keep-cache.sh",
-        "lock.sh",
-        "medusa-tree-1.json",
-        "medusa-tree-2.json",
-        "medusa-tree-3.json",
-        "medusa-tree-4.json",
-        "prepare_draft.py",
-        "prepare_medusa.py",
-        "quality.lock",
-        "quality.py",
-        "serve-cached.sh",
-        "serve-index.sh",
-        "upload-artifact.sh",
-        "with-key.sh",
-    }
-
-
-def test_devices_are_opened_and_listed(environment: dict[str, str], tmp_path: Path) -> None:
-    for number in range(2):
+@pytest.mark.parametrize(
+    ("devices", "folders", "status", "line"),
+    [
+        (2, 0, 0, "opened 2 devices"),
+        # Not even root opens a folder for writing.
+        (1, 1, NEVER, "cannot open 1 of 2 devices: see docs/assumptions.md"),
+        (0, 0, NEVER, "the claim is of 2 devices, and the pod has 0"),
+    ],
+)
+def test_a_pod_whose_devices_do_not_open_ends(
+    environment: dict[str, str], tmp_path: Path, devices: int, folders: int, status: int, line: str
+) -> None:
+    for number in range(devices):
         (tmp_path / f"neuron{number}").touch()
-    said = _run(environment, "devices.sh", "2", str(tmp_path)).stdout.splitlines()
-    assert said[-1] == f"user {os.getuid()} opened 2 devices"
-    assert [line.split()[-1] for line in said[-3:-1]] == [f"{tmp_path}/neuron{n}" for n in (0, 1)]
-
-
-def test_a_device_that_its_user_may_not_open_ends_the_pod(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    (tmp_path / "neuron0").touch()
-    (tmp_path / "neuron1").mkdir()  # not even root opens it for writing
-    said = _run(environment, "devices.sh", "2", str(tmp_path), status=NEVER).stdout.splitlines()
-    assert said[-1] == (
-        f"user {os.getuid()} cannot open 1 of 2 devices: see docs/assumptions.md, "
-        '"A user without privileges may open Neuron devices"'
-    )
-    assert said[-2].endswith("Is a directory")
-
-
-def test_a_claim_that_brings_too_few_devices_ends_the_pod(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    said = _run(environment, "devices.sh", "2", str(tmp_path), status=NEVER).stdout
-    assert "the claim is of 2 devices, and the pod has 0" in said
+    for number in range(devices, devices + folders):
+        (tmp_path / f"neuron{number}").mkdir()
+    printed = _run(environment, "devices.sh", "2", str(tmp_path), status=status).stdout
+    assert line in printed.splitlines()[-1]
+    for number in range(devices + folders):
+        assert f"{tmp_path}/neuron{number}" in printed
 
 
 def test_a_listing_that_hangs_does_not_hold_the_node(
@@ -112,18 +73,6 @@ def test_a_command_that_is_served_from_a_cache_has_no_visible_cores_to_fail_on(
     command = ["bash", "-c", "echo visible: ${NEURON_RT_VISIBLE_CORES-none}"]
     said = _run(variables, "serve-cached.sh", str(tmp_path), "SETTING=1", *command).stdout
     assert said.splitlines()[-1] == "visible: none"
-
-
-def test_compile_waits_for_both_checkpoints(
-    store: Any, environment: dict[str, str], tmp_path: Path
-) -> None:
-    command = ["await-checkpoints.sh", ARTIFACT, *CHECKPOINTS, str(tmp_path)]
-    _complete(store, CHECKPOINTS[0])
-    with _waiting(environment, *command) as process:
-        _says_twice(process, f"waiting for s3://{BUCKET}/{CHECKPOINTS[1]}")
-        _complete(store, CHECKPOINTS[1])
-        assert process.wait(timeout=20) == 0
-    assert not (tmp_path / "nothing-to-do").exists()
 
 
 def test_an_artifact_that_is_there_is_not_made_again(
@@ -188,17 +137,26 @@ def test_a_failed_compile_fails_the_job(environment: dict[str, str], tmp_path: P
     _run(environment, "compile.sh", str(tmp_path), "false", status=1)
 
 
-def test_the_service_waits_for_the_marker(
+def test_a_compile_waits_for_checkpoints_and_a_service_for_the_artifact(
     store: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
+    artifact, refused = str(tmp_path / "artifact"), environment | {"BUCKET": "nobody-s"}
+    _complete(store, CHECKPOINTS[0])
     store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"half of it")
-    command = ["fetch-artifact.sh", ARTIFACT, str(tmp_path / "artifact")]
-    with _waiting(environment, *command) as process:
-        _says_twice(process, f"waiting for s3://{BUCKET}/{ARTIFACT}")
+    with (
+        _waiting(environment, "await-checkpoints.sh", ARTIFACT, *CHECKPOINTS, artifact) as compiles,
+        _waiting(environment, "fetch-artifact.sh", ARTIFACT, artifact) as serves,
+        _waiting(refused, "fetch-artifact.sh", ARTIFACT, artifact) as asks,
+    ):
+        _says_twice(compiles, f"waiting for s3://{BUCKET}/{CHECKPOINTS[1]}")
+        _says_twice(serves, f"waiting for s3://{BUCKET}/{ARTIFACT}")
+        _says_twice(asks, f"waiting for s3://nobody-s/{ARTIFACT}")
         assert not (tmp_path / "artifact").exists()
+        _complete(store, CHECKPOINTS[1])
+        assert compiles.wait(timeout=20) == 0
         _complete(store, ARTIFACT)
-        assert process.wait(timeout=20) == 0
-    assert (tmp_path / "artifact" / "model.pt").exists()
+        assert serves.wait(timeout=20) == 0
+    assert [path.name for path in (tmp_path / "artifact").iterdir()] == ["model.pt"]
 
 
 @pytest.fixture
@@ -238,51 +196,22 @@ def test_an_index_fetches_its_own_artifact_and_serves_with_its_own_command(
     assert said.endswith('two words.{"a":"$HOME"}.*..')
 
 
-@pytest.mark.parametrize("looked", ["", "1", "2"])
 def test_an_index_without_an_artifact_gives_up_in_a_way_that_is_no_failure(
-    store: Any, environment: dict[str, str], index: Path, tmp_path: Path, looked: str
+    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
 ) -> None:
     store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"half of it")
-    environment |= {"LOOKED": looked}
-    artifact = str(tmp_path / "artifact")
-    result = _run(environment, "fetch-index.sh", str(index), artifact, status=NOT_YET)
-    assert f"s3://{BUCKET}/{ARTIFACT} is not there yet" in result.stdout
-    assert not [*(tmp_path / "artifact").iterdir()]
-
-
-def test_an_index_that_has_looked_often_enough_fails(
-    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
-) -> None:
-    environment |= {"LOOKED": "3"}
     command = ["fetch-index.sh", str(index), str(tmp_path / "artifact")]
-    result = _run(environment, *command, status=NEVER)
-    told = f"s3://{BUCKET}/{ARTIFACT} is not there after 4 looks: see its compile Job\n"
-    assert result.stderr == told
+    for looked in ("", "2"):
+        result = _run(environment | {"LOOKED": looked}, *command, status=NOT_YET)
+        assert f"s3://{BUCKET}/{ARTIFACT} is not there yet" in result.stdout
+    often = _run(environment | {"LOOKED": "3"}, *command, status=NEVER)
+    assert "is not there after 4 looks: see its compile Job" in often.stderr
+    assert not [*(tmp_path / "artifact").iterdir()]
+    # A bucket that refuses is no "not yet".
+    refused = _run(environment | {"BUCKET": "nobody-s"}, *command, status=1)
+    assert refused.stderr.endswith("s3://nobody-s could not be listed\n")
     _complete(store, ARTIFACT)
-    store.put_object(Bucket=BUCKET, Key=f"{ARTIFACT}model.pt", Body=b"graph")
-    _run(environment, *command)
-
-
-def test_a_bucket_that_refuses_is_no_not_yet(
-    store: Any, environment: dict[str, str], index: Path, tmp_path: Path
-) -> None:
-    assert store
-    environment |= {"BUCKET": "nobody-s"}
-    command = ["fetch-index.sh", str(index), str(tmp_path / "artifact")]
-    result = _run(environment, *command, status=1)
-    assert "NoSuchBucket" in result.stderr
-    assert result.stderr.endswith("s3://nobody-s could not be listed\n")
-    assert not [*(tmp_path / "artifact").iterdir()]
-
-
-def test_a_service_waits_for_a_bucket_that_refuses(
-    store: Any, environment: dict[str, str], tmp_path: Path
-) -> None:
-    assert store
-    environment |= {"BUCKET": "nobody-s"}
-    command = ["fetch-artifact.sh", ARTIFACT, str(tmp_path / "artifact")]
-    with _waiting(environment, *command) as process:
-        _says_twice(process, f"waiting for s3://nobody-s/{ARTIFACT}")
+    _run(environment | {"LOOKED": "3"}, *command)
 
 
 def test_a_measured_index_fetches_and_serves_nothing_and_ends_when_it_is_told_to(

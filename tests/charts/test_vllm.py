@@ -11,25 +11,18 @@ import pytest
 from charts.server import serve_command
 from experiment import Experiment
 from experiment.known_models import ModelKind
+from experiment.loader import parse
 from experiment.runtimes.nxdi import Nxdi, ServedMode
 from experiment.variants import Variant, variants
-from tests.matrix import LADDER
-from tests.synthesis import Manifest, Synthesised, containers
-
-BASE, SD = "qwen-vllm", "qwen-sd-vllm"
+from tests.experiment.files import edited
+from tests.matrix import LADDER, MATRIX
+from tests.synthesis import Manifest, Synthesised, by_name, containers, render
 
 
 def compared(each: Synthesised) -> list[tuple[Variant, Variant]]:
     """Each variant that speculates, after its baseline."""
     named = {variant.name: variant for variant in variants(each.experiment)}
     return [(named[v.baseline], v) for v in named.values() if v.baseline]
-
-
-def test_every_variant_has_a_deployment_and_a_service(side_by_side: Synthesised) -> None:
-    services = [variant.service for variant in variants(side_by_side.experiment)]
-    for kind in ("Deployment", "Service"):
-        found = [o["metadata"]["name"] for o in side_by_side.objects(kind)]
-        assert sorted(found) == sorted(services)
 
 
 def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
@@ -117,97 +110,13 @@ def difference(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, tup
         yield path, (left, right)
 
 
-def test_services_differ_in_name_alone(side_by_side: Synthesised) -> None:
-    for baseline, variant in compared(side_by_side):
-        names = (baseline.service, variant.service)
-        left, right = (_object(side_by_side, "Service", name) for name in names)
-        assert {pair for _, pair in difference(left, right)} == {names}
-
-
-def test_serves_the_articles_settings(synthesised: Synthesised) -> None:
-    command = _container(synthesised, SD)["command"]
-    flags = dict(pairwise(command))
-    assert flags["--served-model-name"] == "Qwen/Qwen3-32B"
-    assert flags["--tensor-parallel-size"] == "32"
-    assert flags["--max-num-seqs"] == "4"
-    assert flags["--max-model-len"] == "1017"
-    assert json.loads(flags["--override-neuron-config"])["enable_fused_speculation"] is True
-    assert json.loads(flags["--speculative-config"])["num_speculative_tokens"] == 7
-
-
-TOOL_FLAGS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
-
-
-@pytest.mark.parametrize(("name", "tools"), [("article", False), (LADDER, True)])
+@pytest.mark.parametrize("name", ["article", LADDER])
 def test_all_services_can_call_tools_where_prompts_have_some(
-    name: str, tools: bool, of_matrix: Callable[[str], Synthesised]
+    name: str, variation: Callable[..., Experiment]
 ) -> None:
-    for deployment in of_matrix(name).objects("Deployment"):
-        (server,) = deployment["spec"]["template"]["spec"]["containers"]
-        flags = [flag for flag in server["command"] if flag in TOOL_FLAGS]
-        assert flags == (TOOL_FLAGS if tools else [])
-
-
-def test_takes_a_window_less_than_is_compiled(side_by_side: Synthesised) -> None:
-    """On all sides; an input that leaves no room for a window would end a speculative one."""
-    window = _largest_window(side_by_side.experiment)
-    for variant in variants(side_by_side.experiment):
-        flags = dict(pairwise(_container(side_by_side, variant.service)["command"]))
-        assert int(flags["--max-model-len"]) == side_by_side.experiment.serving.length - window
-
-
-def test_cannot_compile_what_it_fails_to_load(synthesised: Synthesised) -> None:
-    mounts = {m["name"]: m for m in _container(synthesised, SD)["volumeMounts"]}
-    assert mounts["artifact"]["readOnly"] is True
-
-
-def test_the_draft_gets_the_targets_length(side_by_side: Synthesised) -> None:
-    for _, variant in compared(side_by_side):
-        flags = dict(pairwise(_container(side_by_side, variant.service)["command"]))
-        settings = json.loads(flags["--speculative-config"])
-        assert str(settings["max_model_len"]) == flags["--max-model-len"]
-
-
-def test_rolls_without_a_third_claim(synthesised: Synthesised) -> None:
-    spec = synthesised.object("Deployment", SD)["spec"]
-    assert spec["strategy"] == {"type": "Recreate"}
-    assert spec["replicas"] == 1
-
-
-def test_waits_for_the_artifact_before_it_serves(synthesised: Synthesised) -> None:
-    pod = synthesised.object("Deployment", SD)["spec"]["template"]["spec"]
-    _, init = pod["initContainers"]
-    assert init["command"] == ["/bin/bash", "/scripts/fetch-artifact.sh"]
-    environment = {e["name"]: e["value"] for e in pod["containers"][0]["env"]}
-    assert environment["NEURON_COMPILED_ARTIFACTS"] == init["args"][1]
-
-
-def test_probes_ask_for_health_and_allow_for_loading(synthesised: Synthesised) -> None:
-    container = _container(synthesised, BASE)
-    for probe in ("startupProbe", "readinessProbe"):
-        assert container[probe]["httpGet"] == {"path": "/health", "port": "http"}
-    startup = container["startupProbe"]
-    assert startup["periodSeconds"] * startup["failureThreshold"] == 45 * 60
-
-
-def test_is_started_again_only_if_its_process_is_silent(side_by_side: Synthesised) -> None:
-    for name, pod in side_by_side.pods():
-        for container in pod["containers"]:
-            if "livenessProbe" in container:
-                live, ready = container["livenessProbe"], container["readinessProbe"]
-                assert live["httpGet"] == {"path": "/version", "port": "http"}, name
-                assert ready["httpGet"] != live["httpGet"], name
-                patience = live["periodSeconds"] * live["failureThreshold"]
-                assert patience > ready["periodSeconds"] * ready["failureThreshold"], name
-
-
-def test_has_shared_memory_and_local_disk(synthesised: Synthesised) -> None:
-    pod = synthesised.object("Deployment", SD)["spec"]["template"]["spec"]
-    volumes = {volume["name"]: volume for volume in pod["volumes"]}
-    assert volumes["shared-memory"]["emptyDir"]["medium"] == "Memory"
-    assert "medium" not in volumes["artifact"]["emptyDir"]
-    mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
-    assert mounts["shared-memory"] == "/dev/shm"
+    tools = {"--enable-auto-tool-choice", "--tool-call-parser", "hermes"}
+    for variant in variants(variation(MATRIX[name])):
+        assert tools & {*serve_command(variant)} == (tools if name == LADDER else set())
 
 
 def test_the_services_of_a_node_and_a_compile_fit_it(side_by_side: Synthesised) -> None:
@@ -230,23 +139,19 @@ def test_the_services_of_a_node_and_a_compile_fit_it(side_by_side: Synthesised) 
 
 
 def test_a_new_window_is_a_new_artifact_for_the_speculative_side_alone(
-    synthesised: Synthesised, shorter_window: Synthesised
+    article: Experiment,
 ) -> None:
-    before, after = synthesised.manifests, shorter_window.manifests
+    shorter = parse(edited({"speculation.num_speculative_tokens": 5}), "mine.yaml")
+    before, after = by_name(render(article)), by_name(render(shorter))
     # The lengths stay equal, so the baseline takes another window less, too.
-    ((path, lengths),) = difference(before[BASE], after[BASE])
+    base, speculating = (("Deployment", name) for name in ("qwen-vllm", "qwen-sd-vllm"))
+    ((path, lengths),) = difference(before[base], after[base])
     assert path.endswith("]")
     assert lengths[0] != lengths[1]
-    changed = dict(difference(before[SD], after[SD]))
+    changed = dict(difference(before[speculating], after[speculating]))
     # The artifact to wait for; the window on the command line, and the length it leaves.
     assert len(changed) == 3
     assert all(re.search(r"initContainers\[1\]|containers\[0\]", path) for path in changed)
-
-
-def _container(synthesised: Synthesised, name: str) -> dict[str, Any]:
-    pod = _deployment(synthesised, name)["spec"]["template"]["spec"]
-    container: dict[str, Any] = pod["containers"][0]
-    return container
 
 
 def _deployment(synthesised: Synthesised, name: str) -> Manifest:
@@ -263,10 +168,10 @@ def _request(container: dict[str, Any], resource: str) -> int:
 
 
 def test_a_service_overrides_only_what_was_compiled_into_its_artifact(
-    served_by_nxdi: Synthesised,
+    each: Synthesised,
 ) -> None:
     """The loader sets each key over the artifact's configuration, whatever the graph is."""
-    for base, variant in compared(served_by_nxdi):
+    for base, variant in compared(each):
         assert _overrides(serve_command(base)) == {}
         told = _overrides(serve_command(variant))
         assert told

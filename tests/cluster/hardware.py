@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from charts.claims import DRIVER
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES
+from charts.namespace import DRIVER
 from experiment.hardware import COMPILE_INSTANCE, InstanceType
-from stacks.compile_nodes import VOLUME_GIB
+from stacks.nodes import VOLUME_GIB
 from tests.cluster.api import Manifest
 from tests.synthesis import Synthesised
 

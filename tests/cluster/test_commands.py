@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB
+from charts.names import NAMESPACE
 from tests.cluster.api import SECONDS, Cluster, Manifest
 from tests.cluster.deployment import Manifests, deployed, place
 from tests.cluster.kubelets import Kubelets
@@ -35,11 +35,11 @@ def test_another_run_is_another_pod(
     cluster: Cluster, by_the_handler: Manifests, synthesised: Synthesised
 ) -> None:
     assert by_the_handler
-    place(cluster, "app", BENCHMARK_POD)
+    place(cluster, "app", "qwen-llmperf")
     before = _benchmark(cluster)
     for _ in range(2):
         _type(cluster, synthesised, "Command5Again")
-        place(cluster, "app", BENCHMARK_POD)
+        place(cluster, "app", "qwen-llmperf")
         after = _benchmark(cluster)
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert after["spec"]["containers"] == before["spec"]["containers"]
@@ -51,14 +51,14 @@ def test_quality_is_started(
 ) -> None:
     assert by_the_handler
     assert not cluster.kubectl(
-        *("--namespace", NAMESPACE, "get", "pods", f"--selector=app={QUALITY_JOB}", "--output=name")
+        *("--namespace", NAMESPACE, "get", "pods", "--selector=app=qwen-lmeval", "--output=name")
     )
     _type(cluster, synthesised, "Command6Quality")
-    assert place(cluster, "app", QUALITY_JOB).startswith("system-")
+    assert place(cluster, "app", "qwen-lmeval").startswith("system-")
 
 
 def _benchmark(cluster: Cluster) -> Manifest:
-    pod = cluster.get("Pod", BENCHMARK_POD)
+    pod = cluster.get("Pod", "qwen-llmperf")
     assert pod is not None
     return pod
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 
 from charts.indexes import NEVER, NOT_YET
-from charts.names import OFFLINE_JOB
 from experiment import Experiment
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, devices, pods, refusal, without
@@ -25,7 +24,7 @@ from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
 from tests.experiment.files import ON_TRAINIUM, VANILLA
 
-OFFLINE: Final = Indexed(OFFLINE_JOB)
+OFFLINE: Final = Indexed("qwen-offline")
 
 
 @pytest.fixture(scope="module")

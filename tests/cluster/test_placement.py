@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from charts.names import BENCHMARK_POD, NAMESPACE, QUALITY_JOB, Component
+from charts.names import NAMESPACE, Component
 from experiment import Experiment
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.conftest import add_trainium
@@ -46,11 +46,11 @@ def test_each_gets_a_whole_group_of_devices(cluster: Cluster, deployment: Manife
 
 
 def test_clients_and_download_go_to_cpu_nodes(cluster: Cluster, deployment: Manifests) -> None:
-    job = deployment.one("Job", QUALITY_JOB)
+    job = deployment.one("Job", "qwen-lmeval")
     cluster.patch(job, {"spec": {"suspend": False}})
     nodes = [
-        place(cluster, "app", BENCHMARK_POD),
-        place(cluster, "app", QUALITY_JOB),
+        place(cluster, "app", "qwen-llmperf"),
+        place(cluster, "app", "qwen-lmeval"),
         place(cluster, "step", "download"),
     ]
     assert {node.partition("-")[0] for node in nodes} == {"system"}

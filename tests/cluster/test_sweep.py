@@ -11,7 +11,6 @@ from typing import Final
 import pytest
 
 from charts.indexes import NEVER, NOT_YET
-from charts.names import SWEEP_JOB
 from experiment import Experiment
 from tests.cluster.api import Cluster, Manifest
 from tests.cluster.conftest import add_trainium
@@ -42,7 +41,7 @@ from tests.matrix import SWEEP
 from tests.synthesis import Synthesised, containers
 
 INDEXES: Final = 6
-SWEPT: Final = Indexed(SWEEP_JOB)
+SWEPT: Final = Indexed("qwen-sweep")
 _NUMBERS: Final = itertools.count(100)
 """Of nodes. Each is another one: a lease outlives its node."""
 
@@ -83,7 +82,7 @@ def compiling(
     """The only node compiles."""
     assert kubelets
     with deployed(cluster, manifests_with_compiles, server_side=False):
-        cluster.until(lambda: len(pods(cluster, "app", SWEEP_JOB)) == 3, "the indexes")
+        cluster.until(lambda: len(pods(cluster, "app", "qwen-sweep")) == 3, "the indexes")
         _let_one_compile(cluster)
         yield manifests_with_compiles
 
@@ -277,7 +276,7 @@ def test_a_node_that_is_taken_away_is_no_failure(
 
 def test_all_containers_know_their_index(cluster: Cluster, sweep: Manifests) -> None:
     """Init containers, too: the API server fills it in, not the chart."""
-    job = sweep.one("Job", SWEEP_JOB)
+    job = sweep.one("Job", "qwen-sweep")
     assert "JOB_COMPLETION_INDEX" not in str(job)
     (pod, *_) = SWEPT.until_running(cluster, 2)
     for container in containers(pod["spec"]):

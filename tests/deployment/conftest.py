@@ -11,9 +11,8 @@ from typing import Any, TextIO
 import cdk8s
 import pytest
 
-from charts.deployed import Deployed
 from charts.manifests import charts
-from charts.names import bucket_name
+from charts.names import Deployed, bucket_name
 from deployment import account, clock, cluster
 from deployment.account import Deployment
 from deployment.cluster import ADDRESS_VARIABLE

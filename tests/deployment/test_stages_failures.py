@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
-from charts.claims import DRIVER
 from charts.indexes import NEVER
 from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
+from charts.namespace import DRIVER
 from deployment import guard, nodes
 from deployment.__main__ import main
 from deployment.account import Bucket, Deployment, DeploymentError

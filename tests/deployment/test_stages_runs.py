@@ -11,7 +11,6 @@ import pytest
 
 from charts.indexes import run_id
 from charts.llmperf import benchmark_config
-from charts.names import SWEEP_JOB
 from deployment.account import Bucket, Deployment
 from deployment.stages.measure import (
     Benchmark,
@@ -122,7 +121,7 @@ class Merging(dict[str, list[dict[str, Any]]]):
         self.looks += 1
         if self.looks == 3:
             self._complete()
-        metadata = {"name": SWEEP_JOB, "labels": {"app": SWEEP_JOB}}
+        metadata = {"name": "qwen-sweep", "labels": {"app": "qwen-sweep"}}
         metadata |= {"creationTimestamp": "2026-11-22T10:00:00Z"}
         return [{"metadata": metadata, "status": {"active": int(self.looks < 6)}}]
 

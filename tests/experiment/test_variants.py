@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiment import Experiment
 from experiment.known_models import Model
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Mode
 from experiment.speculation import Sweep
 from experiment.variants import Variant, service, variants
+from spectap import names
 from tests.experiment.files import ABSENT, SMALL_DRAFT, edited, swept
 
 LARGE_DRAFT: dict[str, Any] = {
@@ -38,6 +40,24 @@ def listed(*names: str, **changes: Any) -> dict[str, Any]:
 
 LARGE, SMALL = LARGE_DRAFT["id"], SMALL_DRAFT["id"]
 BASE = ("Base", None, 4, None, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "prefix"),
+    [
+        ("Qwen/Qwen3-32B", "qwen"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "llama"),
+        ("openai/gpt-oss-120b", "gpt"),
+        ("01-ai/6B-chat", "model"),
+    ],
+)
+def test_names_follow_the_target(article: Experiment, target: str, prefix: str) -> None:
+    models = article.models.model_copy(
+        update={"target": article.models.target.model_copy(update={"id": target})}
+    )
+    experiment = article.model_copy(update={"models": models})
+    assert [v.service for v in variants(experiment)] == [f"{prefix}-vllm", f"{prefix}-sd-vllm"]
+    assert names.namespace(target) == f"{prefix.capitalize()}/LLMPerf"
 
 
 @pytest.mark.parametrize(
@@ -143,7 +163,7 @@ def test_names_of_a_sweep_fit_and_are_distinct_whatever_the_case(
     for name in names:
         assert not re.match(r"base(-batch-\d+)?$", name)
         # A Service's name is a DNS label.
-        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", service(name))
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", service("qwen", name))
 
 
 @pytest.mark.parametrize(

@@ -126,11 +126,15 @@ def test_the_command_from_end_to_end(
     cloudwatch = boto3.client(
         "cloudwatch", endpoint_url=url, region_name="us-east-2", **CREDENTIALS
     )
-    pages = cloudwatch.get_paginator("list_metrics").paginate(Namespace=names.NAMESPACE)
+    pages = cloudwatch.get_paginator("list_metrics").paginate(
+        Namespace=names.namespace("Qwen/Qwen3-32B")
+    )
     assert {metric["MetricName"] for page in pages for metric in page["Metrics"]} == {
         one.name for one in (*metrics.METRICS, *metrics.TOTALS)
     }
-    listed = cloudwatch.list_metrics(Namespace=names.NAMESPACE, MetricName="TTFT")["Metrics"]
+    listed = cloudwatch.list_metrics(
+        Namespace=names.namespace("Qwen/Qwen3-32B"), MetricName="TTFT"
+    )["Metrics"]
     dimensions = {tuple((d["Name"], d["Value"]) for d in metric["Dimensions"]) for metric in listed}
     assert dimensions == {
         (("Experiment", "article"), ("Variant", variant), ("TestCase", case))

@@ -10,19 +10,6 @@ from stacks.regions import BUDGET_REGIONS, budget_region
 from tests.synthesis import Synthesised
 
 
-def test_counts_what_carries_the_experiments_tag(synthesised: Synthesised) -> None:
-    synthesised.assertions("budget").has_resource_properties(
-        "AWS::Budgets::Budget",
-        {
-            "Budget": {
-                "BudgetLimit": {"Amount": 3000, "Unit": "USD"},
-                "TimeUnit": "MONTHLY",
-                "CostFilters": {"TagKeyValue": ["user:Experiment$article"]},
-            }
-        },
-    )
-
-
 def test_tells_the_alarm_topic_which_it_finds_by_name(synthesised: Synthesised) -> None:
     ((_, budget),) = synthesised.resources("AWS::Budgets::Budget")
     text = json.dumps(budget["Properties"]["NotificationsWithSubscribers"])

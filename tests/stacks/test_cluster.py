@@ -6,23 +6,10 @@ from collections.abc import Callable
 from importlib.metadata import distributions
 from typing import Any
 
-import pytest
-from aws_cdk.assertions import Match
-
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import WHOLE_NODES
 from tests.synthesis import Synthesised
-
-ADDONS = {
-    "vpc-cni",
-    "coredns",
-    "kube-proxy",
-    "eks-pod-identity-agent",
-    "aws-mountpoint-s3-csi-driver",
-    "amazon-cloudwatch-observability",
-    "eks-node-monitoring-agent",
-}
 
 
 def test_api_is_reachable_from_the_vpc_only_by_default(synthesised: Synthesised) -> None:
@@ -64,45 +51,6 @@ def test_api_opens_to_the_named_addresses_only(of_matrix: Callable[[str], Synthe
     assert access["EndpointPrivateAccess"] is True
 
 
-def test_is_not_in_auto_mode(synthesised: Synthesised) -> None:
-    cluster = _cluster(synthesised)
-    assert cluster["ComputeConfig"]["Enabled"] is False
-    assert cluster["BootstrapSelfManagedAddons"] is False
-
-
-def test_secrets_are_encrypted_with_a_rotating_key(synthesised: Synthesised) -> None:
-    (encryption,) = _cluster(synthesised)["EncryptionConfig"]
-    assert encryption["Resources"] == ["secrets"]
-    synthesised.assertions("cluster").has_resource_properties(
-        "AWS::KMS::Key", {"EnableKeyRotation": True}
-    )
-
-
-def test_logs_all_of_the_control_plane(synthesised: Synthesised) -> None:
-    types = _cluster(synthesised)["Logging"]["ClusterLogging"]["EnabledTypes"]
-    assert {entry["Type"] for entry in types} == {
-        "api",
-        "audit",
-        "authenticator",
-        "controllerManager",
-        "scheduler",
-    }
-
-
-def test_log_groups_are_there_before_aws_would_make_them(synthesised: Synthesised) -> None:
-    template = synthesised.template("cluster")["Resources"]
-    groups = {
-        str(resource["Properties"].get("LogGroupName")): logical_id
-        for logical_id, resource in template.items()
-        if resource["Type"] == "AWS::Logs::LogGroup"
-    }
-    (cluster,) = (r for r in template.values() if r["Type"] == "AWS::EKS::Cluster")
-    assert groups["/aws/eks/article/cluster"] in cluster["DependsOn"]
-    agent = _addons(synthesised)["amazon-cloudwatch-observability"]
-    for kind in ("application", "dataplane", "host", "performance"):
-        assert groups[f"/aws/containerinsights/article/{kind}"] in agent["DependsOn"]
-
-
 def test_authenticates_by_access_entries_for_cdk_and_one_role(synthesised: Synthesised) -> None:
     config = _cluster(synthesised)["AccessConfig"]
     assert config == {
@@ -112,60 +60,12 @@ def test_authenticates_by_access_entries_for_cdk_and_one_role(synthesised: Synth
     synthesised.assertions("cluster").resource_count_is("AWS::EKS::AccessEntry", 2)
 
 
-def test_has_the_add_ons_and_each_once(synthesised: Synthesised) -> None:
-    names = [a["Properties"]["AddonName"] for _, a in synthesised.resources("AWS::EKS::Addon")]
-    assert sorted(names) == sorted(ADDONS)
-
-
 def test_add_ons_are_pinned(synthesised: Synthesised) -> None:
     pinned = {name: a["Properties"]["AddonVersion"] for name, a in _addons(synthesised).items()}
     assert pinned == VERSIONS
     assert all(re.fullmatch(r"v\d+\.\d+\.\d+-eksbuild\.\d+", v) for v in pinned.values())
     # kube-proxy follows the cluster's own version.
     assert pinned["kube-proxy"].startswith(f"v{KUBERNETES_VERSION}.")
-
-
-def test_network_policies_are_enforced(synthesised: Synthesised) -> None:
-    assert _configuration(synthesised, "vpc-cni") == {"enableNetworkPolicy": "true"}
-
-
-def test_container_insights_sees_the_neuron_devices(synthesised: Synthesised) -> None:
-    configuration = _configuration(synthesised, "amazon-cloudwatch-observability")
-    collected = configuration["agent"]["config"]["logs"]["metrics_collected"]
-    assert collected["kubernetes"]["accelerated_compute_metrics"] is True
-    assert "application_signals" not in collected
-    # The agents must run on the tainted nodes above all.
-    assert configuration["tolerations"] == [{"operator": "Exists"}]
-
-
-@pytest.mark.parametrize("addon", ["vpc-cni", "amazon-cloudwatch-observability"])
-def test_add_ons_that_call_aws_have_an_identity(addon: str, synthesised: Synthesised) -> None:
-    (association,) = _addons(synthesised)[addon]["Properties"]["PodIdentityAssociations"]
-    assert association["ServiceAccount"] in {"aws-node", "cloudwatch-agent"}
-
-
-def test_nodes_wait_for_networking_and_the_other_add_ons_for_nodes(
-    synthesised: Synthesised,
-) -> None:
-    resources = synthesised.template("cluster")["Resources"]
-    (group_id, group), *_ = (
-        (i, r) for i, r in resources.items() if r["Type"] == "AWS::EKS::Nodegroup"
-    )
-    needed = {resources[i]["Properties"].get("AddonName") for i in group["DependsOn"]}
-    assert needed == {"vpc-cni", "kube-proxy", "eks-pod-identity-agent"}
-    for name in ADDONS - needed:
-        assert group_id in _addons(synthesised)[name]["DependsOn"]
-
-
-def test_system_nodes_require_imdsv2_within_one_hop(synthesised: Synthesised) -> None:
-    synthesised.assertions("cluster").has_resource_properties(
-        "AWS::EC2::LaunchTemplate",
-        {
-            "LaunchTemplateData": Match.object_like(
-                {"MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}}
-            )
-        },
-    )
 
 
 def test_libraries_follow_the_cluster_version(synthesised: Synthesised) -> None:
@@ -185,10 +85,3 @@ def _cluster(synthesised: Synthesised) -> dict[str, Any]:
 def _addons(synthesised: Synthesised) -> dict[str, dict[str, Any]]:
     addons = synthesised.resources("AWS::EKS::Addon")
     return {addon["Properties"]["AddonName"]: addon for _, addon in addons}
-
-
-def _configuration(synthesised: Synthesised, addon: str) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(
-        _addons(synthesised)[addon]["Properties"]["ConfigurationValues"]
-    )
-    return values

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from email import message_from_string
+from collections.abc import Callable
 from typing import Any
 
-from ruamel.yaml import YAML
+import pytest
 
-from charts.compilation import compile_pod
-from experiment.hardware import COMPILE_INSTANCE
+from charts.preparation import compile_pod
 from experiment.schema import CompileNode
 from experiment.variants import variants
-from stacks.compile_nodes import VOLUME_GIB
+from stacks.nodes import VOLUME_GIB
+from tests.matrix import FIRST_START
 from tests.stacks.templates import node_group, outputs, sized
 from tests.synthesis import Synthesised
 
 
-def test_they_exist_where_cpus_compile(every: Synthesised) -> None:
-    groups = len(list(every.resources("AWS::EKS::Nodegroup")))
-    on_cpus = every.experiment.compile_node is CompileNode.CPU
+@pytest.mark.parametrize("name", ["article", FIRST_START])
+def test_they_exist_where_cpus_compile(name: str, of_matrix: Callable[[str], Synthesised]) -> None:
+    synthesised = of_matrix(name)
+    groups = len(list(synthesised.resources("AWS::EKS::Nodegroup")))
+    on_cpus = synthesised.experiment.compile_node is CompileNode.CPU
+    assert on_cpus == (name == "article")
     assert groups == (3 if on_cpus else 2)
-    told = {"CompileNodeGroup", "CompileGuardRole"} & outputs(every, "trainium").keys()
-    assert len(told) == (2 if on_cpus else 0)
+    values = {"CompileNodeGroup", "CompileGuardRole"} & outputs(synthesised, "trainium").keys()
+    assert len(values) == (2 if on_cpus else 0)
 
 
 def test_as_many_as_graphs_and_at_most_four_and_none_after_a_deploy(each: Synthesised) -> None:
@@ -35,16 +38,6 @@ def test_as_many_as_graphs_and_at_most_four_and_none_after_a_deploy(each: Synthe
         "MaxSize": most,
     }
     assert sized(each, size, "KeepCompileNodes", keep=True) == {"MinSize": 0, "MaxSize": most}
-
-
-def test_only_compiles_run_on_them(synthesised: Synthesised) -> None:
-    group = node_group(synthesised, "compile")
-    assert group["Taints"] == [{"Key": "compile", "Value": "present", "Effect": "NO_SCHEDULE"}]
-    assert group["InstanceTypes"] == [COMPILE_INSTANCE.name]
-    assert group["AmiType"] == "AL2023_x86_64_STANDARD"
-    (baseline, _) = variants(synthesised.experiment)
-    pod = compile_pod(baseline)
-    assert pod.node_selector == group["Labels"]
 
 
 def test_their_disk_holds_what_a_compile_may_fill(synthesised: Synthesised) -> None:
@@ -63,19 +56,6 @@ def test_their_disk_holds_what_a_compile_may_fill(synthesised: Synthesised) -> N
     assert filled + images <= 0.9 * VOLUME_GIB
     # As amazon-eks-ami asks for images that are pulled in parts (nodeadm/doc/examples.md).
     assert disk["Throughput"] >= 600
-
-
-def test_images_are_pulled_in_parts(synthesised: Synthesised) -> None:
-    message = message_from_string(_template(synthesised)["UserData"]["Fn::Base64"])
-    (part,) = (part for part in message.walk() if not part.is_multipart())
-    assert part.get_content_type() == "application/node.eks.aws"
-    config = YAML(typ="safe").load(str(part.get_payload()))
-    assert config["spec"] == {"featureGates": {"FastImagePull": True}}
-
-
-def test_metadata_needs_a_token_and_reaches_no_pod(synthesised: Synthesised) -> None:
-    options = _template(synthesised)["MetadataOptions"]
-    assert options == {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}
 
 
 def _template(synthesised: Synthesised) -> dict[str, Any]:

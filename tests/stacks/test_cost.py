@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from experiment.cost.prices import SYSTEM_INSTANCE, VOLUMES, Standing, most_nodes, parts
-from experiment.hardware import COMPILE_INSTANCE
+from experiment.cost.prices import VOLUMES, Standing, most_nodes, parts
 from tests.synthesis import Synthesised
 
 GROUPS: Final = {
@@ -79,10 +78,6 @@ def _launch(synthesised: Synthesised, begin: str) -> dict[str, Any]:
     )
     data: dict[str, Any] = found
     return data
-
-
-def test_the_instances_are_those_that_have_a_price() -> None:
-    assert (SYSTEM_INSTANCE, COMPILE_INSTANCE.name) == ("m7i.xlarge", "r7i.24xlarge")
 
 
 def test_nothing_else_is_billed_by_the_hour(each: Synthesised) -> None:

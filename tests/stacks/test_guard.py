@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Any
 
-import boto3
 import pytest
-from botocore.stub import Stubber
 
 from charts.names import NODE_GROUP_LABEL, stopper_arn
 from tests.stacks.templates import listed, outputs, statements
@@ -77,40 +74,6 @@ def test_only_schedules_of_the_guards_group_take_a_guards_role(
     }
 
 
-def test_the_schedules_go_with_the_stack(synthesised: Synthesised) -> None:
-    group = outputs(synthesised, "trainium")["GuardGroup"]["Ref"]
-    resource = _resources(synthesised)[group]
-    assert resource["Type"] == SCHEDULES
-    assert resource["Properties"]["Name"] == "article-guard"
-    assert resource.get("DeletionPolicy", "Delete") == "Delete"
-
-
-def test_the_stopper_asks_for_no_trainium_node_once_nothing_else_uploads(
-    synthesised: Synthesised,
-) -> None:
-    definition = _definition(synthesised)
-    wait = definition["States"][definition["StartAt"]]
-    assert (wait["Type"], wait["Seconds"]) == ("Wait", 60)
-    task = definition["States"][wait["Next"]]
-    assert task["Resource"] == "arn:aws:states:::aws-sdk:eks:updateNodegroupConfig"
-    assert task["End"] is True
-    assert task["Parameters"] == {
-        "ClusterName": "article",
-        "NodegroupName": "GROUP",
-        "ScalingConfig": {"MinSize": 0, "DesiredSize": 0},
-    }
-    # EKS refuses while it updates the group otherwise.
-    (retry,) = task["Retry"]
-    assert retry["ErrorEquals"] == ["States.ALL"]
-    eks = boto3.client(
-        "eks", region_name="us-east-2", aws_access_key_id="a", aws_secret_access_key="b"
-    )
-    with Stubber(eks) as stubbed:
-        asked = _as_boto(task["Parameters"])
-        stubbed.add_response("update_nodegroup_config", {}, asked)
-        eks.update_nodegroup_config(**asked)
-
-
 def test_the_stopper_may_change_one_size_and_nothing_else(synthesised: Synthesised) -> None:
     machine = _machine(synthesised)["Properties"]
     role, _ = machine["RoleArn"]["Fn::GetAtt"]
@@ -148,32 +111,6 @@ def test_what_measures_may_start_the_stopper_where_it_is_told_to(each: Synthesis
     assert _machine(each)["Properties"]["StateMachineName"] == f"{each.experiment.name}-stop"
 
 
-def test_no_pod_may_call_eks(each: Synthesised) -> None:
-    """So no pod can start a node."""
-    actions = {
-        action for _, statement in statements(each) for action in listed(statement["Action"])
-    }
-    services = {action.partition(":")[0] for action in actions}
-    assert services <= {"s3", "cloudwatch", "states", "secretsmanager"}
-    assert {action for action in actions if action.startswith("states:")} <= {
-        "states:StartExecution"
-    }
-
-
-def test_the_line_for_a_shell_scales_to_0(synthesised: Synthesised) -> None:
-    line = _joined(outputs(synthesised, "trainium")["Stop"])
-    assert shlex.split(line) == [
-        *("aws", "eks", "update-nodegroup-config", "--region", "us-east-2"),
-        *("--cluster-name", "article", "--nodegroup-name", "GROUP"),
-        *("--scaling-config", "minSize=0,desiredSize=0"),
-    ]
-
-
-def test_commands_find_the_administrators_role(synthesised: Synthesised) -> None:
-    role, _ = outputs(synthesised, "cluster")["AdministratorRole"]["Fn::GetAtt"]
-    assert synthesised.template("cluster")["Resources"][role]["Type"] == "AWS::IAM::Role"
-
-
 def _told(synthesised: Synthesised) -> dict[str, Any]:
     """What the benchmark of any kind is told."""
     (found,) = (
@@ -183,26 +120,6 @@ def _told(synthesised: Synthesised) -> dict[str, Any]:
     )
     told: dict[str, Any] = found
     return told
-
-
-def _as_boto(value: Any) -> Any:
-    """Parameters of Step Functions, in Pascal case, as the SDK for Python spells them."""
-    if not isinstance(value, dict):
-        return value
-    return {key[0].lower() + key[1:]: _as_boto(its) for key, its in value.items()}
-
-
-def _definition(synthesised: Synthesised) -> dict[str, Any]:
-    text = _joined(_machine(synthesised)["Properties"]["DefinitionString"])
-    definition: dict[str, Any] = json.loads(text)
-    return definition
-
-
-def _joined(value: Any) -> str:
-    """A text in which the partition and the node group's name are filled in."""
-    known = {"Ref": "aws", "Fn::GetAtt": "GROUP"}
-    parts = value["Fn::Join"][1]
-    return "".join(part if isinstance(part, str) else known[next(iter(part))] for part in parts)
 
 
 def _machine(synthesised: Synthesised) -> dict[str, Any]:

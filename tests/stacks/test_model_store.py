@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from experiment import Experiment
-from tests.charts.test_first_start import EAGLE3
-from tests.matrix import MEDUSA, SWEEP, THREE_VARIANTS
-from tests.synthesis import Synthesised, synthesise
+from tests.matrix import FIRST_START, SWEEP, THREE_VARIANTS, VANILLA
+from tests.stacks.templates import below_bucket, listed, statements
+from tests.synthesis import Synthesised
 
 # Who may do what: service account, action, prefix.
 ALLOWED = {
@@ -30,32 +26,6 @@ ALLOWED = {
 }
 
 
-def test_bucket_is_encrypted_private_versioned_and_outlives_the_stack(
-    synthesised: Synthesised,
-) -> None:
-    synthesised.assertions("model-store").has_resource(
-        "AWS::S3::Bucket",
-        {
-            "DeletionPolicy": "Retain",
-            "UpdateReplacePolicy": "Retain",
-            "Properties": {
-                "BucketEncryption": {
-                    "ServerSideEncryptionConfiguration": [
-                        {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
-                    ]
-                },
-                "PublicAccessBlockConfiguration": {
-                    "BlockPublicAcls": True,
-                    "BlockPublicPolicy": True,
-                    "IgnorePublicAcls": True,
-                    "RestrictPublicBuckets": True,
-                },
-                "VersioningConfiguration": {"Status": "Enabled"},
-            },
-        },
-    )
-
-
 def test_bucket_refuses_plain_http_and_old_tls(synthesised: Synthesised) -> None:
     ((_, policy),) = synthesised.resources("AWS::S3::BucketPolicy")
     conditions = [
@@ -67,21 +37,6 @@ def test_bucket_refuses_plain_http_and_old_tls(synthesised: Synthesised) -> None
     assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in conditions
 
 
-def test_incomplete_uploads_and_old_results_go_away_and_models_stay(
-    synthesised: Synthesised,
-) -> None:
-    ((_, bucket),) = synthesised.resources("AWS::S3::Bucket")
-    rules = {r["Id"]: r for r in bucket["Properties"]["LifecycleConfiguration"]["Rules"]}
-    assert rules["incomplete-uploads"]["AbortIncompleteMultipartUpload"] == {
-        "DaysAfterInitiation": 1
-    }
-    assert {
-        rule.get("Prefix"): rule["ExpirationInDays"]
-        for rule in rules.values()
-        if "ExpirationInDays" in rule
-    } == {"results/": 365, "logs/": 30}
-
-
 def test_each_consumer_may_touch_its_own_objects_and_no_others(synthesised: Synthesised) -> None:
     assert granted(synthesised) == ALLOWED
 
@@ -89,35 +44,28 @@ def test_each_consumer_may_touch_its_own_objects_and_no_others(synthesised: Synt
 def granted(synthesised: Synthesised) -> set[tuple[str, str, str]]:
     """Service account, action and prefix of all that is granted on objects."""
     return {
-        (account, action, _below_bucket(resource))
-        for account, statement in _statements(synthesised)
-        for action in _listed(statement["Action"])
+        (account, action, below_bucket(resource))
+        for account, statement in statements(synthesised)
+        for action in listed(statement["Action"])
         if action.startswith("s3:") and action != "s3:ListBucket"
-        for resource in _listed(statement["Resource"])
+        for resource in listed(statement["Resource"])
     }
 
 
 def test_services_that_compile_at_their_first_start_may_write_compiled_graphs(
-    variation: Callable[..., Experiment], tmp_path: Path
+    of_matrix: Callable[[str], Synthesised],
 ) -> None:
-    first_start = synthesise(variation(EAGLE3), tmp_path)
-    assert granted(first_start) == ALLOWED | {
+    assert granted(of_matrix(FIRST_START)) == ALLOWED | {
         ("Serve", "s3:PutObject", "compiled/*"),
         ("Serve", "s3:AbortMultipartUpload", "compiled/*"),
     }
-    failures = [
-        violation
-        for plugin in first_start.validation_report["pluginReports"]
-        for violation in plugin["violations"]
-    ]
-    assert failures == []
 
 
 def test_listing_is_confined_to_prefixes(synthesised: Synthesised) -> None:
     listing = {
-        account: set(_listed(statement["Condition"]["StringLike"]["s3:prefix"]))
-        for account, statement in _statements(synthesised)
-        if "s3:ListBucket" in _listed(statement["Action"])
+        account: set(listed(statement["Condition"]["StringLike"]["s3:prefix"]))
+        for account, statement in statements(synthesised)
+        if "s3:ListBucket" in listed(statement["Action"])
     }
     assert listing == {
         "Prepare": {"models/*", "compiled/*"},
@@ -132,7 +80,7 @@ def test_listing_is_confined_to_prefixes(synthesised: Synthesised) -> None:
         (THREE_VARIANTS, {"Serve", "Benchmark", "Quality"}),
         (SWEEP, {"Sweep"}),
         ("article", set()),
-        (MEDUSA, set()),
+        (VANILLA, set()),
     ],
 )
 def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
@@ -142,8 +90,8 @@ def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
     secrets = dict(synthesised.resources("AWS::SecretsManager::Secret"))
     granted = {
         account: statement
-        for account, statement in _statements(synthesised)
-        if any(action.startswith("secretsmanager:") for action in _listed(statement["Action"]))
+        for account, statement in statements(synthesised)
+        if any(action.startswith("secretsmanager:") for action in listed(statement["Action"]))
     }
     assert granted.keys() == have
     for statement in granted.values():
@@ -158,38 +106,8 @@ def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
 def test_metrics_go_into_the_benchmark_s_own_namespace_only(synthesised: Synthesised) -> None:
     ((account, statement),) = (
         (account, statement)
-        for account, statement in _statements(synthesised)
-        if "cloudwatch:PutMetricData" in _listed(statement["Action"])
+        for account, statement in statements(synthesised)
+        if "cloudwatch:PutMetricData" in listed(statement["Action"])
     )
     assert account == "Benchmark"
     assert statement["Condition"] == {"StringEquals": {"cloudwatch:namespace": "Qwen/LLMPerf"}}
-
-
-@pytest.mark.parametrize("account", ["Prepare", "Serve", "Benchmark", "Quality"])
-def test_roles_trust_pod_identity_alone(account: str, synthesised: Synthesised) -> None:
-    (role,) = (
-        role
-        for logical_id, role in synthesised.resources("AWS::IAM::Role")
-        if logical_id.startswith(f"{account}Role")
-    )
-    for statement in role["Properties"]["AssumeRolePolicyDocument"]["Statement"]:
-        assert statement["Principal"] == {"Service": "pods.eks.amazonaws.com"}
-        assert set(_listed(statement["Action"])) <= {"sts:AssumeRole", "sts:TagSession"}
-
-
-def _statements(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Consumer and statement of every policy in the stack."""
-    for logical_id, resource in synthesised.template("model-store")["Resources"].items():
-        if resource["Type"] == "AWS::IAM::Policy":
-            account = logical_id.partition("Role")[0]
-            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
-                yield account, statement
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _below_bucket(resource: dict[str, Any]) -> str:
-    """``models/*`` of the resource ``<bucket>/models/*``."""
-    return json.dumps(resource).rpartition('"/')[2].rpartition('"')[0]

@@ -6,8 +6,6 @@ import json
 
 from deployment.account import Deployment
 from deployment.preflight.account import BOOTSTRAP_VERSION, stack_names
-from experiment.cost.prices import SYSTEM_INSTANCE
-from stacks.cluster import SYSTEM_NODES
 from tests.synthesis import ACCOUNT, Synthesised
 
 
@@ -25,15 +23,3 @@ def test_the_version_of_the_bootstrap_is_what_the_assembly_needs(synthesised: Sy
         if artifact["type"] == "aws:cloudformation:stack"
     }
     assert max(needed) == BOOTSTRAP_VERSION
-
-
-def test_the_system_nodes_are_those_that_the_quota_is_compared_with(
-    synthesised: Synthesised,
-) -> None:
-    synthesised.assertions("cluster").has_resource_properties(
-        "AWS::EKS::Nodegroup",
-        {
-            "InstanceTypes": [SYSTEM_INSTANCE],
-            "ScalingConfig": {"DesiredSize": SYSTEM_NODES, "MaxSize": SYSTEM_NODES + 1},
-        },
-    )

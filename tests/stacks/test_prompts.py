@@ -60,13 +60,6 @@ def test_templates_and_manifests_have_the_digest_and_no_prompt(own: Synthesised)
     assert not any("geheim" in text or "binaryData" in text for text in texts)
 
 
-def test_dashboards_have_no_line_of_a_test_case(own: Synthesised) -> None:
-    longest = max((case.line or "" for case in own.experiment.benchmark.test_cases), key=len)
-    assert len(longest) > 40
-    text = json.dumps(own.template("observability"), ensure_ascii=False)
-    assert longest.strip()[:40] not in text
-
-
 def test_only_what_measures_may_read_it(own: Synthesised) -> None:
     readers: dict[str, Any] = {
         name: statement

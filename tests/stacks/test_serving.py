@@ -63,37 +63,6 @@ def test_what_kubectl_would_never_prune_has_a_resource_to_be_deleted_by(each: Sy
         assert re.sub(r"\W", "", f"{kind}{name}") in logical_id
 
 
-def test_identities_come_before_the_pods_that_need_them(synthesised: Synthesised) -> None:
-    identities = dict(synthesised.resources("AWS::EKS::PodIdentityAssociation"))
-    accounts = {i["Properties"]["ServiceAccount"] for i in identities.values()}
-    assert accounts == {o["metadata"]["name"] for o in synthesised.objects("ServiceAccount")}
-    manifests = dict(synthesised.resources(APPLIED))
-    (first,) = (m for m in manifests.values() if not set(_needs(m)) & set(manifests))
-    assert set(identities) <= set(_needs(first))
-
-
-def test_service_accounts_are_not_annotated_for_irsa(synthesised: Synthesised) -> None:
-    for account in synthesised.objects("ServiceAccount"):
-        assert "annotations" not in account["metadata"]
-
-
-def test_waits_for_nothing_that_takes_hours(synthesised: Synthesised) -> None:
-    types = {r["Type"] for r in synthesised.template("serving")["Resources"].values()}
-    assert types == {"AWS::EKS::PodIdentityAssociation", APPLIED}
-
-
-def test_outputs_print_the_commands_a_user_needs_next(synthesised: Synthesised) -> None:
-    outputs = synthesised.template("serving")["Outputs"]
-    commands = [
-        outputs[name]["Value"]
-        for name in sorted(name for name in outputs if name.startswith("Command"))
-    ]
-    assert len(commands) == 6
-    text = json.dumps(commands)
-    for needed in ("update-kubeconfig", "qwen-llmperf", "component=prepare", "qwen-lmeval"):
-        assert needed in text
-
-
 def test_a_ready_image_is_used_as_it_is(of_matrix: Callable[[str], Synthesised]) -> None:
     image = "registry.example.com/benchmark:1"
     result = of_matrix(WHOLE_NODES)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
+from tests.matrix import LADDER
 from tests.synthesis import Synthesised
 
 STACKS = ("network", "cluster", "model-store", "trainium", "serving", "observability", "budget")
@@ -17,6 +19,14 @@ STACKS = ("network", "cluster", "model-store", "trainium", "serving", "observabi
 @pytest.mark.parametrize("stack", STACKS)
 def test_template(stack: str, synthesised: Synthesised, snapshot: SnapshotAssertion) -> None:
     template = masked(json.dumps(synthesised.template(stack)))
+    assert json.loads(template) == snapshot(extension_class=JSONSnapshotExtension)
+
+
+def test_dashboards_of_a_ladder(
+    of_matrix: Callable[[str], Synthesised], snapshot: SnapshotAssertion
+) -> None:
+    """Bars at each load point, a cost at each concurrency, tokens per second at a rate."""
+    template = masked(json.dumps(of_matrix(LADDER).template("observability")))
     assert json.loads(template) == snapshot(extension_class=JSONSnapshotExtension)
 
 

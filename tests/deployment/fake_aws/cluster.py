@@ -14,18 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from charts import sweep
-from charts.claims import DRIVER
-from charts.indexes import run_id
+from charts.indexes import indexed_config, run_id
 from charts.llmperf import benchmark_config
 from charts.names import (
     NAMESPACE,
     NODE_GROUP_LABEL,
-    SWEEP_JOB,
     TRAINIUM_NODES,
     artifact_prefix,
     model_prefix,
 )
+from charts.namespace import DRIVER
 from experiment import Experiment
 from experiment.variants import variants
 from spectap import config
@@ -162,7 +160,7 @@ class Cluster:
                     ends=lambda: self._measured(run),
                 )
             ]
-        if manifest["kind"] == "Job" and name.startswith(SWEEP_JOB):
+        if manifest["kind"] == "Job" and name.startswith("qwen-sweep"):
             return [
                 Work(
                     name,
@@ -209,8 +207,8 @@ class Cluster:
         self._stop()
 
     def _swept(self) -> None:
-        run, job = run_id(self.experiment), sweep.indexes(self.experiment)
-        asked = job.indexed_config(self.experiment, self.bucket, "any")
+        run = run_id(self.experiment)
+        asked = indexed_config(self.experiment, self.bucket, "any")
         for variant in asked.variants:
             self._put(results_key(variant_run(run, variant.folder), COMPLETE))
         self._put(results_key(run, CONFIG), config.dump(asked))

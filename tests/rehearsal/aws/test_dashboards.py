@@ -63,7 +63,7 @@ def publish(
             if (case.name, variant.name, metric.name) not in without
             and (metric is not TOKENS_PER_STEP or experiment.shows_steps(case))
         ]
-        cloudwatch.put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+        cloudwatch.put_metric_data(Namespace=names.namespace("Qwen/Qwen3-32B"), MetricData=data)
 
 
 def datum(
@@ -169,7 +169,9 @@ def test_dashboards_and_metrics_have_to_match(
     # The same experiment with another variant; and another experiment with the same variant.
     for experiment, variant in (("article", "Third"), ("another", "SD")):
         data = [datum(TTFT.name, experiment, variant, "counting")]
-        aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+        aws.client("cloudwatch").put_metric_data(
+            Namespace=names.namespace("Qwen/Qwen3-32B"), MetricData=data
+        )
     with pytest.raises(RehearsalError) as caught:
         checks.dashboards_show(aws, curves)
     assert str(caught.value) == (
@@ -203,7 +205,9 @@ def test_a_ladder_is_drawn_whole_but_for_what_was_left_out(
     )
 
     data = [datum(TTFT.name, experiment.name, "SD", "tools", load="concurrency-64")]
-    aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+    aws.client("cloudwatch").put_metric_data(
+        Namespace=names.namespace("Qwen/Qwen3-32B"), MetricData=data
+    )
     with pytest.raises(RehearsalError, match="TTFT of ab concurrency-64 tools SD is on no dashb"):
         checks.dashboards_show(aws, curves)
 
@@ -221,7 +225,7 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
         # Of two turns, and of a run the day before.
         for value, ago in zip(values, (300, 1800, 86400), strict=True)
     ]
-    cloudwatch.put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+    cloudwatch.put_metric_data(Namespace=names.namespace("Qwen/Qwen3-32B"), MetricData=data)
     usd = 35.7608 / 2 / 3600 * 1e6 * (10 + 5) / 4 / (2000 + 500)
     point = {"concurrency": 4, "requests": 4}
     cells = [
@@ -277,7 +281,9 @@ def test_costs_of_a_ladder_are_told_apart_by_load_point(
         for name, value in (("RequestTime", 10.0), ("ServedTokens", tokens[point.name]))
     ]
     aws = replace(aws, region=experiment.aws.region)
-    aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
+    aws.client("cloudwatch").put_metric_data(
+        Namespace=names.namespace("Qwen/Qwen3-32B"), MetricData=data
+    )
     usd = 35.7608 / 2 / 3600 * 1e6 * 10
     costs = {
         point.name: usd / point.concurrency / tokens[point.name] if point.concurrency else None

@@ -20,7 +20,7 @@ from botocore.serialize import create_serializer
 from moto.cloudwatch.models import cloudwatch_backends
 from werkzeug.wrappers import Response
 
-from spectap import metrics, names
+from spectap import metrics
 from spectap.aws.cloudwatch import Publisher, calls, data, parts, totals
 from spectap.errors import BucketError, PublishError
 from spectap.metrics import (
@@ -133,7 +133,7 @@ def ended(records: Sequence[Record]) -> float:
 
 
 def publisher(run_dir: Path, **options: Any) -> Publisher:
-    return Publisher("article", REGION, run_dir, **options)
+    return Publisher("article", REGION, run_dir, namespace="Qwen/LLMPerf", **options)
 
 
 def calls_made(aws: Aws) -> int:
@@ -361,7 +361,7 @@ def test_calls_keep_the_limits_of_cloudwatch(count: int, chunks: int) -> None:
 def size(call: list[dict[str, Any]], protocol: str) -> int:
     """Bytes of the request's body before compression, by the SDK's own serialiser."""
     body = create_serializer(protocol).serialize_to_request(
-        {"Namespace": names.NAMESPACE, "MetricData": call}, _put_metric_data()
+        {"Namespace": "Qwen/LLMPerf", "MetricData": call}, _put_metric_data()
     )["body"]
     return len(urlencode(body) if isinstance(body, dict) else body)
 

@@ -1,0 +1,140 @@
+"""CPU nodes: those of the system, and those that compile; what any node is told at its start."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from charts.names import COMPILE_NODES, NODE_GROUP_LABEL
+from experiment.hardware import COMPILE_INSTANCE, compile_nodes
+from experiment.schema import Experiment
+from experiment.variants import variants
+from stacks.guard import TAG
+from stacks.roles import node_role
+
+SYSTEM_NODES: Final = 2
+"""One node in each of two zones, for CoreDNS and the add-ons' controllers."""
+
+VOLUME_GIB: Final = 1024
+"""A compile pod may fill 600 GiB, and images take 40. Kubelet evicts pods if less than a tenth is
+free."""
+
+_FRAME = """\
+MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="BOUNDARY"
+
+--BOUNDARY
+Content-Type: application/node.eks.aws
+
+---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  featureGates:
+    FastImagePull: true
+{more}
+--BOUNDARY--
+"""
+_LOCAL_DISKS = """\
+  instance:
+    localStorage:
+      strategy: RAID0
+"""
+
+
+def user_data(*, local_disks: bool) -> str:
+    """nodeadm's configuration, to which EKS appends the cluster's address.
+
+    ``local_disks`` makes one file system of the NVMe disks, with kubelet's and containerd's
+    directories on it.
+    """
+    return _FRAME.format(more=_LOCAL_DISKS if local_disks else "")
+
+
+def system_node_group(scope: Construct, cluster: eks.ICluster, role: iam.Role) -> eks.Nodegroup:
+    """For the add-ons, the downloads and the load generator."""
+    return _node_group(
+        scope,
+        "SystemNodes",
+        "SystemNodeTemplate",
+        cluster,
+        100,
+        instance_types=[ec2.InstanceType("m7i.xlarge")],
+        min_size=SYSTEM_NODES,
+        max_size=SYSTEM_NODES + 1,
+        node_role=role,
+    )
+
+
+def compile_node_group(
+    scope: Construct, construct_id: str, *, experiment: Experiment, cluster: eks.ICluster
+) -> eks.Nodegroup:
+    """A node group without nodes: the stage that compiles starts one for each missing graph."""
+    return _node_group(
+        scope,
+        construct_id,
+        f"{construct_id}Template",
+        cluster,
+        VOLUME_GIB,
+        # The most that gp3 has: checkpoints, shards and images pass through it.
+        iops=6000,
+        throughput=1000,
+        user_data=ec2.UserData.custom(user_data(local_disks=False)),
+        instance_types=[ec2.InstanceType(COMPILE_INSTANCE.name)],
+        min_size=0,
+        desired_size=0,
+        max_size=compile_nodes(len(variants(experiment))),
+        node_role=node_role(scope, f"{construct_id}Role"),
+        labels={NODE_GROUP_LABEL: COMPILE_NODES},
+        tags={TAG: COMPILE_NODES},
+        taints=[
+            eks.TaintSpec(key=COMPILE_NODES, value="present", effect=eks.TaintEffect.NO_SCHEDULE)
+        ],
+    )
+
+
+def _node_group(
+    scope: Construct,
+    construct_id: str,
+    template_id: str,
+    cluster: eks.ICluster,
+    gib: int,
+    *,
+    iops: int | None = None,
+    throughput: int | None = None,
+    user_data: ec2.UserData | None = None,
+    **settings: Any,
+) -> eks.Nodegroup:
+    """CPU nodes in private subnets; ``settings`` are further properties."""
+    volume = ec2.BlockDeviceVolume.ebs(
+        gib,
+        encrypted=True,
+        volume_type=ec2.EbsDeviceVolumeType.GP3,
+        delete_on_termination=True,
+        iops=iops,
+        throughput=throughput,
+    )
+    template = ec2.LaunchTemplate(
+        scope,
+        template_id,
+        http_tokens=ec2.LaunchTemplateHttpTokens.REQUIRED,
+        http_put_response_hop_limit=1,
+        block_devices=[ec2.BlockDevice(device_name="/dev/xvda", volume=volume)],
+        user_data=user_data,
+    )
+    return eks.Nodegroup(
+        scope,
+        construct_id,
+        cluster=cluster,
+        ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
+        subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        launch_template_spec=eks.LaunchTemplateSpec(
+            id=str(template.launch_template_id), version=template.latest_version_number
+        ),
+        enable_node_auto_repair=True,
+        **settings,
+    )

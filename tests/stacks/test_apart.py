@@ -1,0 +1,97 @@
+"""The stacks of variants that are measured one by one: a sweep's, and those of jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from charts.indexes import run_id
+from charts.names import indexed_job
+from experiment.variants import variants
+from tests.matrix import SWEEP, VANILLA
+from tests.stacks.templates import below_bucket, listed, statements, widgets
+from tests.synthesis import Synthesised
+
+GRANTED: Final = {
+    ("s3:GetObject", "models/*"),
+    ("s3:GetObject", "compiled/*"),
+    ("s3:GetObject", "results/*"),
+    ("s3:PutObject", "results/*"),
+    ("s3:AbortMultipartUpload", "results/*"),
+}
+OF: Final = {
+    SWEEP: ("sweep", GRANTED | {("cloudwatch:PutMetricData", "*")}, "vLLM"),
+    VANILLA: ("offline", GRANTED, "inference_demo"),
+}
+"""The service account of an index, what it may do, and what its outputs speak of."""
+
+
+@pytest.fixture(params=OF)
+def apart(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+    return of_matrix(request.param)
+
+
+def _of(apart: Synthesised) -> tuple[str, set[tuple[str, str]], str]:
+    return OF[SWEEP if apart.experiment.sweep else VANILLA]
+
+
+def test_one_role_does_all_and_no_other_is_there(apart: Synthesised) -> None:
+    account, expected, _ = _of(apart)
+    granted = {
+        (action, below_bucket(resource))
+        for role, statement in statements(apart)
+        for action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+        # Of the key see test_model_store, of the stopper test_guard.
+        if role.lower() == account
+        and action
+        not in ("s3:ListBucket", "secretsmanager:GetSecretValue", "states:StartExecution")
+    }
+    assert granted == expected
+    accounts = {found["metadata"]["name"] for found in apart.objects("ServiceAccount")}
+    identities = {
+        identity["Properties"]["ServiceAccount"]
+        for _, identity in apart.resources("AWS::EKS::PodIdentityAssociation")
+    }
+    roles = {role.lower() for role, _ in statements(apart)}
+    assert roles == accounts == identities == {"prepare", account}
+    conditions = [s["Condition"] for _, s in statements(apart) if s["Sid"] == "PublishMetrics"]
+    namespaces = [{"StringEquals": {"cloudwatch:namespace": "Qwen/LLMPerf"}}]
+    assert conditions == (namespaces if account == "sweep" else [])
+
+
+def test_outputs_are_about_indexes(apart: Synthesised) -> None:
+    outputs = apart.template("serving")["Outputs"]
+    commands = {name: json.dumps(outputs[name]["Value"]) for name in outputs if "Command" in name}
+    names = ("Kubeconfig", "Watch", "Preparation", "Indexes", "Index", "Results", "Again")
+    assert [*commands] == [f"Command{number}{name}" for number, name in enumerate(names, 1)]
+    for name in ("Command4Indexes", "Command5Index", "Command7Again"):
+        assert f"--selector app={indexed_job(apart.experiment)}" in commands[name]
+    assert f"/results/{run_id(apart.experiment)}/" in commands["Command6Results"]
+    streams = max(10, 1 + 4 * len(variants(apart.experiment)))
+    assert f"--max-log-requests {streams} " in commands["Command3Preparation"]
+    assert _of(apart)[2] in outputs["Command5Index"]["Description"]
+    assert not [text for text in commands.values() if "llmperf" in text or "lmeval" in text]
+
+
+def test_variants_of_a_sweep_are_drawn_over_the_time_range(
+    of_matrix: Callable[[str], Synthesised],
+) -> None:
+    """They are measured one after the other, so no curve would meet its baseline's."""
+    shown = [*widgets(of_matrix(SWEEP))]
+    graphs = [w["properties"] for w in shown if w["type"] == "metric"]
+    assert {graph["view"] for graph in graphs} == {"bar", "singleValue"}
+    assert all(graph["setPeriodToTimeRange"] for graph in graphs)
+    (first, *_) = (w["properties"]["markdown"] for w in shown if w["type"] == "text")
+    assert "a time range that holds the whole sweep" in first
+    # Jobs publish no metric.
+    assert not [*widgets(of_matrix(VANILLA))]
+
+
+def test_no_alarm_waits_for_variants_that_do_not_stand(apart: Synthesised) -> None:
+    alarms = [a["Properties"]["AlarmName"] for _, a in apart.resources("AWS::CloudWatch::Alarm")]
+    kinds = ("ecc-errors", "guard-drops", "guard-fails", "node-idle")
+    assert sorted(alarms) == [f"{apart.experiment.name}-{kind}" for kind in kinds]
