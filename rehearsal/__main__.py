@@ -20,8 +20,7 @@ from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
 from rehearsal.golden.endpoints import GoldenEndpoints
 from rehearsal.layout import Layout
-from rehearsal.process.errors import ProcessError
-from rehearsal.process.interruption import Interrupted, interruptible
+from rehearsal.process.processes import Interrupted, ProcessError, interruptible
 from rehearsal.rehearse import STAGES, rehearse
 from rehearsal.sweep.faults import Faults
 from rehearsal.vllm.endpoints import VllmEndpoints

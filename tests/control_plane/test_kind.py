@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from control_plane.choice import chosen, prepare
-from control_plane.errors import ControlPlaneError
-from control_plane.kind import kind_cluster
 from stacks.cluster import KUBERNETES_VERSION
+from tests.control_plane.choice import chosen, kind_cluster, prepare
+from tests.control_plane.programs import ControlPlaneError
 
 KUBECTL = """#!/bin/sh
 echo "$@" >> "$ASKED"

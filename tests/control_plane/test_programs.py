@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from control_plane.__main__ import main
-from control_plane.errors import ControlPlaneError, NoPrograms
-from control_plane.programs import (
+from stacks.cluster import KUBERNETES_VERSION
+from tests.control_plane.__main__ import main
+from tests.control_plane.programs import (
     MODULE,
     PROGRAMS,
+    ControlPlaneError,
+    NoPrograms,
     kubernetes_version,
     programs,
 )
-from stacks.cluster import KUBERNETES_VERSION
 
 GO_MOD = (MODULE / "go.mod").read_text()
 
@@ -53,7 +54,7 @@ def script(path: Path, text: str) -> None:
 @pytest.fixture
 def with_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An environment whose go is the stand-in; it builds in no time."""
-    monkeypatch.setattr("control_plane.programs._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("tests.control_plane.programs._POLL_SECONDS", 0.01)
     script(tmp_path / "bin" / "go", GO)
     return {
         "PATH": f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}",
@@ -159,7 +160,7 @@ def test_missing_programs_are_named(assets: Callable[[str], dict[str, str]]) -> 
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An environment without Go; ``os.environ`` too."""
     environment = {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path)}
-    monkeypatch.setattr("control_plane.programs.INSTALLED", environment["PATH"])
+    monkeypatch.setattr("tests.control_plane.programs.INSTALLED", environment["PATH"])
     for name in ("KUBEBUILDER_ASSETS", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -171,7 +172,7 @@ def test_go_is_found_where_it_is_installed(
     with_go: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shell alone, which is what the stand-in needs, is on the PATH."""
-    monkeypatch.setattr("control_plane.programs.INSTALLED", str(tmp_path / "bin"))
+    monkeypatch.setattr("tests.control_plane.programs.INSTALLED", str(tmp_path / "bin"))
     shell = with_go | {"PATH": "/usr/bin:/bin"}
     if shutil.which("go", path=shell["PATH"]):
         pytest.skip("Go is there as well")

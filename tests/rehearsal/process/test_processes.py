@@ -10,9 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.process.errors import ProcessError
-from rehearsal.process.interruption import Interrupted, held, interruptible
-from rehearsal.process.processes import await_line, reason, run, running
+from rehearsal.process.processes import (
+    Interrupted,
+    ProcessError,
+    await_line,
+    held,
+    interruptible,
+    reason,
+    run,
+    running,
+)
 from tests.rehearsal.left import in_group, left_in_group
 from tests.synthesis import ROOT
 
