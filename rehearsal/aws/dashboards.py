@@ -38,7 +38,7 @@ class Identity(NamedTuple):
 class Curve:
     """A visible series of a graph, or a number."""
 
-    place: str
+    title: str
     """Section, or else dashboard, and title of the graph."""
     label: str
     expression: str
@@ -58,9 +58,9 @@ class Curve:
         """
         values = {name: of(*operand) for name, operand in self.operands.items()}
         try:
-            return _calculated(_parsed(self.place, self.expression), values)
+            return _calculated(_parsed(self.title, self.expression), values)
         except (TypeError, ZeroDivisionError):
-            raise RehearsalError(f"{self.place}: cannot calculate {self.expression!r}") from None
+            raise RehearsalError(f"{self.title}: cannot calculate {self.expression!r}") from None
 
 
 def curves(template: Path, region: str) -> list[Curve]:
@@ -109,57 +109,57 @@ def _heading(markdown: str) -> str:
     return first.removeprefix("## ") if first.startswith("## ") else ""
 
 
-def _graph(place: str, properties: Mapping[str, Any]) -> Iterator[Curve]:
+def _graph(title: str, properties: Mapping[str, Any]) -> Iterator[Curve]:
     """A graph's rows are lists of strings, with an object of options at the end."""
     rows = [
         (row[:-1], row[-1]) if isinstance(row[-1], dict) else (row, {})
         for row in properties["metrics"]
     ]
     drawn = {
-        options.get("id", f"row{index}"): (_identity(place, strings), _statistic(options))
+        options.get("id", f"row{index}"): (_identity(title, strings), _statistic(options))
         for index, (strings, options) in enumerate(rows)
         if strings
     }
     for identifier in drawn:
         if not _IDENTIFIER.fullmatch(identifier):
-            raise RehearsalError(f"{place}: CloudWatch takes no id {identifier!r}")
+            raise RehearsalError(f"{title}: CloudWatch takes no id {identifier!r}")
     for index, (strings, options) in enumerate(rows):
         if not options.get("visible", True):
             continue
         expression = options.get("id", f"row{index}") if strings else options["expression"]
-        operands = {name: drawn[name] for name in sorted(_operands(place, expression, drawn))}
+        operands = {name: drawn[name] for name in sorted(_operands(title, expression, drawn))}
         label = options.get("label") or " ".join(strings) or expression
-        yield Curve(place, label, expression, operands)
+        yield Curve(title, label, expression, operands)
 
 
 def _statistic(options: Mapping[str, Any]) -> str:
     return str(options.get("stat", "Average"))
 
 
-def _identity(place: str, strings: Sequence[str]) -> Identity:
+def _identity(title: str, strings: Sequence[str]) -> Identity:
     # "." and "..." repeat the row above. The CDK writes all rows in full.
     if len(strings) < 2 or len(strings) % 2 or any(part.startswith(".") for part in strings):
-        raise RehearsalError(f"{place}: cannot read the metric {' '.join(strings)!r}")
+        raise RehearsalError(f"{title}: cannot read the metric {' '.join(strings)!r}")
     namespace, name, *dimensions = strings
     pairs = zip(dimensions[::2], dimensions[1::2], strict=True)
     return Identity(namespace, name, frozenset(pairs))
 
 
-def _operands(place: str, expression: str, known: Mapping[str, object]) -> set[str]:
+def _operands(title: str, expression: str, known: Mapping[str, object]) -> set[str]:
     """The ids in an expression of metric math."""
-    tree = _parsed(place, expression)
+    tree = _parsed(title, expression)
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     if unknown := names - known.keys():
-        raise RehearsalError(f"{place}: {', '.join(sorted(unknown))} is the id of no metric")
+        raise RehearsalError(f"{title}: {', '.join(sorted(unknown))} is the id of no metric")
     return names
 
 
-def _parsed(place: str, expression: str) -> ast.expr:
+def _parsed(title: str, expression: str) -> ast.expr:
     """Metric math. Python's grammar has the same arithmetic."""
     try:
         return ast.parse(expression, mode="eval").body
     except SyntaxError:
-        raise RehearsalError(f"{place}: CloudWatch cannot read {expression!r}") from None
+        raise RehearsalError(f"{title}: CloudWatch cannot read {expression!r}") from None
 
 
 def _calculated(tree: ast.expr, values: Mapping[str, float]) -> float:

@@ -13,7 +13,7 @@ import pytest
 
 from experiment import load
 from experiment.variants import variants
-from rehearsal.golden.arithmetic import scheduled_time
+from rehearsal.golden.performance import scheduled_time
 from spectap.report import results
 from tests.synthesis import ROOT
 

@@ -10,8 +10,7 @@ from typing import Final
 
 from experiment import load
 from experiment.variants import variants
-from rehearsal.golden.acceptances import OF_STRUCTURE
-from rehearsal.golden.arithmetic import decoding
+from rehearsal.golden.performance import OF_STRUCTURE, decoding
 from rehearsal.golden.schedule import crossover
 from spectap.config import Structure
 from tests.vllm.conftest import rehearse

@@ -11,8 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from experiment.runtimes import Engine
-from rehearsal.golden.counted import page
-from rehearsal.golden.sent import Sent
+from rehearsal.golden.counted import Sent, page
 from spectap.analysis.crosscheck import check
 from spectap.endpoint.counters import Count, parse
 from spectap.record import Record
