@@ -25,9 +25,7 @@ from spectap.report.results import Results
 from tests.synthesis import CONTEXT, ROOT
 
 REGION: Final = "us-east-2"
-QUICK: Final = replace(
-    GOLDEN, caps=Caps(rounds=2, output_tokens=60, prompts=4), start_seconds=5
-)
+QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=100), start_seconds=5)
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal import merged
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
-from rehearsal.sweep import merged
 from spectap import config
-from spectap.names import PROGRESS
 from spectap.record import Record
 from tests.spectap import samples
 
@@ -86,8 +85,8 @@ def test_a_variant_has_records_once_a_turn_is_over(aws: Aws) -> None:
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": aws.region})
     key = f"results/{RUN}/variants/SD"
     s3.put_object(Bucket=bucket, Key=f"{key}/ledger.jsonl", Body=ledger(record("SD")).encode())
-    assert not merged.has_records(aws, bucket, RUN, "SD", PROGRESS)
+    assert not merged.has_records(aws, bucket, RUN, "SD")
     for round, found in ((-1, False), (1, True)):
         note = json.dumps({"round": round, "case": "counting", "failure": None}) + "\n"
         s3.put_object(Bucket=bucket, Key=f"{key}/progress.jsonl", Body=note.encode())
-        assert merged.has_records(aws, bucket, RUN, "SD", PROGRESS) is found
+        assert merged.has_records(aws, bucket, RUN, "SD") is found

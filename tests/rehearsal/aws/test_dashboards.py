@@ -177,7 +177,7 @@ def test_dashboards_and_metrics_have_to_match(
         "counting Third is on no dashboard"
     )
     own = [("Variant", "Third"), ("Experiment", "another")]
-    assert checks.dashboards_show(aws, curves, beside=own).endswith(
+    assert checks.dashboards_show(aws, curves, added=own).endswith(
         "there are no nodes); 2 metrics of Third, another are on none"
     )
 
@@ -235,7 +235,7 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
         for variant in variants(article)
     ]
 
-    def compared(beside: Collection[tuple[str, str]] = ()) -> str:
+    def compared(added: Collection[tuple[str, str]] = ()) -> str:
         now = time.time()
         summary = {
             "started": now - 3600,
@@ -244,7 +244,7 @@ def test_dashboards_and_report_have_to_name_the_same_costs(
             "cases": [{"cells": cells}],
         }
         (tmp_path / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-        return checks.costs_agree(aws, curves_of(synthesised), tmp_path, beside=beside)
+        return checks.costs_agree(aws, curves_of(synthesised), tmp_path, added=added)
 
     assert compared() == "20 costs, all the same"
 

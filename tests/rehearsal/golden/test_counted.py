@@ -6,8 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from experiment.runtimes import Engine
-from rehearsal.golden.counted import page
-from rehearsal.golden.sent import Sent
+from rehearsal.golden.counted import Sent, page
 
 # One that has ended, of 1 + 4 + 2 tokens, and one of which 1 + 3 have been sent.
 SENT = [

@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rehearsal.vllm.parting import DRAWS, Parting, chosen, tokens_per_step
@@ -29,6 +29,7 @@ def test_tokens_of_a_step(agreed: list[bool], found: float) -> None:
     assert tokens_per_step(agreed, drafts=7) == found
 
 
+@settings(max_examples=20)
 @given(st.floats(0, 1), st.integers(1, 7), st.integers(0, 99))
 def test_chance_gives_what_leviathan_et_al_expect(share: float, drafts: int, seed: int) -> None:
     chance = random.Random(seed)

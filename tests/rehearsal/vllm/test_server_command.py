@@ -5,20 +5,24 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from charts.server import serve_command, serve_environment
+from charts.server import serve_environment
 from deployment.console import Console
 from experiment import Experiment
 from experiment.variants import variants
+from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
-from rehearsal.layout import Layout
 from rehearsal.pod.manifest import Pod, read_deployment
-from rehearsal.vllm.endpoints import VllmEndpoints
+from rehearsal.process.processes import await_line, running
+from rehearsal.setting import Layout, Setting
+from rehearsal.vllm.endpoints import VLLM, keep_on_one_core, on_one_core
 from rehearsal.vllm.ngram import beside, served_by
 from rehearsal.vllm.server_command import (
     ADDED,
@@ -31,6 +35,7 @@ from rehearsal.vllm.server_command import (
     server_command,
 )
 from tests.experiment.files import EAGLE
+from tests.rehearsal.left import in_group
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -190,27 +195,6 @@ NEURON_1: Final[dict[str, Any]] = {
 }
 
 
-def test_a_head_takes_the_place_of_the_published_one(
-    variation: Callable[..., Experiment], pod: Pod, served: Served
-) -> None:
-    _, speculative = variants(variation(NEURON_1))
-    command = serve_command(speculative)
-    with pytest.raises(RehearsalError, match=r"method eagle3: .* make rehearse plays the other"):
-        adapted(pod, served, *command)
-    with_head = dataclasses.replace(served, head=Path("/pair/eagle3"))
-    here = flags(adapted(pod, with_head, *command).command)
-    assert json.loads(here["--speculative-config"] or "") == {
-        "method": "eagle3",
-        "model": "/pair/eagle3",
-        "num_speculative_tokens": 3,
-    }
-    assert here["--dtype"] == "bfloat16"
-    assert {*flags(tuple(command))} - {*here} == {
-        "--additional-config",
-        "--num-gpu-blocks-override",
-    }
-
-
 def test_no_variable_of_neurons_is_passed_on(
     variation: Callable[..., Experiment], pod: Pod, served: Served
 ) -> None:
@@ -225,11 +209,41 @@ def test_no_variable_of_neurons_is_passed_on(
     ("changes", "mode"),
     [(EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")],
 )
-def test_a_mode_that_the_pair_cannot_play_is_said_before_the_pair_is_made(
-    variation: Callable[..., Experiment], tmp_path: Path, changes: dict[str, Any], mode: str
+def test_a_mode_that_the_pair_cannot_play_is_refused_before_the_pair_is_made(
+    variation: Callable[..., Experiment],
+    tmp_path: Path,
+    changes: dict[str, Any],
+    mode: str,
 ) -> None:
-    nowhere = Layout(tmp_path)  # no vLLM, no manifests, no pair
-    console = Console(2, io.StringIO())
-    serving = VllmEndpoints().serving(variation(changes), nowhere, {}, console)
-    with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"), serving:
-        pass
+    experiment = variation(changes)
+    aws = Aws("", "", "", environment={})
+    setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, Console(2, io.StringIO()))
+    with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
+        VLLM.servers(setting, None)  # without vLLM, manifests and pair
+
+
+SERVER: Final = """
+import subprocess, sys, threading, time
+threading.Thread(target=time.sleep, args=[60], daemon=True).start()
+child = subprocess.Popen([sys.executable, "-c", "print('ready', flush=True); input()"],
+                         stdin=subprocess.PIPE)
+time.sleep(60)
+"""
+
+
+def test_a_server_and_all_that_it_has_started_keep_to_one_core(tmp_path: Path) -> None:
+    core, log = max(os.sched_getaffinity(0)), tmp_path / "log"
+    with running([sys.executable, "-c", SERVER], os.environ, log) as process:
+        await_line(process, log, "ready", 30)
+        keep_on_one_core(process)
+        threads = [
+            int(thread)
+            for each in in_group(process.pid)
+            for thread in os.listdir(f"/proc/{each}/task")
+        ]
+        assert len(threads) >= 3
+        assert [os.sched_getaffinity(thread) for thread in threads] == [{core}] * len(threads)
+    program = "import os; print(*os.sched_getaffinity(0), flush=True)"
+    command = on_one_core((sys.executable, "-c", program))
+    with running(command, os.environ, log) as process:
+        assert await_line(process, log, r"[\d ]+", 30) == str(core)
