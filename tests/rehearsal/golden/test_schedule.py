@@ -41,7 +41,9 @@ def test_a_window_of_which_nothing_is_kept_drafts_one_more_and_yields_one_more()
 
 
 def test_the_last_step_yields_more_than_the_answer_takes() -> None:
-    *steps, last = Decoding(window=5).steps(20, 1.0, "x")
+    *steps, last = Decoding(window=5, speed=10).steps(20, 1.0, "x")
+    step = Decoding(window=5, speed=10).step_seconds()
+    assert [each.at for each in steps] == pytest.approx([0.02 + n * step for n in range(4)])
     assert [(step.tokens, step.beyond) for step in steps] == [(1, 0), (5, 0), (5, 0), (5, 0)]
     assert (last.tokens, last.beyond) == (4, 1)
 

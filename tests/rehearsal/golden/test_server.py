@@ -76,16 +76,6 @@ def test_a_step_yields_what_the_theory_expects() -> None:
         assert statistics.fmean(counts) == pytest.approx(expected, rel=0.02)
 
 
-def test_a_schedule_has_absolute_deadlines_and_depends_on_its_seed_alone() -> None:
-    decoding = Decoding(window=4, speed=10)
-    steps = list(decoding.steps(100, 0.7, seed="x"))
-    assert steps == list(decoding.steps(100, 0.7, seed="x"))
-    assert steps != list(decoding.steps(100, 0.7, seed="y"))
-    assert steps[0].tokens == 1
-    assert steps[0].at == pytest.approx(0.02)
-    assert steps[-1].at == pytest.approx(0.02 + (len(steps) - 1) * decoding.step_seconds())
-
-
 def test_a_chat_stream_with_usage_is_vllm_s() -> None:
     golden = in_steps(1, 4, 2)
     status, stream = ask(golden, "chat/completions", {"stream": True} | USAGE)
@@ -104,17 +94,14 @@ def test_a_chat_stream_with_usage_is_vllm_s() -> None:
 
 
 def test_usage_only_comes_when_it_is_asked_for() -> None:
-    status, stream = ask(in_steps(1, 4), "chat/completions", {"stream": True})
-    assert status == 200
+    """Without it a completion stream has usage null where a chat has nothing."""
+    _, stream = ask(in_steps(1, 4), "chat/completions", {"stream": True})
     assert all("usage" not in event for event in events(stream))
     asked = {"stream": True, "stream_options": {"include_usage": True}}
     _, stream = ask(in_steps(1, 4), "chat/completions", asked)
     *chunks, usage_only = events(stream)
     assert all("usage" not in event for event in chunks)
     assert usage_only["usage"]["completion_tokens"] == 5
-
-
-def test_a_completion_stream_says_usage_null_where_a_chat_says_nothing() -> None:
     _, stream = ask(in_steps(1, 4), "completions", {"stream": True})
     assert [event["usage"] for event in events(stream)] == [None, None]
     assert events(stream)[0]["object"] == "text_completion"
@@ -127,19 +114,9 @@ def test_an_answer_that_is_not_streamed(path: str) -> None:
     status, body = ask(golden, path, {})
     assert status == 200
     assert json.loads(body)["usage"]["completion_tokens"] == 5
-    assert golden.sent[0].tokens == 5
-
-
-def test_its_record_says_when_it_sent_what() -> None:
-    golden = in_steps(1, 3, 8, gap=0.01)
-    ask(golden, "chat/completions", {"stream": True} | USAGE)
     (sent,) = golden.sent
-    assert [count for _, count in sent.chunks] == [1, 3, 8]
+    assert sent.tokens == 5
     assert sent.whole
-    offsets = [moment - sent.received for moment, _ in sent.chunks]
-    # Never early; how late depends on the machine.
-    assert all(offset >= due for offset, due in zip(offsets, [0.01, 0.02, 0.03], strict=True))
-    assert sent.time_per_output_token == pytest.approx((offsets[2] - offsets[0]) / 11)
 
 
 def test_health_models_metrics() -> None:

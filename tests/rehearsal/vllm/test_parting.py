@@ -46,9 +46,6 @@ def test_the_first_draw_that_is_as_it_is_meant_to_be() -> None:
 def test_the_nearest_if_none_is() -> None:
     endless = itertools.chain([PARTS_IN_COUNTING, TOO_ALIKE], itertools.repeat(PARTS_IN_COUNTING))
     assert chosen(endless) == (1, TOO_ALIKE)
-
-
-def test_no_more_draws_than_the_time_allows() -> None:
     late = itertools.chain([TOO_ALIKE] * DRAWS, [AS_MEANT])
     assert chosen(late) == (0, TOO_ALIKE)
 

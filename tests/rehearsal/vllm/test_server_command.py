@@ -147,20 +147,8 @@ def test_n_gram_stands_beside_what_it_is_compared_with(synthesised: Synthesised)
     assert variant.batch == speculative.batch
 
 
-def test_n_gram_takes_the_place_of_a_draft(synthesised: Synthesised) -> None:
-    base = read_deployment(synthesised.directory.parent / "dist", "qwen-vllm")
-    with pytest.raises(RehearsalError, match=r"^the chart's command has no --speculative-config$"):
-        served_by(base)
-
-
 def adapted(pod: Pod, served: Served, *command: str) -> ServerCommand:
     return server_command(dataclasses.replace(pod, command=command), served)
-
-
-def test_a_flag_that_nobody_listed_is_passed_on(pod: Pod, served: Served) -> None:
-    assert pod.command is not None
-    command = adapted(pod, served, *pod.command, "--no-such-flag", "1").command
-    assert flags(command)["--no-such-flag"] == "1"
 
 
 def test_what_the_chart_has_already_is_not_added(pod: Pod, served: Served) -> None:
