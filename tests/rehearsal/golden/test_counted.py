@@ -79,8 +79,3 @@ def test_what_is_accepted_counts_though_the_answer_ends_before_it() -> None:
 @pytest.mark.parametrize(("engine", "shown"), [(Engine.V0, False), (Engine.V1, True)])
 def test_v0_shows_a_histogram_from_its_first_value_on(engine: Engine, shown: bool) -> None:
     assert ("request_generation_tokens_sum" in samples(page(engine, "m", []))) == shown
-
-
-def test_v0_shows_a_histogram_from_its_first_value_on() -> None:
-    assert "request_generation_tokens_sum" not in samples(page(Engine.V0, "m", []))
-    assert "request_generation_tokens_sum" in samples(page(Engine.V1, "m", []))

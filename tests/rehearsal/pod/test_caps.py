@@ -11,19 +11,22 @@ from spectap.config import Config, PromptSource, TestCase
 from spectap.load_points import LoadPoint
 from tests.spectap import samples
 
-LADDER: Final = (
-    ("concurrency", 1, 4),
-    ("concurrency", 16, 16),
-    ("rate", 0.2, 12),
-    ("rate", 5, 300),
+Points = tuple[tuple[str, float, int], ...]
+"""Kind, its value, and requests."""
+
+LADDER: Final[Points] = (
+    *(("concurrency", 1, 4), ("concurrency", 16, 16)),
+    *(("rate", 0.2, 12), ("rate", 5, 300)),
 )
 
 
-def of_pod(points: tuple[tuple[str, float, int], ...] = LADDER) -> Config:
+def of_pod(points: Points = LADDER) -> Config:
     config = samples.config()
     case = TestCase(name="set", prompts=PromptSource(known="humaneval", limit=40))
     load = {
-        "points": tuple(LoadPoint(**{kind: x, "requests": count}) for kind, x, count in points),
+        "points": tuple(
+            LoadPoint.model_validate({kind: x, "requests": count}) for kind, x, count in points
+        ),
         "mean_output_tokens": 600,
     }
     return config.model_copy(
