@@ -16,15 +16,19 @@ from tests.cluster.deployment import (
     Manifests,
     Unschedulable,
     claim,
+    deployed,
     devices,
     group,
     node_of,
     place,
     pods,
     refusal,
+    service_devices,
+    succeeded,
 )
 from tests.cluster.kubelets import Kubelets
 from tests.experiment.files import ON_TRAINIUM
+from tests.matrix import MATRIX, WHOLE_NODES
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -37,7 +41,7 @@ def test_both_services_fit_one_node(cluster: Cluster, deployment: Manifests) -> 
 
 def test_each_gets_a_whole_group_of_devices(cluster: Cluster, deployment: Manifests) -> None:
     assert deployment
-    given = [_devices(cluster, service) for service in SERVICES]
+    given = [service_devices(cluster, service) for service in SERVICES]
     assert [len(of_one) for of_one in given] == [8, 8]
     assert len({device for of_one in given for device in of_one}) == 16
     groups = [{group(cluster, device) for device in of_one} for of_one in given]
@@ -108,7 +112,7 @@ def test_one_graph_is_compiled_beside_the_services_at_a_time(
     assert "Insufficient cpu" in said
     kubelets.finish(names)
     for name in names:
-        cluster.until(partial(_succeeded, cluster, name), f"the end of {name}")
+        cluster.until(partial(succeeded, cluster, name), f"the end of {name}")
 
 
 @pytest.fixture
@@ -148,6 +152,28 @@ def test_a_third_claim_waits_for_a_second_node(
         kubelets.remove(second)
 
 
+def test_each_service_gets_all_devices_of_a_node(
+    cluster: Cluster,
+    kubelets: Kubelets,
+    synthesised: Synthesised,
+    variation: Callable[..., Experiment],
+    rendered: Callable[[Experiment], Manifests],
+) -> None:
+    # Under the name that the cluster's volume has: a claim cannot change its volume.
+    experiment = variation(MATRIX[WHOLE_NODES] | {"name": synthesised.experiment.name})
+    second = add_trainium(cluster, kubelets, synthesised, 2)
+    try:
+        with deployed(cluster, rendered(experiment)):
+            nodes = [place(cluster, "app", service) for service in SERVICES]
+            assert sorted(nodes) == ["trainium-0", second]
+            for service, node in zip(SERVICES, nodes, strict=True):
+                given = service_devices(cluster, service)
+                assert {pool for pool, _ in given} == {node}
+                assert len(set(given)) == len(given) == 16
+    finally:
+        kubelets.remove(second)
+
+
 def _place_third(cluster: Cluster) -> str:
     return node_of(cluster, lambda: cluster.get("Pod", "third"), "the third")
 
@@ -155,16 +181,3 @@ def _place_third(cluster: Cluster) -> str:
 def _node(cluster: Cluster) -> str | None:
     pod = cluster.get("Pod", "third")
     return pod["spec"].get("nodeName") if pod else None
-
-
-def _devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
-    place(cluster, "app", service)
-    (pod,) = pods(cluster, "app", service)
-    its_claim = claim(cluster, pod)
-    assert its_claim is not None
-    return devices(its_claim)
-
-
-def _succeeded(cluster: Cluster, job: str) -> bool:
-    found = cluster.get("Job", job)
-    return bool(found and found["status"].get("succeeded"))
