@@ -264,7 +264,7 @@ class Golden:
         reply: answers.Reply,
         usage: bool,
     ) -> AsyncIterator[bytes]:
-        told = False
+        began = False
         async for step, _ in self._due(steps):
             start, end = sent.tokens, sent.tokens + step.tokens
             if not sent.chunks and answer.chat:
@@ -275,9 +275,9 @@ class Golden:
             # vLLM's parsers of tool calls say nothing until they have read the name.
             if answer.tool is not None and end < _TOKENS_OF_A_NAME and not last:
                 continue
-            text = "".join(reply.tokens[start if told else 0 : end])
-            yield answer.chunk(text, last, end, usage, first=not told)
-            told = True
+            text = "".join(reply.tokens[start if began else 0 : end])
+            yield answer.chunk(text, last, end, usage, first=not began)
+            began = True
 
     async def _due(self, steps: list[Step]) -> AsyncIterator[tuple[Step, float]]:
         """Each step at its time, and that time.

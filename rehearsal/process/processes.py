@@ -185,13 +185,13 @@ def text(log: Path) -> str:
     return _ESCAPES.sub("", log.read_text(encoding="utf-8", errors="replace"))
 
 
-def reason(said: str) -> str:
+def reason(output: str) -> str:
     """The line that explains a failure best.
 
     It is the CDK CLI's verdict, which begins with a cross, or else the last line. The line in which
     the CLI reports that the app failed does not count, because the app has printed the reason.
     """
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     lines = [line for line in lines if "Subprocess exited" not in line]
     verdicts = [line for line in lines if line.startswith("❌")]
     return (verdicts or lines[-1:] or ["it printed nothing"])[0].removeprefix("❌").strip()

@@ -10,15 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from experiment import Experiment
-from experiment.variants import variants
 from rehearsal.aws import checks, dashboards
 from rehearsal.aws.client import Aws
 from rehearsal.aws.dashboards import Curve, Identity
 from rehearsal.errors import RehearsalError
 from spectap import names
-from spectap.metrics import METRICS, TIME_PER_OUTPUT_TOKEN, TOKENS_PER_STEP, TOTALS, TTFT
-from tests.synthesis import Synthesised
+from spectap.metrics import TTFT
 
 COSTS: Final = (("RequestTime", "time"), ("ServedTokens", "tokens"))
 
@@ -65,19 +62,6 @@ def put(aws: Aws, *data: dict[str, Any]) -> None:
     aws.client("cloudwatch").put_metric_data(Namespace=names.NAMESPACE, MetricData=data)
 
 
-def publish(aws: Aws, experiment: Experiment, *without: tuple[str, str, str]) -> None:
-    """One value of every metric, without some (test case, variant, metric)."""
-    for case in experiment.benchmark.test_cases:
-        data = [
-            datum(metric.name, experiment.name, variant.name, case.name)
-            for variant in variants(experiment)
-            for metric in (*METRICS, *TOTALS)
-            if (case.name, variant.name, metric.name) not in without
-            and (metric is not TOKENS_PER_STEP or experiment.shows_steps(case))
-        ]
-        put(aws, *data)
-
-
 def test_a_curve_knows_the_metrics_behind_it(tmp_path: Path) -> None:
     title = {"type": "text", "properties": {"markdown": "## counting\nfrom 1"}}
     rows = graph(
@@ -115,48 +99,26 @@ def test_a_curve_calculates_nothing_else(expression: str) -> None:
         curve.value(lambda metric, statistic: 1)
 
 
-@pytest.mark.parametrize(
-    ("item", "problem"),
-    [
-        (graph(["N", "A"], ["...", "SD"]), "cannot read the metric"),
-        (graph(["N", "A", {"id": "Upper"}]), "takes no id 'Upper'"),
-        (graph(["N", "A", {"id": "a"}], [{"expression": "a / b"}]), "b is the id of no metric"),
-        (graph(["N", "A", {"id": "a"}], [{"expression": "a / "}]), "cannot read 'a / '"),
-        ({"type": "log", "properties": {}}, "a widget of type log"),
-    ],
-)
-def test_what_cloudwatch_refuses_is_refused(
-    tmp_path: Path, item: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(RehearsalError, match=problem):
-        read(tmp_path, item)
+def test_dashboards_and_metrics_have_to_match(aws: Aws, tmp_path: Path) -> None:
+    def row(variant: str) -> list[str]:
+        pairs = dimensions("article", variant, "counting").items()
+        return [names.NAMESPACE, TTFT.name, *(part for pair in pairs for part in pair)]
 
-
-def test_dashboards_and_metrics_have_to_match(
-    aws: Aws, synthesised: Synthesised, article: Experiment
-) -> None:
-    template = synthesised.directory / f"{article.name}-observability.template.json"
-    curves = dashboards.curves(template, article.aws.region)
-    with pytest.raises(RehearsalError, match=r"Figure 3.*: structured, Base shows nothing; .*more"):
+    nodes = graph(["Telemetry", "node_cpu"])
+    curves = read(tmp_path, nodes, graph(row("Base"), row("SD")))
+    with pytest.raises(
+        RehearsalError, match="TTFT.* Base .* shows nothing; .* SD .* shows nothing"
+    ):
         checks.dashboards_show(aws, curves)
-
-    publish(aws, article, ("counting", "SD", TIME_PER_OUTPUT_TOKEN.name))
-    with pytest.raises(RehearsalError) as caught:
+    put(aws, datum(TTFT.name, "article", "Base", "counting"))
+    with pytest.raises(RehearsalError, match="TTFT.* SD .* shows nothing"):
         checks.dashboards_show(aws, curves)
-    assert str(caught.value) == (
-        "dashboards: article-comparison: Decoding speed-up of every test case: time per "
-        "output token, baseline over variant: counting, SD shows nothing; counting (structured): "
-        "Time per output token: SD p50 shows nothing; counting (structured): Decoding speed-up "
-        "over the baseline: SD over Base shows nothing"
+    words = (
+        "the 1 published metrics (1 others draw node telemetry, and there are no nodes; 1 are of"
     )
-    words = checks.dashboards_show(aws, curves, without=[("TestCase", "counting")])
-    assert words.endswith(" are of what was not measured)")
-
-    publish(aws, article)
-    assert checks.dashboards_show(aws, curves) == (
-        "232 curves draw the 220 published metrics (12 others draw node telemetry, and there are "
-        "no nodes)"
-    )
+    assert words in checks.dashboards_show(aws, curves, without=[("Variant", "SD")])
+    put(aws, datum(TTFT.name, "article", "SD", "counting"))
+    assert checks.dashboards_show(aws, curves).startswith("2 curves draw the 2 published metrics")
 
     # The same experiment with another variant; and another experiment with the same variant.
     put(aws, datum(TTFT.name, "article", "Third", "counting"))
@@ -171,6 +133,15 @@ def test_dashboards_and_metrics_have_to_match(
     assert checks.dashboards_show(aws, curves, added=added).endswith(
         "there are no nodes); 2 metrics of Third, another are on none"
     )
+    with pytest.raises(RehearsalError, match="none draws what the benchmark publishes"):
+        checks.dashboards_show(
+            aws, read(tmp_path, nodes), added=[*added, ("Experiment", "article")]
+        )
+
+
+def test_another_widget_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(RehearsalError, match="rows: a widget of type log"):
+        read(tmp_path, {"type": "log", "properties": {}})
 
 
 @pytest.fixture(scope="module")

@@ -57,13 +57,6 @@ def test_the_speed_up_is_one_at_the_crossover(model: Cost) -> None:
     assert speed_up(base, fused, 0.8, at / 1.2) > 1 > speed_up(base, fused, 0.8, at * 1.2)
 
 
-def test_the_crossover_of_a_roofline_is_known_in_closed_form() -> None:
-    base, fused = pair(Roofline(20))
-    # Below the knee of plain decoding: 7 b / 20 + 6 * 0.18 target passes for the expected tokens.
-    expected = (fused.tokens_per_step(0.8) - 6 * 0.18) * 20 / 7
-    assert crossover(base, fused, 0.8, most=64) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize(("model", "acceptance"), [(Constant(), 0.8), (Linear(0.02), 0.1)])
 def test_there_is_none_where_a_batch_is_free_or_speculation_never_pays(
     model: Cost, acceptance: float
