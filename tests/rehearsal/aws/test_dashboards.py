@@ -107,11 +107,11 @@ def test_dashboards_and_metrics_have_to_match(aws: Aws, tmp_path: Path) -> None:
     nodes = graph(["Telemetry", "node_cpu"])
     curves = read(tmp_path, nodes, graph(row("Base"), row("SD")))
     with pytest.raises(
-        RehearsalError, match="TTFT.* Base .* shows nothing; .* SD .* shows nothing"
+        RehearsalError, match=r"TTFT.* Base .* shows nothing; .* SD .* shows nothing"
     ):
         checks.dashboards_show(aws, curves)
     put(aws, datum(TTFT.name, "article", "Base", "counting"))
-    with pytest.raises(RehearsalError, match="TTFT.* SD .* shows nothing"):
+    with pytest.raises(RehearsalError, match=r"TTFT.* SD .* shows nothing"):
         checks.dashboards_show(aws, curves)
     words = (
         "the 1 published metrics (1 others draw node telemetry, and there are no nodes; 1 are of"
