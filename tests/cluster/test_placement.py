@@ -16,7 +16,6 @@ from tests.cluster.deployment import (
     Manifests,
     Unschedulable,
     claim,
-    deployed,
     devices,
     group,
     node_of,
@@ -28,7 +27,6 @@ from tests.cluster.deployment import (
 )
 from tests.cluster.kubelets import Kubelets
 from tests.experiment.files import ON_TRAINIUM
-from tests.matrix import MATRIX, WHOLE_NODES
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -148,28 +146,6 @@ def test_a_third_claim_waits_for_a_second_node(
     second = add_trainium(cluster, kubelets, synthesised, 1)
     try:
         assert cluster.until(lambda: _node(cluster), "a place on the second node") == second
-    finally:
-        kubelets.remove(second)
-
-
-def test_each_service_gets_all_devices_of_a_node(
-    cluster: Cluster,
-    kubelets: Kubelets,
-    synthesised: Synthesised,
-    variation: Callable[..., Experiment],
-    rendered: Callable[[Experiment], Manifests],
-) -> None:
-    # Under the name that the cluster's volume has: a claim cannot change its volume.
-    experiment = variation(MATRIX[WHOLE_NODES] | {"name": synthesised.experiment.name})
-    second = add_trainium(cluster, kubelets, synthesised, 2)
-    try:
-        with deployed(cluster, rendered(experiment)):
-            nodes = [place(cluster, "app", service) for service in SERVICES]
-            assert sorted(nodes) == ["trainium-0", second]
-            for service, node in zip(SERVICES, nodes, strict=True):
-                given = service_devices(cluster, service)
-                assert {pool for pool, _ in given} == {node}
-                assert len(set(given)) == len(given) == 16
     finally:
         kubelets.remove(second)
 

@@ -240,6 +240,6 @@ def test_a_step_takes_as_long_as_all_that_are_in_flight_make_it() -> None:
             )
             return [sent.time_per_output_token for sent in golden.sent]
 
-    # Never early; how late depends on the machine.
-    assert min(asyncio.run(scenario(1))) > 0.095
-    assert min(asyncio.run(scenario(3))) > 0.19
+    # 0.1 and 0.2 s, less what the first token is late.
+    assert min(asyncio.run(scenario(1))) > 0.075
+    assert min(asyncio.run(scenario(3))) > 0.15
