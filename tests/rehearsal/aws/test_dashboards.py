@@ -49,7 +49,8 @@ def datum(
     metric: str, *of: str, value: float = 1.0, ago: float = 0.0, load: str = ""
 ) -> dict[str, Any]:
     """One value ``of`` experiment, variant and case, of a minute ``ago`` seconds before now."""
-    pairs = dimensions(*of, load=load).items()
+    experiment, variant, case = of
+    pairs = dimensions(experiment, variant, case, load).items()
     return {
         "MetricName": metric,
         "Dimensions": [{"Name": name, "Value": value} for name, value in pairs],
@@ -151,7 +152,7 @@ def of_costs(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> list[Curve]:
     for load, scale in (("concurrency-1", 1), ("concurrency-8", 2)):
         for (metric, id_), values in zip(COSTS, ((10, 5, 99), (200, 50, 1)), strict=True):
             id_ += str(scale)
-            pairs = [part for pair in dimensions(*of, load=load).items() for part in pair]
+            pairs = [part for pair in dimensions(*of, load).items() for part in pair]
             options = {"id": id_, "visible": False, "stat": "Sum"}
             rows.append([names.NAMESPACE, metric, *pairs, options])
             for value, ago in zip(values, (300, 1800, 86400), strict=True):
