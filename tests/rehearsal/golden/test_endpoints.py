@@ -84,7 +84,7 @@ def test_what_is_measured_is_the_arithmetic_s(article: Experiment, tmp_path: Pat
         for structure in Structure
         for case in [next(c for c in article.benchmark.test_cases if c.structure == structure)]
     ]
-    load = samples.load(concurrency=4, requests=4, rounds=5, mean_output_tokens=80)
+    load = samples.load(concurrency=4, requests=4, rounds=3, mean_output_tokens=80)
     with serving(article, 10, tmp_path) as urls:
         config = samples.config(
             variants=samples.variants(**urls), load=load, test_cases=cases, region=None, bucket=None
