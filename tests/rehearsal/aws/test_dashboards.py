@@ -106,20 +106,22 @@ def test_dashboards_and_metrics_have_to_match(aws: Aws, tmp_path: Path) -> None:
         return [names.NAMESPACE, TTFT.name, *(part for pair in pairs for part in pair)]
 
     nodes = graph(["Telemetry", "node_cpu"])
-    curves = read(tmp_path, nodes, graph(row("Base"), row("SD")))
+    hidden = [[*row(name), {"id": name.lower(), "visible": False}] for name in ("Base", "SD")]
+    quotient = graph(*hidden, [{"expression": "base / sd"}])
+    curves = read(tmp_path, nodes, graph(row("Base"), row("SD")), quotient)
     with pytest.raises(
         RehearsalError, match=r"TTFT.* Base .* shows nothing; .* SD .* shows nothing"
     ):
         checks.dashboards_show(aws, curves)
     put(aws, datum(TTFT.name, "article", "Base", "counting"))
-    with pytest.raises(RehearsalError, match=r"TTFT.* SD .* shows nothing"):
+    with pytest.raises(RehearsalError, match=r"TTFT.* SD .* nothing; .*base / sd shows nothing"):
         checks.dashboards_show(aws, curves)
     words = (
-        "the 1 published metrics (1 others draw node telemetry, and there are no nodes; 1 are of"
+        "the 1 published metrics (1 others draw node telemetry, and there are no nodes; 2 are of"
     )
     assert words in checks.dashboards_show(aws, curves, without=[("Variant", "SD")])
     put(aws, datum(TTFT.name, "article", "SD", "counting"))
-    assert checks.dashboards_show(aws, curves).startswith("2 curves draw the 2 published metrics")
+    assert checks.dashboards_show(aws, curves).startswith("3 curves draw the 2 published metrics")
 
     # The same experiment with another variant; and another experiment with the same variant.
     put(aws, datum(TTFT.name, "article", "Third", "counting"))

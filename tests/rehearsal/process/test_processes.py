@@ -36,7 +36,9 @@ def python(program: str) -> list[str]:
 
 
 def test_children_end_though_their_parent_has_ended_before(tmp_path: Path) -> None:
-    program = FAMILY.replace("time.sleep(60)\n", "") + "sys.exit(0)"
+    """Even if they ignore the signal that asks them to."""
+    ignoring = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    program = ignoring + FAMILY.replace("time.sleep(60)\n", "") + "sys.exit(0)"
     with running(python(program), os.environ, tmp_path / "log") as process:
         process.wait(10)
         assert in_group(process.pid)
