@@ -152,11 +152,11 @@ test-vllm: $(READY_DEV) $(CLI) $(READY_VLLM) ## Rehearse with real vLLM and comp
 
 .PHONY: prepare
 prepare: $(READY) $(READY_VLLM) ## Install and build beforehand what test-vllm and test-cluster need
-	@python -m control_plane
+	@python -m tests.control_plane
 
 .PHONY: test-cluster
 test-cluster: $(READY_DEV) $(CLI) ## Apply the charts to a real control plane; needs Go 1.25+
-	@python -m control_plane
+	@python -m tests.control_plane
 	@# Each process has a control plane of its own, but of a cluster that is named there is one.
 	pytest $(if $(value KUBECONFIG),,--numprocesses 2 --dist loadfile) tests/cluster
 

@@ -16,15 +16,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from deployment.console import Console
 from experiment import DEFAULT_FILE, ExperimentError
-from rehearsal.endpoints import Endpoints
 from rehearsal.errors import RehearsalError
-from rehearsal.golden.endpoints import GoldenEndpoints
-from rehearsal.layout import Layout
-from rehearsal.process.errors import ProcessError
-from rehearsal.process.interruption import Interrupted, interruptible
+from rehearsal.golden.endpoints import GOLDEN
+from rehearsal.indexes import Faults
+from rehearsal.process.processes import Interrupted, ProcessError, interruptible
 from rehearsal.rehearse import STAGES, rehearse
-from rehearsal.sweep.faults import Faults
-from rehearsal.vllm.endpoints import VllmEndpoints
+from rehearsal.setting import Layout
+from rehearsal.vllm.endpoints import VLLM
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -53,7 +51,7 @@ def main() -> int:
         )
     arguments = parser.parse_args()
     faults = Faults(frozenset(arguments.kill), frozenset(getattr(arguments, "break")))
-    endpoints: Endpoints = VllmEndpoints() if arguments.vllm else GoldenEndpoints()
+    endpoints = VLLM if arguments.vllm else GOLDEN
     console = Console(STAGES + endpoints.stages)
     try:
         with interruptible():
@@ -70,7 +68,7 @@ def main() -> int:
     except Interrupted as interruption:
         print(f"rehearsal: ended by {interruption}", file=sys.stderr)
         return 128 + interruption.by
-    if failed := outcome.measured.failed:
+    if failed := outcome.failed:
         print(f"rehearsal: {len(failed)} failed for good: {'; '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 

@@ -17,62 +17,49 @@ STAND_INS: Final = "stand-ins.txt"
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What the benchmark left, and how it ran."""
+class Outcome:
+    """The results of the benchmark, and how it ran."""
 
     run_dir: Path
     differences: tuple[str, ...]
     """Everything in which the benchmark ran differently from its pod."""
     endpoints: tuple[str, ...]
-    """What the endpoints say of themselves."""
+    """The description of the endpoints."""
     absent: frozenset[tuple[str, str]] = frozenset()
     """What dashboards show and this run has not measured: dimensions with their values."""
     failed: tuple[str, ...] = ()
     """A line for each index that failed for good."""
     load: str | None = None
-    """What made the load, where no program did that says its name."""
-    own: frozenset[tuple[str, str]] = frozenset()
+    """What made the load, where no program did that reports its name."""
+    added: frozenset[tuple[str, str]] = frozenset()
     """What this run has measured and no dashboard shows, in the same form as ``absent``."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A rehearsal that has a report."""
-
-    measured: Measured
-
-    @property
-    def run_dir(self) -> Path:
-        """The run's folder."""
-        return self.measured.run_dir
 
     def summary(self, console: Console) -> str:
         """The text that is printed at the end."""
-        results = terminal.render(self.run_dir, terminal.terminal_width())
-        return "\n".join([results, *self._ends(console)])
+        lines = [terminal.render(self.run_dir, terminal.terminal_width())]
+        if self.failed:
+            lines += ["Failed for good, and so in no figure:", *_indented(self.failed)]
+        times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
+        lines += [
+            f"Time: {console.seconds:.0f} s ({times})",
+            f"What stood in for what: {os.path.relpath(self.run_dir / STAND_INS)}",
+            f"Report: {os.path.relpath(self.run_dir / 'report.html')}",
+        ]
+        return "\n".join(lines)
 
     def write_stand_ins(self) -> None:
         """Writes what stood in for what into the run's folder."""
-        text = "".join(f"{line}\n" for line in self._stand_ins())
+        first, *more = self.endpoints
+        lines = [
+            "Not as in the pod:",
+            *_indented(self.differences),
+            f"Endpoints: {first}",
+            *_indented(more),
+            "AWS: moto, with a bucket and metrics; no stack was deployed",
+            f"Load: {self.load or f'made by {load_maker(self.run_dir)}'}",
+        ]
+        text = "".join(f"{line}\n" for line in lines)
         (self.run_dir / STAND_INS).write_text(text, encoding="utf-8")
-
-    def _stand_ins(self) -> Iterator[str]:
-        yield "Not as in the pod:"
-        yield from (f"  {difference}" for difference in self.measured.differences)
-        first, *more = self.measured.endpoints
-        yield f"Endpoints: {first}"
-        yield from (f"  {line}" for line in more)
-        yield "AWS: moto, with a bucket and metrics; no stack was deployed"
-        yield f"Load: {self.measured.load or f'made by {load_maker(self.run_dir)}'}"
-
-    def _ends(self, console: Console) -> Iterator[str]:
-        if self.measured.failed:
-            yield "Failed for good, and so in no figure:"
-            yield from (f"  {line}" for line in self.measured.failed)
-        times = ", ".join(f"{stage.title} {stage.seconds:.0f}" for stage in console.done)
-        yield f"Time: {console.seconds:.0f} s ({times})"
-        yield f"What stood in for what: {os.path.relpath(self.run_dir / STAND_INS)}"
-        yield f"Report: {os.path.relpath(self.run_dir / 'report.html')}"
 
 
 def load_maker(run_dir: Path) -> str:
@@ -80,3 +67,7 @@ def load_maker(run_dir: Path) -> str:
     folders = {path.parent for path in run_dir.rglob("*_summary.json")}
     makers = {str(llmperf.summary(folder).get("driver", llmperf.NAME)) for folder in folders}
     return ", ".join(sorted(makers)) or "what does not say its name"
+
+
+def _indented(lines: tuple[str, ...] | list[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)

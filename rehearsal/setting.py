@@ -1,22 +1,99 @@
-"""What an experiment is measured in on this machine."""
+"""What an experiment is measured with on this machine: folders, embedded AWS, and endpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from deployment.console import Console
 from experiment import Experiment
 from rehearsal.aws.client import Aws
-from rehearsal.endpoints import Endpoints
-from rehearsal.layout import Layout
-from rehearsal.pod.as_process import Place
-from rehearsal.pod.manifest import entry_point
+from rehearsal.pod.as_process import Sandbox
+from rehearsal.pod.caps import Caps
+from rehearsal.pod.manifest import IndexedJob, entry_point
+from rehearsal.process.processes import Process
 from spectap.config import Variant
 
 BENCHMARK_SECONDS: Final = 450.0
 """For each variant."""
+
+
+class Layout:
+    """The folders of one checkout."""
+
+    def __init__(self, root: Path) -> None:
+        self.root: Final = root
+        self.assembly: Final = root / "cdk.out"
+        self.manifests: Final = root / "dist"
+        self.work: Final = root / ".cache" / "rehearsal"
+        """Files of one rehearsal."""
+        self.logs: Final = self.work / "logs"
+        self.pods: Final = self.work / "pods"
+        """A folder for each pod of an Indexed Job, with one for each path that it mounts."""
+        self.pairs: Final = root / ".cache" / "pairs"
+        """Model pairs for vLLM on the CPU, which later rehearsals use again."""
+        self.vllm: Final = root / ".venv-vllm" / "bin" / "python"
+        self.mounts: Final = {
+            "/etc/benchmark": self.work / "etc-benchmark",
+            "/results": root / "results",
+            "/tmp": self.work / "tmp",
+        }
+        """The folder here for each path that the benchmark pod mounts."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that stands in for a vLLM service, not started yet."""
+
+    url: str
+    """Base URL, ``/v1`` included."""
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Servers:
+    """A server for each variant."""
+
+    by_variant: Mapping[str, Server]
+    """By the name of the variant; of a sweep, in the order of the indexes."""
+    description: tuple[str, ...]
+    """For the file that lists what stood in for what."""
+    added: tuple[Variant, ...] = ()
+    """Variants of the rehearsal alone; ``by_variant`` has them, too."""
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """Base URLs by the name of the variant."""
+        return {name: server.url for name, server in self.by_variant.items()}
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """A kind of stand-ins for the vLLM services."""
+
+    name: str
+    """For the table and the report."""
+    kind: str
+    """What several of them are called."""
+    servers: Callable[[Setting, IndexedJob | None], Servers]
+    """Those of the services, or of the indexes of a Job. Raises RehearsalError or ProcessError."""
+    caps: Caps
+    """What they are asked for at most."""
+    start_seconds: int
+    """How long the benchmark of an index waits for one."""
+    stages: int = 0
+    """How many stages ``servers`` shows."""
+    drafts_whole_window: bool = False
+    """Whether a step drafts as many tokens as its window has, as upstream vLLM does."""
+    at_once: int | None = None
+    """How many of a sweep's can serve at the same time; None: as many as there are cores."""
+    plays_jobs: bool = True
+    """Whether variants that run as jobs can be rehearsed where these stand in for services."""
+    started: Callable[[Process], None] = lambda process: None
+    """What is done with each service once all of them serve."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +107,27 @@ class Setting:
     endpoints: Endpoints
     console: Console
 
-    def place(
-        self,
-        urls: Mapping[str, str],
-        variables: Mapping[str, str] | None = None,
-        beside: tuple[Variant, ...] = (),
-    ) -> Place:
-        """Where the benchmark runs. ``urls``: base URLs by the name of the variant."""
-        return Place(
+    def sandbox(
+        self, servers: Servers | None = None, variables: Mapping[str, str] | None = None
+    ) -> Sandbox:
+        """Where the benchmark runs; ``variables`` are as in ``Sandbox``."""
+        return Sandbox(
             run_id=self.run_id,
             account=self.aws.account,
-            endpoints=urls,
+            endpoints=servers.urls if servers else {},
             mounts=self.layout.mounts,
             environment=self.aws.environment,
             caps=self.endpoints.caps,
             stand_in=self.endpoints.name,
             drafts_whole_window=self.endpoints.drafts_whole_window,
             variables=variables or {},
-            beside=beside,
+            added=servers.added if servers else (),
         )
+
+    @property
+    def run_dir(self) -> Path:
+        """The folder of the run's results."""
+        return self.layout.mounts["/results"] / self.run_id
 
     @property
     def serving_environment(self) -> Mapping[str, str]:

@@ -48,7 +48,6 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "spectap.ledger",
         "spectap.record",
     },
-    "control_plane": frozenset({"rehearsal.process"}),
     "scripts": frozenset({"experiment"}),
 }
 """Each package of the project, and what it imports of the others."""

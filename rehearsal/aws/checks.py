@@ -1,4 +1,4 @@
-"""Checks after the benchmark: the results are in the bucket, the dashboards show what it found."""
+"""Checks after the benchmark: bucket and dashboards have what it measured."""
 
 from __future__ import annotations
 
@@ -32,20 +32,28 @@ _CELL: Final = (TEST_CASE_DIMENSION, VARIANT_DIMENSION, LOAD_DIMENSION)
 
 
 def bucket_holds(aws: Aws, bucket: str, run_dir: Path) -> str:
-    """Whether the bucket holds the run's folder as it is here; returns what was found.
+    """Checks that the bucket holds the run's folder as it is here; returns the result in words.
 
     Raises RehearsalError.
     """
-    here = {path.relative_to(run_dir).as_posix(): _digest(path) for path in _files(run_dir)}
-    there = dict(_objects(aws.client("s3"), bucket, results_key(run_dir.name, "")))
+    files = {
+        path.relative_to(run_dir).as_posix(): _digest(path)
+        for path in run_dir.rglob("*")
+        if path.is_file()
+    }
+    objects = dict(_objects(aws.client("s3"), bucket, results_key(run_dir.name, "")))
     differences = [
-        *(f"{name} is missing" for name in sorted(here.keys() - there.keys())),
-        *(f"{name} is in the bucket alone" for name in sorted(there.keys() - here.keys())),
-        *(f"{name} differs" for name in sorted(here) if here[name] != there.get(name, here[name])),
+        *(f"{name} is missing" for name in sorted(files.keys() - objects.keys())),
+        *(f"{name} is in the bucket alone" for name in sorted(objects.keys() - files.keys())),
+        *(
+            f"{name} differs"
+            for name in sorted(files.keys() & objects.keys())
+            if files[name] != objects[name]
+        ),
     ]
     if differences:
-        raise RehearsalError(f"s3://{bucket}: {_some(differences)}")
-    return f"{len(here)} files, all the same in s3://{bucket}"
+        raise RehearsalError(f"s3://{bucket}: {_first_of(differences)}")
+    return f"{len(files)} files, all the same in s3://{bucket}"
 
 
 def dashboards_show(
@@ -53,17 +61,16 @@ def dashboards_show(
     drawn: Sequence[Curve],
     *,
     without: Collection[tuple[str, str]] = (),
-    beside: Collection[tuple[str, str]] = (),
+    added: Collection[tuple[str, str]] = (),
 ) -> str:
-    """Whether the dashboards' curves and the published metrics match; returns what was found.
+    """Checks the dashboards' curves against the published metrics; returns the result in words.
 
     Each curve must draw metrics that the benchmark has published, and each published metric must be
-    on a dashboard. Curves of what was not measured need draw nothing: ``without`` has it as
-    dimensions with their values, such as a load point that was left out. So has ``beside`` what was
-    measured besides, such as a variant of the rehearsal's own: it needs to be on no dashboard.
-    Raises RehearsalError.
+    on a dashboard. Both exceptions are dimensions with their values: curves of what was not
+    measured, ``without``, such as a load point that was left out, and metrics of what the
+    experiment has not, ``added``, such as a variant of the rehearsal alone. Raises RehearsalError.
     """
-    absent = frozenset(without)
+    absent, not_drawn = frozenset(without), frozenset(added)
     curves = [c for c in drawn if not any(absent & metric.dimensions for metric in c.metrics)]
     # The others show what agents report from the nodes, and there are no nodes.
     ours = [
@@ -71,38 +78,34 @@ def dashboards_show(
         for c in curves
         if any(metric.namespace.endswith(NAMESPACE_SUFFIX) for metric in c.metrics)
     ]
-    own = frozenset(beside)
-    found = set(_published(aws.client("cloudwatch")))
-    published = {metric for metric in found if not own & metric.dimensions}
-    empty = [f"{c.place}: {c.label} shows nothing" for c in ours if not c.metrics <= published]
-    shown = frozenset[Identity]().union(*(curve.metrics for curve in drawn))
-    unseen = [f"{metric} is on no dashboard" for metric in sorted(published - shown, key=str)]
+    metrics = set(_published(aws.client("cloudwatch")))
+    published = {metric for metric in metrics if not not_drawn & metric.dimensions}
+    empty = [f"{c.title}: {c.label} shows nothing" for c in ours if not c.metrics <= published]
+    on_dashboards = frozenset[Identity]().union(*(curve.metrics for curve in drawn))
+    missing = published - on_dashboards
+    unseen = [f"{metric} is on no dashboard" for metric in sorted(missing, key=str)]
     if empty or unseen:
-        raise RehearsalError(f"dashboards: {_some([*empty, *unseen])}")
+        raise RehearsalError(f"dashboards: {_first_of([*empty, *unseen])}")
     if not ours:
         raise RehearsalError("dashboards: none draws what the benchmark publishes")
-    left_out = len(drawn) - len(curves)
+    left_out, on_none = len(drawn) - len(curves), len(metrics) - len(published)
+    names = ", ".join(sorted(value for _, value in not_drawn))
     return (
         f"{len(ours)} curves draw the {len(published)} published metrics "
         f"({len(curves) - len(ours)} others draw node telemetry, and there are no nodes"
         f"{f'; {left_out} are of what was not measured' if left_out else ''})"
-        f"{_besides(len(found) - len(published), own)}"
+        f"{f'; {on_none} metrics of {names} are on none' if on_none else ''}"
     )
 
 
-def _besides(metrics: int, own: Collection[tuple[str, str]]) -> str:
-    names = ", ".join(sorted(value for _, value in own))
-    return f"; {metrics} metrics of {names} are on none" if metrics else ""
-
-
 def costs_agree(
-    aws: Aws, drawn: Sequence[Curve], run_dir: Path, *, beside: Collection[tuple[str, str]] = ()
+    aws: Aws, drawn: Sequence[Curve], run_dir: Path, *, added: Collection[tuple[str, str]] = ()
 ) -> str:
-    """Whether the dashboards' curves have the report's costs; returns what was found.
+    """Checks that the dashboards have the report's costs; returns the result in words.
 
     A dashboard's cost over the time range of the run must be that of ``summary.json``, for each
-    test case, variant and load point that has one there. Variants of ``beside``, as with
-    ``dashboards_show``, are on no dashboard. Raises RehearsalError.
+    test case, variant and load point that has one there. ``added`` is as in ``dashboards_show``.
+    Raises RehearsalError.
     """
     summary = json.loads((run_dir / SUMMARY).read_text(encoding="utf-8"))
     ladder = len(summary["loads"]) > 1
@@ -115,25 +118,26 @@ def costs_agree(
         for case in summary["cases"]
         for cell in case["cells"]
         if cell["usd_per_million_output_tokens"] is not None
-        and (VARIANT_DIMENSION, cell["variant"]) not in beside
+        and (VARIANT_DIMENSION, cell["variant"]) not in added
     }
     statistic = partial(_statistic, aws.client("cloudwatch"), summary["started"], summary["ended"])
-    shown = {
+    on_dashboards = {
         _cell(curve): curve.value(statistic)
         for curve in drawn
         if SERVED_TOKENS.name in {metric.name for metric in curve.metrics}
         and _cell(curve) in reported
     }
+    pairs = {cell: (usd, on_dashboards.get(cell, math.nan)) for cell, usd in reported.items()}
     differences = [
-        f"{' '.join(cell)}: {usd:.4f} USD in the report, {shown.get(cell, math.nan):.4f} here"
-        for cell, usd in reported.items()
-        if not math.isclose(usd, shown.get(cell, math.nan), rel_tol=_SAME_COST)
+        f"{' '.join(cell)}: {usd:.4f} USD in the report, {drawn_usd:.4f} here"
+        for cell, (usd, drawn_usd) in pairs.items()
+        if not math.isclose(usd, drawn_usd, rel_tol=_SAME_COST)
     ]
     if differences:
-        raise RehearsalError(f"dashboards: {_some(differences)}")
+        raise RehearsalError(f"dashboards: {_first_of(differences)}")
     if not reported:
         raise RehearsalError(f"{run_dir / SUMMARY}: has no cost to compare with the dashboards'")
-    return f"{len(shown)} costs, all the same"
+    return f"{len(on_dashboards)} costs, all the same"
 
 
 def _cell(curve: Curve) -> tuple[str, ...]:
@@ -153,7 +157,7 @@ def _statistic(
     NaN without data. moto takes any period; CloudWatch would take the same multiple of a minute.
     """
     start, end = int(started // 60) * 60, int(ended // 60 + 1) * 60
-    found = cloudwatch.get_metric_statistics(
+    datapoints = cloudwatch.get_metric_statistics(
         Namespace=metric.namespace,
         MetricName=metric.name,
         Dimensions=[{"Name": name, "Value": value} for name, value in metric.dimensions],
@@ -162,11 +166,7 @@ def _statistic(
         Period=end - start,
         Statistics=[statistic],
     )["Datapoints"]
-    return float(found[0].get(statistic, math.nan)) if found else math.nan
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_file())
+    return float(datapoints[0].get(statistic, math.nan)) if datapoints else math.nan
 
 
 def _digest(path: Path) -> str:
@@ -189,6 +189,6 @@ def _published(cloudwatch: Any) -> Iterator[Identity]:
                 yield Identity(metric["Namespace"], metric["MetricName"], dimensions)
 
 
-def _some(lines: Sequence[str]) -> str:
+def _first_of(lines: Sequence[str]) -> str:
     more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
     return "; ".join(lines[:_NAMED]) + more

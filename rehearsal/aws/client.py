@@ -48,12 +48,12 @@ def embedded_aws(region: str, log: Path, module: str = "rehearsal.aws.server") -
 def environment(url: str, region: str) -> dict[str, str]:
     """This process's environment, with ``url`` in place of AWS."""
     # No profile and no proxy of this machine may lead to a real account.
-    kept = {
+    variables = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("AWS_") and not name.lower().endswith("_proxy")
     }
-    return kept | {
+    return variables | {
         "AWS_ENDPOINT_URL": url,
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from rehearsal.errors import RehearsalError
 
-_IDENTIFIER: Final = re.compile(r"[a-z][a-zA-Z0-9_]*")
 _OPERATIONS: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -38,7 +36,7 @@ class Identity(NamedTuple):
 class Curve:
     """A visible series of a graph, or a number."""
 
-    place: str
+    title: str
     """Section, or else dashboard, and title of the graph."""
     label: str
     expression: str
@@ -54,20 +52,17 @@ class Curve:
     def value(self, of: Callable[[Identity, str], float]) -> float:
         """What the expression comes to where ``of`` gives the value of a metric and a statistic.
 
-        Only the four operations are known. Raises RehearsalError.
+        Only the four operations are known, whose grammar is Python's. Raises RehearsalError.
         """
         values = {name: of(*operand) for name, operand in self.operands.items()}
         try:
-            return _calculated(_parsed(self.place, self.expression), values)
+            return _calculated(ast.parse(self.expression, mode="eval").body, values)
         except (TypeError, ZeroDivisionError):
-            raise RehearsalError(f"{self.place}: cannot calculate {self.expression!r}") from None
+            raise RehearsalError(f"{self.title}: cannot calculate {self.expression!r}") from None
 
 
 def curves(template: Path, region: str) -> list[Curve]:
-    """The curves of all dashboards in a stack's template.
-
-    Raises RehearsalError on what CloudWatch would refuse.
-    """
+    """The curves of all dashboards in a stack's template. Raises RehearsalError."""
     resources = json.loads(template.read_text(encoding="utf-8"))["Resources"].values()
     dashboards = [r for r in resources if r["Type"] == "AWS::CloudWatch::Dashboard"]
     return [
@@ -96,70 +91,42 @@ def _curves(dashboard: str, widgets: Sequence[Mapping[str, Any]]) -> Iterator[Cu
     for widget in widgets:
         properties = widget["properties"]
         if widget["type"] == "text":
-            section = _heading(properties["markdown"])
+            first, *_ = properties["markdown"].splitlines()
+            # Otherwise it is an introduction, which is about the dashboard.
+            section = first.removeprefix("## ") if first.startswith("## ") else ""
         elif widget["type"] == "metric":
             yield from _graph(f"{section or dashboard}: {properties['title']}", properties)
         else:
             raise RehearsalError(f"{dashboard}: a widget of type {widget['type']}")
 
 
-def _heading(markdown: str) -> str:
-    """The section that a text begins; "" for an introduction, which is about the dashboard."""
-    first = markdown.partition("\n")[0]
-    return first.removeprefix("## ") if first.startswith("## ") else ""
+def _graph(title: str, properties: Mapping[str, Any]) -> Iterator[Curve]:
+    """A graph's rows are lists of strings, with an object of options at the end.
 
-
-def _graph(place: str, properties: Mapping[str, Any]) -> Iterator[Curve]:
-    """A graph's rows are lists of strings, with an object of options at the end."""
+    The CDK writes all rows in full, and refuses expressions of ids that it does not know.
+    """
     rows = [
         (row[:-1], row[-1]) if isinstance(row[-1], dict) else (row, {})
         for row in properties["metrics"]
     ]
-    drawn = {
-        options.get("id", f"row{index}"): (_identity(place, strings), _statistic(options))
+    metrics = {
+        options.get("id", f"row{index}"): (_identity(strings), options.get("stat", "Average"))
         for index, (strings, options) in enumerate(rows)
         if strings
     }
-    for identifier in drawn:
-        if not _IDENTIFIER.fullmatch(identifier):
-            raise RehearsalError(f"{place}: CloudWatch takes no id {identifier!r}")
     for index, (strings, options) in enumerate(rows):
-        if not options.get("visible", True):
-            continue
-        expression = options.get("id", f"row{index}") if strings else options["expression"]
-        operands = {name: drawn[name] for name in sorted(_operands(place, expression, drawn))}
-        label = options.get("label") or " ".join(strings) or expression
-        yield Curve(place, label, expression, operands)
+        if options.get("visible", True):
+            expression = options.get("id", f"row{index}") if strings else options["expression"]
+            nodes = ast.walk(ast.parse(expression, mode="eval"))
+            ids = sorted({node.id for node in nodes if isinstance(node, ast.Name)})
+            label = options.get("label") or " ".join(strings) or expression
+            yield Curve(title, label, expression, {name: metrics[name] for name in ids})
 
 
-def _statistic(options: Mapping[str, Any]) -> str:
-    return str(options.get("stat", "Average"))
-
-
-def _identity(place: str, strings: Sequence[str]) -> Identity:
-    # "." and "..." repeat the row above. The CDK writes all rows in full.
-    if len(strings) < 2 or len(strings) % 2 or any(part.startswith(".") for part in strings):
-        raise RehearsalError(f"{place}: cannot read the metric {' '.join(strings)!r}")
+def _identity(strings: Sequence[str]) -> Identity:
     namespace, name, *dimensions = strings
     pairs = zip(dimensions[::2], dimensions[1::2], strict=True)
     return Identity(namespace, name, frozenset(pairs))
-
-
-def _operands(place: str, expression: str, known: Mapping[str, object]) -> set[str]:
-    """The ids in an expression of metric math."""
-    tree = _parsed(place, expression)
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    if unknown := names - known.keys():
-        raise RehearsalError(f"{place}: {', '.join(sorted(unknown))} is the id of no metric")
-    return names
-
-
-def _parsed(place: str, expression: str) -> ast.expr:
-    """Metric math. Python's grammar has the same arithmetic."""
-    try:
-        return ast.parse(expression, mode="eval").body
-    except SyntaxError:
-        raise RehearsalError(f"{place}: CloudWatch cannot read {expression!r}") from None
 
 
 def _calculated(tree: ast.expr, values: Mapping[str, float]) -> float:

@@ -40,11 +40,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kept", type=int, default=1, help="how many of the window no draft fills, as with NxDI"
     )
-    parser.add_argument(
-        "--counts-drafts",
-        action="store_true",
-        help="V1's counters of drafts, too",
-    )
+    parser.add_argument("--counts-drafts", action="store_true", help="V1's counters of drafts, too")
     parser.add_argument("--batch", type=int, help="sequences decoded together; by default all")
     parser.add_argument("--max-model-len", type=int, default=MAX_MODEL_LEN)
     parser.add_argument("--speed", type=float, default=1.0, help="how much faster than real")
@@ -63,9 +59,6 @@ def _arguments() -> argparse.Namespace:
         help='JSON file: what a prompt contains -> acceptance, such as {"counting": 0.97}',
     )
     parser.add_argument("--otherwise", type=float, default=Acceptance.otherwise)
-    parser.add_argument(
-        "--corrupt", type=float, default=0.0, help="share of calls, JSON and code that are broken"
-    )
     return parser.parse_args()
 
 
@@ -88,7 +81,6 @@ async def _serve(arguments: argparse.Namespace) -> None:
         batch=arguments.batch,
         slowdown=decoding.slowdown,
         max_model_len=arguments.max_model_len,
-        corrupt=arguments.corrupt,
         api_key=os.environ.get("VLLM_API_KEY"),
     )
     await endpoint.start(arguments.port)

@@ -1,7 +1,7 @@
-"""What a golden endpoint answers: a call of a tool, JSON, code, or words.
+"""What a golden endpoint is asked for, and what it answers: a call of a tool, JSON, code, or words.
 
-Equal prompts get equal answers, whichever variant is asked. What has a form is whole and right,
-unless it is to be corrupt.
+Equal prompts get equal answers, whichever variant is asked. An answer that has a form is complete
+and valid.
 """
 
 from __future__ import annotations
@@ -9,16 +9,47 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from rehearsal.golden import asked, wire
+from rehearsal.golden import wire
 from spectap.prompt import Form
+
+CHARACTERS_PER_TOKEN: Final = 4
+"""As the built-in driver takes it."""
+DEFAULT_MAX_TOKENS: Final = 16
 
 _FUNCTION: Final = re.compile(r"\bdef (\w+)\(")
 _JSON: Final = re.compile(r"\bjson\b", re.IGNORECASE)
 _PYTHON: Final = re.compile(r"\bpython\b", re.IGNORECASE)
+
+
+def prompt_of(body: dict[str, Any]) -> str:
+    """All text of a chat or a completion, tools included, as a chat template would join it."""
+    if "messages" not in body:
+        return str(body["prompt"])
+    return "\n".join([*_contents(body), *map(json.dumps, body.get("tools") or ())]).strip()
+
+
+def _contents(body: dict[str, Any]) -> Iterator[str]:
+    for message in body["messages"]:
+        content = message.get("content") or ""
+        if isinstance(content, str):
+            yield content
+        else:
+            yield from (part.get("text", "") for part in content)
+
+
+def tokens_of(text: str) -> int:
+    """How many tokens a text has."""
+    return -(-len(text) // CHARACTERS_PER_TOKEN)
+
+
+def length_of(body: dict[str, Any]) -> int:
+    """The longest answer that is asked for, in tokens."""
+    return int(body.get("max_tokens") or body.get("max_completion_tokens") or DEFAULT_MAX_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -38,18 +69,21 @@ class Reply:
         return "".join(self.tokens)
 
 
-def reply(body: dict[str, Any], tokens: int, corrupt: bool = False) -> Reply:
+def reply(body: dict[str, Any], tokens: int) -> Reply:
     """The answer to a request, of that many tokens."""
-    prompt = asked.prompt(body)
+    prompt = prompt_of(body)
     chance = random.Random(prompt)
     form = _form(body, prompt)
     if form is Form.TOOL_CALL:
-        return _call(body, tokens, chance, corrupt)
+        return _call(body, tokens, chance)
     if form is Form.JSON:
-        whole = json.dumps({"answer": _words(chance, tokens)}, ensure_ascii=False)
-        return Reply(_cut(whole[:-1] if corrupt else whole, tokens), finish="stop")
+        text = json.dumps({"answer": _words(chance, tokens)}, ensure_ascii=False)
+        return Reply(_cut(text, tokens), finish="stop")
     if form is Form.CODE:
-        return Reply(_cut(_code(prompt, chance, tokens, corrupt), tokens), finish="stop")
+        function = (_FUNCTION.findall(prompt) or ["answer"])[-1]
+        comment = _words(chance, tokens)
+        code = f"```python\ndef {function}(*values):\n    #{comment}\n    return values\n```"
+        return Reply(_cut(code, tokens), finish="stop")
     first = chance.randrange(wire.VOCABULARY)
     return Reply(tuple(wire.words(first + index, 1) for index in range(tokens)))
 
@@ -67,32 +101,17 @@ def _form(body: dict[str, Any], prompt: str) -> Form | None:
     return Form.CODE if _PYTHON.search(prompt) else None
 
 
-def _call(body: dict[str, Any], tokens: int, chance: random.Random, corrupt: bool) -> Reply:
+def _call(body: dict[str, Any], tokens: int, chance: random.Random) -> Reply:
     functions = [tool["function"] for tool in body["tools"]]
-    named = body.get("tool_choice")
-    if isinstance(named, dict):
-        functions = [f for f in functions if f["name"] == named["function"]["name"]]
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict):
+        functions = [f for f in functions if f["name"] == choice["function"]["name"]]
     function = chance.choice(functions)
-    arguments = json.dumps(instance(function.get("parameters") or {}, chance), ensure_ascii=False)
-    name = function["name"]
-    if corrupt and chance.random() < 0.5:
-        name += "_"
-    elif corrupt:
-        arguments = arguments[:-1]
-    # Spaces at the end change no JSON, and give each token a text.
-    text = arguments.ljust(tokens)
+    arguments = json.dumps(_instance(function.get("parameters") or {}, chance), ensure_ascii=False)
     # vLLM says "stop" where the client chose the tool.
-    finish = "stop" if isinstance(named, dict) else "tool_calls"
-    return Reply(_cut(text, tokens), tool=name, finish=finish)
-
-
-def _code(prompt: str, chance: random.Random, tokens: int, corrupt: bool) -> str:
-    asked_for = _FUNCTION.findall(prompt)
-    value = "(values" if corrupt else "values"
-    return (
-        f"```python\ndef {asked_for[-1] if asked_for else 'answer'}(*values):\n"
-        f"    #{_words(chance, tokens)}\n    return {value}\n```"
-    )
+    finish = "stop" if isinstance(choice, dict) else "tool_calls"
+    # Spaces at the end change no JSON, and give each token a text.
+    return Reply(_cut(arguments.ljust(tokens), tokens), tool=function["name"], finish=finish)
 
 
 def _words(chance: random.Random, count: int) -> str:
@@ -105,7 +124,7 @@ def _cut(text: str, count: int) -> tuple[str, ...]:
     return tuple(text[start:end] for start, end in pairwise(ends))
 
 
-def instance(schema: Any, chance: random.Random) -> Any:
+def _instance(schema: Any, chance: random.Random) -> Any:
     """A value that a JSON Schema allows, as far as schemas of tools go."""
     if not isinstance(schema, dict):
         return "any"
@@ -115,15 +134,15 @@ def instance(schema: Any, chance: random.Random) -> Any:
         return chance.choice(schema["enum"])
     for either in ("anyOf", "oneOf", "allOf"):
         if schema.get(either):
-            return instance(schema[either][0], chance)
+            return _instance(schema[either][0], chance)
     kind = schema.get("type", "object" if "properties" in schema else "string")
     match kind[0] if isinstance(kind, list) else kind:
         case "object" | "dict":
             properties = schema.get("properties") or {}
-            return {name: instance(value, chance) for name, value in properties.items()}
+            return {name: _instance(value, chance) for name, value in properties.items()}
         case "array" | "tuple":
             count = max(1, schema.get("minItems", 1))
-            return [instance(schema.get("items"), chance) for _ in range(count)]
+            return [_instance(schema.get("items"), chance) for _ in range(count)]
         case "integer":
             return int(_number(schema, chance))
         case "number" | "float":

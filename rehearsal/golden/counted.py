@@ -1,4 +1,4 @@
-"""The ``/metrics`` page that each of vLLM's two engines would show for the same answers.
+"""What a golden endpoint sent, and the ``/metrics`` page of either engine of vLLM for that.
 
 It has the series that the benchmark reads and a few that a user looks for; a histogram has its last
 bucket only. Names, labels and what each counts are vLLM's: V0's at commit b6553be1b,
@@ -10,10 +10,53 @@ V1's of 0.12 and later (``vllm/v1/metrics/loggers.py``, ``vllm/v1/metrics/stats.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from experiment.runtimes import Engine
-from rehearsal.golden.sent import Sent
+from rehearsal.golden.answers import tokens_of
+
+
+@dataclass
+class Sent:
+    """A golden endpoint's own record of a request, against which a measurement is checked.
+
+    Times are of the monotonic clock, which all processes of a machine share.
+    """
+
+    id: str
+    received: float
+    prompt: str
+    chunks: list[tuple[float, int]] = field(default_factory=list)
+    """Time and tokens of each step, the prefill first. For an answer that is sent in one piece, the
+    times at which its steps were due."""
+    beyond: int = 0
+    """Tokens that its last step yielded after the answer's last."""
+    whole: bool = False
+    """Whether it was served to its end."""
+    finish: str = "length"
+    """Why the answer ends, as the server says it."""
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt."""
+        return tokens_of(self.prompt)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens sent so far."""
+        return sum(count for _, count in self.chunks)
+
+    @property
+    def ttft(self) -> float:
+        """Seconds from the arrival of the request to its first token."""
+        return self.chunks[0][0] - self.received
+
+    @property
+    def time_per_output_token(self) -> float:
+        """Seconds per token after the first chunk, from the times at which chunks were sent."""
+        after_first = self.tokens - self.chunks[0][1]
+        return (self.chunks[-1][0] - self.chunks[0][0]) / after_first
 
 
 def page(
@@ -30,15 +73,13 @@ def page(
     the runtime counts none: V1 with NxDI, and V0 on Neuron.
     """
     labels = {"model_name": model}
+    if engine is Engine.V1:
+        labels["engine"] = "0"
+    series = [*_both(labels, sent, running, waiting)]
     if engine is Engine.V0:
-        series = (*_both(labels, sent, running, waiting), *_v0(labels, sent))
+        series += _v0(labels, sent)
     else:
-        labels |= {"engine": "0"}
-        series = (
-            *_both(labels, sent, running, waiting),
-            *_v1(labels, sent),
-            *_drafts(labels, sent, drafts),
-        )
+        series += [*_v1(labels, sent), *_drafts(labels, sent, drafts)]
     return "\n".join(series) + "\n"
 
 

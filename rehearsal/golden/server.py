@@ -7,8 +7,8 @@ in the same way.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-import random
 import time
 import uuid
 from collections import Counter
@@ -20,11 +20,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from experiment.runtimes import Engine
-from rehearsal.golden import answers, asked, counted, wire
+from rehearsal.golden import answers, counted, wire
+from rehearsal.golden.counted import Sent
 from rehearsal.golden.faults import FAULT_HEADER, Fault, Writer
 from rehearsal.golden.schedule import Decoding, Step
-from rehearsal.golden.seats import Seats
-from rehearsal.golden.sent import Sent
 
 MAX_MODEL_LEN: Final = 40_960
 """Of Qwen3-32B, in tokens."""
@@ -56,6 +55,33 @@ def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Sc
     return schedule
 
 
+_UNLIMITED: Final = 2**20
+
+
+class _Batch:
+    """The sequences that an engine decodes together, and the queue before them."""
+
+    def __init__(self, size: int | None) -> None:
+        self.running = 0
+        self.waiting = 0
+        self._free = asyncio.Semaphore(_UNLIMITED if size is None else size)
+
+    @contextlib.asynccontextmanager
+    async def seat(self) -> AsyncIterator[None]:
+        """A place in the batch for as long as the context lasts; first come, first served."""
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+            self._free.release()
+
+
 def _alone(in_flight: float) -> float:
     return 1.0
 
@@ -64,9 +90,8 @@ class Golden:
     """One endpoint, served inside ``async with``.
 
     Its schedule is that of a sequence alone; with more in flight, a step takes ``slowdown`` times
-    as long. Beyond ``batch`` sequences, requests wait. The share ``corrupt`` of the answers that
-    have a form is not as it should be. It counts as ``engine`` does. ``drafts`` is that of
-    ``counted.page``. With an ``api_key`` it answers those who send that.
+    as long. Beyond ``batch`` sequences, requests wait. It counts as ``engine`` does. ``drafts`` is
+    that of ``counted.page``. With an ``api_key`` it answers those who send that.
     """
 
     def __init__(
@@ -79,8 +104,6 @@ class Golden:
         batch: int | None = None,
         slowdown: Callable[[float], float] = _alone,
         max_model_len: int = MAX_MODEL_LEN,
-        corrupt: float = 0.0,
-        seed: int = 0,
         api_key: str | None = None,
     ) -> None:
         self.model = model
@@ -90,9 +113,8 @@ class Golden:
         self.sent: list[Sent] = []
         self._schedule, self._slowdown = schedule, slowdown
         self._engine, self._drafts = engine, drafts
-        self._seats = Seats(batch)
+        self._batch = _Batch(batch)
         self._max_model_len = max_model_len
-        self._corrupt, self._seed = corrupt, seed
         self._prompts: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
 
@@ -112,8 +134,8 @@ class Golden:
         app = web.Application(client_max_size=2**26, middlewares=[self._authenticated])
         app.add_routes(
             [
-                web.post("/v1/chat/completions", self._chat),
-                web.post("/v1/completions", self._completion),
+                web.post("/v1/chat/completions", self._answer),
+                web.post("/v1/completions", self._answer),
                 web.get("/v1/models", self._models),
                 web.post("/tokenize", self._tokenize),
                 web.get("/health", self._health),
@@ -147,21 +169,18 @@ class Golden:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def _chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, chat=True)
-
-    async def _completion(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, chat=False)
-
-    async def _answer(self, request: web.Request, chat: bool) -> web.StreamResponse:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        chat = request.path.endswith("/chat/completions")
         received = time.monotonic()
         body = json.loads(await request.read())
         refusal = self._refusal(request, body)
         if refusal is not None:
             return refusal
-        prompt = asked.prompt(body)
+        prompt = answers.prompt_of(body)
         name = request.headers.get("X-Request-Id") or uuid.uuid4().hex
-        steps, reply = self._scripted(body, prompt)
+        steps = self._schedule(prompt, self._prompts[prompt], answers.length_of(body))
+        self._prompts[prompt] += 1
+        reply = answers.reply(body, sum(step.tokens for step in steps))
         sent = Sent(name, received, prompt, finish=reply.finish)
         self.sent.append(sent)
         answer = wire.Answer(
@@ -177,14 +196,6 @@ class Golden:
             return await self._stream(request, body, answer, sent, steps, reply)
         return await self._whole(answer, sent, steps, reply)
 
-    def _scripted(self, body: dict[str, Any], prompt: str) -> tuple[list[Step], answers.Reply]:
-        number = self._prompts[prompt]
-        self._prompts[prompt] += 1
-        steps = self._schedule(prompt, number, asked.length(body))
-        chance = random.Random(repr((self._seed, prompt, number)))
-        tokens = sum(step.tokens for step in steps)
-        return steps, answers.reply(body, tokens, corrupt=chance.random() < self._corrupt)
-
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         fault = self._fault_of(request)
         if fault is Fault.TOO_MANY:
@@ -197,7 +208,7 @@ class Golden:
         if body.get("model") != self.model:
             missing = f"The model `{body.get('model')}` does not exist."
             return _json(wire.error(missing, "NotFoundError", 404), 404)
-        prompt, answer = asked.tokens_of(asked.prompt(body)), asked.length(body)
+        prompt, answer = answers.tokens_of(answers.prompt_of(body)), answers.length_of(body)
         if prompt + answer > self._max_model_len:
             return _json(wire.too_long(self._max_model_len, prompt, answer), 400)
         return None
@@ -209,7 +220,7 @@ class Golden:
     async def _whole(
         self, answer: wire.Answer, sent: Sent, steps: list[Step], reply: answers.Reply
     ) -> web.Response:
-        async with self._seats.taken():
+        async with self._batch.seat():
             async for step, due in self._due(steps):
                 sent.chunks.append((due, step.tokens))
                 sent.beyond = step.beyond
@@ -232,7 +243,7 @@ class Golden:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
         out = Writer(request, response, fault, at=len(steps) // 2)
-        async with self._seats.taken():
+        async with self._batch.seat():
             async for event in self._events(
                 answer, sent, steps, reply, continuous and fault is not Fault.PER_REQUEST
             ):
@@ -253,7 +264,7 @@ class Golden:
         reply: answers.Reply,
         usage: bool,
     ) -> AsyncIterator[bytes]:
-        told = False
+        began = False
         async for step, _ in self._due(steps):
             start, end = sent.tokens, sent.tokens + step.tokens
             if not sent.chunks and answer.chat:
@@ -264,9 +275,9 @@ class Golden:
             # vLLM's parsers of tool calls say nothing until they have read the name.
             if answer.tool is not None and end < _TOKENS_OF_A_NAME and not last:
                 continue
-            text = "".join(reply.tokens[start if told else 0 : end])
-            yield answer.chunk(text, last, end, usage, first=not told)
-            told = True
+            text = "".join(reply.tokens[start if began else 0 : end])
+            yield answer.chunk(text, last, end, usage, first=not began)
+            began = True
 
     async def _due(self, steps: list[Step]) -> AsyncIterator[tuple[Step, float]]:
         """Each step at its time, and that time.
@@ -280,16 +291,16 @@ class Golden:
             due += (step.at - before) * pace
             await _until(due)
             yield step, due
-            before, pace = step.at, self._slowdown(self._seats.running)
+            before, pace = step.at, self._slowdown(self._batch.running)
 
     async def _tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
         if body.get("model", self.model) != self.model:
             missing = f"The model `{body['model']}` does not exist."
             return _json(wire.error(missing, "NotFoundError", 404), 404)
-        count = asked.tokens_of(asked.prompt(body))
-        found = {"count": count, "max_model_len": self._max_model_len}
-        return web.json_response(found | {"tokens": list(range(count)), "token_strs": None})
+        count = answers.tokens_of(answers.prompt_of(body))
+        limits = {"count": count, "max_model_len": self._max_model_len}
+        return web.json_response(limits | {"tokens": list(range(count)), "token_strs": None})
 
     async def _models(self, request: web.Request) -> web.Response:
         return web.json_response(
@@ -309,7 +320,7 @@ class Golden:
         return web.json_response([asdict(sent) for sent in self.sent])
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        running, waiting = self._seats.running, self._seats.waiting
+        running, waiting = self._batch.running, self._batch.waiting
         page = counted.page(self._engine, self.model, self.sent, running, waiting, self._drafts)
         return web.Response(text=page)
 

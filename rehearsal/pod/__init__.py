@@ -1,1 +1,1 @@
-"""The benchmark pod, read from its manifest and run as a process."""
+"""Pods, read from their manifests, and the benchmark's run as a process."""

@@ -20,8 +20,8 @@ _FROM_THIS_MACHINE: Final = ("PATH", "LLMPERF_HOME", "LLMPERF_PYTHON", "HF_HOME"
 
 
 @dataclass(frozen=True)
-class Place:
-    """What the rehearsal has in place of the pod's surroundings."""
+class Sandbox:
+    """What this machine has in place of a pod's surroundings."""
 
     run_id: str
     account: str
@@ -37,11 +37,9 @@ class Place:
     drafts_whole_window: bool = False
     """Whether a step drafts as many tokens as its window has, as upstream vLLM does."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """What the pod's container has besides, or with another value."""
-    beside: tuple[Variant, ...] = ()
-    """Variants of the rehearsal's own, which the pod does not measure."""
-    stops_nodes: bool = False
-    """Whether there are nodes, which the end of a run scales to 0."""
+    """Variables that the container gets in addition, or with another value."""
+    added: tuple[Variant, ...] = ()
+    """Variants of the rehearsal alone, which the pod does not measure."""
 
 
 @dataclass(frozen=True)
@@ -68,107 +66,109 @@ class BenchmarkProcess:
             path.write_bytes(content)
 
 
-def as_process(pod: Pod, entry_point: Sequence[str], place: Place) -> BenchmarkProcess:
-    """The process that does in ``place`` what ``pod`` does. Raises RehearsalError."""
-    said: list[str] = []
-    command = _command(pod, entry_point, said)
-    environment = _environment(pod, place, said)
+def as_process(pod: Pod, entry_point: Sequence[str], sandbox: Sandbox) -> BenchmarkProcess:
+    """The process that does in ``sandbox`` what ``pod`` does. Raises RehearsalError."""
+    lines: list[str] = []
+    command = _command(pod, entry_point, lines)
+    environment = _environment(pod, sandbox, lines)
     path = pod.environment.get("BENCHMARK_CONFIG", "")
     if path not in pod.files:
         raise RehearsalError(f"files in the pod: {', '.join(pod.files) or 'none'}")
-    told = Config.model_validate_json(pod.files[path])
-    if told.bucket is None:
+    of_pod = Config.model_validate_json(pod.files[path])
+    if of_pod.bucket is None:
         raise RehearsalError(f"{path}: names no bucket")
-    bucket = told.bucket.replace(ACCOUNT_PLACEHOLDER, place.account)
-    said.append(f"bucket: {bucket} in place of {told.bucket}")
-    prompts = told.prompts_bucket
+    bucket = of_pod.bucket.replace(ACCOUNT_PLACEHOLDER, sandbox.account)
+    lines.append(f"bucket: {bucket} in place of {of_pod.bucket}")
+    prompts = of_pod.prompts_bucket
     if prompts is not None:
-        prompts = prompts.replace(ACCOUNT_PLACEHOLDER, place.account)
-        said.append(f"prompts_bucket: {prompts} in place of {told.prompts_bucket}")
-    stopper = told.stopper if place.stops_nodes else None
-    if told.stopper != stopper:
-        said.append(f"stopper: none in place of {told.stopper}")
+        prompts = prompts.replace(ACCOUNT_PLACEHOLDER, sandbox.account)
+        lines.append(f"prompts_bucket: {prompts} in place of {of_pod.prompts_bucket}")
+    if of_pod.stopper is not None:
+        lines.append(f"stopper: none in place of {of_pod.stopper}")
     changes = {
         "bucket": bucket,
         "prompts_bucket": prompts,
-        "stopper": stopper,
-        "variants": tuple(_variants(told.variants, place, said)),
-        "stand_in": place.stand_in,
+        "stopper": None,
+        "variants": tuple(_variants(of_pod.variants, sandbox, lines)),
+        "stand_in": sandbox.stand_in,
     }
-    capped = place.caps.applied(told)
-    said += differences(told, capped)
-    said.append(f"stand_in: {place.stand_in}")
+    capped = sandbox.caps.applied(of_pod)
+    lines += differences(of_pod, capped)
+    lines.append(f"stand_in: {sandbox.stand_in}")
     adapted = config.dump(Config.model_validate(capped.model_dump() | changes))
     files = {**pod.files, path: adapted.encode()}
-    written = {here(path, place.mounts): content for path, content in files.items()}
     names = {point.name for point in capped.load.points}
-    left_out = tuple(point.name for point in told.load.points if point.name not in names)
-    folders = tuple(place.mounts.values())
-    return BenchmarkProcess(command, environment, folders, written, bucket, left_out, tuple(said))
+    return BenchmarkProcess(
+        command,
+        environment,
+        folders=tuple(sandbox.mounts.values()),
+        files={_here(path, sandbox.mounts): content for path, content in files.items()},
+        bucket=bucket,
+        left_out=tuple(point.name for point in of_pod.load.points if point.name not in names),
+        differences=tuple(lines),
+    )
 
 
-def _command(pod: Pod, entry_point: Sequence[str], said: list[str]) -> tuple[str, ...]:
+def _command(pod: Pod, entry_point: Sequence[str], lines: list[str]) -> tuple[str, ...]:
     python, *rest = pod.command or entry_point
     if not Path(python).name.startswith("python"):
         raise RehearsalError(f"the pod's command is not Python but {python}")
-    said.append(f"command: {sys.executable} in place of {python}")
+    lines.append(f"command: {sys.executable} in place of {python}")
     return sys.executable, *rest, *pod.arguments
 
 
-def _environment(pod: Pod, place: Place, said: list[str]) -> dict[str, str]:
+def _environment(pod: Pod, sandbox: Sandbox, lines: list[str]) -> dict[str, str]:
     if not pod.fields.keys() <= {"RUN_ID"}:
         raise RehearsalError(f"variables from the pod's fields: {', '.join(pod.fields)}")
-    named = {**pod.environment, **pod.fields}.get("RUN_ID")
-    if named is None:
+    run_id = {**pod.environment, **pod.fields}.get("RUN_ID")
+    if run_id is None:
         raise RehearsalError("the pod has no RUN_ID")
-    said.append(f"RUN_ID: {place.run_id} in place of {named}")
-    said += [
+    lines.append(f"RUN_ID: {sandbox.run_id} in place of {run_id}")
+    lines += [
         f"{name}: {value} in place of {pod.environment[name]}"
-        for name, value in place.variables.items()
+        for name, value in sandbox.variables.items()
         if name in pod.environment
     ]
-    said += [f"folder: {folder} in place of {path}" for path, folder in place.mounts.items()]
-    said.append(f"AWS: {place.environment['AWS_ENDPOINT_URL']} in place of AWS")
+    lines += [f"folder: {folder} in place of {path}" for path, folder in sandbox.mounts.items()]
+    lines.append(f"AWS: {sandbox.environment['AWS_ENDPOINT_URL']} in place of AWS")
     outside = {
         name: value
-        for name, value in place.environment.items()
+        for name, value in sandbox.environment.items()
         if name.startswith("AWS_") or name in _FROM_THIS_MACHINE
     }
-    own = {
-        name: str(here(value, place.mounts)) if value.startswith("/") else value
+    of_pod = {
+        name: str(_here(value, sandbox.mounts)) if value.startswith("/") else value
         for name, value in pod.environment.items()
     }
-    return outside | own | dict(place.variables) | {"RUN_ID": place.run_id}
+    return outside | of_pod | dict(sandbox.variables) | {"RUN_ID": sandbox.run_id}
 
 
-def _variants(told: Sequence[Variant], place: Place, said: list[str]) -> Iterator[Variant]:
-    for variant in told:
-        yield _variant(variant, place, said)
-    for variant in place.beside:
-        said.append(
+def _variants(variants: Sequence[Variant], sandbox: Sandbox, lines: list[str]) -> Iterator[Variant]:
+    for variant in variants:
+        if variant.endpoint is None:  # a job's, which nobody asks
+            yield variant
+            continue
+        prefix = f"variants.{variant.name}"
+        if variant.name not in sandbox.endpoints:
+            raise RehearsalError(f"no endpoint stands in for the variant {variant.name}")
+        url = sandbox.endpoints[variant.name]
+        lines.append(f"{prefix}.endpoint: {url} in place of {variant.endpoint}")
+        drafts = variant.window if sandbox.drafts_whole_window else variant.drafts_per_step
+        if drafts != variant.drafts_per_step:
+            lines.append(
+                f"{prefix}.drafts_per_step: {drafts} in place of {variant.drafts_per_step}, since "
+                "upstream drafts the whole window"
+            )
+        yield variant.model_copy(update={"endpoint": url, "drafts_per_step": drafts})
+    for variant in sandbox.added:
+        lines.append(
             f"variants.{variant.name}: added, at {variant.endpoint}, mode {variant.mode}, which "
             "the pod does not measure"
         )
         yield variant
 
 
-def _variant(variant: Variant, place: Place, said: list[str]) -> Variant:
-    if variant.endpoint is None:  # a job's, which nobody asks
-        return variant
-    if variant.name not in place.endpoints:
-        raise RehearsalError(f"no endpoint stands in for the variant {variant.name}")
-    url = place.endpoints[variant.name]
-    said.append(f"variants.{variant.name}.endpoint: {url} in place of {variant.endpoint}")
-    drafts = variant.window if place.drafts_whole_window else variant.drafts_per_step
-    if drafts != variant.drafts_per_step:
-        said.append(
-            f"variants.{variant.name}.drafts_per_step: {drafts} in place of "
-            f"{variant.drafts_per_step}, since upstream drafts the whole window"
-        )
-    return variant.model_copy(update={"endpoint": url, "drafts_per_step": drafts})
-
-
-def here(path: str, mounts: Mapping[str, Path]) -> Path:
+def _here(path: str, mounts: Mapping[str, Path]) -> Path:
     """Where a path of the pod lies on this machine."""
     for mounted, folder in mounts.items():
         if path == mounted or path.startswith(f"{mounted}/"):

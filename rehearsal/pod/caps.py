@@ -1,7 +1,8 @@
-"""What a rehearsal asks less of than the pod does, and every difference that it makes."""
+"""What a rehearsal asks less of than the pod does, and every difference that this makes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -28,10 +29,10 @@ class Caps:
     prompts: int | None = None
     """Of a prompt set."""
 
-    def applied(self, told: Config) -> Config:
+    def applied(self, of_pod: Config) -> Config:
         """The configuration with nothing above the caps."""
-        cases = tuple(map(self._case, told.test_cases))
-        return told.model_copy(update={"load": self._load(told.load), "test_cases": cases})
+        cases = tuple(map(self._case, of_pod.test_cases))
+        return of_pod.model_copy(update={"load": self._load(of_pod.load), "test_cases": cases})
 
     def _load(self, load: Load) -> Load:
         rounds = load.rounds
@@ -48,21 +49,16 @@ class Caps:
         if len(points) == 1 and self._too_many(points[0]):
             yield points[0].model_copy(update={"concurrency": self.concurrency})
             return
-        left_out = self._left_out(points)
+        too_many = sorted(filter(self._too_many, points), key=lambda point: point.concurrency or 0)
+        missing = max(0, min(2, len(points)) - (len(points) - len(too_many)))
+        left_out = {point.name for point in too_many[missing:]}
         for point in points:
             if point.name not in left_out:
                 requests = min(point.requests, self._requests(point))
                 yield point.model_copy(update={"requests": requests})
 
-    def _left_out(self, points: tuple[LoadPoint, ...]) -> set[str]:
-        too_many = sorted(filter(self._too_many, points), key=lambda one: one.concurrency or 0)
-        missing = max(0, min(2, len(points)) - (len(points) - len(too_many)))
-        return {point.name for point in too_many[missing:]}
-
     def _too_many(self, point: LoadPoint) -> bool:
-        if point.concurrency is None or self.concurrency is None:
-            return False
-        return point.concurrency > self.concurrency
+        return (point.concurrency or 0) > (self.concurrency or math.inf)
 
     def _requests(self, point: LoadPoint) -> int:
         """The most in a round."""
@@ -79,21 +75,21 @@ class Caps:
         return case.model_copy(update={"prompts": case.prompts.model_copy(update={"limit": limit})})
 
 
-def differences(told: Config, here: Config) -> Iterator[str]:
-    """One line for each thing that ``here`` asks less of than ``told``."""
+def differences(of_pod: Config, here: Config) -> Iterator[str]:
+    """One line for each thing that ``here`` asks less of than ``of_pod``."""
     for field in ("rounds", "mean_output_tokens"):
-        before, after = getattr(told.load, field), getattr(here.load, field)
+        before, after = getattr(of_pod.load, field), getattr(here.load, field)
         if before != after:
             yield f"load.{field}: {after} in place of {before}"
     points = {point.name: point for point in here.load.points}
-    for point in told.load.points:
+    for point in of_pod.load.points:
         same = points.pop(point.name, None)
         if same is None:
             yield f"load.points: without {point.name}"
         elif same != point:
             yield f"load.points.{point.name}.requests: {same.requests} in place of {point.requests}"
     yield from (f"load.points: with {name}" for name in points)
-    for before, after in zip(told.test_cases, here.test_cases, strict=True):
+    for before, after in zip(of_pod.test_cases, here.test_cases, strict=True):
         if before.prompts != after.prompts and before.prompts and after.prompts:
             most = before.prompts.limit or "all"
             yield f"test_cases.{before.name}.limit: {after.prompts.limit} in place of {most}"

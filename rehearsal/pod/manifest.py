@@ -16,10 +16,14 @@ from rehearsal.errors import RehearsalError
 
 _ENTRYPOINT: Final = re.compile(r"^ENTRYPOINT (\[.*\])$", re.MULTILINE)
 
+Manifest = Mapping[str, Any]
+_Objects = Mapping[tuple[str, str], Manifest]
+"""All that is rendered, by kind and name."""
+
 
 @dataclass(frozen=True)
 class Pod:
-    """One container of a pod; the only one, if nothing else is said."""
+    """One container of a pod; the only one, unless stated otherwise."""
 
     command: tuple[str, ...] | None
     """None if the image's entry point is to run."""
@@ -27,26 +31,24 @@ class Pod:
     environment: Mapping[str, str]
     fields: Mapping[str, str]
     """Variables that Kubernetes fills from the pod's own fields, each with that field's path."""
-    mounts: tuple[str, ...]
-    """All mounted paths."""
     files: Mapping[str, bytes]
     """Each file that a mounted ConfigMap brings, by its path in the pod."""
-    directory: str | None = None
-    """Where it runs; None: where its image says."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Indexes:
+@dataclass(frozen=True)
+class IndexedJob:
     """A Job each of whose pods does one index."""
 
     pod: Pod
-    """The benchmark's container; the last that ends, and with it the pod."""
+    """The container that ends last, and with it the pod."""
+    server: Pod | None
+    """The sidecar, if there is one."""
     indexes: int
     parallelism: int
     retries: int
-    """How often each index is made again after a failure."""
-    final: frozenset[int] = frozenset()
-    """Statuses after which an index is not made again."""
+    """How often each index is retried after a failure."""
+    final: frozenset[int]
+    """Statuses after which an index is not retried."""
 
     def variant_of(self, index: int) -> str:
         """The name of the variant that is measured at an index. Raises RehearsalError."""
@@ -56,60 +58,18 @@ class Indexes:
         """The name of the folder that the variant's results are in. Raises RehearsalError."""
         return self._file(f"{index}.folder").strip()
 
+    def server_of(self, index: int) -> Pod:
+        """The sidecar as it serves at an index. Raises RehearsalError."""
+        if self.server is None:
+            raise RehearsalError("the Job has no sidecar")
+        command = tuple(self._file(f"{index}.serve").splitlines())
+        return replace(self.server, command=command, arguments=())
+
     def _file(self, name: str) -> str:
         for path, content in self.pod.files.items():
             if path.rpartition("/")[2] == name:
                 return content.decode()
         raise RehearsalError(f"no ConfigMap of the Job has {name}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndexedJob(Indexes):
-    """One whose pods each have a server of their own."""
-
-    server: Pod
-    """The sidecar."""
-
-    def server_of(self, index: int) -> Pod:
-        """The sidecar as it serves at an index. Raises RehearsalError."""
-        command = tuple(self._file(f"{index}.serve").splitlines())
-        return replace(self.server, command=command, arguments=())
-
-
-@dataclass(frozen=True)
-class JobTemplate:
-    """An Indexed Job, and what it makes its pods of."""
-
-    name: str
-    spec: Mapping[str, Any]
-    objects: Mapping[tuple[str, str], Mapping[str, Any]]
-    """All that is rendered, by kind and name."""
-
-    @property
-    def pod(self) -> Mapping[str, Any]:
-        """The specification of its pods."""
-        found: Mapping[str, Any] = self.spec["template"]["spec"]
-        return found
-
-    def container(self, name: str) -> Pod:
-        """A container of its pods, one of those that begin them or one that stays. Raises
-        RehearsalError."""
-        pod = self.pod
-        for container in (*pod.get("initContainers", ()), *pod["containers"]):
-            if container["name"] == name:
-                return _container(pod, container, self.objects)
-        raise RehearsalError(f"the Job {self.name} has no container {name}")
-
-    def final(self, container: str) -> frozenset[int]:
-        """The statuses of one container that fail an index at once."""
-        rules = self.spec.get("podFailurePolicy", {"rules": []})["rules"]
-        failing = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailIndex"]
-        return frozenset(
-            status
-            for codes in failing
-            if codes["operator"] == "In" and codes.get("containerName") in (None, container)
-            for status in codes["values"]
-        )
 
 
 def read_pod(directory: Path, name: str) -> Pod:
@@ -118,7 +78,7 @@ def read_pod(directory: Path, name: str) -> Pod:
     spec = _object(objects, directory, "Pod", name)["spec"]
     if spec.get("initContainers"):
         raise RehearsalError(f"{directory}: the Pod {name} has more than one container")
-    return _pod(spec, f"{directory}: the Pod {name}", objects)
+    return _only_container(spec, f"{directory}: the Pod {name}", objects)
 
 
 def read_deployment(directory: Path, name: str) -> Pod:
@@ -127,80 +87,37 @@ def read_deployment(directory: Path, name: str) -> Pod:
     Raises RehearsalError.
     """
     objects = _objects(directory)
-    deployment = _object(objects, directory, "Deployment", name)
-    spec = deployment["spec"]["template"]["spec"]
-    return _pod(spec, f"{directory}: the Deployment {name}", objects)
-
-
-def read_job_template(directory: Path) -> JobTemplate:
-    """The only Indexed Job of the ``*.k8s.yaml`` of ``directory``. Raises RehearsalError."""
-    objects = _objects(directory)
-    jobs = [
-        content
-        for (kind, _), content in objects.items()
-        if kind == "Job" and content["spec"].get("completionMode") == "Indexed"
-    ]
-    if len(jobs) != 1:
-        raise RehearsalError(f"{directory}: {len(jobs)} Indexed Jobs, where one is expected")
-    (job,) = jobs
-    return JobTemplate(job["metadata"]["name"], job["spec"], objects)
+    spec = _object(objects, directory, "Deployment", name)["spec"]["template"]["spec"]
+    return _only_container(spec, f"{directory}: the Deployment {name}", objects)
 
 
 def read_indexed_job(directory: Path) -> IndexedJob:
-    """The only Indexed Job, which has a sidecar. Raises RehearsalError."""
-    job = read_job_template(directory)
-    place, spec = f"{directory}: the Job {job.name}", job.spec
+    """The only Indexed Job of the ``*.k8s.yaml`` of ``directory``. Raises RehearsalError."""
+    objects = _objects(directory)
+    jobs = [
+        manifest
+        for (kind, _), manifest in objects.items()
+        if kind == "Job" and manifest["spec"].get("completionMode") == "Indexed"
+    ]
+    if len(jobs) != 1:
+        raise RehearsalError(f"{directory}: {len(jobs)} Indexed Jobs, where one is expected")
+    spec, name = jobs[0]["spec"], jobs[0]["metadata"]["name"]
+    template = spec["template"]["spec"]
+    pod = _only_container(template, f"{directory}: the Job {name}", objects)
     sidecars = [
-        container["name"]
-        for container in job.pod.get("initContainers", [])
+        container
+        for container in template.get("initContainers", [])
         if container.get("restartPolicy") == "Always"
     ]
-    if len(sidecars) != 1:
-        raise RehearsalError(f"{place} has {len(sidecars)} sidecars, not one")
-    benchmark = _pod(job.pod, place, job.objects)
-    (container,) = job.pod["containers"]
+    if len(sidecars) > 1:
+        raise RehearsalError(f"{directory}: the Job {name} has {len(sidecars)} sidecars")
     return IndexedJob(
-        pod=benchmark,
-        server=job.container(sidecars[0]),
+        pod=pod,
+        server=_container(template, sidecars[0], objects) if sidecars else None,
         indexes=spec["completions"],
         parallelism=spec["parallelism"],
         retries=spec["backoffLimitPerIndex"],
-        final=job.final(container["name"]),
-    )
-
-
-def _object(
-    objects: Mapping[tuple[str, str], dict[str, Any]], directory: Path, kind: str, name: str
-) -> dict[str, Any]:
-    if (kind, name) not in objects:
-        raise RehearsalError(f"{directory}: no {kind} {name}")
-    return objects[kind, name]
-
-
-def _pod(
-    spec: Mapping[str, Any], place: str, objects: Mapping[tuple[str, str], Mapping[str, Any]]
-) -> Pod:
-    if len(spec["containers"]) != 1:
-        raise RehearsalError(f"{place} has more than one container")
-    (container,) = spec["containers"]
-    return _container(spec, container, objects)
-
-
-def _container(
-    spec: Mapping[str, Any],
-    container: Mapping[str, Any],
-    objects: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> Pod:
-    command = container.get("command")
-    plain, fields = _environment(container)
-    return Pod(
-        command=None if command is None else tuple(command),
-        arguments=tuple(container.get("args", ())),
-        environment=plain,
-        fields=fields,
-        mounts=tuple(mount["mountPath"] for mount in container["volumeMounts"]),
-        files=_files(spec, container, objects),
-        directory=container.get("workingDir"),
+        final=_final(spec, template["containers"][0]["name"]),
     )
 
 
@@ -212,9 +129,21 @@ def entry_point(dockerfile: Path) -> tuple[str, ...]:
     return tuple(json.loads(match[1]))
 
 
-def _objects(directory: Path) -> dict[tuple[str, str], dict[str, Any]]:
+def _final(spec: Manifest, container: str) -> frozenset[int]:
+    """The statuses of a container that fail an index at once."""
+    rules = spec.get("podFailurePolicy", {"rules": []})["rules"]
+    failing = [rule["onExitCodes"] for rule in rules if rule["action"] == "FailIndex"]
+    return frozenset(
+        status
+        for codes in failing
+        if codes["operator"] == "In" and codes.get("containerName") in (None, container)
+        for status in codes["values"]
+    )
+
+
+def _objects(directory: Path) -> _Objects:
     yaml = YAML(typ="safe", pure=True)
-    objects: dict[tuple[str, str], dict[str, Any]] = {}
+    objects: dict[tuple[str, str], Manifest] = {}
     for path in sorted(directory.glob("*.k8s.yaml")):
         try:
             documents = list(yaml.load_all(path))
@@ -224,38 +153,50 @@ def _objects(directory: Path) -> dict[tuple[str, str], dict[str, Any]]:
     return objects
 
 
-def _environment(container: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def _object(objects: _Objects, directory: Path, kind: str, name: str) -> Manifest:
+    if (kind, name) not in objects:
+        raise RehearsalError(f"{directory}: no {kind} {name}")
+    return objects[kind, name]
+
+
+def _only_container(spec: Manifest, where: str, objects: _Objects) -> Pod:
+    if len(spec["containers"]) != 1:
+        raise RehearsalError(f"{where} has more than one container")
+    return _container(spec, spec["containers"][0], objects)
+
+
+def _container(spec: Manifest, container: Manifest, objects: _Objects) -> Pod:
     if "envFrom" in container:
         raise RehearsalError(f"{container['name']}: envFrom is not understood")
-    plain: dict[str, str] = {}
+    environment: dict[str, str] = {}
     fields: dict[str, str] = {}
     for variable in container.get("env", []):
         name = variable["name"]
         if "value" in variable:
-            plain[name] = variable["value"]
+            environment[name] = variable["value"]
         elif "fieldRef" in variable["valueFrom"]:
             fields[name] = variable["valueFrom"]["fieldRef"]["fieldPath"]
         else:
             raise RehearsalError(f"{container['name']}: {name} has a source that is not understood")
-    return plain, fields
+    command = container.get("command")
+    return Pod(
+        command=None if command is None else tuple(command),
+        arguments=tuple(container.get("args", ())),
+        environment=environment,
+        fields=fields,
+        files=_files(spec, container, objects),
+    )
 
 
-def _files(
-    spec: Mapping[str, Any],
-    container: Mapping[str, Any],
-    objects: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> dict[str, bytes]:
+def _files(spec: Manifest, container: Manifest, objects: _Objects) -> dict[str, bytes]:
     config_maps = {
         volume["name"]: volume["configMap"]["name"]
         for volume in spec["volumes"]
         if "configMap" in volume
     }
-    files: dict[str, bytes] = {}
-    for mount in container["volumeMounts"]:
-        if mount["name"] in config_maps:
-            config_map = objects["ConfigMap", config_maps[mount["name"]]]
-            files |= {
-                f"{mount['mountPath']}/{key}": text.encode()
-                for key, text in config_map["data"].items()
-            }
-    return files
+    return {
+        f"{mount['mountPath']}/{key}": text.encode()
+        for mount in container["volumeMounts"]
+        if mount["name"] in config_maps
+        for key, text in objects["ConfigMap", config_maps[mount["name"]]]["data"].items()
+    }

@@ -1,1 +1,1 @@
-"""Child processes: start, wait, end, and a signal in between."""
+"""Child processes and their ports."""

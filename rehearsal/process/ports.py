@@ -1,4 +1,4 @@
-"""Ports for servers that cannot say which one they took."""
+"""Ports for servers that cannot say which one they took, and waiting for such servers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import contextlib
 import random
 import socket
 import time
+import urllib.error
+import urllib.request
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from rehearsal.process.processes import Process
+from rehearsal.process.processes import Process, ProcessError, reason, text
+
+START_SECONDS: Final = 300.0
+"""How long a server may take to start."""
 
 _LASTING: Final = range(20000, 32000)
 """Below what Linux (from 32768) and macOS (from 49152) give to clients."""
@@ -39,9 +45,27 @@ def lasting_port(address: str = "127.0.0.1") -> int:
 def await_listener(process: Process, url: str, seconds: float) -> None:
     """Returns once something listens at ``url``, ``process`` has ended, or the time is over."""
     deadline = time.monotonic() + seconds
-    place = urlsplit(url)
+    address = urlsplit(url)
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError):
-            socket.create_connection((place.hostname, place.port), timeout=1).close()
+            socket.create_connection((address.hostname, address.port), timeout=1).close()
             return
         time.sleep(_POLL_SECONDS)
+
+
+def await_health(
+    name: str, process: Process, url: str, log: Path, seconds: float = START_SECONDS
+) -> None:
+    """Returns once ``/health`` of ``url`` answers. Raises ProcessError, at once if it has ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            why = f"{reason(text(log))}; see {log}"
+            raise ProcessError(
+                f"the server for {name} ended with status {process.returncode}: {why}"
+            )
+        with contextlib.suppress(urllib.error.URLError, OSError):
+            urllib.request.urlopen(f"{url}/health", timeout=5).close()
+            return
+        time.sleep(_POLL_SECONDS)
+    raise ProcessError(f"the server for {name} did not start within {seconds:.0f} s; see {log}")

@@ -1,4 +1,4 @@
-"""Processes that end, together with their children, when the code that started them ends."""
+"""Child processes, which end with all their children when the code that started them ends."""
 
 from __future__ import annotations
 
@@ -10,18 +10,93 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Final
-
-from rehearsal.process.errors import ProcessError
-from rehearsal.process.interruption import held
-from rehearsal.process.watch import Watch
 
 GRACE_SECONDS: Final = 15.0
 _POLL_SECONDS: Final = 0.05
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
+_KILL: Final = 'read _; kill -s KILL -- "$0"'
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 Process = subprocess.Popen[bytes]
+
+_held = 0
+_pending: signal.Signals | None = None
+
+
+class ProcessError(Exception):
+    """A process did not start, failed, or took too long. One line."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asks this process to end.
+
+    It derives from KeyboardInterrupt, so that no ``except Exception`` swallows it, and pytest
+    finishes its fixtures, whichever signal it was.
+    """
+
+    def __init__(self, by: signal.Signals) -> None:
+        super().__init__(by.name)
+        self.by = by
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside it, each of ``SIGNALS`` raises Interrupted. For the main thread only."""
+    before = {number: signal.signal(number, _on_signal) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Inside it, Interrupted is held back: a second Ctrl-C must not interrupt a clean-up."""
+    global _held, _pending
+    _held += 1
+    try:
+        yield
+    finally:
+        _held -= 1
+        if not _held and _pending is not None:
+            by, _pending = _pending, None
+            raise Interrupted(by)
+
+
+def _on_signal(number: int, _frame: FrameType | None) -> None:
+    global _pending
+    by = signal.Signals(number)
+    if not _held:
+        raise Interrupted(by)
+    _pending = by
+
+
+class _Watch:
+    """Kills a process when this one has ended, even by SIGKILL; until it is called off.
+
+    A shell reads from a pipe that this process alone holds open.
+    """
+
+    def __init__(self, target: int) -> None:
+        """``target``: a process, or a group by its negative id, as kill(1) takes them."""
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _KILL, str(target)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # What is sent to this process's group, such as Ctrl-C, is not for it.
+            start_new_session=True,
+        )
+
+    def call_off(self) -> None:
+        """Returns when it no longer watches."""
+        self._shell.kill()
+        self._shell.communicate()
 
 
 @contextlib.contextmanager
@@ -40,7 +115,7 @@ def running(
     On exit it gets the signal ``end_by``, and is killed if it still runs ``GRACE_SECONDS`` later.
     """
     process: Process | None = None
-    watch: Watch | None = None
+    watch: _Watch | None = None
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
         with held(), log.open("wb") as output:
@@ -54,7 +129,7 @@ def running(
                 # does not reach it directly but through here, in the right order.
                 start_new_session=True,
             )
-            watch = Watch(-process.pid)
+            watch = _Watch(-process.pid)
         yield process
     finally:
         with held():
@@ -110,13 +185,13 @@ def text(log: Path) -> str:
     return _ESCAPES.sub("", log.read_text(encoding="utf-8", errors="replace"))
 
 
-def reason(said: str) -> str:
+def reason(output: str) -> str:
     """The line that explains a failure best.
 
     It is the CDK CLI's verdict, which begins with a cross, or else the last line. The line in which
     the CLI reports that the app failed does not count, because the app has printed the reason.
     """
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     lines = [line for line in lines if "Subprocess exited" not in line]
     verdicts = [line for line in lines if line.startswith("❌")]
     return (verdicts or lines[-1:] or ["it printed nothing"])[0].removeprefix("❌").strip()

@@ -1,28 +1,28 @@
-"""Real vLLM servers on the CPU, started with the charts' own commands."""
+"""Real vLLM servers on the CPU, started with the charts' own commands.
+
+They compute on one core, since another one may be slower, and so would be what is served on it.
+That holds for what answers requests, too. On another core it may have to wait for longer than a
+step takes, and vLLM then sends the tokens of two steps at once: seen beside other work, in 2 of 144
+steps. Variants are measured in turn, and a server that nobody asks anything takes no time.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
-from deployment.console import Console
 from experiment import Experiment
 from experiment.runtimes import Mode
 from experiment.variants import Variant, variants
-from rehearsal.endpoints import RunningEndpoints, Server, Servers
 from rehearsal.errors import RehearsalError
-from rehearsal.layout import Layout
 from rehearsal.pod.caps import Caps
 from rehearsal.pod.manifest import IndexedJob, read_deployment
-from rehearsal.process.ports import lasting_port
-from rehearsal.process.processes import Process, reason, running, text
-from rehearsal.vllm import model_pair, ngram, pinning
+from rehearsal.process.ports import START_SECONDS, lasting_port
+from rehearsal.process.processes import Process
+from rehearsal.setting import Endpoints, Layout, Server, Servers, Setting
+from rehearsal.vllm import model_pair, ngram
 from rehearsal.vllm.server_command import (
     NO_SUCH_DRAFT,
     Served,
@@ -31,116 +31,92 @@ from rehearsal.vllm.server_command import (
 )
 from spectap import config
 
-START_SECONDS: Final = 300.0
-_POLL_SECONDS: Final = 0.5
 
+def _servers(setting: Setting, job: IndexedJob | None) -> Servers:
+    """By the charts' commands; beside the services one that looks n-grams up.
 
-class VllmEndpoints:
-    """vLLM as PyPI has it, with a model pair made on this machine."""
-
-    name: Final = "vLLM on the CPU with a pair of tiny models"
-    stages: Final = 2
-    # The servers have one core: with more sequences at once, a turn takes minutes.
-    caps: Final = Caps(concurrency=4, rate_seconds=8, prompts=12)
-    drafts_whole_window: Final = True
-    # The load generator wants a core, too.
-    at_once: Final = 1
-    plays_jobs: Final = False
-    start_seconds: Final = round(START_SECONDS)
-
-    @contextlib.contextmanager
-    def serving(
-        self,
-        experiment: Experiment,
-        layout: Layout,
-        environment: Mapping[str, str],
-        console: Console,
-    ) -> Iterator[RunningEndpoints]:
-        """Makes the model pair, starts the servers, which are two stages, and ends them.
-
-        Raises RehearsalError or ProcessError.
-        """
-        servers, beside = _servers(experiment, layout)
-        _make_pair(experiment, layout, console)
-        with contextlib.ExitStack() as stack:
-            with console.stage(f"start {len(servers)} vLLM servers") as stage:
-                core = _core()
-                urls = stack.enter_context(_running(servers, core, environment, layout.logs))
-                stage.found = ", ".join(f"{name} {url}" for name, url in urls.items())
-            yield RunningEndpoints(urls, tuple(_said(servers)), (beside,))
-
-    def servers(
-        self,
-        experiment: Experiment,
-        job: IndexedJob,
-        layout: Layout,
-        environment: Mapping[str, str],
-        console: Console,
-    ) -> Servers:
-        """Those of a sweep, by the commands of its Job. Raises RehearsalError or ProcessError."""
-        _speculating(experiment)
+    Makes the model pair, which is a stage. Raises RehearsalError or ProcessError.
+    """
+    experiment, layout = setting.experiment, setting.layout
+    first, *_ = _speculating(experiment)
+    added: tuple[config.Variant, ...] = ()
+    if job is None:
+        commands = _of_services(experiment, layout, first)
+        added = (ngram.beside(first, f"{commands[ngram.NAME].url}/v1"),)
+    else:
         commands = {
             variant.name: server_command(job.server_of(index), _served(experiment, layout))
             for index, variant in enumerate(variants(experiment))
         }
-        _make_pair(experiment, layout, console)
-        of_each = {
-            name: Server(
-                f"{one.url}/v1",
-                pinning.from_its_start(one.command, _core()),
-                _around(one.environment, environment),
-            )
-            for name, one in commands.items()
-        }
-        return Servers(of_each, tuple(_said(commands)))
+    _make_pair(setting)
+    servers = {
+        name: Server(
+            f"{server.url}/v1",
+            # A sweep starts one after another. Services start together, on all cores.
+            server.command if job is None else on_one_core(server.command),
+            _around(server.environment, setting.serving_environment),
+        )
+        for name, server in commands.items()
+    }
+    return Servers(servers, tuple(_description(commands)), added)
 
 
-def _make_pair(experiment: Experiment, layout: Layout, console: Console) -> None:
-    """Makes the model pair where there is none, which is one stage."""
+def on_one_core(command: tuple[str, ...]) -> tuple[str, ...]:
+    """``command``, kept to the servers' core from its start."""
+    return ("taskset", "--cpu-list", str(_core()), *command)
+
+
+def keep_on_one_core(process: Process) -> None:
+    """Keeps all of the process's group to that core. Until now it could start on all of them."""
+    for thread in _threads(process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, {_core()})
+
+
+def _core() -> int:
+    return max(os.sched_getaffinity(0))
+
+
+def _threads(group: int) -> Iterator[int]:
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            if os.getpgid(int(process)) == group:
+                yield from map(int, os.listdir(f"/proc/{process}/task"))
+
+
+def _make_pair(setting: Setting) -> None:
+    layout = setting.layout
     if not layout.vllm.exists():
         raise RehearsalError(f"{layout.vllm}: is missing; make rehearse-vllm sets it up")
-    folder = model_pair.folder(experiment, layout)
+    folder = model_pair.folder(setting.experiment, layout)
     known = folder.is_dir()
-    with console.stage("make the model pair", shows_itself=not known) as stage:
+    with setting.console.stage("make the model pair", shows_itself=not known) as stage:
         if not known:
-            model_pair.make(experiment, layout)
+            model_pair.make(setting.experiment, layout)
         stage.found = os.path.relpath(folder, layout.root)
 
 
 def _speculating(experiment: Experiment) -> tuple[Variant, ...]:
     """The variants that speculate. Raises RehearsalError where the pair has no draft for one."""
-    found = tuple(variant for variant in variants(experiment) if variant.mode)
-    for variant in found:
+    speculating = tuple(variant for variant in variants(experiment) if variant.mode)
+    for variant in speculating:
         if variant.mode is not Mode.FUSED:
             raise RehearsalError(f"{variant.name}: mode {variant.mode}: {NO_SUCH_DRAFT}")
-    return found
+    return speculating
 
 
-def _servers(
-    experiment: Experiment, layout: Layout
-) -> tuple[dict[str, ServerCommand], config.Variant]:
-    """A server for each variant and one for the rehearsal's own, and that variant.
-
-    Raises RehearsalError.
-    """
-    first, *_ = _speculating(experiment)
+def _of_services(
+    experiment: Experiment, layout: Layout, speculative: Variant
+) -> dict[str, ServerCommand]:
+    """A server for each variant, and one that looks n-grams up. Raises RehearsalError."""
     pods = {
         variant.name: read_deployment(layout.manifests, variant.service)
         for variant in variants(experiment)
     }
     if ngram.NAME in pods:
         raise RehearsalError(f"{ngram.NAME} is the name of a variant that the rehearsal adds")
-    pods[ngram.NAME] = ngram.served_by(pods[first.name])
-    servers = {name: server_command(pod, _served(experiment, layout)) for name, pod in pods.items()}
-    return servers, ngram.beside(first, f"{servers[ngram.NAME].url}/v1")
-
-
-def _core() -> int:
-    """The same for all: another one may be slower, and so would be what is served on it.
-
-    Variants are measured in turn, and a server that nobody asks anything takes no time.
-    """
-    return max(os.sched_getaffinity(0))
+    pods[ngram.NAME] = ngram.served_by(pods[speculative.name])
+    return {name: server_command(pod, _served(experiment, layout)) for name, pod in pods.items()}
 
 
 def _served(experiment: Experiment, layout: Layout) -> Served:
@@ -151,56 +127,33 @@ def _served(experiment: Experiment, layout: Layout) -> Served:
     return Served(layout.vllm, pair / "target", pair / "draft", lasting_port(), _core(), home)
 
 
-def _around(own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _around(server: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """A server's own environment, with the search path and, if there is one, the key."""
     outside = {name: given[name] for name in ("PATH", "VLLM_API_KEY") if name in given}
-    return {**outside, **own}
+    return {**outside, **server}
 
 
-@contextlib.contextmanager
-def _running(
-    servers: Mapping[str, ServerCommand], core: int, environment: Mapping[str, str], logs: Path
-) -> Iterator[dict[str, str]]:
-    with contextlib.ExitStack() as stack:
-        started = {
-            name: stack.enter_context(
-                running(
-                    server.command,
-                    _around(server.environment, environment),
-                    logs / f"vllm-{name}.log",
-                )
-            )
-            for name, server in servers.items()
-        }
-        for name, process in started.items():
-            await_health(name, process, servers[name].url, logs / f"vllm-{name}.log")
-        for process in started.values():
-            pinning.from_now_on(process, core)
-        yield {name: f"{server.url}/v1" for name, server in servers.items()}
-
-
-def await_health(
-    name: str, process: Process, url: str, log: Path, seconds: float = START_SECONDS
-) -> None:
-    """Returns once ``/health`` answers. Raises RehearsalError, at once if the process has ended."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            said = reason(text(log))
-            raise RehearsalError(
-                f"vLLM for {name} ended with status {process.returncode}: {said}; see {log}"
-            )
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            urllib.request.urlopen(f"{url}/health", timeout=5).close()
-            return
-        time.sleep(_POLL_SECONDS)
-    raise RehearsalError(f"vLLM for {name} did not start within {seconds:.0f} s; see {log}")
-
-
-def _said(servers: Mapping[str, ServerCommand]) -> Iterator[str]:
+def _description(servers: Mapping[str, ServerCommand]) -> Iterator[str]:
     yield "vLLM on the CPU, by the charts' commands. Differences from the pods:"
     of_each = [server.differences for server in servers.values()]
     common = [line for line in of_each[0] if all(line in lines for lines in of_each)]
     yield from common
     for name, lines in zip(servers, of_each, strict=True):
         yield from (f"{name}: {line}" for line in lines if line not in common)
+
+
+VLLM: Final = Endpoints(
+    name="vLLM on the CPU with a pair of tiny models",
+    kind="vLLM servers",
+    servers=_servers,
+    # The servers have one core: with more sequences at once, a turn takes minutes.
+    caps=Caps(concurrency=4, rate_seconds=8, prompts=12),
+    start_seconds=round(START_SECONDS),
+    stages=1,
+    drafts_whole_window=True,
+    # The load generator wants a core, too.
+    at_once=1,
+    plays_jobs=False,
+    started=keep_on_one_core,
+)
+"""vLLM as PyPI has it, with a model pair made on this machine."""

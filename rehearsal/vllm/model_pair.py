@@ -1,7 +1,4 @@
-"""The model pair, made once and kept: a folder with ``draft`` and ``target``.
-
-For its target an EAGLE3 head can be made, too, in a folder of its own.
-"""
+"""The model pair, made once and reused: a folder with ``draft`` and ``target``."""
 
 from __future__ import annotations
 
@@ -17,10 +14,9 @@ from typing import Final
 
 from experiment import Experiment
 from experiment.measurement import TestCase
-from rehearsal.golden.acceptances import of_class
-from rehearsal.layout import Layout
+from rehearsal.golden.performance import of_class, prompts_of
 from rehearsal.process.processes import run
-from rehearsal.prompts import prompts_of
+from rehearsal.setting import Layout
 from spectap.config import Structure
 
 BUILD_SECONDS: Final = 900.0
@@ -40,8 +36,6 @@ _INPUTS: Final = (
     "spectap/load/texts.py",
 )
 
-_HEAD_INPUT: Final = "rehearsal/vllm/head.py"
-
 
 def cases(experiment: Experiment) -> str:
     """The test cases that the pair is trained on, as ``build`` reads them.
@@ -49,7 +43,7 @@ def cases(experiment: Experiment) -> str:
     Of a set, each class is a case of its own. Raises RehearsalError.
     """
     tested = experiment.benchmark.test_cases
-    return json.dumps([one for case in tested for one in _cases(experiment, case)])
+    return json.dumps([item for case in tested for item in _cases(experiment, case)])
 
 
 def _cases(
@@ -60,8 +54,9 @@ def _cases(
         return
     by_class: defaultdict[str, list[Turns]] = defaultdict(list)
     for prompt in prompts_of(experiment, case):
-        said = [(str(one["role"]), str(one.get("content") or "")) for one in prompt.messages]
-        by_class[prompt.prompt_class].append(said)
+        by_class[prompt.prompt_class].append(
+            [(str(turn["role"]), str(turn.get("content") or "")) for turn in prompt.messages]
+        )
     for name, prompts in by_class.items():
         yield None, of_class(name) >= _PREDICTABLE, prompts
 
@@ -79,38 +74,22 @@ def folder(experiment: Experiment, layout: Layout) -> Path:
     return layout.pairs / key(experiment, layout.root)
 
 
-def head(experiment: Experiment, layout: Layout) -> Path:
-    """Where the head is, once it is made. Raises RehearsalError."""
-    digest = hashlib.sha256((layout.root / _HEAD_INPUT).read_bytes()).hexdigest()
-    return layout.pairs / f"{key(experiment, layout.root)}-eagle3-{digest[:8]}"
-
-
 def make(experiment: Experiment, layout: Layout) -> None:
     """Makes the pair and shows the progress on the terminal. Raises ProcessError."""
-    _make(experiment, layout, folder(experiment, layout), "rehearsal.vllm.build")
-
-
-def make_head(experiment: Experiment, layout: Layout) -> None:
-    """Makes the head of a pair that is there, likewise. Raises ProcessError."""
     pair = folder(experiment, layout)
-    _make(experiment, layout, head(experiment, layout), "rehearsal.vllm.head", str(pair))
-
-
-def _make(experiment: Experiment, layout: Layout, made: Path, module: str, *arguments: str) -> None:
-    draft = made.with_suffix(f".{os.getpid()}")
-    asked = layout.work / "pair-cases.json"
-    asked.parent.mkdir(parents=True, exist_ok=True)
-    asked.write_text(cases(experiment), encoding="utf-8")
-    command = [str(layout.vllm), "-m", module, str(draft), str(asked), *arguments]
+    unfinished = pair.with_suffix(f".{os.getpid()}")
+    trained_on = layout.work / "pair-cases.json"
+    trained_on.parent.mkdir(parents=True, exist_ok=True)
+    trained_on.write_text(cases(experiment), encoding="utf-8")
     try:
         run(
-            command,
+            [str(layout.vllm), "-m", "rehearsal.vllm.build", str(unfinished), str(trained_on)],
             {**os.environ, "PYTHONPATH": str(layout.root), "HF_HUB_OFFLINE": "1"},
-            layout.logs / f"{module.rpartition('.')[2]}.log",
+            layout.logs / "build.log",
             BUILD_SECONDS,
             errors_on_terminal=True,
             end_by=signal.SIGTERM,  # on SIGINT it would print a traceback
         )
-        draft.replace(made)  # one rename, so that the folder is always complete
+        unfinished.replace(pair)  # one rename, so that the folder is always complete
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -54,5 +54,5 @@ def served_by(pod: Pod) -> Pod:
 
 def _settings(of_draft: dict[str, Any]) -> dict[str, Any]:
     fewest, most = MATCHED
-    kept = {key: value for key, value in of_draft.items() if key != "model"}
-    return kept | {"method": NAME, "prompt_lookup_min": fewest, "prompt_lookup_max": most}
+    settings = {key: value for key, value in of_draft.items() if key != "model"}
+    return settings | {"method": NAME, "prompt_lookup_min": fewest, "prompt_lookup_max": most}

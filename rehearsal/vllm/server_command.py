@@ -18,7 +18,6 @@ _MODULE: Final = ("-m", "vllm.entrypoints.openai.api_server")
 _SPECULATIVE: Final = "--speculative-config"
 _ANY_DRAFT: Final = "eagle"
 """What the article's runtime is told of an ordinary draft model, too."""
-_EAGLE3: Final = "eagle3"
 
 NO_SUCH_DRAFT: Final = (
     "the pair made here has an ordinary draft model, which only mode fused serves; make rehearse "
@@ -81,8 +80,6 @@ class Served:
     core: int
     """Number of the CPU that it serves on."""
     home: Path
-    head: Path | None = None
-    """An EAGLE3 head for the target, where one was made."""
 
 
 @dataclass(frozen=True)
@@ -102,27 +99,27 @@ def server_command(pod: Pod, served: Served) -> ServerCommand:
     chart, keyed = _without_key(pod.command or ())
     if chart[:2] != _SERVE or len(chart) < 3:
         raise RehearsalError("the chart's command is not vllm serve MODEL")
-    said = [
+    lines = [
         *keyed,
         f"{' '.join(_SERVE)}: {' '.join(_MODULE)} in Python, whose wheel has no such command",
     ]
     model = chart[2]
     arguments = [*_MODULE, "--model", str(served.target)]
-    said.append(f"model: a pair made for this rehearsal in place of {model}")
+    lines.append(f"model: a pair made for this rehearsal in place of {model}")
     for flag, value in _flags(chart[3:]):
         if reason := LEFT_OUT.get(flag):
-            said.append(f"{flag}: left out, {reason}")
+            lines.append(f"{flag}: left out, {reason}")
         else:
-            arguments += [flag, *_value(flag, value, served, said)]
+            arguments += [flag, *_value(flag, value, served, lines)]
     for flag, reason in ADDED.items():
         if flag not in chart:
             arguments += [flag, *(["127.0.0.1"] if flag == "--host" else [])]
-            said.append(f"{flag}: added, {reason}")
-    environment = _environment(pod, served, said)
-    said.append(f"one core, number {served.core}, which all variants share in turn")
+            lines.append(f"{flag}: added, {reason}")
+    environment = _environment(pod, served, lines)
+    lines.append(f"one core, number {served.core}, which all variants share in turn")
     url = f"http://127.0.0.1:{served.port}"
     command = (str(served.python), *arguments)
-    return ServerCommand(url, command, environment, tuple(said))
+    return ServerCommand(url, command, environment, tuple(lines))
 
 
 def _without_key(command: tuple[str, ...]) -> tuple[tuple[str, ...], list[str]]:
@@ -145,30 +142,27 @@ def _flags(arguments: Sequence[str]) -> Iterator[tuple[str, str | None]]:
             yield flag, rest.pop(0) if rest and not rest[0].startswith("--") else None
 
 
-def _value(flag: str, value: str | None, served: Served, said: list[str]) -> list[str]:
+def _value(flag: str, value: str | None, served: Served, lines: list[str]) -> list[str]:
     if flag == _SPECULATIVE and value is not None:
-        return [_speculative(value, served, said)]
+        return [_speculative(value, served, lines)]
     if flag in REPLACED:
-        said.append(f"{flag}: {REPLACED[flag]}")
+        lines.append(f"{flag}: {REPLACED[flag]}")
         return [str(served.port) if flag == "--port" else "1"]
     return [] if value is None else [value]
 
 
-def _speculative(value: str, served: Served, said: list[str]) -> str:
+def _speculative(value: str, served: Served, lines: list[str]) -> str:
     settings: dict[str, Any] = json.loads(value)
     method = settings.get("method")
     if method == ngram.NAME:
-        said.append(
+        lines.append(
             f"{_SPECULATIVE}: {value}, the rehearsal's own, in place of a draft model; no runtime "
             "on Trainium serves it"
         )
         return value
-    if method == _EAGLE3 and served.head is not None:
-        said.append(f"{_SPECULATIVE}: a head made for the pair in place of {settings['model']}")
-        return json.dumps(settings | {"model": str(served.head)}, separators=(",", ":"))
     if method != _ANY_DRAFT:
         raise RehearsalError(f"{_SPECULATIVE}: method {method}: {NO_SUCH_DRAFT}")
-    said.append(
+    lines.append(
         f"{_SPECULATIVE}: method draft_model in place of {method}, which upstream keeps for heads; "
         f"it drafts {settings['num_speculative_tokens']} tokens a step, NxDI one fewer"
     )
@@ -176,13 +170,13 @@ def _speculative(value: str, served: Served, said: list[str]) -> str:
     return json.dumps(settings | draft, separators=(",", ":"))
 
 
-def _environment(pod: Pod, served: Served, said: list[str]) -> dict[str, str]:
-    kept = {}
+def _environment(pod: Pod, served: Served, lines: list[str]) -> dict[str, str]:
+    passed_on = {}
     for name, value in pod.environment.items():
         if reason := ENVIRONMENT_LEFT_OUT.get(name):
-            said.append(f"{name}: left out, {reason}")
+            lines.append(f"{name}: left out, {reason}")
         else:
-            kept[name] = value
-    said += [f"{name}: {value}" for name, value in ENVIRONMENT_ADDED.items()]
-    own = {"HOME": str(served.home), "VLLM_CPU_OMP_THREADS_BIND": str(served.core)}
-    return kept | dict(ENVIRONMENT_ADDED) | own
+            passed_on[name] = value
+    lines += [f"{name}: {value}" for name, value in ENVIRONMENT_ADDED.items()]
+    of_machine = {"HOME": str(served.home), "VLLM_CPU_OMP_THREADS_BIND": str(served.core)}
+    return passed_on | dict(ENVIRONMENT_ADDED) | of_machine

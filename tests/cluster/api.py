@@ -13,7 +13,7 @@ from kubernetes import config, dynamic
 from kubernetes.client import ApiException
 
 from charts.names import NAMESPACE
-from control_plane.servers import ControlPlane
+from tests.control_plane.servers import ControlPlane
 
 Manifest = dict[str, Any]
 

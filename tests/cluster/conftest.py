@@ -10,11 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from charts.names import NAMESPACE
-from control_plane.choice import chosen, prepare
-from control_plane.errors import ControlPlaneError, NoPrograms
-from control_plane.servers import ControlPlane
 from experiment import Experiment
-from rehearsal.process.interruption import interruptible
+from rehearsal.process.processes import interruptible
 from tests.cluster.api import Cluster
 from tests.cluster.deployment import Manifests, deployed, render
 from tests.cluster.hardware import (
@@ -26,6 +23,9 @@ from tests.cluster.hardware import (
     trainium_node,
 )
 from tests.cluster.kubelets import Kubelets
+from tests.control_plane.choice import chosen, prepare
+from tests.control_plane.programs import ControlPlaneError, NoPrograms
+from tests.control_plane.servers import ControlPlane
 from tests.synthesis import Synthesised
 
 

@@ -143,6 +143,35 @@ def place(cluster: Cluster, label: str, value: str) -> str:
     )
 
 
+def service_pod(cluster: Cluster, service: str) -> Manifest:
+    """The one pod of a service, once it has a place. Raises Unschedulable."""
+    place(cluster, "app", service)
+    (pod,) = pods(cluster, "app", service)
+    return pod
+
+
+def service_devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
+    """Pool and name of each device that a service was given. Raises Unschedulable."""
+    given = claim(cluster, service_pod(cluster, service))
+    assert given is not None
+    return devices(given)
+
+
+def compile_jobs(manifests: Manifests) -> list[str]:
+    """Names of the Jobs that compile."""
+    return [
+        manifest["metadata"]["name"]
+        for manifest in manifests.objects()
+        if manifest["kind"] == "Job" and manifest["metadata"]["labels"].get("step") == "compile"
+    ]
+
+
+def succeeded(cluster: Cluster, job: str) -> bool:
+    """Whether a Job has."""
+    manifest = cluster.get("Job", job)
+    return bool(manifest and manifest["status"].get("succeeded"))
+
+
 def claim(cluster: Cluster, pod: Manifest) -> Manifest | None:
     """The device claim made for a pod."""
     for status in pod["status"].get("resourceClaimStatuses", []):

@@ -32,25 +32,11 @@ def _expression(text: str) -> Change:
     return lambda template: _request(template).update(selectors=[{"cel": {"expression": text}}])
 
 
-def _pod(deployment: Any) -> Any:
-    return deployment["spec"]["template"]["spec"]
-
-
 REFUSED: dict[str, tuple[tuple[str, str], Change, str]] = {
     "CEL that does not compile": (
         TEMPLATE,
         _expression("device.attributes['neuron.aws.com'].resourceType == "),
         "compilation failed",
-    ),
-    "CEL of something else than a device": (
-        TEMPLATE,
-        _expression("node.labels['x'] == 'y'"),
-        "undeclared reference to 'node'",
-    ),
-    "CEL that is no condition": (
-        TEMPLATE,
-        _expression("device.driver"),
-        "must evaluate to bool",
     ),
     "attribute without a domain": (
         TEMPLATE,
@@ -67,16 +53,6 @@ UNSCHEDULABLE: dict[str, tuple[tuple[str, str], Change, str]] = {
         _expression("device.attributes['neuron.aws.com'].instanceTyp == 'trn2.48xlarge'"),
         "no such key: instanceTyp",
     ),
-    "another instance type": (
-        TEMPLATE,
-        _expression("device.attributes['neuron.aws.com'].instanceType == 'trn2u.48xlarge'"),
-        "cannot allocate all claims",
-    ),
-    "device class that is not installed": (
-        TEMPLATE,
-        lambda t: _request(t).update(deviceClassName="neurons.aws.com"),
-        "device class neurons.aws.com does not exist",
-    ),
     "nine devices of a group of eight": (
         TEMPLATE,
         lambda t: _request(t).update(count=9),
@@ -84,20 +60,8 @@ UNSCHEDULABLE: dict[str, tuple[tuple[str, str], Change, str]] = {
     ),
     "no toleration": (
         SERVICE,
-        lambda d: _pod(d).pop("tolerations"),
+        lambda d: d["spec"]["template"]["spec"].pop("tolerations"),
         "untolerated taint",
-    ),
-    "node group that is not there": (
-        SERVICE,
-        lambda d: _pod(d)["nodeSelector"].update({"speculative-decoding/node-group": "trn"}),
-        "didn't match Pod's node affinity/selector",
-    ),
-    "more memory than the node has": (
-        SERVICE,
-        lambda d: _pod(d)["containers"][0]["resources"].update(
-            requests={"memory": "2Ti"}, limits={"memory": "2Ti"}
-        ),
-        "Insufficient memory",
     ),
 }
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from charts.names import NAMESPACE
-from tests.cluster.api import SECONDS, Cluster, Manifest
+from tests.cluster.api import Cluster, Manifest
 from tests.cluster.deployment import Manifests, deployed, place
+from tests.cluster.indexed import typed
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 
@@ -36,9 +35,10 @@ def test_another_run_is_another_pod(
 ) -> None:
     assert by_the_handler
     place(cluster, "app", "qwen-llmperf")
+    outputs = synthesised.template("serving")["Outputs"]
     before = _benchmark(cluster)
     for _ in range(2):
-        _type(cluster, synthesised, "Command5Again")
+        typed(cluster, outputs["Command5Again"]["Value"])
         place(cluster, "app", "qwen-llmperf")
         after = _benchmark(cluster)
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
@@ -53,7 +53,7 @@ def test_quality_is_started(
     assert not cluster.kubectl(
         *("--namespace", NAMESPACE, "get", "pods", "--selector=app=qwen-lmeval", "--output=name")
     )
-    _type(cluster, synthesised, "Command6Quality")
+    typed(cluster, synthesised.template("serving")["Outputs"]["Command6Quality"]["Value"])
     assert place(cluster, "app", "qwen-lmeval").startswith("system-")
 
 
@@ -61,19 +61,3 @@ def _benchmark(cluster: Cluster) -> Manifest:
     pod = cluster.get("Pod", "qwen-llmperf")
     assert pod is not None
     return pod
-
-
-def _type(cluster: Cluster, synthesised: Synthesised, output: str) -> None:
-    command: str = synthesised.template("serving")["Outputs"][output]["Value"]
-    plane = cluster.plane
-    subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        env={
-            "PATH": f"{plane.kubectl.parent}{os.pathsep}{os.environ['PATH']}",
-            "KUBECONFIG": str(plane.kubeconfig),
-            "HOME": str(plane.kubeconfig.parent),
-        },
-        check=True,
-        capture_output=True,
-        timeout=SECONDS,
-    )

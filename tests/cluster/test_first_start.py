@@ -8,8 +8,8 @@ import pytest
 
 from experiment import Experiment
 from tests.charts.test_first_start import EAGLE3
-from tests.cluster.api import Cluster, Manifest
-from tests.cluster.deployment import Manifests, claim, deployed, devices, place, pods
+from tests.cluster.api import Cluster
+from tests.cluster.deployment import Manifests, deployed, service_devices, service_pod
 from tests.cluster.kubelets import Kubelets
 from tests.synthesis import Synthesised
 
@@ -32,24 +32,14 @@ def first_start(
         yield manifests
 
 
-def its_pod(cluster: Cluster, service: str) -> Manifest:
-    """The one pod of a service, once it has a place."""
-    place(cluster, "app", service)
-    (pod,) = pods(cluster, "app", service)
-    return pod
-
-
 def test_both_compile_on_one_node_each_on_a_claim_of_its_own(
     cluster: Cluster, first_start: Manifests
 ) -> None:
     assert first_start
     given = []
     for service in SERVICES:
-        pod = its_pod(cluster, service)
-        assert pod["spec"]["nodeName"] == "trainium-0"
-        its_claim = claim(cluster, pod)
-        assert its_claim is not None
-        given.append(set(devices(its_claim)))
+        assert service_pod(cluster, service)["spec"]["nodeName"] == "trainium-0"
+        given.append(set(service_devices(cluster, service)))
     assert [len(of_one) for of_one in given] == [8, 8]
     assert not given[0] & given[1]
 
@@ -71,7 +61,7 @@ def test_the_api_server_keeps_the_sidecar_the_probe_and_the_deadline(
         assert found is not None
         deadline = found["spec"]["progressDeadlineSeconds"]
         assert deadline == rendered["progressDeadlineSeconds"] == 36000
-        spec = its_pod(cluster, service)["spec"]
+        spec = service_pod(cluster, service)["spec"]
         (server,) = spec["containers"]
         assert server["startupProbe"]["failureThreshold"] * 10 == 4 * 60 * 60
         _, fetch, keep = spec["initContainers"]
@@ -83,7 +73,7 @@ def test_the_api_server_keeps_the_sidecar_the_probe_and_the_deadline(
 def test_the_scheduler_counts_the_sidecar_in(cluster: Cluster, first_start: Manifests) -> None:
     assert first_start
     for service in SERVICES:
-        spec = its_pod(cluster, service)["spec"]
+        spec = service_pod(cluster, service)["spec"]
         running = [spec["initContainers"][-1], *spec["containers"]]
         asked = [container["resources"]["requests"]["cpu"] for container in running]
         assert asked == ["1", "80"]

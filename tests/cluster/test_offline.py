@@ -12,7 +12,15 @@ import pytest
 from charts.indexes import NEVER, NOT_YET
 from experiment import Experiment
 from tests.cluster.api import Cluster
-from tests.cluster.deployment import Manifests, deployed, devices, pods, refusal, without
+from tests.cluster.deployment import (
+    Manifests,
+    compile_jobs,
+    deployed,
+    devices,
+    pods,
+    refusal,
+    without,
+)
 from tests.cluster.indexed import (
     Indexed,
     has_no_devices,
@@ -47,7 +55,7 @@ def jobs(
 ) -> Iterator[Manifests]:
     """Applied as the CDK's handler applies it. Both graphs are there, and their Jobs are over."""
     assert kubelets
-    compiled = _compiles(manifests_of_jobs)
+    compiled = compile_jobs(manifests_of_jobs)
     with deployed(
         cluster, without(manifests_of_jobs, compiled, tmp_path / "dist"), server_side=False
     ):
@@ -109,7 +117,7 @@ def test_a_node_compiles_or_generates(
     cluster: Cluster, kubelets: Kubelets, compiling: Manifests
 ) -> None:
     """One thing at a time on the only node: a compile, then an index or the other compile."""
-    names, ended = _compiles(compiling), set[str]()
+    names, ended = compile_jobs(compiling), set[str]()
     while len(ended) < 2:
         (busy,) = cluster.until(lambda: _one(_on_the_node(cluster)), "one pod on the node")
         if labels(busy).get("step") == "compile":
@@ -124,12 +132,6 @@ def test_a_node_compiles_or_generates(
         cluster.until(partial(_gone, cluster, uid(busy)), "the end of it")
     assert ended == {*names}
     OFFLINE.until_running(cluster, 1)
-
-
-def _compiles(manifests: Manifests) -> list[str]:
-    """Names of the Jobs that compile."""
-    found = [o for o in manifests.objects() if o["kind"] == "Job"]
-    return [job["metadata"]["name"] for job in found if labels(job).get("step") == "compile"]
 
 
 def _on_the_node(cluster: Cluster) -> list[Any]:

@@ -22,6 +22,8 @@ from tests.cluster.deployment import (
     place,
     pods,
     refusal,
+    service_devices,
+    succeeded,
 )
 from tests.cluster.kubelets import Kubelets
 from tests.experiment.files import ON_TRAINIUM
@@ -37,7 +39,7 @@ def test_both_services_fit_one_node(cluster: Cluster, deployment: Manifests) -> 
 
 def test_each_gets_a_whole_group_of_devices(cluster: Cluster, deployment: Manifests) -> None:
     assert deployment
-    given = [_devices(cluster, service) for service in SERVICES]
+    given = [service_devices(cluster, service) for service in SERVICES]
     assert [len(of_one) for of_one in given] == [8, 8]
     assert len({device for of_one in given for device in of_one}) == 16
     groups = [{group(cluster, device) for device in of_one} for of_one in given]
@@ -108,7 +110,7 @@ def test_one_graph_is_compiled_beside_the_services_at_a_time(
     assert "Insufficient cpu" in said
     kubelets.finish(names)
     for name in names:
-        cluster.until(partial(_succeeded, cluster, name), f"the end of {name}")
+        cluster.until(partial(succeeded, cluster, name), f"the end of {name}")
 
 
 @pytest.fixture
@@ -155,16 +157,3 @@ def _place_third(cluster: Cluster) -> str:
 def _node(cluster: Cluster) -> str | None:
     pod = cluster.get("Pod", "third")
     return pod["spec"].get("nodeName") if pod else None
-
-
-def _devices(cluster: Cluster, service: str) -> list[tuple[str, str]]:
-    place(cluster, "app", service)
-    (pod,) = pods(cluster, "app", service)
-    its_claim = claim(cluster, pod)
-    assert its_claim is not None
-    return devices(its_claim)
-
-
-def _succeeded(cluster: Cluster, job: str) -> bool:
-    found = cluster.get("Job", job)
-    return bool(found and found["status"].get("succeeded"))

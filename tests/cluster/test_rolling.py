@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -96,23 +95,6 @@ def test_a_changed_window_replaces_both_pods_without_a_third_claim(
     assert not set(before.values()) & set(_uids(cluster).values())
     assert timeline.most() == Most(asked=2, allocated=2)
     assert '"num_speculative_tokens":9' in _command(cluster, SPECULATIVE)
-
-
-def test_a_pod_rolled_in_beside_the_old_one_would_be_noticed(
-    cluster: Cluster, serving: Manifests, tmp_path: Path
-) -> None:
-    def break_(deployment: Manifest) -> None:
-        deployment["spec"]["strategy"] = {"type": "RollingUpdate"}
-        deployment["spec"]["template"]["metadata"]["annotations"] = {"rolled": "once"}
-
-    timeline = Timeline(cluster)
-    cluster.apply(serving.changed("Deployment", SPECULATIVE, break_, tmp_path / "new").directory)
-    cluster.until(lambda: len(pods(cluster, "app", SPECULATIVE)) == 2, "a second pod")
-    cluster.until(
-        lambda: any(refusal(pod) for pod in pods(cluster, "app", SPECULATIVE)),
-        "a third claim that waits",
-    )
-    assert timeline.most().asked == 3
 
 
 def test_a_drained_node_gets_its_pods_back(cluster: Cluster, serving: Manifests) -> None:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from control_plane.errors import ControlPlaneError
-from control_plane.programs import programs
-from control_plane.servers import ControlPlane, control_plane
+from tests.control_plane.programs import ControlPlaneError, programs
+from tests.control_plane.servers import ControlPlane, control_plane
 from tests.rehearsal.left import alive, descendants
 from tests.synthesis import ROOT
 
@@ -23,9 +22,9 @@ NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 # A run that is ended from outside while it waits.
 WAITING = """
 import os, pathlib, sys, time
-from control_plane.programs import programs
-from control_plane.servers import control_plane
-from rehearsal.process.interruption import interruptible
+from tests.control_plane.programs import programs
+from tests.control_plane.servers import control_plane
+from rehearsal.process.processes import interruptible
 with interruptible(), control_plane(programs(os.environ), pathlib.Path(sys.argv[1])):
     print("ready", flush=True)
     time.sleep(60)
@@ -58,10 +57,7 @@ def test_nothing_is_left_after_an_error(found: Path, tmp_path: Path) -> None:
     assert alive(pids) == set()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_nothing_is_left_after_a_signal(
-    number: signal.Signals, found: Path, tmp_path: Path
-) -> None:
+def test_nothing_is_left_after_a_signal(found: Path, tmp_path: Path) -> None:
     assert found
     command = [sys.executable, "-c", WAITING, str(tmp_path)]
     with subprocess.Popen(
@@ -71,7 +67,7 @@ def test_nothing_is_left_after_a_signal(
         assert run.stdout.readline() == "ready\n"
         started = descendants(run.pid)
         assert len(alive(started)) == 2 * len(NAMES)  # each with a shell that watches over it
-        run.send_signal(number)
+        run.send_signal(signal.SIGTERM)
         run.wait(30)
     assert alive(started) == set()
 
@@ -89,8 +85,8 @@ def test_a_program_that_ends_is_noticed(found: Path, tmp_path: Path) -> None:
 def test_a_program_that_does_not_start_says_why(
     found: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("control_plane.servers.ADDRESS", "192.0.2.1")
-    monkeypatch.setattr("control_plane.servers.free_port", lambda address: 6443)
+    monkeypatch.setattr("tests.control_plane.servers.ADDRESS", "192.0.2.1")
+    monkeypatch.setattr("tests.control_plane.servers.free_port", lambda address: 6443)
     with (
         pytest.raises(ControlPlaneError, match=r"kube-apiserver ended: .*cannot assign"),
         control_plane(found, tmp_path),

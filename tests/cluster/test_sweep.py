@@ -16,10 +16,12 @@ from tests.cluster.api import Cluster, Manifest
 from tests.cluster.conftest import add_trainium
 from tests.cluster.deployment import (
     Manifests,
+    compile_jobs,
     deployed,
     devices,
     pods,
     refusal,
+    succeeded,
     without,
 )
 from tests.cluster.indexed import (
@@ -60,7 +62,7 @@ def sweep(
 ) -> Iterator[Manifests]:
     """Applied as the CDK's handler applies it. All graphs are compiled, and their Jobs are over."""
     assert kubelets
-    compiled = _compiles(manifests_of_a_sweep)
+    compiled = compile_jobs(manifests_of_a_sweep)
     with deployed(
         cluster, without(manifests_of_a_sweep, compiled, tmp_path / "dist"), server_side=False
     ):
@@ -118,12 +120,12 @@ def test_a_node_measures_nothing_while_it_compiles(
             kubelets.finish([job["metadata"]["name"]])
         ended = uid(compiler)
         cluster.until(partial(_compiles_no_longer, cluster, ended), "the end of a compile")
-    assert seen == {*_compiles(compiling)}
+    assert seen == {*compile_jobs(compiling)}
     SWEPT.until_running(cluster, 2)
 
 
 def test_a_node_compiles_nothing_while_it_measures(cluster: Cluster, compiling: Manifests) -> None:
-    names = _compiles(compiling)
+    names = compile_jobs(compiling)
     _suspend(cluster, names, suspend=True)
     cluster.until(lambda: not _compilers(cluster), "a node without compiles")
     running = SWEPT.until_running(cluster, 2)
@@ -249,15 +251,6 @@ def test_an_index_that_another_try_would_not_help_fails_at_once(
     assert index(pod) not in map(index, after)
 
 
-def test_fetch_is_told_how_often_it_has_looked(cluster: Cluster, sweep: Manifests) -> None:
-    """From the annotation that the Job controller counts in."""
-    assert sweep
-    (pod, *_) = SWEPT.until_running(cluster, 2)
-    (fetch,) = (each for each in containers(pod["spec"]) if each["name"] == "fetch")
-    told = {v["name"]: v for v in fetch["env"]}["LOOKED"]["valueFrom"]["fieldRef"]["fieldPath"]
-    assert told == f"metadata.annotations['{JOB}/job-index-ignored-failure-count']"
-
-
 def test_a_node_that_is_taken_away_is_no_failure(
     cluster: Cluster, kubelets: Kubelets, sweep: Manifests, synthesised: Synthesised
 ) -> None:
@@ -282,6 +275,9 @@ def test_all_containers_know_their_index(cluster: Cluster, sweep: Manifests) -> 
     for container in containers(pod["spec"]):
         told = {v["name"]: v for v in container["env"]}["JOB_COMPLETION_INDEX"]
         assert told["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{INDEX_LABEL}']"
+    (fetch,) = (each for each in containers(pod["spec"]) if each["name"] == "fetch")
+    looked = {v["name"]: v for v in fetch["env"]}["LOOKED"]["valueFrom"]["fieldRef"]["fieldPath"]
+    assert looked == f"metadata.annotations['{JOB}/job-index-ignored-failure-count']"
 
 
 def test_a_sweep_that_lasts_too_long_is_ended(cluster: Cluster, sweep: Manifests) -> None:
@@ -319,12 +315,6 @@ def test_the_commands_that_the_stack_puts_out(
     SWEPT.until_running(cluster, 2)
 
 
-def _compiles(manifests: Manifests) -> list[str]:
-    """Names of the Jobs that compile."""
-    jobs = [o for o in manifests.objects() if o["kind"] == "Job"]
-    return [job["metadata"]["name"] for job in jobs if labels(job).get("step") == "compile"]
-
-
 def _compilers(cluster: Cluster) -> list[Manifest]:
     """Compile pods that have a node."""
     return [
@@ -341,7 +331,7 @@ def _waiting_compilers(cluster: Cluster) -> list[Manifest]:
 
 def _said_of_compiles(cluster: Cluster, names: list[str]) -> list[str] | None:
     """Why compiles wait, once that is said of all; but of those that another test has let end."""
-    left = sum(not _succeeded(cluster, name) for name in names)
+    left = sum(not succeeded(cluster, name) for name in names)
     return as_many(left, list(map(refusal, _waiting_compilers(cluster))))
 
 
@@ -362,8 +352,3 @@ def _let_one_compile(cluster: Cluster) -> None:
     _suspend(cluster, sweeps, suspend=True)
     cluster.until(lambda: as_many(1, _compilers(cluster)), "a compile on the only node")
     _suspend(cluster, sweeps, suspend=False)
-
-
-def _succeeded(cluster: Cluster, job: str) -> bool:
-    found = cluster.get("Job", job)
-    return bool(found and found["status"].get("succeeded"))

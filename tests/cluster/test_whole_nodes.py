@@ -1,4 +1,4 @@
-"""Another shape of claim: services that take a whole node each."""
+"""Another shape of claim: services that take a whole node each, with nothing else deployed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from experiment import Experiment
 from tests.cluster.api import Cluster
 from tests.cluster.conftest import add_trainium
-from tests.cluster.deployment import Manifests, claim, deployed, devices, place, pods
+from tests.cluster.deployment import Manifests, deployed, place, service_devices
 from tests.cluster.kubelets import Kubelets
 from tests.matrix import MATRIX, WHOLE_NODES
 from tests.synthesis import Synthesised
@@ -30,10 +30,7 @@ def test_each_service_gets_all_devices_of_a_node(
             nodes = [place(cluster, "app", service) for service in SERVICES]
             assert sorted(nodes) == ["trainium-0", second]
             for service, node in zip(SERVICES, nodes, strict=True):
-                (pod,) = pods(cluster, "app", service)
-                its_claim = claim(cluster, pod)
-                assert its_claim is not None
-                given = devices(its_claim)
+                given = service_devices(cluster, service)
                 assert {pool for pool, _ in given} == {node}
                 assert len(set(given)) == len(given) == 16
     finally:

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from control_plane.choice import chosen, prepare
-from control_plane.errors import ControlPlaneError
-from control_plane.kind import kind_cluster
 from stacks.cluster import KUBERNETES_VERSION
+from tests.control_plane.choice import chosen, kind_cluster, prepare
+from tests.control_plane.programs import ControlPlaneError
 
 KUBECTL = """#!/bin/sh
 echo "$@" >> "$ASKED"
@@ -66,13 +65,10 @@ def test_any_other_is_refused(differently: dict[str, Any], said: str, tmp_path: 
         prepare(environment(tmp_path, **differently))
 
 
-def test_kubectls_own_words(tmp_path: Path) -> None:
+def test_kubectl_must_be_there_and_its_words_are_passed_on(tmp_path: Path) -> None:
+    with pytest.raises(ControlPlaneError, match="no kubectl on the PATH"):
+        kind_cluster({"PATH": str(tmp_path), "KUBECONFIG": "config"})
     asking = environment(tmp_path)
     (tmp_path / "kubectl").write_text("#!/bin/sh\necho 'error: no context' >&2\nexit 1\n")
     with pytest.raises(ControlPlaneError, match=r"^KUBECONFIG: error: no context$"):
         kind_cluster(asking)
-
-
-def test_kubectl_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ControlPlaneError, match="no kubectl on the PATH"):
-        kind_cluster({"PATH": str(tmp_path), "KUBECONFIG": "config"})

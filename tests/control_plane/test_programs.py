@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from control_plane.__main__ import main
-from control_plane.errors import ControlPlaneError, NoPrograms
-from control_plane.programs import (
+from stacks.cluster import KUBERNETES_VERSION
+from tests.control_plane.__main__ import main
+from tests.control_plane.programs import (
     MODULE,
     PROGRAMS,
+    ControlPlaneError,
+    NoPrograms,
     kubernetes_version,
     programs,
 )
-from stacks.cluster import KUBERNETES_VERSION
 
 GO_MOD = (MODULE / "go.mod").read_text()
 
@@ -53,7 +54,7 @@ def script(path: Path, text: str) -> None:
 @pytest.fixture
 def with_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """An environment whose go is the stand-in; it builds in no time."""
-    monkeypatch.setattr("control_plane.programs._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("tests.control_plane.programs._POLL_SECONDS", 0.01)
     script(tmp_path / "bin" / "go", GO)
     return {
         "PATH": f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}",
@@ -93,113 +94,80 @@ def test_staging_modules_are_of_the_same_release() -> None:
     assert not set(required) - ours - {"k8s.io/klog/v2", "k8s.io/kube-openapi"}
 
 
-def test_builds_once(with_go: dict[str, str]) -> None:
+def test_builds_once_outside_the_tree_and_again_with_another_go(
+    with_go: dict[str, str], tmp_path: Path
+) -> None:
     first, second = io.StringIO(), io.StringIO()
     folder = programs(with_go, first)
     assert programs(with_go, second) == folder
+    assert folder.is_relative_to(tmp_path / "home" / ".cache")
     assert {path.name for path in folder.iterdir()} == set(PROGRAMS)
     assert Path(with_go["COUNT"]).read_text() == "built\n"
     assert f"building Kubernetes {kubernetes_version()}" in first.getvalue()
     assert second.getvalue() == ""
-
-
-def test_builds_outside_the_tree(with_go: dict[str, str], tmp_path: Path) -> None:
-    assert programs(with_go, io.StringIO()).is_relative_to(tmp_path / "home" / ".cache")
+    assert programs(with_go | {"VERSION": "go1.27.0"}, io.StringIO()) != folder
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     assert programs(with_go | cache, io.StringIO()).is_relative_to(tmp_path / "cache")
 
 
-def test_builds_again_with_another_go(with_go: dict[str, str]) -> None:
-    folder = programs(with_go, io.StringIO())
-    assert programs(with_go | {"VERSION": "go1.27.0"}, io.StringIO()) != folder
-
-
-def test_a_failed_build_says_why_and_is_not_kept(with_go: dict[str, str]) -> None:
+def test_a_failed_build_says_why_and_is_not_reused(with_go: dict[str, str]) -> None:
     with pytest.raises(ControlPlaneError, match=r"^go build: no space left; see .*\.log$"):
         programs(with_go | {"BROKEN": "no space left"}, io.StringIO())
     assert programs(with_go, io.StringIO()).exists()
     assert Path(with_go["COUNT"]).read_text() == "built\n" * 2
 
 
-def test_gos_own_words_when_it_is_too_old(with_go: dict[str, str], tmp_path: Path) -> None:
-    said = "go: go.mod requires go >= 1.25.0 (running go 1.22.2; GOTOOLCHAIN=local)"
-    script(tmp_path / "bin" / "go", f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
-    with pytest.raises(ControlPlaneError) as refusal:
-        programs(with_go, io.StringIO())
-    assert str(refusal.value) == said
-
-
-def test_a_go_that_has_no_such_words(with_go: dict[str, str]) -> None:
+def test_a_go_that_is_too_old(with_go: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(ControlPlaneError, match=r"is go1\.19\.8; must be go1\.25 or newer$"):
         programs(with_go | {"VERSION": "go1.19.8"}, io.StringIO())
+    words = "go: go.mod requires go >= 1.25.0 (running go 1.22.2; GOTOOLCHAIN=local)"
+    script(tmp_path / "bin" / "go", f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
+    with pytest.raises(ControlPlaneError, match=f"^{re.escape(words)}$"):
+        programs(with_go, io.StringIO())
 
 
-def test_ready_programs_are_taken(assets: Callable[[str], dict[str, str]]) -> None:
-    environment = assets(f"v{KUBERNETES_VERSION}.99")
-    assert programs(environment) == Path(environment["KUBEBUILDER_ASSETS"])
-
-
-def test_ready_programs_of_another_version_are_not(
+def test_ready_programs_are_taken_if_they_are_all_of_the_version(
     assets: Callable[[str], dict[str, str]],
 ) -> None:
     with pytest.raises(ControlPlaneError, match=rf"v1\.34\.2; must be v{KUBERNETES_VERSION}$"):
         programs(assets("v1.34.2"))
-
-
-def test_missing_programs_are_named(assets: Callable[[str], dict[str, str]]) -> None:
-    """As in envtest's archives, which hold neither controllers nor scheduler."""
-    environment = assets("v1.35.4")
+    environment = assets(f"v{KUBERNETES_VERSION}.99")
+    folder = Path(environment["KUBEBUILDER_ASSETS"])
+    assert programs(environment) == folder
+    # As in envtest's archives, which hold neither controllers nor scheduler.
     for name in ("kube-controller-manager", "kube-scheduler"):
-        Path(environment["KUBEBUILDER_ASSETS"], name).unlink()
+        (folder / name).unlink()
     with pytest.raises(ControlPlaneError, match="has no kube-controller-manager, kube-scheduler"):
         programs(environment)
 
 
-@pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An environment without Go; ``os.environ`` too."""
+def test_without_go_there_is_none_and_preparing_prints_no_more_than_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests say why they are skipped."""
     environment = {"PATH": str(tmp_path / "empty"), "HOME": str(tmp_path)}
-    monkeypatch.setattr("control_plane.programs.INSTALLED", environment["PATH"])
+    monkeypatch.setattr("tests.control_plane.programs.INSTALLED", environment["PATH"])
     for name in ("KUBEBUILDER_ASSETS", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    return environment
+    with pytest.raises(NoPrograms, match="neither Go to build it with, nor KUBEBUILDER_ASSETS"):
+        programs(environment)
+    assert main() == 0
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nowhere")
+    assert main() == 1
+    assert re.match(
+        "control plane: KUBEBUILDER_ASSETS=/nowhere: has no .*\n$", capsys.readouterr().err
+    )
 
 
-def test_go_is_found_where_it_is_installed(
+def test_go_is_looked_for_where_it_is_installed(
     with_go: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shell alone, which is what the stand-in needs, is on the PATH."""
-    monkeypatch.setattr("control_plane.programs.INSTALLED", str(tmp_path / "bin"))
+    monkeypatch.setattr("tests.control_plane.programs.INSTALLED", str(tmp_path / "bin"))
     shell = with_go | {"PATH": "/usr/bin:/bin"}
     if shutil.which("go", path=shell["PATH"]):
         pytest.skip("Go is there as well")
     assert programs(shell, io.StringIO()).exists()
-
-
-def test_without_go_there_is_none(nowhere: dict[str, str]) -> None:
-    with pytest.raises(NoPrograms, match="neither Go to build it with, nor KUBEBUILDER_ASSETS"):
-        programs(nowhere)
-
-
-def test_preparing_says_nothing_when_there_is_nothing_to_prepare(
-    nowhere: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The tests say why they are skipped."""
-    assert nowhere
-    assert main() == 0
-    assert capsys.readouterr() == ("", "")
-
-
-def test_preparing_says_in_one_line_what_is_wrong(
-    nowhere: dict[str, str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert nowhere
-    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nowhere")
-    assert main() == 1
-    said = capsys.readouterr().err
-    assert said.startswith("control plane: KUBEBUILDER_ASSETS=/nowhere: has no etcd, ")
-    assert said.count("\n") == 1

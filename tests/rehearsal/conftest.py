@@ -1,14 +1,31 @@
-"""An embedded AWS, empty."""
+"""An embedded AWS, empty, and rehearsals in it without the CDK's CLI."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
 
+import aws_cdk as cdk
 import pytest
 
+from app import compose, write_manifests
+from deployment.console import Console
+from experiment import Experiment
 from rehearsal.aws.client import Aws, embedded_aws
+from rehearsal.golden.endpoints import GOLDEN
+from rehearsal.indexes import NO_FAULTS, Faults, isolated
+from rehearsal.outcome import Outcome
+from rehearsal.pod.caps import Caps
+from rehearsal.rehearse import compared, create
+from rehearsal.setting import Layout, Setting
+from spectap.report import results
+from spectap.report.results import Results
+from tests.synthesis import CONTEXT, ROOT
 
-REGION = "us-east-2"
+REGION: Final = "us-east-2"
+QUICK: Final = replace(GOLDEN, caps=Caps(rounds=1, output_tokens=100), start_seconds=5)
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +33,47 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aws]:
     """One for the tests of a module."""
     with embedded_aws(REGION, tmp_path_factory.mktemp("aws") / "aws.log") as aws:
         yield aws
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a rehearsal left."""
+
+    outcome: Outcome
+    layout: Layout
+    printed: str
+    """Progress and summary."""
+
+    @property
+    def run(self) -> Results:
+        """The results."""
+        return results.read(self.outcome.run_dir)
+
+    @property
+    def stand_ins(self) -> str:
+        """The file that lists what stood in for what."""
+        return (self.outcome.run_dir / "stand-ins.txt").read_text(encoding="utf-8")
+
+
+Rehearse = Callable[..., Rehearsed]
+
+
+@pytest.fixture(scope="module")
+def rehearse(aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> Rehearse:
+    """Rehearses an experiment, with faults if any."""
+
+    def played(experiment: Experiment, faults: Faults = NO_FAULTS) -> Rehearsed:
+        folder = tmp_path_factory.mktemp("checkout")
+        (folder / "spectap").symlink_to(ROOT / "spectap")
+        layout, here = Layout(folder), replace(aws, region=experiment.aws.region)
+        app = cdk.App(outdir=str(layout.assembly), context=CONTEXT)
+        deployed = compose(app, experiment).deployed(aws.account)
+        write_manifests(experiment, deployed, layout.manifests)
+        create(here, experiment)
+        console = Console(9, stream := io.StringIO())
+        setting = Setting(experiment, "rehearsal-1", layout, here, QUICK, console)
+        outcome = isolated(setting, faults) if experiment.apart else compared(setting)
+        outcome.write_stand_ins()
+        return Rehearsed(outcome, layout, stream.getvalue() + outcome.summary(console))
+
+    return played

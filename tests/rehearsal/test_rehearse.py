@@ -1,4 +1,4 @@
-"""The command: what it says, how it ends, and that nothing is left."""
+"""The command: what it prints, how it ends, and that nothing is left."""
 
 from __future__ import annotations
 
@@ -12,40 +12,68 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal.__main__ import main
 from rehearsal.outcome import load_maker
 from tests.conftest import edited
 from tests.rehearsal.left import alive, descendants
 from tests.synthesis import ROOT
 
-COMMAND = [sys.executable, "-m", "rehearsal"]
+
+def status_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
+    """The exit status of the command, in this process."""
+    monkeypatch.setattr(sys, "argv", ["rehearsal", *arguments])
+    try:
+        return main()
+    except SystemExit as end:
+        return end.code
 
 
-def test_an_experiment_that_is_wrong_is_one_line() -> None:
-    ended = subprocess.run(
-        [*COMMAND, "experiments/nobody.yaml"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert ended.returncode == 1
-    assert ended.stdout == ""
-    assert ended.stderr.startswith("rehearsal: experiments/nobody.yaml:")
-    assert ended.stderr.count("\n") == 1
+@pytest.mark.parametrize(
+    ("arguments", "status", "line"),
+    [
+        ("experiments/nobody.yaml", 1, "experiments/nobody.yaml:"),
+        ("experiments/article.yaml --break 1", 1, "--break 1: the experiment has neither a sweep"),
+        ("experiments/article-sweep.yaml --kill 99", 1, "--kill 99: .* the indexes 0 to 8"),
+        ("experiments/article-sweep.yaml --break -1", 1, "--break -1: .* the indexes 0 to 8"),
+        ("experiments/article-sweep.yaml --kill 2 --break 2", 1, "--kill 2: .* --break too"),
+        ("experiments/article-sweep.yaml --break a", 2, "argument --break: invalid int value: 'a'"),
+        ("experiments/vanilla.yaml --vllm", 1, "mode vanilla runs as a job"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    arguments: str,
+    status: int,
+    line: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert status_of(monkeypatch, *arguments.split()) == status
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.match(f"rehearsal: {line}", printed.err)
+    assert printed.err.count("\n") == 1
 
 
-def test_an_experiment_with_two_errors_is_two_lines(tmp_path: Path) -> None:
+def test_an_experiment_with_two_errors_is_two_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     changes = {"serving.tensor_parallel": 16, "benchmark.concurrency": 5, "benchmark.requests": 5}
     file = edited(tmp_path, changes)
-    ended = subprocess.run([*COMMAND, file], cwd=ROOT, capture_output=True, text=True)
-    assert ended.returncode == 1
-    first, second = ended.stderr.splitlines()
+    assert status_of(monkeypatch, str(file)) == 1
+    first, second = capsys.readouterr().err.splitlines()
     place = rf"rehearsal: {re.escape(str(file))}:\d+: "
     assert re.match(rf"{place}serving\.tensor_parallel = 16: must be 32", first)
     assert re.match(rf"{place}benchmark\.concurrency = 5: must be at most", second)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_leaves_nothing(number: signal.Signals) -> None:
+def test_an_interruption_leaves_nothing() -> None:
     # In the midst of a step that has processes of processes.
     process = subprocess.Popen(
-        COMMAND, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", "rehearsal"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
     )
     assert process.stderr is not None
     with process, process.stderr:
@@ -56,10 +84,10 @@ def test_an_interruption_leaves_nothing(number: signal.Signals) -> None:
         while len(started) < 3 and process.poll() is None:
             started = descendants(process.pid)
             time.sleep(0.05)
-        os.kill(process.pid, number)
-        said = process.stderr.read()
-    assert process.returncode == 128 + number
-    assert said == f"rehearsal: ended by {number.name}\n"
+        os.kill(process.pid, signal.SIGINT)
+        printed = process.stderr.read()
+    assert process.returncode == 128 + signal.SIGINT
+    assert printed == "rehearsal: ended by SIGINT\n"
     assert alive(started) == set()
 
 

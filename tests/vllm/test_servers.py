@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.errors import RehearsalError
-from rehearsal.process.processes import running
-from rehearsal.vllm.endpoints import await_health
+from rehearsal.process.ports import await_health
+from rehearsal.process.processes import ProcessError, running
 from tests.rehearsal.left import left_in_group
 from tests.synthesis import ROOT
 
@@ -31,9 +30,9 @@ def test_a_flag_that_vllm_does_not_know(
     log = tmp_path / "log"
     python = ROOT / ".venv-vllm" / "bin" / "python"
     with running([str(python), *MODULE, *arguments], os.environ, log) as process:
-        with pytest.raises(RehearsalError, match=problem) as failure:
+        with pytest.raises(ProcessError, match=problem) as failure:
             await_health("Base", process, "http://127.0.0.1:1", log, 120)
         group = process.pid
     assert "\n" not in str(failure.value)
-    assert str(failure.value).startswith("vLLM for Base ended with status 2: ")
+    assert str(failure.value).startswith("the server for Base ended with status 2: ")
     assert not left_in_group(group)

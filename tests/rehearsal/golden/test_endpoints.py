@@ -1,11 +1,14 @@
-"""Golden endpoints know the article's prompts and make the article's shape of them."""
+"""Golden endpoints know an experiment's prompts, and are measured as fast as they should be."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 import json
 import os
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +18,35 @@ from experiment import Experiment
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES, Engine, Mode
 from experiment.variants import variants
-from rehearsal.golden.acceptances import OF_STRUCTURE, by_text
-from rehearsal.golden.arithmetic import decoding, scheduled_time
-from rehearsal.golden.endpoints import golden_endpoints
+from rehearsal.golden.endpoints import golden_servers
+from rehearsal.golden.performance import OF_STRUCTURE, by_text, decoding, draft_of, gain
 from rehearsal.golden.server import Acceptance
+from rehearsal.process.ports import await_health
+from rehearsal.process.processes import running
+from spectap.analysis.summarise import summarise
 from spectap.config import Structure
 from spectap.endpoint import counters
 from spectap.endpoint.counters import Counters
+from spectap.ledger import last_attempts, read_ledger
 from spectap.load import llmperf
 from spectap.load.requests import requests_of
+from spectap.names import LEDGER
+from spectap.run.run import Run
 from tests.experiment.files import EAGLE, EAGLE3_HEAD, edited
+from tests.spectap import samples
+from tests.spectap.standins import QUICK, InProcess
+
+
+@contextlib.contextmanager
+def serving(experiment: Experiment, speed: float, folder: Path) -> Iterator[dict[str, str]]:
+    """Base URLs by the name of the variant."""
+    servers = golden_servers(experiment, speed, os.environ, folder)
+    with contextlib.ExitStack() as stack:
+        for name, server in servers.items():
+            process = running(server.command, server.environment, log := folder / name)
+            url = server.url.removesuffix("/v1")
+            await_health(name, stack.enter_context(process), url, log)
+        yield {name: server.url for name, server in servers.items()}
 
 
 def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
@@ -42,38 +64,43 @@ def prompt(experiment: Experiment, line: str | None, folder: Path) -> str:
         stddev_output_tokens=0,
         additional_sampling_params={},
     )
-    request = next(requests_of(options))
-    body = json.loads(request.body)
+    body = json.loads(next(requests_of(options)).body)
     return "\n".join(message["content"] for message in body["messages"]).strip()
 
 
 def test_each_prompt_is_known_for_its_structure(article: Experiment, tmp_path: Path) -> None:
     known = Acceptance(by_text(article), OF_STRUCTURE[Structure.OPEN_ENDED])
     for case in article.benchmark.test_cases:
-        found = known.of(prompt(article, case.line, tmp_path))
         assert case.structure is not None
-        assert found == OF_STRUCTURE[case.structure], case.name
+        rate = known.of(prompt(article, case.line, tmp_path))
+        assert rate == OF_STRUCTURE[case.structure], case.name
 
 
-def test_the_article_s_shape(article: Experiment) -> None:
-    base, sd = variants(article)
-    at = article.benchmark.points[0].concurrency
-    assert at == 4
-    speed_up = {s: scheduled_time(base, s, at) / scheduled_time(sd, s, at) for s in Structure}
-    assert scheduled_time(base, Structure.STRUCTURED, at) == pytest.approx(0.045)
-    assert speed_up[Structure.STRUCTURED] == pytest.approx(3, abs=0.15)
-    assert speed_up[Structure.OPEN_ENDED] == pytest.approx(1, abs=0.05)
-
-
-def test_both_serve_while_they_are_needed(article: Experiment, tmp_path: Path) -> None:
-    with golden_endpoints(article, 10, os.environ, tmp_path) as endpoints:
-        assert list(endpoints) == ["Base", "SD"]
-        for url in endpoints.values():
-            with urllib.request.urlopen(f"{url}/models") as response:
-                assert article.models.target.id.encode() in response.read()
-    for url in endpoints.values():
-        with pytest.raises(OSError, match="refused"):
-            urllib.request.urlopen(f"{url}/models")
+def test_what_is_measured_is_the_arithmetic_s(article: Experiment, tmp_path: Path) -> None:
+    """A speed-up of three on structured text, and none on open-ended text."""
+    cases = [
+        # A prompt is filled with its line, which so stands between two others.
+        {"name": structure, "line": f"Go on.\n{case.line}\n", "structure": structure}
+        for structure in Structure
+        for case in [next(c for c in article.benchmark.test_cases if c.structure == structure)]
+    ]
+    load = samples.load(concurrency=4, requests=4, rounds=3, mean_output_tokens=80)
+    with serving(article, 10, tmp_path) as urls:
+        config = samples.config(
+            variants=samples.variants(**urls), load=load, test_cases=cases, region=None, bucket=None
+        )
+        driver = InProcess(None, tmp_path / "scratch")
+        run = Run(config, tmp_path / "run", driver=driver, patience=QUICK)
+        assert asyncio.run(run.execute()) == []
+    summary = summarise(config, last_attempts(read_ledger(tmp_path / "run" / LEDGER)))
+    _, sd = variants(article)
+    for case in summary.cases:
+        acceptance = draft_of(sd).acceptance(OF_STRUCTURE[Structure(case.name)])
+        comparison = case.cell("SD").comparison
+        assert comparison is not None
+        measured = comparison.by_time_per_output_token
+        assert measured is not None
+        assert measured.point == pytest.approx(gain(decoding(sd), acceptance, 4), rel=0.15)
 
 
 def recorded(url: str) -> dict[str, Any]:
@@ -89,9 +116,9 @@ def counted(url: str, model: str) -> Counters:
     with urllib.request.urlopen(f"{url}/completions", json.dumps(body).encode()) as answer:
         answer.read()
     with urllib.request.urlopen(f"{url.removesuffix('/v1')}/metrics") as response:
-        found = counters.parse(response.read().decode())
-    assert found is not None
-    return found
+        page = counters.parse(response.read().decode())
+    assert page is not None
+    return page
 
 
 def of_runtime(name: str) -> Experiment:
@@ -108,11 +135,10 @@ def test_they_have_the_runtime_s_face(runtime: str, tmp_path: Path) -> None:
     experiment = of_runtime(runtime)
     model, (_, sd) = experiment.models.target.id, variants(experiment)
     assert sd.drafts_per_step is not None
-    with golden_endpoints(experiment, 100, os.environ, tmp_path) as endpoints:
-        base, speculative = (counted(url, model) for url in endpoints.values())
-        steps = [tokens for _, tokens in recorded(endpoints["SD"])["chunks"][1:]]
-    assert (base.tokens, base.drafts) == (40, 0)
-    assert base.generation_tokens == 40
+    with serving(experiment, 100, tmp_path) as urls:
+        base, speculative = (counted(url, model) for url in urls.values())
+        steps = [tokens for _, tokens in recorded(urls["SD"])["chunks"][1:]]
+    assert (base.tokens, base.drafts, base.generation_tokens) == (40, 0, 40)
     assert speculative.tokens == 40
     counts_steps = RUNTIMES[runtime].engine is Engine.V0
     assert speculative.generation_tokens == (1 + len(steps) if counts_steps else 40)
@@ -122,17 +148,7 @@ def test_they_have_the_runtime_s_face(runtime: str, tmp_path: Path) -> None:
         assert speculative.accepted == sum(speculative.per_position) >= sum(steps) - len(steps)
         assert len(speculative.per_position) == sd.drafts_per_step
     else:
-        assert (speculative.drafts, speculative.draft_tokens, speculative.per_position) == (
-            0,
-            0,
-            (),
-        )
-
-
-def test_a_step_yields_what_the_runtime_s_window_allows(tmp_path: Path) -> None:
-    """With drafts that are almost always right, the longest step is the window's, and no longer."""
-    for runtime in RUNTIMES:
-        experiment = of_runtime(runtime)
-        (_, sd), own = variants(experiment), decoding(variants(experiment)[1])
-        counts = [step.tokens for step in own.steps(2000, 0.97, runtime)]
-        assert max(counts) == (sd.drafts_per_step or 0) + 1, runtime
+        assert speculative.drafts == speculative.draft_tokens == 0
+        assert speculative.per_position == ()
+    longest = max(step.tokens for step in decoding(sd).steps(2000, 0.97, runtime))
+    assert longest == sd.drafts_per_step + 1

@@ -41,7 +41,9 @@ def test_a_window_of_which_nothing_is_kept_drafts_one_more_and_yields_one_more()
 
 
 def test_the_last_step_yields_more_than_the_answer_takes() -> None:
-    *steps, last = Decoding(window=5).steps(20, 1.0, "x")
+    *steps, last = Decoding(window=5, speed=10).steps(20, 1.0, "x")
+    step = Decoding(window=5, speed=10).step_seconds()
+    assert [each.at for each in steps] == pytest.approx([0.02 + n * step for n in range(4)])
     assert [(step.tokens, step.beyond) for step in steps] == [(1, 0), (5, 0), (5, 0), (5, 0)]
     assert (last.tokens, last.beyond) == (4, 1)
 
@@ -53,13 +55,6 @@ def test_the_speed_up_is_one_at_the_crossover(model: Cost) -> None:
     assert at is not None
     assert speed_up(base, fused, 0.8, at) == pytest.approx(1)
     assert speed_up(base, fused, 0.8, at / 1.2) > 1 > speed_up(base, fused, 0.8, at * 1.2)
-
-
-def test_the_crossover_of_a_roofline_is_known_in_closed_form() -> None:
-    base, fused = pair(Roofline(20))
-    # Below the knee of plain decoding: 7 b / 20 + 6 * 0.18 target passes for the expected tokens.
-    expected = (fused.tokens_per_step(0.8) - 6 * 0.18) * 20 / 7
-    assert crossover(base, fused, 0.8, most=64) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("model", "acceptance"), [(Constant(), 0.8), (Linear(0.02), 0.1)])

@@ -12,7 +12,7 @@ import pytest
 
 from rehearsal.golden.faults import FAULT_HEADER, Fault
 from rehearsal.golden.schedule import Decoding, Step
-from rehearsal.golden.server import Acceptance, Golden, speculative
+from rehearsal.golden.server import Golden
 
 USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
 
@@ -76,34 +76,6 @@ def test_a_step_yields_what_the_theory_expects() -> None:
         assert statistics.fmean(counts) == pytest.approx(expected, rel=0.02)
 
 
-def test_the_article_s_shape() -> None:
-    baseline, fused = Decoding(window=1), Decoding(window=7)
-    assert baseline.step_seconds() == pytest.approx(0.045)
-
-    def speedup(acceptance: float) -> float:
-        return 0.045 / (fused.step_seconds() / fused.tokens_per_step(acceptance))
-
-    assert speedup(0.97) == pytest.approx(3, abs=0.1)
-    assert speedup(Acceptance().otherwise) == pytest.approx(1, abs=0.05)
-
-
-def test_a_schedule_has_absolute_deadlines_and_depends_on_its_seed_alone() -> None:
-    decoding = Decoding(window=4, speed=10)
-    steps = list(decoding.steps(100, 0.7, seed="x"))
-    assert steps == list(decoding.steps(100, 0.7, seed="x"))
-    assert steps != list(decoding.steps(100, 0.7, seed="y"))
-    assert steps[0].tokens == 1
-    assert steps[0].at == pytest.approx(0.02)
-    assert steps[-1].at == pytest.approx(0.02 + (len(steps) - 1) * decoding.step_seconds())
-
-
-def test_the_n_th_request_of_a_prompt_gets_the_same_answer_again() -> None:
-    schedule = speculative(Decoding(window=7), Acceptance({"count": 0.9}))
-    assert schedule("count", 0, 50) == schedule("count", 0, 50)
-    assert schedule("count", 0, 50) != schedule("count", 1, 50)
-    assert len(schedule("count", 0, 500)) < len(schedule("wander", 0, 500))
-
-
 def test_a_chat_stream_with_usage_is_vllm_s() -> None:
     golden = in_steps(1, 4, 2)
     status, stream = ask(golden, "chat/completions", {"stream": True} | USAGE)
@@ -122,17 +94,14 @@ def test_a_chat_stream_with_usage_is_vllm_s() -> None:
 
 
 def test_usage_only_comes_when_it_is_asked_for() -> None:
-    status, stream = ask(in_steps(1, 4), "chat/completions", {"stream": True})
-    assert status == 200
+    """Without it a completion stream has usage null where a chat has nothing."""
+    _, stream = ask(in_steps(1, 4), "chat/completions", {"stream": True})
     assert all("usage" not in event for event in events(stream))
     asked = {"stream": True, "stream_options": {"include_usage": True}}
     _, stream = ask(in_steps(1, 4), "chat/completions", asked)
     *chunks, usage_only = events(stream)
     assert all("usage" not in event for event in chunks)
     assert usage_only["usage"]["completion_tokens"] == 5
-
-
-def test_a_completion_stream_says_usage_null_where_a_chat_says_nothing() -> None:
     _, stream = ask(in_steps(1, 4), "completions", {"stream": True})
     assert [event["usage"] for event in events(stream)] == [None, None]
     assert events(stream)[0]["object"] == "text_completion"
@@ -145,19 +114,9 @@ def test_an_answer_that_is_not_streamed(path: str) -> None:
     status, body = ask(golden, path, {})
     assert status == 200
     assert json.loads(body)["usage"]["completion_tokens"] == 5
-    assert golden.sent[0].tokens == 5
-
-
-def test_its_record_says_when_it_sent_what() -> None:
-    golden = in_steps(1, 3, 8, gap=0.01)
-    ask(golden, "chat/completions", {"stream": True} | USAGE)
     (sent,) = golden.sent
-    assert [count for _, count in sent.chunks] == [1, 3, 8]
+    assert sent.tokens == 5
     assert sent.whole
-    offsets = [moment - sent.received for moment, _ in sent.chunks]
-    # Never early; how late depends on the machine.
-    assert all(offset >= due for offset, due in zip(offsets, [0.01, 0.02, 0.03], strict=True))
-    assert sent.time_per_output_token == pytest.approx((offsets[2] - offsets[0]) / 11)
 
 
 def test_health_models_metrics() -> None:
@@ -228,23 +187,6 @@ def test_a_call_that_is_not_streamed() -> None:
     assert json.loads(call["function"]["arguments"])
 
 
-def test_so_many_calls_are_corrupt() -> None:
-    async def scenario(corrupt: float) -> int:
-        schedule = speculative(Decoding(speed=1e6), Acceptance())
-        broken = 0
-        async with Golden(schedule, corrupt=corrupt) as golden:
-            for index in range(200):
-                body = {"tools": [TOOL], "messages": [{"role": "user", "content": str(index)}]}
-                (choice,) = json.loads((await post(golden, "chat/completions", body))[1])["choices"]
-                function = choice["message"]["tool_calls"][0]["function"]
-                whole = function["arguments"].rstrip().endswith("}")
-                broken += not (whole and function["name"] == "weather")
-        return broken
-
-    assert 8 <= asyncio.run(scenario(0.1)) <= 35  # 1 in 20,000 outside
-    assert asyncio.run(scenario(0)) == 0
-
-
 def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> None:
     async def scenario() -> None:
         golden = Golden(lambda *_: [Step(0, 1)], max_model_len=100)
@@ -284,21 +226,20 @@ def test_requests_beyond_the_batch_wait_their_turn() -> None:
             assert 'num_requests_running{engine="0",model_name="Qwen/Qwen3-32B"} 2.0' in page
             assert 'num_requests_waiting{engine="0",model_name="Qwen/Qwen3-32B"} 1.0' in page
             await asyncio.gather(*asked)
-            *first, last = sorted(sent.ttft for sent in golden.sent)
-            assert max(first) < 0.35
-            assert last > 0.38
+            assert max(sent.ttft for sent in golden.sent) > 0.38
 
     asyncio.run(scenario())
 
 
 def test_a_step_takes_as_long_as_all_that_are_in_flight_make_it() -> None:
     async def scenario(streams: int) -> list[float]:
-        steps = [Step(0.05 * (index + 1), 1) for index in range(5)]
+        steps = [Step(0.05 * (index + 1), 1) for index in range(4)]
         async with Golden(lambda *_: steps, slowdown=lambda count: 1 + count) as golden:
             await asyncio.gather(
                 *(post(golden, "chat/completions", {"stream": True}) for _ in range(streams))
             )
             return [sent.time_per_output_token for sent in golden.sent]
 
-    assert asyncio.run(scenario(1)) == pytest.approx([0.1], rel=0.1)
-    assert asyncio.run(scenario(3)) == pytest.approx([0.2] * 3, rel=0.1)
+    # 0.1 and 0.2 s, less what the first token is late.
+    assert min(asyncio.run(scenario(1))) > 0.075
+    assert min(asyncio.run(scenario(3))) > 0.15

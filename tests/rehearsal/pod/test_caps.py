@@ -1,8 +1,8 @@
-"""A rehearsal asks for less, keeps the shape of what it asks for, and says what it left out."""
+"""A rehearsal asks for less, keeps the shape of what it asks for, and lists what it left out."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -11,83 +11,71 @@ from spectap.config import Config, PromptSource, TestCase
 from spectap.load_points import LoadPoint
 from tests.spectap import samples
 
-POINTS = (
-    LoadPoint(concurrency=1, requests=4),
-    LoadPoint(concurrency=16, requests=16),
-    LoadPoint(rate=0.2, requests=12),
-    LoadPoint(rate=5, requests=300),
+Points = tuple[tuple[str, float, int], ...]
+"""Kind, its value, and requests."""
+
+LADDER: Final[Points] = (
+    *(("concurrency", 1, 4), ("concurrency", 16, 16)),
+    *(("rate", 0.2, 12), ("rate", 5, 300)),
 )
 
 
-def told(**load: Any) -> Config:
+def of_pod(points: Points = LADDER) -> Config:
     config = samples.config()
     case = TestCase(name="set", prompts=PromptSource(known="humaneval", limit=40))
-    changes = {"points": POINTS, "mean_output_tokens": 600} | load
+    load = {
+        "points": tuple(
+            LoadPoint.model_validate({kind: x, "requests": count}) for kind, x, count in points
+        ),
+        "mean_output_tokens": 600,
+    }
     return config.model_copy(
-        update={"load": config.load.model_copy(update=changes), "test_cases": (case,)}
+        update={"load": config.load.model_copy(update=load), "test_cases": (case,)}
     )
 
 
-def test_nothing_is_capped_that_is_not_named() -> None:
-    assert Caps().applied(told()) == told()
-    assert list(differences(told(), told())) == []
-
-
-def test_a_rate_keeps_its_rate_and_lasts_less_long() -> None:
-    capped = Caps(rate_seconds=2).applied(told())
-    assert [(point.name, point.requests) for point in capped.load.points] == [
-        *[("concurrency-1", 4), ("concurrency-16", 16), ("rate-0.2", 1), ("rate-5", 10)]
-    ]
-    assert list(differences(told(), capped)) == [
-        "load.points.rate-0.2.requests: 1 in place of 12",
-        "load.points.rate-5.requests: 10 in place of 300",
-    ]
-
-
-def test_a_concurrency_that_is_too_high_is_left_out() -> None:
-    capped = Caps(concurrency=4).applied(told())
-    assert [point.name for point in capped.load.points] == ["concurrency-1", "rate-0.2", "rate-5"]
-    assert list(differences(told(), capped)) == ["load.points: without concurrency-16"]
+def concurrencies(*counts: int) -> Points:
+    return tuple(("concurrency", count, 20) for count in counts)
 
 
 @pytest.mark.parametrize(
-    ("points", "kept"),
+    ("caps", "points", "expected"),
     [
-        ((16, 8, 32), [("concurrency-16", 16), ("concurrency-8", 8)]),
-        ((8, 2, 16), [("concurrency-8", 8), ("concurrency-2", 20)]),
-        ((2, 4, 8), [("concurrency-2", 20), ("concurrency-4", 20)]),
+        ({}, LADDER[1:3], {"concurrency-16": 16, "rate-0.2": 12}),
+        # A rate remains, and lasts less long.
+        ({"rate_seconds": 2}, LADDER[2:], {"rate-0.2": 1, "rate-5": 10}),
+        # A concurrency that is too high is left out.
+        ({"concurrency": 4}, LADDER[:3], {"concurrency-1": 4, "rate-0.2": 12}),
+        # A ladder stays a ladder, and a rate alone is none.
+        ({"concurrency": 4}, concurrencies(16, 8, 32), {"concurrency-16": 16, "concurrency-8": 8}),
+        ({"concurrency": 4}, concurrencies(8, 2, 16), {"concurrency-8": 8, "concurrency-2": 20}),
+        ({"concurrency": 4}, concurrencies(2, 4, 8), {"concurrency-2": 20, "concurrency-4": 20}),
+        ({"concurrency": 4}, LADDER[1:3], {"concurrency-16": 16, "rate-0.2": 12}),
+        # A single one is lowered.
+        ({"concurrency": 4}, concurrencies(16), {"concurrency-4": 20}),
     ],
 )
-def test_a_ladder_stays_a_ladder(points: tuple[int, ...], kept: list[tuple[str, int]]) -> None:
-    ladder = told(points=tuple(LoadPoint(concurrency=one, requests=20) for one in points))
-    capped = Caps(concurrency=4).applied(ladder)
-    assert [(point.name, point.requests) for point in capped.load.points] == kept
-    assert Caps(concurrency=4).applied(capped) == capped
+def test_load_points(caps: dict[str, Any], points: Points, expected: dict[str, int]) -> None:
+    capped = Caps(**caps).applied(of_pod(points))
+    assert {point.name: point.requests for point in capped.load.points} == expected
+    assert [point.name for point in capped.load.points] == [*expected]
+    assert Caps(**caps).applied(capped) == capped
 
 
-def test_a_rate_alone_is_no_ladder() -> None:
-    capped = Caps(concurrency=4).applied(told(points=POINTS[1:3]))
-    assert [point.name for point in capped.load.points] == ["concurrency-16", "rate-0.2"]
-
-
-def test_a_single_one_that_is_too_high_is_lowered() -> None:
-    high = told(points=POINTS[1:2])
-    capped = Caps(concurrency=4).applied(high)
-    assert capped.load.points == (LoadPoint(concurrency=4, requests=16),)
-    assert list(differences(high, capped)) == [
+def test_every_difference_is_listed() -> None:
+    caps = Caps(rounds=1, output_tokens=100, prompts=12, concurrency=4, rate_seconds=2)
+    capped = caps.applied(of_pod())
+    assert list(differences(of_pod(), capped)) == [
+        f"load.rounds: 1 round in place of {of_pod().load.rounds}",
+        "load.mean_output_tokens: 100 in place of 600",
+        "load.points: without concurrency-16",
+        "load.points.rate-0.2.requests: 1 in place of 12",
+        "load.points.rate-5.requests: 10 in place of 300",
+        "test_cases.set.limit: 12 in place of 40",
+    ]
+    assert list(differences(of_pod(), of_pod())) == []
+    single = of_pod(concurrencies(16))
+    assert list(differences(single, Caps(concurrency=4).applied(single))) == [
         "load.points: without concurrency-16",
         "load.points: with concurrency-4",
     ]
-
-
-def test_answers_rounds_and_prompts() -> None:
-    caps = Caps(rounds=1, output_tokens=100, prompts=12)
-    capped = caps.applied(told())
-    assert capped.load.rounds.at_most == 1
-    assert capped.load.mean_output_tokens == 100
-    assert list(differences(told(), capped)) == [
-        f"load.rounds: 1 round in place of {told().load.rounds}",
-        "load.mean_output_tokens: 100 in place of 600",
-        "test_cases.set.limit: 12 in place of 40",
-    ]
-    assert caps.applied(capped) == capped

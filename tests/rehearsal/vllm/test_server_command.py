@@ -5,20 +5,24 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from charts.server import serve_command, serve_environment
+from charts.server import serve_environment
 from deployment.console import Console
 from experiment import Experiment
 from experiment.variants import variants
+from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
-from rehearsal.layout import Layout
 from rehearsal.pod.manifest import Pod, read_deployment
-from rehearsal.vllm.endpoints import VllmEndpoints
+from rehearsal.process.processes import await_line, running
+from rehearsal.setting import Layout, Setting
+from rehearsal.vllm.endpoints import VLLM, keep_on_one_core, on_one_core
 from rehearsal.vllm.ngram import beside, served_by
 from rehearsal.vllm.server_command import (
     ADDED,
@@ -31,6 +35,7 @@ from rehearsal.vllm.server_command import (
     server_command,
 )
 from tests.experiment.files import EAGLE
+from tests.rehearsal.left import in_group
 from tests.synthesis import Synthesised
 
 SERVICES = ("qwen-vllm", "qwen-sd-vllm")
@@ -62,35 +67,29 @@ def flags(command: tuple[str, ...]) -> dict[str, str | None]:
     return found
 
 
-def test_each_flag_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served) -> None:
+def test_each_flag_and_variable_of_the_chart_is_passed_on_or_listed(
+    pod: Pod, served: Served
+) -> None:
     assert pod.command is not None
-    here = flags(server_command(pod, served).command)
+    chart = flags((*pod.command, "--no-such-flag", "1"))
+    server = adapted(pod, served, *pod.command, "--no-such-flag", "1")
+    here = flags(server.command)
     changed = {*LEFT_OUT, *REPLACED, "--speculative-config"}
-    for flag, value in flags(pod.command).items():
+    for flag, value in chart.items():
         assert (flag in here) != (flag in LEFT_OUT), flag
         if flag not in changed:
             assert here[flag] == value, flag
-    added = here.keys() - flags(pod.command).keys()
-    assert added == {"--model", *ADDED}
-
-
-def test_each_variable_of_the_chart_is_passed_on_or_listed(pod: Pod, served: Served) -> None:
-    here = server_command(pod, served).environment
+    assert here.keys() - chart.keys() == {"--model", *ADDED}
     for name, value in pod.environment.items():
-        assert (name in here) != (name in ENVIRONMENT_LEFT_OUT), name
-        if name in here and name != "HOME":
-            assert here[name] == value, name
-    added = here.keys() - pod.environment.keys()
+        assert (name in server.environment) != (name in ENVIRONMENT_LEFT_OUT), name
+        if name in server.environment and name != "HOME":
+            assert server.environment[name] == value, name
+    added = server.environment.keys() - pod.environment.keys()
     assert added == {"VLLM_CPU_OMP_THREADS_BIND", *ENVIRONMENT_ADDED}
-
-
-def test_every_change_is_said(pod: Pod, served: Served) -> None:
-    assert pod.command is not None
-    server = server_command(pod, served)
-    said = "\n".join(server.differences)
-    gone = {*LEFT_OUT, *REPLACED} & flags(pod.command).keys()
-    for name in gone | {*ADDED, *ENVIRONMENT_ADDED}:
-        assert f"{name}: " in said
+    lines = "\n".join(server.differences)
+    left_out = {*LEFT_OUT, *REPLACED} & chart.keys()
+    for name in left_out | {*ADDED, *ENVIRONMENT_ADDED}:
+        assert f"{name}: " in lines
 
 
 def test_the_variants_differ_in_speculation_alone(synthesised: Synthesised, served: Served) -> None:
@@ -142,20 +141,8 @@ def test_n_gram_stands_beside_what_it_is_compared_with(synthesised: Synthesised)
     assert variant.batch == speculative.batch
 
 
-def test_n_gram_takes_the_place_of_a_draft(synthesised: Synthesised) -> None:
-    base = read_deployment(synthesised.directory.parent / "dist", "qwen-vllm")
-    with pytest.raises(RehearsalError, match=r"^the chart's command has no --speculative-config$"):
-        served_by(base)
-
-
 def adapted(pod: Pod, served: Served, *command: str) -> ServerCommand:
     return server_command(dataclasses.replace(pod, command=command), served)
-
-
-def test_a_flag_that_nobody_listed_is_passed_on(pod: Pod, served: Served) -> None:
-    assert pod.command is not None
-    command = adapted(pod, served, *pod.command, "--no-such-flag", "1").command
-    assert flags(command)["--no-such-flag"] == "1"
 
 
 def test_what_the_chart_has_already_is_not_added(pod: Pod, served: Served) -> None:
@@ -190,27 +177,6 @@ NEURON_1: Final[dict[str, Any]] = {
 }
 
 
-def test_a_head_takes_the_place_of_the_published_one(
-    variation: Callable[..., Experiment], pod: Pod, served: Served
-) -> None:
-    _, speculative = variants(variation(NEURON_1))
-    command = serve_command(speculative)
-    with pytest.raises(RehearsalError, match=r"method eagle3: .* make rehearse plays the other"):
-        adapted(pod, served, *command)
-    with_head = dataclasses.replace(served, head=Path("/pair/eagle3"))
-    here = flags(adapted(pod, with_head, *command).command)
-    assert json.loads(here["--speculative-config"] or "") == {
-        "method": "eagle3",
-        "model": "/pair/eagle3",
-        "num_speculative_tokens": 3,
-    }
-    assert here["--dtype"] == "bfloat16"
-    assert {*flags(tuple(command))} - {*here} == {
-        "--additional-config",
-        "--num-gpu-blocks-override",
-    }
-
-
 def test_no_variable_of_neurons_is_passed_on(
     variation: Callable[..., Experiment], pod: Pod, served: Served
 ) -> None:
@@ -225,11 +191,41 @@ def test_no_variable_of_neurons_is_passed_on(
     ("changes", "mode"),
     [(EAGLE | {"runtime": "vllm-0.16-nxdi"}, "eagle"), (NEURON_1, "eagle3")],
 )
-def test_a_mode_that_the_pair_cannot_play_is_said_before_the_pair_is_made(
-    variation: Callable[..., Experiment], tmp_path: Path, changes: dict[str, Any], mode: str
+def test_a_mode_that_the_pair_cannot_play_is_refused_before_the_pair_is_made(
+    variation: Callable[..., Experiment],
+    tmp_path: Path,
+    changes: dict[str, Any],
+    mode: str,
 ) -> None:
-    nowhere = Layout(tmp_path)  # no vLLM, no manifests, no pair
-    console = Console(2, io.StringIO())
-    serving = VllmEndpoints().serving(variation(changes), nowhere, {}, console)
-    with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"), serving:
-        pass
+    experiment = variation(changes)
+    aws = Aws("", "", "", environment={})
+    setting = Setting(experiment, "", Layout(tmp_path), aws, VLLM, Console(2, io.StringIO()))
+    with pytest.raises(RehearsalError, match=f"^SD: mode {mode}: the pair made here has"):
+        VLLM.servers(setting, None)  # without vLLM, manifests and pair
+
+
+SERVER: Final = """
+import subprocess, sys, threading, time
+threading.Thread(target=time.sleep, args=[60], daemon=True).start()
+child = subprocess.Popen([sys.executable, "-c", "print('ready', flush=True); input()"],
+                         stdin=subprocess.PIPE)
+time.sleep(60)
+"""
+
+
+def test_a_server_and_all_that_it_has_started_keep_to_one_core(tmp_path: Path) -> None:
+    core, log = max(os.sched_getaffinity(0)), tmp_path / "log"
+    with running([sys.executable, "-c", SERVER], os.environ, log) as process:
+        await_line(process, log, "ready", 30)
+        keep_on_one_core(process)
+        threads = [
+            int(thread)
+            for each in in_group(process.pid)
+            for thread in os.listdir(f"/proc/{each}/task")
+        ]
+        assert len(threads) >= 3
+        assert [os.sched_getaffinity(thread) for thread in threads] == [{core}] * len(threads)
+    program = "import os; print(*os.sched_getaffinity(0), flush=True)"
+    command = on_one_core((sys.executable, "-c", program))
+    with running(command, os.environ, log) as process:
+        assert await_line(process, log, r"[\d ]+", 30) == str(core)

@@ -23,7 +23,7 @@ VARIANTS: Final[list[dict[str, Any]]] = [
         **{"mode": "vanilla", "draft": "Qwen/Qwen3-1.7B @ 70d244cc", "window": 7},
     },
 ]
-RECORDED: Final = Path("rehearsal/offline/recorded").absolute()
+RECORDED: Final = Path("rehearsal/recorded").absolute()
 
 
 @pytest.fixture(scope="module")

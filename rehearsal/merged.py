@@ -1,4 +1,4 @@
-"""The run that the indexes of a sweep have left in the bucket."""
+"""The run that the indexes of a Job have left in the bucket."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from spectap.names import (
     INFERENCE_DEMO,
     INFERENCE_DEMOS,
     LEDGER,
+    PROGRESS,
     VARIANTS,
     WARM_UP,
     results_key,
 )
-from spectap.record import Record
 
 _Turn = tuple[str, str, str, int, int]
 _REPORT: Final = "report.html"
 
 
 def bring(aws: Aws, bucket: str, run_dir: Path) -> str:
-    """Brings everything below ``results/<its name>/`` into a folder; returns what was found.
+    """Downloads everything below ``results/<its name>/`` into a folder; returns the count.
 
     Raises RehearsalError if no run was merged.
     """
@@ -48,7 +48,7 @@ def bring(aws: Aws, bucket: str, run_dir: Path) -> str:
 
 
 def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
-    """Whether a merged run is of these variants, with all they measured; returns what was found.
+    """Checks that a merged run is of these variants, with all they measured; returns the counts.
 
     Raises RehearsalError.
     """
@@ -62,13 +62,13 @@ def holds_all(run_dir: Path, expected: Sequence[str]) -> str:
     if not variants[0].endpoint:
         return _holds_reports(run_dir, dict(zip(names, folders, strict=True)))
     merged = _turns(run_dir)
-    apart = sum(map(_turns, folders), Counter[_Turn]())
-    for turn in sorted(merged.keys() | apart.keys()):
-        if merged[turn] != apart[turn]:
+    isolated = sum(map(_turns, folders), Counter[_Turn]())
+    for turn in sorted(merged.keys() | isolated.keys()):
+        if merged[turn] != isolated[turn]:
             variant, case, load, round, _ = turn
             raise RehearsalError(
                 f"{run_dir / LEDGER}: {merged[turn]} requests of {variant}, {case}, {load}, round "
-                f"{round}; its own ledger has {apart[turn]}"
+                f"{round}; its own ledger has {isolated[turn]}"
             )
     return f"{merged.total()} requests of {len(names)} variants, all there"
 
@@ -77,23 +77,23 @@ def _holds_reports(run_dir: Path, folders: Mapping[str, Path]) -> str:
     """Of jobs, which have no request. Raises RehearsalError."""
     for name, folder in folders.items():
         merged = run_dir / INFERENCE_DEMOS / f"{name}.json"
-        own = folder / INFERENCE_DEMO
-        if not merged.exists() or merged.read_bytes() != own.read_bytes():
-            raise RehearsalError(f"{merged}: is not {own}")
+        isolated = folder / INFERENCE_DEMO
+        if not merged.exists() or merged.read_bytes() != isolated.read_bytes():
+            raise RehearsalError(f"{merged}: is not {isolated}")
     return f"{len(folders)} reports of inference_demo, all there"
 
 
-def has_records(aws: Aws, bucket: str, run_id: str, folder: str, note: str) -> bool:
-    """Whether the folder of a variant in the bucket has a turn that is not measured again.
+def has_records(aws: Aws, bucket: str, run_id: str, folder: str) -> bool:
+    """Whether a variant's folder in the bucket has a turn that is not measured again.
 
-    ``note`` is the file that says so, with a round in each line.
+    The ledger alone does not tell: the progress is uploaded after it, when a turn is over.
     """
-    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{note}")
+    s3, key = aws.client("s3"), results_key(run_id, f"{VARIANTS}/{folder}/{PROGRESS}")
     try:
-        noted = _body(s3, bucket, key)
+        progress = _body(s3, bucket, key)
     except s3.exceptions.NoSuchKey:
         return False
-    return any(json.loads(line)["round"] > WARM_UP for line in noted.splitlines())
+    return any(json.loads(line)["round"] > WARM_UP for line in progress.splitlines())
 
 
 def _body(s3: Any, bucket: str, key: str) -> bytes:
@@ -107,8 +107,8 @@ def _turns(run_dir: Path) -> Counter[_Turn]:
         records = read_ledger(run_dir / LEDGER)
     except JournalError as error:
         raise RehearsalError(str(error)) from None
-    return Counter(_turn(record) for record in records if record.round > WARM_UP)
-
-
-def _turn(record: Record) -> _Turn:
-    return record.variant, record.case, record.load, record.round, record.attempt
+    return Counter(
+        (record.variant, record.case, record.load, record.round, record.attempt)
+        for record in records
+        if record.round > WARM_UP
+    )

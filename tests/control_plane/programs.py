@@ -6,7 +6,6 @@ name is a hash of everything they were built from. So a second run builds nothin
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -17,11 +16,8 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Never, TextIO
+from typing import Final, TextIO
 
-from tqdm import tqdm
-
-from control_plane.errors import ControlPlaneError, NoPrograms
 from rehearsal.process.processes import reason, running, text
 
 PROGRAMS: Final = (
@@ -41,6 +37,14 @@ _VERSION_PACKAGE: Final = "k8s.io/component-base/version"
 _TIMEOUT_SECONDS: Final = 45 * 60.0
 _LOG_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.5
+
+
+class ControlPlaneError(Exception):
+    """The control plane cannot be had, does not start, or has ended. One line."""
+
+
+class NoPrograms(ControlPlaneError):
+    """There are no programs, and nothing to build them with."""
 
 
 def kubernetes_version(module: Path = MODULE) -> str:
@@ -64,10 +68,10 @@ def programs(environment: Mapping[str, str], stream: TextIO | None = None) -> Pa
             "no control plane: neither Go to build it with, nor KUBEBUILDER_ASSETS, "
             "nor KUBECONFIG of a kind cluster"
         )
-    found = _output([go, "env", "GOVERSION"], environment)
+    version = _output([go, "env", "GOVERSION"], environment)
     # From 1.21 on, go fetches the toolchain that go.mod asks for, or says why it cannot.
-    if (minor := re.match(r"go1\.(\d+)", found)) and int(minor[1]) < 21:
-        raise ControlPlaneError(f"{go} is {found}; must be go1.25 or newer")
+    if (minor := re.match(r"go1\.(\d+)", version)) and int(minor[1]) < 21:
+        raise ControlPlaneError(f"{go} is {version}; must be go1.25 or newer")
     in_module = [go, "-C", str(MODULE)]
     # Asked inside the module: go may switch to the version that go.mod names.
     go_version = _output([*in_module, "env", "GOVERSION", "GOOS", "GOARCH"], environment)
@@ -81,10 +85,10 @@ def _ready(assets: Path) -> Path:
     missing = [program for program in PROGRAMS if not os.access(assets / program, os.X_OK)]
     if missing:
         raise ControlPlaneError(f"KUBEBUILDER_ASSETS={assets}: has no {', '.join(missing)}")
-    said = _output([str(assets / "kube-apiserver"), "--version"], os.environ)
+    version = _output([str(assets / "kube-apiserver"), "--version"], os.environ)
     minor = kubernetes_version().rpartition(".")[0]
-    if not said.startswith(f"Kubernetes v{minor}."):
-        raise ControlPlaneError(f"KUBEBUILDER_ASSETS={assets}: is {said}; must be v{minor}")
+    if not version.startswith(f"Kubernetes v{minor}."):
+        raise ControlPlaneError(f"KUBEBUILDER_ASSETS={assets}: is {version}; must be v{minor}")
     return assets
 
 
@@ -126,58 +130,29 @@ def _build(
 def _link_flags(version: str) -> str:
     """Leaves out symbols, and sets the reported version: a plain build reports v0.0.0."""
     major, minor, _ = version.split(".")
-    told = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
-    return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{k}={v}" for k, v in told.items())])
+    values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
+    return " ".join(["-s -w", *(f"-X {_VERSION_PACKAGE}.{k}={v}" for k, v in values.items())])
 
 
 def _compile(
     command: list[str], environment: Mapping[str, str], log: Path, packages: int, stream: TextIO
 ) -> None:
-    """Runs go, which prints a line for each package that it has compiled."""
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    progress = _Progress(packages, stream)
-    with running(command, environment, log) as process, contextlib.closing(progress):
+    """Runs go, which logs a line for each package that it has compiled."""
+    start = reported = time.monotonic()
+    with running(command, environment, log) as process:
         while process.poll() is None:
-            if time.monotonic() > deadline:
+            if time.monotonic() - start > _TIMEOUT_SECONDS:
                 raise ControlPlaneError(
                     f"go build: not over in {_TIMEOUT_SECONDS:.0f} s; see {log}"
                 )
-            progress.show(text(log).count("\n"))
+            if time.monotonic() - reported > _LOG_SECONDS:
+                reported = time.monotonic()
+                compiled = text(log).count("\n")
+                line = f"control plane: compiled {compiled} of {packages} packages"
+                print(line, file=stream, flush=True)
             time.sleep(_POLL_SECONDS)
-        if process.returncode == 0:
-            # go does not print the packages that it found in its cache.
-            progress.show(packages)
     if process.returncode != 0:
         raise ControlPlaneError(f"go build: {reason(text(log)).removeprefix('go: ')}; see {log}")
-
-
-class _Progress:
-    """A progress bar on a terminal; in a log, one line a minute."""
-
-    def __init__(self, packages: int, stream: TextIO) -> None:
-        self._packages, self._stream = packages, stream
-        self._bar: tqdm[Never] | None = None
-        if stream.isatty():
-            self._bar = tqdm(
-                total=packages,
-                desc="control plane: compiling",
-                unit=" packages",
-                file=stream,
-                dynamic_ncols=True,
-            )
-        self._said = time.monotonic()
-
-    def show(self, compiled: int) -> None:
-        if self._bar is not None:
-            self._bar.update(compiled - self._bar.n)
-        elif compiled == self._packages or time.monotonic() - self._said > _LOG_SECONDS:
-            self._said = time.monotonic()
-            line = f"control plane: compiled {compiled} of {self._packages} packages"
-            print(line, file=self._stream, flush=True)
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
 
 
 def _output(command: list[str], environment: Mapping[str, str]) -> str:

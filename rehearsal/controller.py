@@ -1,9 +1,9 @@
-"""Does with the indexes of a Job what the Job controller does: starts, retries, gives up.
+"""Starts, retries and gives up the indexes of a Job, as the Job controller does.
 
-As with ``completionMode: Indexed``, ``backoffLimitPerIndex`` and rules of ``podFailurePolicy`` that
-say ``FailIndex``: each index is retried alone, or not at all, and one that fails for good stops no
-other. Kubernetes waits ten seconds and more before it retries;
-here an index that failed waits for all that have not been tried.
+As with ``completionMode: Indexed``, ``backoffLimitPerIndex`` and rules of ``podFailurePolicy`` with
+``FailIndex``: each index is retried alone, or not at all, and one that fails for good stops no
+other. Kubernetes waits ten seconds and more before it retries; here an index that failed waits for
+all that have not been tried.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Attempt:
     """Counted from 1."""
 
 
-class Watch(Protocol):
-    """Is told what happens."""
+class Observer(Protocol):
+    """Is called with each event."""
 
     def started(self, attempt: Attempt) -> None:
         """Its pod runs."""
@@ -52,15 +52,15 @@ def control(
     retries: int,
     at_once: int,
     start: Callable[[Attempt], AbstractContextManager[Process]],
-    watch: Watch,
+    observer: Observer,
     seconds: float,
     final: Collection[int] = (),
 ) -> None:
     """Runs all indexes, at most ``at_once`` at the same time, each at most 1 + ``retries`` times.
 
-    One that ends with a status in ``final`` is not tried again.
-    ``start`` starts a pod, whose main process it gives, and ends what is left of it. Raises
-    RehearsalError if that takes longer than ``seconds``.
+    One that ends with a status in ``final`` is not tried again. ``start`` starts a pod, whose main
+    process it gives, and ends what is left of it. Raises RehearsalError if that takes longer than
+    ``seconds``.
     """
     deadline = time.monotonic() + seconds
     waiting = deque(map(Attempt, range(indexes)))
@@ -71,30 +71,20 @@ def control(
                 attempt = waiting.popleft()
                 pod = pods.enter_context(contextlib.ExitStack())
                 running[attempt] = pod, pod.enter_context(start(attempt))
-                watch.started(attempt)
-            for attempt in _ended(running, watch):
-                pod, process = running.pop(attempt)
+                observer.started(attempt)
+            for attempt, (pod, process) in list(running.items()):
+                if process.poll() is None:
+                    observer.runs(attempt, process)
+                    continue
+                del running[attempt]
                 pod.close()
                 if process.returncode == 0:
-                    watch.complete(attempt)
+                    observer.complete(attempt)
                     continue
                 retried = attempt.number <= retries and process.returncode not in final
-                watch.failed(attempt, process.returncode, retried=retried)
+                observer.failed(attempt, process.returncode, retried=retried)
                 if retried:
                     waiting.append(Attempt(attempt.index, attempt.number + 1))
             if time.monotonic() > deadline:
                 raise RehearsalError(f"did not end within {seconds:.0f} s")
             time.sleep(_POLL_SECONDS)
-
-
-def _ended(
-    running: dict[Attempt, tuple[contextlib.ExitStack, Process]], watch: Watch
-) -> list[Attempt]:
-    """Those whose main process has ended. Tells of the others that they run."""
-    ended = []
-    for attempt, (_, process) in running.items():
-        if process.poll() is None:
-            watch.runs(attempt, process)
-        else:
-            ended.append(attempt)
-    return ended

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal import merged
 from rehearsal.aws.client import Aws
 from rehearsal.errors import RehearsalError
-from rehearsal.sweep import merged
 from spectap import config
-from spectap.names import PROGRESS
 from spectap.record import Record
 from tests.spectap import samples
 
@@ -40,14 +39,10 @@ def run(folder: Path, whole: dict[str, list[Record]], merged: list[Record]) -> P
 
 def test_every_request_is_there(tmp_path: Path) -> None:
     whole = {name: [record(name, request="1"), record(name, request="2")] for name in NAMES}
-    folder = run(tmp_path, whole, [*whole["Base"], *whole["SD"]])
+    # What is in no figure need not be there.
+    more = {name: [record(name, round=-1), *records] for name, records in whole.items()}
+    folder = run(tmp_path, more, [*whole["Base"], *whole["SD"]])
     assert merged.holds_all(folder, NAMES) == "4 requests of 2 variants, all there"
-
-
-def test_what_is_in_no_figure_need_not_be_there(tmp_path: Path) -> None:
-    whole = {name: [record(name, round=-1), record(name, round=0), record(name)] for name in NAMES}
-    folder = run(tmp_path, whole, [record(name) for name in NAMES])
-    assert merged.holds_all(folder, NAMES) == "2 requests of 2 variants, all there"
 
 
 def test_a_request_that_is_missing(tmp_path: Path) -> None:
@@ -86,8 +81,8 @@ def test_a_variant_has_records_once_a_turn_is_over(aws: Aws) -> None:
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": aws.region})
     key = f"results/{RUN}/variants/SD"
     s3.put_object(Bucket=bucket, Key=f"{key}/ledger.jsonl", Body=ledger(record("SD")).encode())
-    assert not merged.has_records(aws, bucket, RUN, "SD", PROGRESS)
+    assert not merged.has_records(aws, bucket, RUN, "SD")
     for round, found in ((-1, False), (1, True)):
         note = json.dumps({"round": round, "case": "counting", "failure": None}) + "\n"
         s3.put_object(Bucket=bucket, Key=f"{key}/progress.jsonl", Body=note.encode())
-        assert merged.has_records(aws, bucket, RUN, "SD", PROGRESS) is found
+        assert merged.has_records(aws, bucket, RUN, "SD") is found

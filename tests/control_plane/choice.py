@@ -1,28 +1,49 @@
-"""Uses your kind cluster and refuses any other.
+"""Which control plane: the kind cluster that ``KUBECONFIG`` names, or programs of our own.
 
-The tests create and remove nodes, a namespace and device classes in it. So the cluster must be a
-throwaway: its context has a name that kind gives, its address is on loopback, and its version is
-the one under test.
+The tests create and remove nodes, a namespace and device classes. So a cluster must be a throwaway:
+its context has a name that kind gives, its address is on loopback, its version is the one under
+test.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from control_plane.errors import ControlPlaneError
-from control_plane.programs import kubernetes_version
-from control_plane.servers import ControlPlane
 from rehearsal.process.processes import reason
+from tests.control_plane.programs import ControlPlaneError, kubernetes_version, programs
+from tests.control_plane.servers import ControlPlane, control_plane
 
 _CONTEXT: Final = "kind-"
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _TIMEOUT_SECONDS: Final = 20.0
+
+
+def prepare(environment: Mapping[str, str]) -> None:
+    """Checks the kind cluster, or builds the programs. Raises ControlPlaneError."""
+    if environment.get("KUBECONFIG"):
+        kind_cluster(environment)
+    else:
+        programs(environment)
+
+
+@contextlib.contextmanager
+def chosen(environment: Mapping[str, str], directory: Path) -> Iterator[ControlPlane]:
+    """A running control plane. ``directory`` takes its certificates, data and logs.
+
+    Raises ControlPlaneError; its subclass NoPrograms means that there is nothing to run.
+    """
+    if environment.get("KUBECONFIG"):
+        yield kind_cluster(environment)
+    else:
+        with control_plane(programs(environment), directory) as plane:
+            yield plane
 
 
 def kind_cluster(environment: Mapping[str, str]) -> ControlPlane:

@@ -1,4 +1,4 @@
-"""``python -m control_plane``: builds the programs before the tests need them.
+"""``python -m tests.control_plane``: builds the programs before the tests need them.
 
 Building takes minutes, in which go prints nothing. Exit status: 0 if they are ready, or if there is
 nothing to build them with (the tests then say so); 1 if they cannot be made ready; 128 + n if
@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
-from control_plane.choice import prepare
-from control_plane.errors import ControlPlaneError, NoPrograms
-from rehearsal.process.errors import ProcessError
-from rehearsal.process.interruption import Interrupted, interruptible
+from rehearsal.process.processes import Interrupted, ProcessError, interruptible
+from tests.control_plane.choice import prepare
+from tests.control_plane.programs import ControlPlaneError, NoPrograms
 
 
 def main() -> int:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal.controller import Attempt, control
 from rehearsal.errors import RehearsalError
 from rehearsal.process.processes import Process, running
-from rehearsal.sweep.controller import Attempt, control
 from tests.rehearsal.left import left_in_group
 
 LONG = "sleep 60"
@@ -23,7 +23,7 @@ class Pods:
 
     def __init__(self, folder: Path, commands: Mapping[int, str]) -> None:
         self._folder, self._commands = folder, commands
-        self.told: list[tuple[str, Attempt]] = []
+        self.events: list[tuple[str, Attempt]] = []
         self.now: set[Attempt] = set()
         self.most = 0
         self.groups: list[int] = []
@@ -43,7 +43,7 @@ class Pods:
 
     def started(self, attempt: Attempt) -> None:
         assert attempt in self.now
-        self.told.append(("started", attempt))
+        self.events.append(("started", attempt))
 
     def runs(self, attempt: Attempt, process: Process) -> None:
         if self._commands.get(attempt.index) == LONG and attempt.number == 1:
@@ -51,27 +51,20 @@ class Pods:
 
     def complete(self, attempt: Attempt) -> None:
         assert attempt not in self.now, "it is told once the pod is gone"
-        self.told.append(("complete", attempt))
+        self.events.append(("complete", attempt))
 
     def failed(self, attempt: Attempt, status: int, *, retried: bool) -> None:
         assert attempt not in self.now
-        self.told.append((f"failed {status}{', retried' if retried else ''}", attempt))
+        self.events.append((f"failed {status}{', retried' if retried else ''}", attempt))
 
     def of(self, index: int) -> list[tuple[str, int]]:
-        return [(what, attempt.number) for what, attempt in self.told if attempt.index == index]
-
-
-def test_each_index_runs_once_and_no_more_at_once_than_may(tmp_path: Path) -> None:
-    pods = Pods(tmp_path, {})
-    control(5, 2, 2, pods.start, pods, 60)
-    for index in range(5):
-        assert pods.of(index) == [("started", 1), ("complete", 1)]
-    assert pods.most == 2
+        return [(what, attempt.number) for what, attempt in self.events if attempt.index == index]
 
 
 def test_an_index_that_fails_is_retried_alone_and_given_up(tmp_path: Path) -> None:
     pods = Pods(tmp_path, {1: "exit 3"})
     control(3, 2, 2, pods.start, pods, 60)
+    assert pods.most == 2
     assert pods.of(1) == [
         *(("started", 1), ("failed 3, retried", 1)),
         *(("started", 2), ("failed 3, retried", 2)),
@@ -91,18 +84,8 @@ def test_an_index_that_another_try_would_not_help_is_given_up_at_once(tmp_path: 
 def test_a_retry_waits_for_those_that_were_not_tried(tmp_path: Path) -> None:
     pods = Pods(tmp_path, {0: "exit 1"})
     control(3, 1, 1, pods.start, pods, 60)
-    started = [attempt for what, attempt in pods.told if what == "started"]
+    started = [attempt for what, attempt in pods.events if what == "started"]
     assert started == [Attempt(0), Attempt(1), Attempt(2), Attempt(0, 2)]
-
-
-def test_a_killed_index_is_retried(tmp_path: Path) -> None:
-    once = f"test -e {tmp_path}/again && exit 0; touch {tmp_path}/again; kill -9 $$"
-    pods = Pods(tmp_path, {0: once})
-    control(1, 2, 1, pods.start, pods, 60)
-    assert pods.of(0) == [
-        *(("started", 1), ("failed -9, retried", 1)),
-        *(("started", 2), ("complete", 2)),
-    ]
 
 
 def test_who_watches_can_kill_what_runs(tmp_path: Path) -> None:

@@ -1,0 +1,234 @@
+"""How fast golden endpoints are: the truth that measurements are held against.
+
+The article's structures get the article's speed-ups, 3 where a continuation is predictable and 1
+where it is not. The other rules are ours, and made for a rehearsal. Times are at the article's
+speed unless stated otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from experiment import Experiment
+from experiment.known_models import KNOWN_MODELS, ModelKind
+from experiment.measurement import TestCase
+from experiment.variants import Variant, variants
+from rehearsal.errors import RehearsalError
+from rehearsal.golden.cost import Cost, Linear
+from rehearsal.golden.schedule import TOKEN_SECONDS, Decoding, crossover, speed_up
+from spectap.config import PromptSource, Structure
+from spectap.errors import ConfigError
+from spectap.load import sets
+from spectap.prompt import Prompt
+
+OF_STRUCTURE: Final[Mapping[Structure, float]] = {
+    Structure.STRUCTURED: 0.97,
+    Structure.OPEN_ENDED: 0.52,
+}
+"""How likely a draft of the article's model is accepted."""
+
+OF_CLASS: Final[Mapping[str, float]] = {
+    "coding": 0.9,
+    "extraction": 0.88,
+    "math": 0.84,
+    "reasoning": 0.75,
+    "stem": 0.7,
+    "humanities": 0.65,
+    "writing": 0.58,
+    "roleplay": 0.52,
+}
+"""The same, in the order in which published measurements have the classes."""
+_OTHER_CLASSES: Final = (0.5, 0.95)
+_SPREAD: Final = 0.05
+"""Standard deviation between the prompts of a class."""
+
+# A prompt is filled with its line and then cut. It certainly holds the line's beginning.
+_CERTAIN_CHARACTERS: Final = 40
+
+COST: Final = Linear(0.04)
+LONGEST: Final = 15
+"""Of the windows that are compared."""
+_ARTICLE_CONCURRENCY: Final = 4
+
+ARTICLE_DRAFT_COST: Final = 0.037
+"""Of Qwen3-1.7B with Qwen3-32B: with ``COST``, the article's window and its concurrency, it gives
+the article's speed-ups."""
+_ARTICLE_SHARE: Final = (
+    KNOWN_MODELS["Qwen/Qwen3-1.7B"].checkpoint_gib / KNOWN_MODELS["Qwen/Qwen3-32B"].checkpoint_gib
+)
+_QUALITY: Final = 0.4
+"""Exponent of the size. With the article's window, 69 % fewer drafts of Qwen3-0.6B are accepted on
+structured text and 50 % fewer on open-ended text; the article says about 60 %."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A draft model, held against the article's."""
+
+    size: float = 1.0
+    """Its share of the target's weights, in that of Qwen3-1.7B in Qwen3-32B."""
+    at_once: int = 1
+    """Drafts that one of its passes makes."""
+
+    @property
+    def cost(self) -> float:
+        """What a draft takes, in target passes: of the time in which its weights are read."""
+        return ARTICLE_DRAFT_COST * self.size / self.at_once
+
+    def acceptance(self, of_article_s: float) -> float:
+        """The probability that a draft is accepted, where the article's has ``of_article_s``.
+
+        A smaller draft is accepted less often, a larger one rejected less often, each by the size
+        to the power of 0.4.
+        """
+        factor = math.pow(self.size, _QUALITY)
+        return of_article_s * factor if factor <= 1 else 1 - (1 - of_article_s) / factor
+
+
+def draft_of(variant: Variant) -> Draft:
+    """A variant's draft. Heads are not judged by their size, and are taken for the article's.
+
+    One whose number of drafts was fixed when it was trained makes all of them in one pass.
+    """
+    model = variant.draft
+    if model is None or model.known.kind is not ModelKind.CAUSAL_LM:
+        return Draft(at_once=(model and model.known.drafts) or 1)
+    target = variant.experiment.models.target.known
+    return Draft(model.known.checkpoint_gib / target.checkpoint_gib / _ARTICLE_SHARE)
+
+
+def prompts_of(experiment: Experiment, case: TestCase) -> tuple[Prompt, ...]:
+    """All prompts of a test case that has a set or a file. Raises RehearsalError."""
+    if case.file is not None:
+        prompts = experiment.prompt_files[case.file].prompts
+        return tuple(p for p in prompts if not case.classes or p.prompt_class in case.classes)
+    try:
+        return sets.load(PromptSource(known=case.set, classes=case.classes), Path()).prompts
+    except ConfigError as error:
+        raise RehearsalError(str(error)) from None
+
+
+def of_class(name: str) -> float:
+    """The acceptance of a class; of one that is not known, any that its name alone decides."""
+    return OF_CLASS.get(name, random.Random(name).uniform(*_OTHER_CLASSES))
+
+
+def by_text(experiment: Experiment) -> dict[str, float]:
+    """Acceptance by the text that a golden endpoint recognises a prompt by.
+
+    The first text that a prompt contains counts. Prompts are filled with the line of their test
+    case, so the text is that line or its beginning; those of sets are sent as they are. The longest
+    texts come first, because one may begin like another. Raises RehearsalError.
+    """
+    known: dict[str, float] = {}
+    for case in experiment.benchmark.test_cases:
+        if not case.is_line:
+            known |= _by_last_message(prompts_of(experiment, case))
+        elif case.line is not None and case.structure is not None:
+            text = ("\n" + case.line.rstrip("\n") + "\n")[:_CERTAIN_CHARACTERS]
+            known[text] = OF_STRUCTURE[case.structure]
+    return {text: known[text] for text in sorted(known, key=len, reverse=True)}
+
+
+def _by_last_message(prompts: Iterable[Prompt]) -> dict[str, float]:
+    rates = {}
+    for prompt in prompts:
+        rate = random.Random(prompt.name).gauss(of_class(prompt.prompt_class), _SPREAD)
+        contents = [message.get("content") for message in prompt.messages]
+        texts = [text.strip() for text in contents if isinstance(text, str) and text.strip()]
+        for text in texts[-1:]:  # prompts may share what they begin with
+            rates[text] = min(0.98, max(0.05, rate))
+    return rates
+
+
+def decoding(variant: Variant, cost: Cost = COST, speed: float = 1) -> Decoding:
+    """How the variant's endpoint decodes."""
+    return Decoding(
+        window=variant.window or 1,
+        kept=variant.support.kept if variant.support else 1,
+        draft_cost=draft_of(variant).cost,
+        token_seconds=TOKEN_SECONDS / cost.of(_ARTICLE_CONCURRENCY),
+        speed=speed,
+        cost=cost,
+    )
+
+
+def scheduled_time(variant: Variant, structure: Structure, in_flight: float) -> float:
+    """Expected time per output token in seconds."""
+    acceptance = draft_of(variant).acceptance(OF_STRUCTURE[structure])
+    return decoding(variant).time_per_token(acceptance, in_flight)
+
+
+def gain(speculative: Decoding, acceptance: float, in_flight: float) -> float:
+    """Expected speed-up over the same endpoint without speculation."""
+    return speed_up(speculative.plain, speculative, acceptance, in_flight)
+
+
+def best(schedule: Decoding, acceptance: float, in_flight: float) -> Decoding:
+    """The same endpoint with the fastest of the windows up to ``LONGEST``."""
+    return max(
+        (replace(schedule, window=window) for window in range(schedule.kept + 1, LONGEST + 1)),
+        key=lambda candidate: gain(candidate, acceptance, in_flight),
+    )
+
+
+def description(experiment: Experiment, cost: Cost) -> Iterator[str]:
+    """For a reader of the report: the cost of a pass, then a line for each draft and batch.
+
+    Raises RehearsalError.
+    """
+    yield f"a pass {cost.words}"
+    yield f"best: of the windows up to {LONGEST}"
+    by_draft: dict[tuple[str, int], list[Variant]] = defaultdict(list)
+    for variant in variants(experiment):
+        if variant.baseline is not None:
+            draft = variant.draft.id.rpartition("/")[2] if variant.draft else str(variant.mode)
+            by_draft[draft, variant.batch].append(variant)
+    rates = dict(_rates(experiment))
+    for (name, batch), members in by_draft.items():
+        model, schedule = draft_of(members[0]), decoding(members[0], cost)
+        in_flight = min(experiment.benchmark.points[0].concurrency or 1, batch)
+        single = members[0].window if len(members) == 1 else None
+        gains = _gain if model.at_once > 1 else partial(_gains, single=single)
+        texts = "; ".join(
+            f"{text}, {rate:.1%} accepted, {gains(schedule, rate, in_flight, batch)}"
+            for text, rate in ((text, model.acceptance(rate)) for text, rate in rates.items())
+        )
+        yield (
+            f"{name}, batch {batch}: a draft takes {model.cost:.1%} of a pass; with {in_flight} in "
+            f"flight: {texts}"
+        )
+
+
+def _gains(
+    schedule: Decoding, acceptance: float, in_flight: int, batch: int, single: int | None
+) -> str:
+    """The best window and its gain; before it the window that is served, if it is the only one."""
+    fastest = best(schedule, acceptance, in_flight)
+    texts = [f"best {_gain(fastest, acceptance, in_flight, batch)}"]
+    if single is not None and single != fastest.window:
+        texts.insert(0, _gain(replace(schedule, window=single), acceptance, in_flight, batch))
+    return ", ".join(texts)
+
+
+def _gain(schedule: Decoding, acceptance: float, in_flight: int, batch: int) -> str:
+    text = f"{gain(schedule, acceptance, in_flight):.2f}x with window {schedule.window}"
+    end = crossover(schedule.plain, schedule, acceptance, batch)
+    return text if end is None else f"{text} (and 1x with {end:.1f} in flight)"
+
+
+def _rates(experiment: Experiment) -> Iterator[tuple[str, float]]:
+    """Acceptance of the article's draft by the kind of text."""
+    for case in experiment.benchmark.test_cases:
+        if case.is_line and case.structure is not None:
+            yield f"{case.structure} text", OF_STRUCTURE[case.structure]
+        elif not case.is_line:
+            for name in dict.fromkeys(p.prompt_class for p in prompts_of(experiment, case)):
+                yield name or case.name, of_class(name)

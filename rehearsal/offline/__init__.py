@@ -1,1 +1,0 @@
-"""Variants as jobs: in place of ``inference_demo``, what it would leave."""

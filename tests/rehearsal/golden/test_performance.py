@@ -1,0 +1,174 @@
+"""Golden endpoints are as fast as the article says, and as fast as they are described."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiment import Experiment, load
+from experiment.loader import parse
+from experiment.variants import variants
+from rehearsal.golden.performance import (
+    COST,
+    LONGEST,
+    OF_CLASS,
+    OF_STRUCTURE,
+    Draft,
+    by_text,
+    decoding,
+    description,
+    draft_of,
+    gain,
+    of_class,
+    prompts_of,
+    scheduled_time,
+)
+from rehearsal.golden.schedule import Decoding
+from rehearsal.golden.server import Acceptance
+from rehearsal.vllm import model_pair
+from rehearsal.vllm.corpus import Case, conversations
+from spectap.config import Structure
+from tests.experiment.files import ARTICLE_TEXT, EAGLE, EXPERIMENTS, SMALL_DRAFT, edited
+
+
+def draft(**changes: object) -> Draft:
+    return draft_of(variants(parse(edited(changes), "mine.yaml"))[1])
+
+
+def test_the_article_s_shape(article: Experiment) -> None:
+    base, sd = variants(article)
+    in_flight = article.benchmark.points[0].concurrency
+    assert in_flight == 4
+    times = {s: [scheduled_time(v, s, in_flight) for v in (base, sd)] for s in Structure}
+    assert times[Structure.STRUCTURED][0] == pytest.approx(0.045)
+    speed_up = {structure: slow / fast for structure, (slow, fast) in times.items()}
+    assert speed_up[Structure.STRUCTURED] == pytest.approx(3, abs=0.15)
+    assert speed_up[Structure.OPEN_ENDED] == pytest.approx(1, abs=0.05)
+    assert draft_of(sd).size == pytest.approx(1)
+
+
+def test_the_smaller_draft_is_faster_and_about_60_percent_less_is_accepted() -> None:
+    def accepted(own: Draft, structure: Structure) -> float:
+        """Drafts that a step accepts, with the article's window."""
+        return Decoding(window=7).tokens_per_step(own.acceptance(OF_STRUCTURE[structure])) - 1
+
+    small = draft(**{"models.draft": SMALL_DRAFT})
+    assert 0.3 < small.cost / Draft().cost < 0.45
+    less = [
+        1 - accepted(small, structure) / accepted(Draft(), structure) for structure in Structure
+    ]
+    assert sum(less) / len(less) == pytest.approx(0.6, abs=0.03)
+    assert all(0.45 < share < 0.75 for share in less)
+
+
+def test_a_head_is_not_judged_by_its_size_and_a_fixed_window_is_one_pass() -> None:
+    assert draft(**EAGLE) == Draft()
+    assert Draft(at_once=10).cost == pytest.approx(Draft().cost / 10)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.98])
+def test_the_larger_the_draft_the_more_is_accepted(rate: float) -> None:
+    rates = [Draft(size).acceptance(rate) for size in (0.1, 0.5, 1, 1.01, 2, 16)]
+    assert rates == sorted(set(rates))
+    assert 0 < rates[0] < rates[-1] < 1
+
+
+def test_the_best_window_is_described_for_each_draft() -> None:
+    sweep = load(EXPERIMENTS / "article-sweep.yaml")
+    _, _, *lines = description(sweep, COST)
+    first = {variant.draft.id: variant for variant in variants(sweep) if variant.draft}
+    for line, variant in zip(lines, first.values(), strict=True):
+        own = decoding(variant)
+        assert f"a draft takes {draft_of(variant).cost:.1%} of a pass; with 4 in flight" in line
+        assert len(re.findall("best ", line)) == len(OF_STRUCTURE)
+        for structure, article in OF_STRUCTURE.items():
+            rate = draft_of(variant).acceptance(article)
+            gains = {
+                window: gain(replace(own, window=window), rate, 4)
+                for window in range(2, LONGEST + 1)
+            }
+            window, best = max(gains.items(), key=lambda item: item[1])
+            assert (
+                f"{structure} text, {rate:.1%} accepted, best {best:.2f}x with window {window}"
+            ) in line
+
+
+def test_a_single_window_is_described_with_the_load_that_ends_its_gain(
+    article: Experiment,
+) -> None:
+    *_, line = description(article, COST)
+    assert "97.0% accepted, 3.08x with window 7, best 3.47x with window 15" in line
+    assert "52.0% accepted, 0.99x with window 7 (and 1x with 3.9 in flight), best 1.32x" in line
+
+
+def test_no_other_window_is_described_of_a_draft_that_has_but_one() -> None:
+    *_, line = description(load(EXPERIMENTS / "dflash.yaml"), COST)
+    assert "x with window 9" in line
+    assert "best" not in line
+
+
+@pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_experiment_file_has_endpoints_whose_steps_are_its_window_s(file: Path) -> None:
+    experiment = load(file)
+    assert len([*description(experiment, COST)]) > 2
+    for variant in variants(experiment):
+        assert decoding(variant).drafts == (variant.drafts_per_step or 0)
+
+
+PROMPTS = [
+    {"prompt": "Sort these numbers.", "class": "coding"},
+    {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Sing."}]}
+    | {"class": "writing"},
+    {"prompt": "Draw.", "class": "of-their-own"},
+]
+
+
+@pytest.fixture(scope="module")
+def with_prompts(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """The article's, with a test case of a file."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in PROMPTS))
+    case = (
+        "    - name: own\n      file: own.jsonl\n      classes: [coding, writing, of-their-own]\n"
+    )
+    path = folder / "mine.yaml"
+    path.write_text(ARTICLE_TEXT.replace("  test_cases:\n", f"  test_cases:\n{case}"))
+    return load(path)
+
+
+def test_prompts_are_accepted_by_their_class_or_line(with_prompts: Experiment) -> None:
+    known = Acceptance(by_text(with_prompts))
+    assert known.of("Sort these numbers.") == pytest.approx(OF_CLASS["coding"], abs=0.2)
+    assert known.of("Be brief.\nSing.") == pytest.approx(OF_CLASS["writing"], abs=0.2)
+    assert known.of("Draw.") == pytest.approx(of_class("of-their-own"), abs=0.2)
+    for case in with_prompts.benchmark.test_cases:
+        if case.line is not None and case.structure is not None:
+            assert known.of(f"\n{case.line}\n" * 3) == OF_STRUCTURE[case.structure]
+
+
+def test_only_the_classes_that_are_asked_for(with_prompts: Experiment) -> None:
+    case = with_prompts.benchmark.test_cases[0]
+    writing = case.model_copy(update={"classes": ("writing",)})
+    assert [prompt.prompt_class for prompt in prompts_of(with_prompts, writing)] == ["writing"]
+
+
+def test_the_pair_for_vllm_is_trained_on_each_class(with_prompts: Experiment) -> None:
+    cases = [Case(*case) for case in json.loads(model_pair.cases(with_prompts))]
+    coding, writing, other, *lines = cases
+    assert (coding.line, coding.structured) == (None, True)
+    assert [*coding.prompts[0][0]] == ["user", "Sort these numbers."]
+    assert not writing.structured
+    assert [*other.prompts[0][0]] == ["user", "Draw."]
+    assert not any(case.prompts for case in lines)
+    prompt, answer = next(conversations([writing], 0, 50))
+    assert prompt == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nSing.<|im_end|>\n"
+        "<|im_start|>assistant\n"
+    )
+    assert len(answer) >= 50
+    _, code = next(conversations([coding], 0, 50))
+    assert code.startswith("def ")

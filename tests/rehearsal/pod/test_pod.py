@@ -1,0 +1,262 @@
+"""The rehearsal runs what the pod runs, and lists every difference."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from ruamel.yaml import YAML
+
+from rehearsal.errors import RehearsalError
+from rehearsal.golden.endpoints import GOLDEN
+from rehearsal.pod.as_process import BenchmarkProcess, Sandbox, as_process
+from rehearsal.pod.caps import Caps
+from rehearsal.pod.manifest import Pod, entry_point, read_indexed_job, read_pod
+from spectap.config import Config, Variant
+from spectap.load_points import Load
+from tests.synthesis import ROOT, Synthesised
+
+ENDPOINTS: Final = {"Base": "http://127.0.0.1:1/v1", "SD": "http://127.0.0.1:2/v1"}
+CONFIG: Final = "/etc/benchmark/config.json"
+
+
+@pytest.fixture(scope="module")
+def pod(synthesised: Synthesised) -> Pod:
+    return read_pod(synthesised.directory.parent / "dist", "qwen-llmperf")
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    return Sandbox(
+        run_id="rehearsal-1",
+        account="123456789012",
+        endpoints=ENDPOINTS,
+        mounts={path: tmp_path / path[1:] for path in ("/etc/benchmark", "/results", "/tmp")},
+        environment={"AWS_ENDPOINT_URL": "http://localhost:3", "PATH": "/bin", "SECRET": "x"},
+        caps=GOLDEN.caps,
+        stand_in=GOLDEN.name,
+    )
+
+
+def adapted(pod: Pod, sandbox: Sandbox) -> BenchmarkProcess:
+    return as_process(pod, ["python", "-m", "spectap"], sandbox)
+
+
+def with_config(pod: Pod, **changes: Any) -> Pod:
+    content = json.loads(pod.files[CONFIG]) | changes
+    return replace(pod, files={CONFIG: json.dumps(content).encode()})
+
+
+def config_of(benchmark: BenchmarkProcess) -> Config:
+    (text,) = benchmark.files.values()
+    return Config.model_validate_json(text)
+
+
+def write(directory: Path, *objects: dict[str, Any]) -> Path:
+    with (directory / "0000-test.k8s.yaml").open("w") as file:
+        YAML(typ="safe", pure=True).dump_all(objects, file)
+    return directory
+
+
+def a_pod(**container: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "i", "volumeMounts": []} | container]}
+    return {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec | {"volumes": []}}
+
+
+def test_the_entry_point_is_the_image_s(tmp_path: Path) -> None:
+    assert entry_point(ROOT / "spectap" / "Dockerfile") == ("python", "-m", "spectap")
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    with pytest.raises(RehearsalError, match="no ENTRYPOINT in exec form"):
+        entry_point(tmp_path / "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("objects", "problem"),
+    [
+        ([], "no Pod p"),
+        ([a_pod(envFrom=[])], "envFrom is not understood"),
+        ([a_pod(env=[{"name": "A", "valueFrom": {"secretKeyRef": {}}}])], "A has a source that"),
+    ],
+)
+def test_what_is_not_understood_is_not_passed_over(
+    tmp_path: Path, objects: list[dict[str, Any]], problem: str
+) -> None:
+    with pytest.raises(RehearsalError, match=problem):
+        read_pod(write(tmp_path, *objects), "p")
+
+
+def test_command_and_environment_are_the_pod_s_with_the_way_to_aws(
+    pod: Pod, sandbox: Sandbox
+) -> None:
+    assert pod.command is None
+    benchmark = adapted(pod, sandbox)
+    assert benchmark.command == (sys.executable, "-m", "spectap", "run")
+    assert benchmark.environment == {
+        "AWS_ENDPOINT_URL": "http://localhost:3",
+        "PATH": "/bin",
+        "HOME": str(sandbox.mounts["/tmp"]),
+        "USER": "nonroot",
+        "BENCHMARK_CONFIG": str(sandbox.mounts["/etc/benchmark"] / "config.json"),
+        "RESULTS_DIR": str(sandbox.mounts["/results"]),
+        "RUN_ID": "rehearsal-1",
+    }
+
+
+def test_the_configuration_differs_in_what_is_listed_and_nothing_else(
+    pod: Pod, sandbox: Sandbox
+) -> None:
+    benchmark = adapted(pod, sandbox)
+    assert [*benchmark.files] == [sandbox.mounts["/etc/benchmark"] / "config.json"]
+    before, after = Config.model_validate_json(pod.files[CONFIG]), config_of(benchmark)
+    assert after.endpoints == ENDPOINTS
+    assert after.bucket == benchmark.bucket
+    assert after.stand_in == GOLDEN.name
+    capped = before.load.model_dump() | {"rounds": 4, "mean_output_tokens": 120}
+    assert after.load == Load.model_validate(capped)
+    assert after.stopper is None
+    variants = tuple(
+        changed.model_copy(update={"endpoint": variant.endpoint})
+        for changed, variant in zip(after.variants, before.variants, strict=True)
+    )
+    same = {"variants": variants, "load": before.load, "stand_in": None}
+    same |= {"stopper": before.stopper, "bucket": before.bucket}
+    assert after.model_copy(update=same) == before
+    differences = "\n".join(benchmark.differences)
+    for expected in (
+        "RUN_ID: rehearsal-1 in place of metadata.uid",
+        f"folder: {sandbox.mounts['/results']} in place of /results",
+        "AWS: http://localhost:3 in place of AWS",
+        "variants.SD.endpoint: http://127.0.0.1:2/v1 in place of http://qwen-sd-vllm.",
+        "load.mean_output_tokens: 120 in place of 600",
+        "load.rounds: 4 rounds in place of 6 rounds",
+    ):
+        assert expected in differences
+
+
+def test_buckets_are_of_the_embedded_account(pod: Pod, sandbox: Sandbox) -> None:
+    text = pod.files[CONFIG].replace(b"111122223333", b"${AWS_ACCOUNT_ID}")
+    changed = with_config(replace(pod, files={CONFIG: text}), prompts_bucket="a-${AWS_ACCOUNT_ID}")
+    benchmark = adapted(changed, sandbox)
+    assert benchmark.bucket == "article-models-123456789012-us-east-2"
+    assert config_of(benchmark).prompts_bucket == "a-123456789012"
+
+
+def test_the_drafts_of_a_step_are_upstreams_where_upstream_serves(
+    pod: Pod, sandbox: Sandbox
+) -> None:
+    for whole_window, expected in ((False, [None, 6]), (True, [None, 7])):
+        benchmark = adapted(pod, replace(sandbox, drafts_whole_window=whole_window))
+        drafts = [variant.drafts_per_step for variant in config_of(benchmark).variants]
+        assert drafts == expected
+        line = "variants.SD.drafts_per_step: 7 in place of 6"
+        assert (line in "\n".join(benchmark.differences)) is whole_window
+
+
+def test_a_variable_in_place_of_the_pods_is_listed(pod: Pod, sandbox: Sandbox) -> None:
+    ours = replace(pod, environment={**pod.environment, "START_SECONDS": "2700"})
+    variables = {"START_SECONDS": "10", "JOB_COMPLETION_INDEX": "3"}
+    benchmark = adapted(ours, replace(sandbox, variables=variables))
+    assert variables.items() <= benchmark.environment.items()
+    lines = [line for line in benchmark.differences if line.partition(":")[0] in variables]
+    assert lines == ["START_SECONDS: 10 in place of 2700"]
+
+
+def test_a_run_id_that_the_manifest_has_itself(pod: Pod, sandbox: Sandbox) -> None:
+    ours = replace(pod, fields={}, environment={**pod.environment, "RUN_ID": "six-0123abcd"})
+    benchmark = adapted(ours, sandbox)
+    assert benchmark.environment["RUN_ID"] == "rehearsal-1"
+    assert "RUN_ID: rehearsal-1 in place of six-0123abcd" in benchmark.differences
+    with pytest.raises(RehearsalError, match=r"^the pod has no RUN_ID$"):
+        adapted(replace(pod, fields={}), sandbox)
+
+
+def test_variants_of_the_rehearsal_alone_and_variants_without_an_endpoint(
+    pod: Pod, sandbox: Sandbox
+) -> None:
+    third = Variant(name="own", endpoint="http://127.0.0.1:4/v1", baseline="Base", mode="ngram")
+    benchmark = adapted(pod, replace(sandbox, added=(third,)))
+    assert config_of(benchmark).variants[2:] == (third,)
+    line = "variants.own: added, at http://127.0.0.1:4/v1, mode ngram"
+    assert line in "\n".join(benchmark.differences)
+    without = replace(sandbox, endpoints={"Base": ENDPOINTS["Base"]})
+    with pytest.raises(RehearsalError, match=r"^no endpoint stands in for the variant SD$"):
+        adapted(pod, without)
+
+
+def test_load_points_that_are_left_out_are_named(pod: Pod, sandbox: Sandbox) -> None:
+    load = json.loads(pod.files[CONFIG])["load"]
+    load["points"] = [{"concurrency": count, "requests": 40} for count in (1, 4, 16, 32)]
+    process = adapted(with_config(pod, load=load), replace(sandbox, caps=Caps(concurrency=4)))
+    assert process.left_out == ("concurrency-16", "concurrency-32")
+    assert adapted(pod, sandbox).left_out == ()
+
+
+def a_job(*, mode: str = "Indexed", sidecars: int = 1, rules: Sequence[Any] = ()) -> dict[str, Any]:
+    mounts = [{"name": "config", "mountPath": "/etc/benchmark"}]
+    server = {"name": "vllm", "restartPolicy": "Always", "volumeMounts": mounts}
+    template = a_pod(args=["index"], volumeMounts=mounts)["spec"] | {
+        "initContainers": [
+            {"name": "fetch", "envFrom": [], "volumeMounts": []},
+            *([server | {"env": [{"name": "A", "value": "1"}]}] * sidecars),
+        ],
+        "volumes": [{"name": "config", "configMap": {"name": "m"}}],
+    }
+    spec = {"completionMode": mode, "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 3}
+    policy = {"podFailurePolicy": {"rules": rules}} if rules else {}
+    job = spec | policy | {"template": {"spec": template}}
+    return {"kind": "Job", "metadata": {"name": "j"}, "spec": job}
+
+
+INDEXES: Final = {
+    "kind": "ConfigMap",
+    "metadata": {"name": "m"},
+    "data": {
+        **{"0.variant": "Base\n", "1.variant": "k3\n", "1.folder": "k3-0a1b2c3d\n"},
+        "1.serve": "vllm\nserve\na b\n",
+    },
+}
+
+
+def test_a_job_of_indexes_is_read_with_its_sidecar(tmp_path: Path) -> None:
+    other = {"kind": "Job", "metadata": {"name": "compile"}, "spec": {"template": {}}}
+    job = read_indexed_job(write(tmp_path, a_job(), INDEXES, other))
+    assert (job.indexes, job.parallelism, job.retries, job.final) == (2, 2, 3, frozenset())
+    assert job.pod.arguments == ("index",)
+    assert [job.variant_of(index) for index in (0, 1)] == ["Base", "k3"]
+    assert job.folder_of(1) == "k3-0a1b2c3d"
+    server = job.server_of(1)
+    assert server.command == ("vllm", "serve", "a b")
+    assert server.environment == {"A": "1"}
+    with pytest.raises(RehearsalError, match=r"no ConfigMap of the Job has 0\.serve$"):
+        job.server_of(0)
+
+
+def test_statuses_that_fail_an_index_at_once_are_those_of_what_ends(tmp_path: Path) -> None:
+    def rule(action: str, container: str, *values: int) -> dict[str, Any]:
+        codes = {"containerName": container, "operator": "In", "values": [*values]}
+        return {"action": action, "onExitCodes": codes}
+
+    rules = [
+        rule("Ignore", "c", 75),
+        rule("FailIndex", "fetch", 70),
+        rule("FailIndex", "c", 69, 71),
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},
+    ]
+    assert read_indexed_job(write(tmp_path, a_job(rules=rules), INDEXES)).final == {69, 71}
+
+
+@pytest.mark.parametrize(
+    ("job", "problem"),
+    [
+        (a_job(mode="NonIndexed"), "0 Indexed Jobs, where one is expected"),
+        (a_job(sidecars=2), "the Job j has 2 sidecars"),
+    ],
+)
+def test_a_job_of_another_kind(tmp_path: Path, job: dict[str, Any], problem: str) -> None:
+    with pytest.raises(RehearsalError, match=problem):
+        read_indexed_job(write(tmp_path, job, INDEXES))

@@ -1,0 +1,163 @@
+"""Rehearsals of a sweep, of jobs, and of services, on golden endpoints and an embedded AWS."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from experiment import Experiment
+from rehearsal.indexes import RECORDED, Faults
+from spectap.config import Config
+from spectap.ledger import read_ledger
+from spectap.record import Record
+from tests.experiment.files import VANILLA, of_file, swept
+from tests.rehearsal.conftest import Rehearse, Rehearsed
+
+BASE, KILLED, BROKEN = "Base", "k3", "k5"
+CASES: Final = [
+    {"name": "repeat-line", "line": "Repeat it", "structure": "structured", "headline": True},
+    {"name": "meaning", "line": "I believe", "structure": "open-ended", "headline": True},
+]
+SHORT: Final[dict[str, Any]] = {
+    "benchmark.requests": 4,
+    "benchmark.test_cases": CASES,
+}
+DRAFTS: Final = 3
+"""Of experiments/eagle3.yaml, in a step."""
+
+Vary = Callable[[dict[str, Any]], Experiment]
+
+
+@pytest.fixture(scope="module")
+def sweep(rehearse: Rehearse, variation: Vary) -> Rehearsed:
+    """With a key. One index is killed once, another has no server."""
+    changes = swept(windows=[3, 5]) | SHORT | {"serving.api_key": True}
+    return rehearse(variation(changes), Faults(frozenset({1}), frozenset({2})))
+
+
+def events(rehearsed: Rehearsed, variant: str) -> list[str]:
+    """What was printed of an index, without times and reasons."""
+    lines = re.findall(rf"^ {{3,}}index \d, {variant}: (.*)$", rehearsed.printed, re.MULTILINE)
+    return [re.sub(r"^complete.*", "complete", re.sub("^.*; ", "", line)) for line in lines]
+
+
+def ledger(rehearsed: Rehearsed, variant: str) -> list[Record]:
+    """What a variant's own folder has."""
+    folders = {each.name: each.folder for each in rehearsed.run.config.variants}
+    return read_ledger(rehearsed.outcome.run_dir / "variants" / folders[variant] / "ledger.jsonl")
+
+
+def test_the_killed_index_resumes(sweep: Rehearsed) -> None:
+    """The bucket's turns are not measured again, though another pod has another folder."""
+    assert events(sweep, BASE) == ["started", "complete"]
+    assert events(sweep, KILLED) == [
+        *("started", "will be retried"),
+        *("started again, attempt 2", "complete"),
+    ]
+    assert f"{KILLED}: killed (SIGKILL); will be retried" in sweep.printed
+    turns = Counter(
+        (record.case, record.round, record.attempt)
+        for record in ledger(sweep, KILLED)
+        if record.round > 0 and record.succeeded
+    )
+    complete = {turn[:2] for turn, count in turns.items() if count == 4}
+    assert complete == {(case["name"], round) for case in CASES for round in (1,)}
+    # The turn in which it died may have been measured again; those before it were not.
+    assert len(turns) <= len(complete) + 1
+    (before,) = (sweep.layout.pods / "1-1").rglob("ledger.jsonl")
+    first = {record.request for record in read_ledger(before) if record.round > 0}
+    assert first & {record.request for record in sweep.run.records}
+
+
+def test_the_broken_index_is_given_up_at_once_and_reported(sweep: Rehearsed) -> None:
+    assert events(sweep, BROKEN) == ["started", "failed for good"]
+    (failed,) = sweep.outcome.failed
+    assert failed.startswith(f"index 2, {BROKEN}: ")
+    assert "not serving after 5 s" in failed
+    assert f"  {failed}" in sweep.printed
+    (note,) = [note for note in sweep.run.summary.notes if BROKEN in note]
+    page = (sweep.outcome.run_dir / "report.html").read_text(encoding="utf-8")
+    assert note in " ".join(page.split())
+    assert sweep.outcome.absent == {("Variant", BROKEN)}
+
+
+def test_the_merged_run_has_the_complete_variants_each_with_controls(sweep: Rehearsed) -> None:
+    cells = [cell for case in sweep.run.summary.cases for cell in case.cells]
+    assert [cell.variant for cell in cells] == [BASE, KILLED] * len(CASES)
+    assert {(cell.errors, cell.requests) for cell in cells} == {(0, 4)}
+    for variant in (BASE, KILLED):
+        records = ledger(sweep, variant)
+        assert {record.variant for record in records} == {variant}
+        assert len({record.attempt for record in records if record.round == -1}) >= 2
+    merged = Config.model_validate_json((sweep.outcome.run_dir / "sweep.json").read_bytes())
+    assert merged.apart
+    assert len(merged.variants) == 3
+
+
+def test_every_difference_of_a_sweep_from_its_pods_is_in_a_file(sweep: Rehearsed) -> None:
+    for difference in (
+        "START_SECONDS: 5 in place of 2700",
+        "fetch: left out",
+        "vllm: a process beside the benchmark",
+        "faults: index 1 killed once",
+        "faults: index 2 without a server",
+        "variants.k5.endpoint: http://127.0.0.1:",
+        "RUN_ID: rehearsal-1 in place of ",
+        "Load: made by closed-loop",
+    ):
+        assert difference in sweep.stand_ins
+        assert difference not in sweep.printed
+
+
+def test_jobs_run_one_at_a_time_and_leave_their_reports(
+    rehearse: Rehearse, variation: Vary
+) -> None:
+    jobs = rehearse(variation(VANILLA | {"name": "jobs"}))
+    shown = re.findall(r"^ +index (\d), \S+: (?:started|complete)", jobs.printed, re.M)
+    assert shown == ["0", "0", "1", "1"]
+    for variant, recorded in (("Base", "baseline"), ("SD", "vanilla")):
+        report = jobs.outcome.run_dir / "inference_demo" / f"{variant}.json"
+        assert report.read_bytes() == (RECORDED / f"{recorded}.json").read_bytes()
+    for difference in (
+        "fetch: left out",
+        "generate: an output of inference_demo that no device made",
+        "Endpoints: none; an output of inference_demo",
+        "Load: none; a job generates one answer after another",
+    ):
+        assert difference in jobs.stand_ins
+
+
+@pytest.fixture(scope="module")
+def services(rehearse: Rehearse, variation: Vary) -> Rehearsed:
+    """EAGLE3 on vllm-neuron-1.x, whose servers count drafts."""
+    eagle3 = of_file("eagle3")
+    eagle3["benchmark"] |= {"load": [{"concurrency": 2}], "requests": 2, "mean_input_tokens": 64}
+    eagle3["benchmark"]["test_cases"] = CASES
+    return rehearse(variation(eagle3))
+
+
+def test_the_servers_drafts_agree_with_the_ledger(services: Rehearsed) -> None:
+    checks = services.run.checks
+    assert {check.variant for check in checks} == {"Base", "Base-matched", "SD"}
+    for check in checks:
+        assert check.failures == ()
+        names = ["tokens", "steps", *(["accepted drafts"] if check.variant == "SD" else [])]
+        assert [figure.name for figure in check.figures] == names
+        assert len(check.positions) == (DRAFTS if check.variant == "SD" else 0)
+
+
+def test_a_step_yields_up_to_one_token_more_than_its_drafts(services: Rehearsed) -> None:
+    steps: dict[str, set[int]] = {"Base": set(), "Base-matched": set(), "SD": set()}
+    for record in services.run.records:
+        steps[record.variant] |= {tokens for _, tokens in record.chunks[1:]}
+    assert steps["Base"] == {1}
+    assert max(steps["SD"]) == DRAFTS + 1
+
+
+def test_the_bucket_is_compared_with_the_results(services: Rehearsed) -> None:
+    stage = r"compare the bucket with the results\n +\d+ files, all the same"
+    assert re.search(stage, services.printed)

@@ -1,0 +1,66 @@
+"""Whole rehearsals with golden endpoints: three variants, and a ladder with a rate.
+
+They stand in this tier for the time they take: a minute and a half each.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from experiment import load
+from experiment.variants import variants
+from rehearsal.golden.performance import OF_STRUCTURE, decoding, scheduled_time
+from rehearsal.golden.schedule import crossover
+from spectap.config import Structure
+from tests.synthesis import ROOT
+from tests.vllm.conftest import rehearse
+
+THREE_VARIANTS: Final = ROOT / "experiments" / "two-windows.yaml"
+LADDER: Final = Path(__file__).with_name("ladder.yaml")
+
+
+def test_each_variant_has_a_row_in_every_case_held_against_the_baseline() -> None:
+    rehearsed, experiment = rehearse(THREE_VARIANTS, vllm=False), load(THREE_VARIANTS)
+    base, *windows = variants(experiment)
+    concurrency = experiment.benchmark.points[0].concurrency
+    assert concurrency is not None
+    cases = rehearsed.run.summary.cases
+    for case, asked in zip(cases, experiment.benchmark.test_cases, strict=True):
+        assert asked.structure is not None
+        assert [cell.variant for cell in case.cells] == ["Base", "k3", "k7"]
+        for (_, comparison), variant in zip(case.compared, windows, strict=True):
+            assert comparison.baseline == base.name
+            measured = comparison.by_time_per_output_token
+            assert measured is not None
+            times = (scheduled_time(one, asked.structure, concurrency) for one in (base, variant))
+            assert measured.point == pytest.approx(next(times) / next(times), rel=0.15), case.name
+    rows = [line for line in rehearsed.said.splitlines() if re.search(r" \d+/16( |$)", line)]
+    assert len(rows) == 3 * len(cases)
+
+
+def test_the_crossover_of_the_arithmetic_is_reported() -> None:
+    rehearsed, experiment = rehearse(LADDER, vllm=False), load(LADDER)
+    base, speculative = variants(experiment)
+    page = (rehearsed.run.folder / "report.html").read_text(encoding="utf-8")
+    for structure in Structure:
+        (case,) = rehearsed.cases(structure)
+        (ladder,) = case.ladders
+        assert [point.name for point in case.loads if point] == [
+            *("concurrency-1", "concurrency-2", "concurrency-8", "concurrency-12"),
+            "rate-4",
+        ]
+        assert ladder.sentence.split(",")[0] in page
+        true = crossover(decoding(base), decoding(speculative), OF_STRUCTURE[structure], base.batch)
+        speed = ladder.speed
+        assert speed.better_up_to is not None, ladder.sentence
+        if structure is Structure.STRUCTURED:
+            assert true is None
+            assert speed.worse_from is None, ladder.sentence
+        else:
+            assert true is not None
+            assert speed.worse_from is not None, ladder.sentence
+            assert speed.better_up_to <= true <= speed.worse_from
