@@ -16,8 +16,7 @@ from experiment.measurement import PromptFile
 from experiment.rules import refusals
 from experiment.schema import Experiment
 from experiment.yaml_text import Document, read_yaml
-from spectap import config
-from spectap.errors import ConfigError
+from spectap.errors import ConfigError, allowed
 
 
 def load(path: str | Path) -> Experiment:
@@ -70,7 +69,7 @@ def _value(value: Any, path: Sequence[str | int]) -> Any:
 def _allowed(problem: ErrorDetails) -> str:
     if problem["type"] == "string_pattern_mismatch":
         return PATTERN_MESSAGES[problem["ctx"]["pattern"]]
-    return config.allowed(problem, Experiment)
+    return allowed(problem, Experiment)
 
 
 def _prompt_files(experiment: Experiment, document: Document, file: str) -> dict[str, PromptFile]:

@@ -1,11 +1,24 @@
-"""One answer to a prompt: as the driver saw it, and what is kept of it."""
+"""The answers to prompts: as the driver saw one, and what is kept of it in ``answers.jsonl``."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
 
+import orjson
+from pydantic import TypeAdapter
+
+from spectap import journal
 from spectap.prompt import Form
+
+_WORD: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
+"""With the space before it, since indentation is part of a program."""
 
 
 @dataclass(frozen=True)
@@ -82,3 +95,48 @@ class Score:
     correct: bool
     evaluation: Evaluation | None = None
     """None where nobody noted it."""
+
+
+_ANSWER: Final = TypeAdapter(Answer)
+_CHECKED: Final = TypeAdapter(CheckedAnswer)
+
+
+def read_answers(path: Path) -> list[Answer]:
+    """What the driver wrote of a turn; none if there is no file. Raises OSError, JournalError."""
+    return list(journal.read(path, _ANSWER))
+
+
+def read_checked(path: Path) -> list[CheckedAnswer]:
+    """All lines of ``answers.jsonl``; none if there is no file. Raises OSError, JournalError."""
+    return list(journal.read(path, _CHECKED))
+
+
+def digest(answer: Answer) -> str:
+    """SHA-256 of content and tool calls, as the server sent them, in hexadecimal digits."""
+    calls = [[call.name, call.arguments] for call in answer.tool_calls]
+    return hashlib.sha256(json.dumps([answer.content, calls]).encode()).hexdigest()
+
+
+def words(answer: Answer) -> list[str]:
+    """The words of the content, and after them those of each tool call.
+
+    The arguments of a call are written in one way, so that neither the order of their keys nor the
+    space between them is a difference.
+    """
+    content: list[str] = _WORD.findall(answer.content)
+    for call in answer.tool_calls:
+        content += [call.name, *_WORD.findall(_canonical(call.arguments))]
+    return content
+
+
+def parts_at(answer: Answer, baseline: Answer) -> int | None:
+    """The first word in which the answers differ, from 1; None where they are the same."""
+    pairs = zip_longest(words(answer), words(baseline))
+    return next((number for number, (word, other) in enumerate(pairs, 1) if word != other), None)
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return json.dumps(orjson.loads(arguments), sort_keys=True)
+    except (orjson.JSONDecodeError, RecursionError):
+        return arguments

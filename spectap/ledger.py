@@ -6,14 +6,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter
 
 from spectap import journal
+from spectap.answer import CheckedAnswer
 from spectap.config import Config
 from spectap.names import CONTROL, PROGRESS, WARM_UP
 from spectap.record import Record
+
+Line = TypeVar("Line", Record, CheckedAnswer)
 
 
 @dataclass(frozen=True)
@@ -48,22 +51,26 @@ def read_ledger(path: Path) -> list[Record]:
     return list(journal.read(path, _RECORD))
 
 
-def last_attempts(records: Iterable[Record], *, apart: bool = False) -> list[Record]:
-    """The records of the last attempt at each turn of each run.
+def last_attempts(lines: Iterable[Line], *, apart: bool = False) -> list[Line]:
+    """The requests, or the checked answers, of the last attempt at each turn of each run.
 
     A turn is a test case at a load point in a round. An attempt measures all variants at once. So a
     repeated attempt takes the place of what the one before it measured of any variant. Where
     variants are measured ``apart``, each has attempts of its own. Of controls each attempt counts.
+    An attempt in which nothing was answered has no answers, so that those before it count.
     """
-    records = list(records)
+    lines = list(lines)
+    turns = [
+        (getattr(line, "run", ""), line.round, line.case, line.load, line.variant if apart else "")
+        for line in lines
+    ]
     last: dict[tuple[str, int, str, str, str], int] = {}
-    for record in records:
-        key = _turn(record, apart)
-        last[key] = max(record.attempt, last.get(key, 0))
+    for turn, line in zip(turns, lines, strict=True):
+        last[turn] = max(line.attempt, last.get(turn, 0))
     return [
-        record
-        for record in records
-        if record.round == CONTROL or record.attempt == last[_turn(record, apart)]
+        line
+        for turn, line in zip(turns, lines, strict=True)
+        if line.round == CONTROL or line.attempt == last[turn]
     ]
 
 
@@ -104,8 +111,4 @@ def whole_controls(records: Iterable[Record], config: Config) -> set[int]:
     controls = [record for record in records if record.round == CONTROL]
     sent = Counter(record.attempt for record in controls)
     good = Counter(record.attempt for record in controls if record.succeeded)
-    return {one for one in sent if sent[one] >= wave.requests and good[one] >= config.needed(wave)}
-
-
-def _turn(record: Record, apart: bool) -> tuple[str, int, str, str, str]:
-    return record.run, record.round, record.case, record.load, record.variant if apart else ""
+    return {n for n in sent if sent[n] >= wave.requests and good[n] >= config.needed(wave)}

@@ -16,7 +16,7 @@ CONTRACT: Final = frozenset(
     f"spectap.{name}"
     for name in (
         *("names", "metrics", "config", "load_points", "rounds", "palette", "errors"),
-        *("printing", "prompt", "prompt_file", "load.sets"),
+        *("printing", "prompt", "load.sets"),
     )
 )
 """What others share with the benchmark. It needs no package that ``requirements.txt`` lacks."""
@@ -30,7 +30,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         f"spectap.{name}" for name in ("config", "load_points", "names", "rounds")
     )
     # Prompts are read, and the known sets' names and classes looked up, before synthesis.
-    | {"spectap.errors", "spectap.prompt", "spectap.prompt_file", "spectap.load.sets"}
+    | {"spectap.errors", "spectap.prompt", "spectap.load.sets"}
     | {"spectap.printing"},
     "spectap": frozenset(),
     "rehearsal": CONTRACT
@@ -43,7 +43,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
         "spectap.report.terminal",
         "spectap.load.llmperf",
         # It trains its models on the prompts that the driver will send.
-        "spectap.load.texts",
+        "spectap.load.requests",
         # It compares a merged ledger with those it was merged of.
         "spectap.ledger",
         "spectap.record",
@@ -69,8 +69,6 @@ ROOMS: Final = (
         "printing",
         "limits",
         "prompt",
-        "prompt_file",
-        "prompt_line",
         "answer",
         "inference_demo",
     },

@@ -43,7 +43,7 @@ def read_scores(run_dir: Path) -> list[Score]:
     Of several evaluations of a variant, the newest counts. Raises OSError and JournalError.
     """
     folder = run_dir / QUALITY
-    noted = {
+    evaluations = {
         folder / file: evaluation
         for evaluation in journal.read(folder / EVALUATION, _EVALUATION)
         for file in evaluation.files
@@ -54,7 +54,7 @@ def read_scores(run_dir: Path) -> list[Score]:
             variant,
             str(sample.doc_id),
             sample.exact_match == 1,
-            noted.get(path),
+            evaluations.get(path),
         )
         for (variant, task), path in _newest(folder).items()
         for sample in journal.read(path, _SAMPLE)
@@ -64,9 +64,9 @@ def read_scores(run_dir: Path) -> list[Score]:
 
 def _newest(folder: Path) -> dict[tuple[str, str], Path]:
     """The file of each variant and task."""
-    found: dict[tuple[str, str], tuple[str, Path]] = {}
+    newest: dict[tuple[str, str], tuple[str, Path]] = {}
     for path in sorted(folder.glob("*/**/samples_*.jsonl")):
         if name := _FILE.fullmatch(path.name):
             key = path.relative_to(folder).parts[0], name["task"]
-            found[key] = max(found.get(key, ("", path)), (name["date"], path))
-    return {key: path for key, (_, path) in found.items()}
+            newest[key] = max(newest.get(key, ("", path)), (name["date"], path))
+    return {key: path for key, (_, path) in newest.items()}

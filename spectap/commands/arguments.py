@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from spectap import config
 from spectap.config import NAME
-from spectap.errors import RunError
+from spectap.errors import RunError, problems
 from spectap.names import CONFIG
 from spectap.rounds import Rounds
 
@@ -142,7 +142,7 @@ def rounds(text: str) -> Rounds:
     try:
         return Rounds.model_validate(first if first == last else told)
     except ValidationError as error:
-        raise ArgumentTypeError(f"{text!r}: {next(config.lines(error))}") from None
+        raise ArgumentTypeError(f"{text!r}: {next(problems(error))}") from None
 
 
 def fraction(text: str) -> float:

@@ -20,8 +20,7 @@ from spectap.commands.arguments import base_url, name, port
 from spectap.errors import JournalError, TapError
 from spectap.journal import Journal
 from spectap.ledger import read_ledger
-from spectap.tap.live import Line, Traffic
-from spectap.tap.tap import Tap, settle
+from spectap.tap.tap import LiveLine, Tap, Traffic, settle
 
 PORT: Final = 8001
 """The default: beside 8000, where vLLM listens."""
@@ -77,7 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) -> OSError | None:
     """Serves until a signal ends it; returns the ledger's failure, if there was one."""
-    traffic, line, ended = Traffic(), Line(sys.stderr), asyncio.Event()
+    traffic, line, ended = Traffic(), LiveLine(sys.stderr), asyncio.Event()
     for by in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(by, ended.set)
     tap = Tap(

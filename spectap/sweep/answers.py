@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spectap.answer import CheckedAnswer
-from spectap.answers.checked import last_attempts
-from spectap.answers.comparison import parts_at
+from spectap.answer import CheckedAnswer, parts_at
+from spectap.ledger import last_attempts
 
 _Place = tuple[str, str, int, str]
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from spectap import config as configuration
 from spectap import wording
-from spectap.answers.checked import read_checked
+from spectap.answer import read_checked
 from spectap.config import Config
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS

@@ -22,8 +22,8 @@ import numpy as np
 
 from spectap.config import Structure, TestCase
 from spectap.ledger import read_ledger
+from spectap.load.builtin import arrivals
 from spectap.load.driver import Driver
-from spectap.load.loops import arrivals
 from spectap.load_points import Load, LoadPoint
 from spectap.record import Record
 from tests.bench.processes import golden, tapped

@@ -29,7 +29,7 @@ from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Ladder, Summary
 from spectap.config import Config, TestCase
 from spectap.ledger import last_attempts, read_ledger
-from spectap.load import loops
+from spectap.load import builtin
 from spectap.load.driver import Driver
 from spectap.load_points import Load, LoadPoint
 from spectap.names import BEYOND_HEADER, DUE_HEADER, LEDGER
@@ -89,7 +89,7 @@ class InProcess(Driver):
 
             if point.rate is None:
                 assert point.concurrency is not None
-                await loops.closed(
+                await builtin.closed(
                     itertools.count(),
                     lambda _, counts: send({} if counts else {BEYOND_HEADER: "1"}),
                     bool,
@@ -98,10 +98,10 @@ class InProcess(Driver):
                     deadline=loop_ends,
                 )
             else:
-                await loops.opened(
+                await builtin.opened(
                     range(point.requests),
                     lambda _, due: send({DUE_HEADER: f"{due:.6f}"}),
-                    offsets=loops.arrivals(point.rate, seed, point.requests),
+                    offsets=builtin.arrivals(point.rate, seed, point.requests),
                     deadline=loop_ends,
                 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import botocore.session
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -189,3 +190,10 @@ def test_few_requests_of_an_open_loop_get_no_more_than_was_asked_for() -> None:
     first = [replace(record, end=0.0) for record in records]
     assert metrics.open_loop_time(first, 0.5) == pytest.approx(3 / 0.5)
     assert metrics.open_loop_time([], 0.5) == 0
+
+
+def test_names_are_unique_and_units_are_those_of_cloudwatch() -> None:
+    model = botocore.session.get_session().get_service_model("cloudwatch")
+    published = (*metrics.METRICS, *metrics.TOTALS)
+    assert {each.unit for each in published} <= {*model.shape_for("StandardUnit").enum}
+    assert len({each.name for each in published}) == len(published)

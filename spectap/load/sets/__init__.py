@@ -1,24 +1,17 @@
-"""Sets of prompts: those that are known here, one module each, and files of the user's own.
-
-A new one is a module with a ``KnownSet``, and an entry in ``KNOWN``.
-"""
+"""Sets of prompts: those that are known here (``known``), and files of the user's own."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spectap import prompt_file
+from spectap import prompt
 from spectap.config import PromptSource
 from spectap.errors import ConfigError
-from spectap.load.mix import mixed
-from spectap.load.sets.bfcl import BFCL
-from spectap.load.sets.humaneval import HUMANEVAL
-from spectap.load.sets.known_set import KnownSet
-from spectap.load.sets.mt_bench import MT_BENCH
+from spectap.load.cases import mixed
+from spectap.load.sets.known import BFCL, HUMANEVAL, MT_BENCH, KnownSet
 from spectap.prompt import Prompt
 
 KNOWN: Final[dict[str, KnownSet]] = {known.name: known for known in (HUMANEVAL, MT_BENCH, BFCL)}
@@ -38,42 +31,33 @@ class LoadedSet:
 def load(source: PromptSource, folder: Path) -> LoadedSet:
     """The prompts of the classes that are wanted, as many as are wanted, in the set's order.
 
-    A file's place is relative to ``folder``. Raises ConfigError, whose text is a line for each
+    A file's path is relative to ``folder``. Raises ConfigError, whose text is a line for each
     thing that is wrong.
     """
     if source.file is not None:
         prompts = _of_file(folder / source.file, source.digest)
-        in_words, licence = source.file, ""
+        name, in_words, licence = source.file, source.file, ""
     else:
-        known = _known(source.known)
-        prompts, in_words = known.load()
-        licence = known.licence
-    chosen = _of_classes(prompts, source.classes, str(source.known or source.file))
-    if source.limit is not None and source.limit < len(chosen):
-        drawn = {prompt.name for prompt in mixed(chosen)[: source.limit]}
-        chosen = tuple(prompt for prompt in chosen if prompt.name in drawn)
-    return LoadedSet(chosen, in_words, licence)
-
-
-def _known(name: str | None) -> KnownSet:
-    if name not in KNOWN:
-        raise ConfigError(f"{name}: is no known set of prompts: {', '.join(KNOWN)}")
-    return KNOWN[name]
+        name = str(source.known)
+        if name not in KNOWN:
+            raise ConfigError(f"{name}: is no known set of prompts: {', '.join(KNOWN)}")
+        prompts, in_words = KNOWN[name].load()
+        licence = KNOWN[name].licence
+    classes = dict.fromkeys(member.prompt_class for member in prompts)
+    if unknown := [wanted for wanted in source.classes if wanted not in classes]:
+        named = ", ".join(filter(None, classes)) or "none"
+        raise ConfigError(f"{name}: has no class {', '.join(unknown)}; its classes: {named}")
+    if source.classes:
+        prompts = tuple(member for member in prompts if member.prompt_class in source.classes)
+    if source.limit is not None:
+        drawn = {member.name for member in mixed(prompts)[: source.limit]}
+        prompts = tuple(member for member in prompts if member.name in drawn)
+    return LoadedSet(prompts, in_words, licence)
 
 
 def _of_file(path: Path, digest: str | None) -> tuple[Prompt, ...]:
-    content = prompt_file.content(path)
-    found = hashlib.sha256(content).hexdigest()
-    if digest is not None and digest != found:
-        raise ConfigError(f"{path}: was changed: its SHA-256 is {found} and not {digest}")
-    return prompt_file.parse(content, str(path))
-
-
-def _of_classes(
-    prompts: Sequence[Prompt], classes: Collection[str], source: str
-) -> tuple[Prompt, ...]:
-    there = {prompt.prompt_class: None for prompt in prompts}  # in order
-    if unknown := [name for name in classes if name not in there]:
-        has = ", ".join(filter(None, there)) or "none"
-        raise ConfigError(f"{source}: has no class {', '.join(unknown)}; its classes: {has}")
-    return tuple(prompt for prompt in prompts if not classes or prompt.prompt_class in classes)
+    content = prompt.read_content(path)
+    actual = hashlib.sha256(content).hexdigest()
+    if digest is not None and digest != actual:
+        raise ConfigError(f"{path}: was changed: its SHA-256 is {actual} and not {digest}")
+    return prompt.parse(content, str(path))

@@ -89,9 +89,9 @@ def counted(url: str, model: str) -> Counters:
     with urllib.request.urlopen(f"{url}/completions", json.dumps(body).encode()) as answer:
         answer.read()
     with urllib.request.urlopen(f"{url.removesuffix('/v1')}/metrics") as response:
-        found = counters.parse(response.read().decode())
-    assert found is not None
-    return found
+        page = counters.parse(response.read().decode())
+    assert page is not None
+    return page.counters
 
 
 def of_runtime(name: str) -> Experiment:

@@ -72,10 +72,10 @@ def ledger(requests: list[Sent]) -> list[Record]:
 
 
 def counted(engine: Engine, requests: list[Sent], drafts: int = 0) -> Count:
-    counters = parse(page(engine, "m", requests, drafts=drafts))
-    assert counters is not None
+    read = parse(page(engine, "m", requests, drafts=drafts))
+    assert read is not None
     names = tuple(map(str, range(len(requests))))
-    return Count("counting", 1, "SD", names, counters)
+    return Count("counting", 1, "SD", names, read.counters)
 
 
 # So few tokens in all that one of them is more than the tolerance.

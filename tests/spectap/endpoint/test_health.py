@@ -42,20 +42,6 @@ def test_goes_on_when_both_serve() -> None:
     asyncio.run(scenario())
 
 
-def test_says_who_does_not_serve() -> None:
-    async def scenario() -> None:
-        async with Golden(lambda *_: []) as base:
-            endpoints = {"Base": base.url, "SD": "http://127.0.0.1:9/v1"}
-            problems = await wait(endpoints, 0.1, [])
-            assert problems == [
-                "not serving after 0 s: SD (http://127.0.0.1:9/v1), at the last try: not reachable"
-            ]
-            problems = await wait({"SD": "http://no-such-host.invalid/v1"}, 0, [])
-            assert "name is not known" in problems[0]
-
-    asyncio.run(scenario())
-
-
 def answering(**answers: int | str) -> Handler:
     """A server that answers at these paths, by their last part: with a status or with a text."""
 
@@ -66,14 +52,31 @@ def answering(**answers: int | str) -> Handler:
     return answer
 
 
-@pytest.mark.parametrize("status", [404, 405])
-def test_a_server_without_health_is_asked_for_its_models(status: int) -> None:
+@pytest.mark.parametrize(
+    ("answers", "state"),
+    [
+        ({"health": 404, "models": 200}, None),
+        ({"health": 405, "models": 503}, "HTTP 503"),
+        ({"health": 503, "models": 200}, "HTTP 503"),
+    ],
+)
+def test_a_server_without_health_is_asked_for_its_models(
+    answers: dict[str, int], state: str | None
+) -> None:
     async def scenario() -> None:
-        async with server(answering(health=status, models=200)) as url:
-            assert await wait({"Base": url}, 0, []) == []
-        async with server(answering(health=status, models=503)) as url:
-            (problem,) = await wait({"Base": url}, 0, [])
-            assert problem == f"not serving after 0 s: Base ({url}), at the last try: HTTP 503"
+        async with server(answering(**answers)) as url:
+            line = f"not serving after 0 s: Base ({url}), at the last try: {state}"
+            assert await wait({"Base": url}, 0, []) == ([line] if state else [])
+
+    asyncio.run(scenario())
+
+
+def test_says_who_is_not_there() -> None:
+    async def scenario() -> None:
+        urls = {"Base": "http://127.0.0.1:9/v1", "SD": "http://no-such-host.invalid/v1"}
+        base, speculative = await wait(urls, 0, [])
+        assert base.endswith("Base (http://127.0.0.1:9/v1), at the last try: not reachable")
+        assert "name is not known" in speculative
 
     asyncio.run(scenario())
 
@@ -99,25 +102,6 @@ def test_a_refusal_ends_the_wait_and_names_where_to_look(
     asyncio.run(scenario())
 
 
-def test_a_server_that_is_not_healthy_is_not_asked_for_its_models() -> None:
-    async def scenario() -> None:
-        unhealthy = answering(health=503, models=200)
-        async with server(unhealthy) as url:
-            (problem,) = await wait({"Base": url}, 0, [])
-            assert problem.endswith("HTTP 503")
-
-    asyncio.run(scenario())
-
-
-def test_models_of_a_server() -> None:
-    async def scenario() -> None:
-        listed = {"data": [{"id": "target"}, {"id": "a\x1b[2J\nb"}]}
-        async with server(answering(models=json.dumps(listed))) as url:
-            assert await health.models(url) == ["target", "a\ufffd[2J\ufffdb"]
-
-    asyncio.run(scenario())
-
-
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
@@ -127,8 +111,11 @@ def test_models_of_a_server() -> None:
         ('{"data": null}', "the answer is no list of models"),
     ],
 )
-def test_models_that_are_not_told(answer: int | str, message: str) -> None:
+def test_models(answer: int | str, message: str) -> None:
     async def scenario() -> None:
+        listed = {"data": [{"id": "target"}, {"id": "a\x1b[2J\nb"}]}
+        async with server(answering(models=json.dumps(listed))) as url:
+            assert await health.models(url) == ["target", "a\ufffd[2J\ufffdb"]
         async with server(answering(models=answer)) as url:
             with pytest.raises(EndpointError) as refusal:
                 await health.models(url)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
+import io
 import json
 import resource
-import time
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,11 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from rehearsal.golden.faults import FAULT_HEADER, Fault
 from spectap import names
 from spectap.journal import Journal
 from spectap.record import Record
+from spectap.tap.tap import LiveLine, Traffic
+from tests.spectap import samples
 from tests.spectap.tapped import bench, chat, completion, eventually, golden, server
 
 pytestmark = pytest.mark.anyio
@@ -37,24 +36,27 @@ def without_time(stream: bytes) -> bytes:
     return b"\n\n".join(events)
 
 
-STREAM_OPTIONS = [
-    {},
-    {"stream_options": None},
-    {"stream_options": {"include_usage": True}},
-    {"stream_options": {"include_usage": False}},
-    {"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
-    {"stream_options": {"include_usage": True, "continuous_usage_stats": False}},
-    {"stream_options": {"continuous_usage_stats": True}},
-]
+USAGE, STATS = "include_usage", "continuous_usage_stats"
 
 
-@pytest.mark.parametrize("options", STREAM_OPTIONS)
 @pytest.mark.parametrize(
-    ("path", "body"), [("chat/completions", chat), ("completions", completion)]
+    ("path", "body", "own"),
+    [
+        ("chat/completions", chat, {}),
+        ("chat/completions", chat, None),
+        ("completions", completion, {}),
+        ("completions", completion, {USAGE: True}),
+        ("completions", completion, {USAGE: False}),
+        ("chat/completions", chat, {USAGE: True, STATS: True}),
+        ("chat/completions", chat, {USAGE: True, STATS: False}),
+        ("chat/completions", chat, {STATS: True}),
+    ],
 )
 async def test_a_client_gets_what_it_gets_without_the_tap(
-    tmp_path: Path, path: str, body: Callable[..., dict[str, Any]], options: dict[str, Any]
+    tmp_path: Path, path: str, body: Callable[..., dict[str, Any]], own: dict[str, Any] | None
 ) -> None:
+    options = {} if own == {} else {"stream_options": own}
+    own = own or {}
     async with golden(1, 4, 8, 2) as server, bench(server.url, tmp_path) as b:
         through = await b.post(body(**options), path)
         direct = await b.direct(body(**options), path)
@@ -62,40 +64,10 @@ async def test_a_client_gets_what_it_gets_without_the_tap(
         assert without_time(through[1]) == without_time(direct[1])
         record = b.only()
         assert record.error is None
-        own = options.get("stream_options") or {}
-        counted = own.get("include_usage", True) and own.get("continuous_usage_stats", True)
+        counted = own.get(USAGE, True) and own.get(STATS, True)
         assert record.per_chunk is counted
         assert [tokens for _, tokens in record.chunks] == ([1, 4, 8, 2] if counted else [0] * 4)
-        assert record.output_tokens == (15 if own.get("include_usage", True) else None)
-
-
-async def test_chunks_are_passed_on_one_by_one(tmp_path: Path) -> None:
-    async with golden(1, 1, 1, gap=0.1) as server, bench(server.url, tmp_path) as b:
-        async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
-            times = [time.monotonic() async for _ in response.content.iter_any()]
-        gaps = [later - earlier for earlier, later in pairwise(times)]
-        assert sum(gap > 0.05 for gap in gaps) == 2
-
-
-async def test_a_stream_cut_inside_events_and_characters(tmp_path: Path) -> None:
-    async with golden(8, 8, 8) as server, bench(server.url, tmp_path) as b:
-        whole = await b.post(chat())
-        cut = await b.post(chat(), headers={FAULT_HEADER: Fault.SPLIT.value})
-        assert without_time(cut[1]) == without_time(whole[1])
-        assert "🙂".encode() in cut[1]
-        first, second = b.records()
-        assert [t for _, t in second.chunks] == [t for _, t in first.chunks] == [8, 8, 8]
-        assert second.error is None
-
-
-async def test_headers_status_and_body_of_a_refusal_pass(tmp_path: Path) -> None:
-    async with golden(1) as server, bench(server.url, tmp_path) as b:
-        server.fault = Fault.TOO_MANY
-        async with b.client.post(f"{b.tap.url}/chat/completions", json=chat()) as response:
-            assert response.status == 429
-            assert response.headers["Retry-After"] == "1"
-            assert response.content_type == "application/json"
-            assert (await response.json())["error"]["message"] == "Too many requests"
+        assert record.output_tokens == (15 if own.get(USAGE, True) else None)
 
 
 async def test_other_requests_just_pass(tmp_path: Path) -> None:
@@ -190,31 +162,6 @@ async def test_a_request_that_offers_tools_is_known_by_it(tmp_path: Path) -> Non
         for tools in ([{"type": "function", "function": {"name": "f"}}], []):
             await b.post(chat(tools=tools))
         assert [(r.tools, r.shows_steps) for r in b.records()] == [(True, False), (False, False)]
-
-
-async def test_an_answer_is_compressed_only_for_a_client_that_asks(tmp_path: Path) -> None:
-    async def asked(request: web.Request) -> web.StreamResponse:
-        return web.json_response({"encoding": request.headers.get("Accept-Encoding")})
-
-    async with server(asked) as url, bench(url, tmp_path) as b:
-        for encoding in (None, "gzip"):
-            options: dict[str, Any] = {"skip_auto_headers": ["Accept-Encoding"]}
-            if encoding is not None:
-                options = {"headers": {"Accept-Encoding": encoding}}
-            async with b.client.get(f"{b.tap.url}/models", **options) as response:
-                assert await response.json() == {"encoding": encoding}
-
-
-@pytest.mark.parametrize("path", ["completions", "embeddings"])
-async def test_a_compressed_request_passes_as_it_is(tmp_path: Path, path: str) -> None:
-    async def asked(request: web.Request) -> web.StreamResponse:
-        return web.json_response(await request.json())  # aiohttp decompresses it
-
-    body = completion(stream=False)
-    packed = gzip.compress(json.dumps(body).encode())
-    async with server(asked) as url, bench(url, tmp_path) as b:
-        status, answer = await b.post(packed, path, headers={"Content-Encoding": "gzip"})
-        assert (status, json.loads(answer)) == (200, body)
 
 
 @pytest.mark.parametrize("own", [{}, {"stream_options": {"include_usage": True}}])
@@ -340,3 +287,35 @@ async def test_many_requests_may_be_under_way(tmp_path: Path) -> None:
             assert allowed == min(hard, 65536) > 256
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_live_line_counts_all_and_takes_medians_of_the_latest() -> None:
+    traffic = Traffic()
+    assert traffic.line(3) == (
+        "0 requests, 3 in flight, 0 errors; TTFT - ms, TPOT - ms, - tokens/step"
+    )
+    for _ in range(100):
+        traffic.note(samples.record(chunks=((9.0, 1), (9.1, 7))))
+    for _ in range(100):
+        traffic.note(samples.record())  # 1 + 4 + 3 tokens at 0.2, 0.3 and 0.4 s
+    traffic.note(samples.record(status=500, error="HTTP 500", chunks=(), output_tokens=None))
+    assert traffic.line(0) == (
+        "201 requests, 0 in flight, 1 error; TTFT 200.0 ms, TPOT 28.6 ms, 3.50 tokens/step"
+    )
+
+
+@pytest.mark.parametrize(
+    ("terminal", "printed", "every_seconds"),
+    [(True, f"\r{'a' * 19}\x1b[K\rb\x1b[K\n", 1), (False, f"{'a' * 30}\nb\n", 10)],
+)
+def test_a_terminal_has_one_live_line_and_a_log_gets_what_has_changed(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, printed: str, every_seconds: float
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    line = LiveLine(stream)
+    for text in ("a" * 30, "b", "b"):
+        line.show(text)
+    line.close()
+    assert (stream.getvalue(), line.every_seconds) == (printed, every_seconds)

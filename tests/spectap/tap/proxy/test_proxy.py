@@ -14,8 +14,7 @@ from typing import cast
 import pytest
 
 from spectap.tap.proxy.clients import Proxy
-from spectap.tap.proxy.exchange import Exchange
-from spectap.tap.proxy.http1 import Request
+from spectap.tap.proxy.http1 import Exchange, Request
 from spectap.tap.proxy.upstream import Upstream
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -154,14 +153,6 @@ def test_an_answer_of_any_shape(answer: bytes, passed: bytes) -> None:
         assert b.outcomes == ["ended"]
 
     run(answer, scenario)
-
-
-def test_a_client_of_http_1_0_reads_until_the_end() -> None:
-    async def scenario(b: Between) -> None:
-        answer = await b.ask(b"GET /v1/x HTTP/1.0\r\n\r\n")
-        assert answer == b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhi"
-
-    run(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", scenario)
 
 
 def test_a_head_has_no_body_whatever_it_says() -> None:
@@ -419,19 +410,3 @@ def test_a_client_may_leave_at_any_moment(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING):
         run(HI, scenario)
     assert caplog.records == []
-
-
-def test_what_is_under_way_when_it_stops_is_cancelled() -> None:
-    async def waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
-    async def scenario(b: Between) -> None:
-        async with b.connection() as (reader, writer):
-            writer.write(GET)
-            while not b.requests:
-                await asyncio.sleep(0.01)
-            await b.proxy.stop()
-            assert b.outcomes == ["cancelled by the client"]
-            assert await reader.read() == b""
-
-    run(waits, scenario)
