@@ -24,8 +24,8 @@ from experiment.fields import (
 from spectap import load_points, prompt
 from spectap.config import Objectives, Structure
 from spectap.load import sets
+from spectap.load_points import Rounds
 from spectap.prompt import Prompt
-from spectap.rounds import Rounds
 
 MOST_ROUNDS: Final = 100
 

@@ -118,11 +118,7 @@ def digest(answer: Answer) -> str:
 
 
 def words(answer: Answer) -> list[str]:
-    """The words of the content, and after them those of each tool call.
-
-    The arguments of a call are written in one way, so that neither the order of their keys nor the
-    space between them is a difference.
-    """
+    """The words of the content and of each tool call, whose arguments are written in one way."""
     content: list[str] = _WORD.findall(answer.content)
     for call in answer.tool_calls:
         content += [call.name, *_WORD.findall(_canonical(call.arguments))]

@@ -22,10 +22,7 @@ from spectap.errors import ConfigError, problems
 from spectap.load_points import Load, LoadPoint
 
 NAME: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
-"""Names of variants and test cases.
-
-They become folders, parts of object keys and CloudWatch dimensions.
-"""
+"""Names of variants and test cases: folders, parts of object keys and CloudWatch dimensions."""
 
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
@@ -48,10 +45,7 @@ class Structure(StrEnum):
 
 
 class Variant(_Model):
-    """One way of decoding under test, served at one endpoint or run as a job.
-
-    A field is None where it is not known, as with a server that someone else set up.
-    """
+    """One way of decoding under test, served at an endpoint or run as a job; None is unknown."""
 
     name: Name
     endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#@]+(/[^?#]*)?$")] | None = Field(
@@ -201,10 +195,7 @@ class Cost(_Model):
 
     @property
     def usd_per_million_seconds(self) -> float:
-        """One variant's part of a node for a million seconds.
-
-        Divided by tokens a second, it is USD per million tokens.
-        """
+        """One variant's part of a node; by tokens a second, it is USD per million tokens."""
         return self.usd_per_hour * self.share / 3600 * 1_000_000
 
 
@@ -297,8 +288,7 @@ class Config(_Model):
     def needed(self, point: LoadPoint) -> int:
         """How many requests of a turn must succeed; with fewer, the turn is measured again.
 
-        Where a variant may fall behind, half of them are enough: to repeat the turn until nothing
-        fails would hide what the load does.
+        Half are enough where a variant may fall behind: failures then show what the load does.
         """
         return math.ceil(point.requests / 2) if self.overloads(point) else point.requests
 
@@ -350,8 +340,5 @@ def differences(config: Config, other: Config) -> list[str]:
 
 
 def dump(config: Config) -> str:
-    """The configuration as JSON; ``read`` reads it back.
-
-    In ASCII: a manifest has it, and CloudFormation tells of other characters as ``?``.
-    """
+    """The configuration as JSON, in ASCII: CloudFormation shows other characters as ``?``."""
     return config.model_dump_json(indent=2, ensure_ascii=True) + "\n"

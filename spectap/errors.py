@@ -27,10 +27,7 @@ class ConfigError(BenchmarkError):
 
 
 class JournalError(BenchmarkError):
-    """A line of a ledger, or of another journal, cannot be read.
-
-    It names the file, the line number and the reason.
-    """
+    """A line of a journal cannot be read. It names the file, the line number and the reason."""
 
 
 class TapError(BenchmarkError):
@@ -74,10 +71,7 @@ class PublishError(ShippingError):
 
 
 def allowed(problem: ErrorDetails, model: type[BaseModel]) -> str:
-    """What pydantic says is allowed where ``model`` refuses a value; the keys, of an unknown one.
-
-    It is the end of a line that begins with the field and its value.
-    """
+    """What is allowed where ``model`` refuses a value: the end of a line that names the field."""
     match problem["type"]:
         case "missing":
             return "is required"

@@ -21,14 +21,12 @@ Line = TypeVar("Line", Record, CheckedAnswer)
 
 @dataclass(frozen=True)
 class Attempt:
-    """One measurement of a turn that came to its end: a line of ``progress.jsonl``.
-
-    ``failure`` is None where it succeeded, ``attempt`` its number in the ledger.
-    """
+    """One measurement of a turn that came to its end: a line of ``progress.jsonl``."""
 
     round: int
     case: str
     failure: str | None
+    """None where it succeeded."""
     load: str = ""
     attempt: int = 1
 
@@ -44,10 +42,7 @@ def schema() -> dict[str, Any]:
 
 
 def read_ledger(path: Path) -> list[Record]:
-    """All records of a ledger, in the order they were written; none if there is no file.
-
-    Raises OSError, and JournalError for a line that is no record, unless it is a torn last one.
-    """
+    """All records of a ledger; none if there is no file. Raises OSError and JournalError."""
     return list(journal.read(path, _RECORD))
 
 
@@ -75,18 +70,14 @@ def last_attempts(lines: Iterable[Line], *, apart: bool = False) -> list[Line]:
 
 
 def read_attempts(folder: Path) -> list[Attempt]:
-    """The attempts of the run in ``folder``; none if there is no file.
-
-    Raises OSError, and JournalError for a line that is no attempt.
-    """
+    """The attempts of a run; none if there is no file. Raises OSError and JournalError."""
     return list(journal.read(folder / PROGRESS, _ATTEMPT))
 
 
 def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:
-    """The records without those of attempts that were interrupted: a part of a turn is no turn.
+    """The records of the run in ``folder`` without those of attempts that were interrupted.
 
-    ``folder`` is the run's. Without a ``progress.jsonl`` nobody knows what was interrupted. Raises
-    OSError and JournalError.
+    Without a ``progress.jsonl`` nobody knows which were. Raises OSError and JournalError.
     """
     if not (folder / PROGRESS).exists():
         return list(records)
@@ -103,10 +94,7 @@ def uninterrupted(records: Iterable[Record], folder: Path) -> list[Record]:
 
 
 def whole_controls(records: Iterable[Record], config: Config) -> set[int]:
-    """The attempts at a control of the one variant of ``config`` that came to their end.
-
-    Another was a lighter load, so that its steps say nothing of the devices.
-    """
+    """The attempts at a control that came to their end: others were a lighter load."""
     wave = config.wave
     controls = [record for record in records if record.round == CONTROL]
     sent = Counter(record.attempt for record in controls)

@@ -84,10 +84,7 @@ class UsedSet:
     used: int
     left_out: tuple[LeftOut, ...]
     counted: bool
-    """Whether every service counted, or refused, every prompt.
-
-    What is neither counted nor refused is not left out.
-    """
+    """Whether every service counted, or refused, every prompt; others are not left out."""
 
 
 def read_content(path: Path) -> bytes:
@@ -149,10 +146,7 @@ def _from_text(line: str, number: int) -> Prompt:
 
 
 def _from_json(line: str, number: int) -> Prompt | list[str]:
-    """The prompt, or what is wrong with it: ``field = value: what is allowed``, one each.
-
-    ``number`` is the line's, which names a prompt without a name.
-    """
+    """The prompt, or what is wrong with it: ``field = value: what is allowed``, one each."""
     try:
         value = json.loads(line, object_pairs_hook=_once_each)
         # Python reads more than others write: NaN, and halves of characters.

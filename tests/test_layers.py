@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parent.parent
 CONTRACT: Final = frozenset(
     f"spectap.{name}"
     for name in (
-        *("names", "metrics", "config", "load_points", "rounds", "palette", "errors"),
+        *("names", "metrics", "config", "load_points", "palette", "errors"),
         *("printing", "prompt", "load.sets"),
     )
 )
@@ -26,9 +26,7 @@ MAY_IMPORT: Final[Mapping[str, frozenset[str]]] = {
     "deployment": frozenset({"stacks", "charts", "experiment"}) | CONTRACT,
     "stacks": frozenset({"charts", "experiment"}) | CONTRACT,
     "charts": frozenset({"experiment"}) | CONTRACT,
-    "experiment": frozenset(
-        f"spectap.{name}" for name in ("config", "load_points", "names", "rounds")
-    )
+    "experiment": frozenset(f"spectap.{name}" for name in ("config", "load_points", "names"))
     # Prompts are read, and the known sets' names and classes looked up, before synthesis.
     | {"spectap.errors", "spectap.prompt", "spectap.load.sets"}
     | {"spectap.printing"},
@@ -62,7 +60,6 @@ ROOMS: Final = (
         "palette",
         "journal",
         "ledger",
-        "rounds",
         "config",
         "load_points",
         "wording",

@@ -22,9 +22,8 @@ from spectap.analysis.estimates.estimate import Estimate, geometric_mean, jackkn
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey, Unit
 from spectap.config import Config, Variant
-from spectap.load_points import LoadPoint
+from spectap.load_points import FEWEST_ROUNDS, LoadPoint
 from spectap.record import Record
-from spectap.rounds import FEWEST_ROUNDS
 
 _Value = TypeVar("_Value")
 

@@ -135,10 +135,7 @@ def check(prompt: Prompt, answer: Answer) -> tuple[bool | None, str]:
 
 
 def without_thoughts(content: str) -> str:
-    """What follows the thoughts; nothing where they do not end.
-
-    Some templates open them in the prompt, so that the answer has only their end.
-    """
+    """What follows the thoughts, which a prompt may have opened; nothing where they do not end."""
     before, end, after = content.partition("</think>")
     if end:
         return after
@@ -167,10 +164,7 @@ def _check_calls(prompt: Prompt, calls: tuple[ToolCall, ...]) -> None:
 
 
 def _broken(schema: Any, arguments: Mapping[str, Any]) -> str:
-    """Where ``arguments`` break which keyword of ``schema``: `` `days`: breaks type``.
-
-    Empty where they break none, and where the schema cannot be read.
-    """
+    """`` `days`: breaks type``; empty where nothing breaks, or the schema cannot be read."""
     readable = _readable(json.dumps({} if schema is None else schema))
     if readable is None:
         return ""

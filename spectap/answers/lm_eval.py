@@ -14,11 +14,8 @@ from spectap.answer import Evaluation, Score
 from spectap.names import EVALUATION, QUALITY
 
 FILTER: Final = "strict-match"
-"""How lm-eval takes the number out of an answer to GSM8K: the one after ``####``.
-
-The Job's system instruction asks for that line. The other filter, ``flexible-extract``, takes the
-last number in the text, and so makes a right answer of one that broke off in time.
-"""
+"""How lm-eval takes the number out of an answer to GSM8K: the one after ``####``, which the Job's
+system instruction asks for. ``flexible-extract`` takes the last number of an answer cut short."""
 
 _FILE: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 _NAMES: Final = {"gsm8k": "GSM8K"}

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from spectap import config
 from spectap.config import NAME
 from spectap.errors import RunError, problems
+from spectap.load_points import Rounds
 from spectap.names import CONFIG
-from spectap.rounds import Rounds
 
 MOST_PER_SECOND: Final = 1000
 """Requests a second; an experiment file allows as many."""

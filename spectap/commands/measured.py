@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from spectap import config as configuration
 from spectap.commands.arguments import (
     HALF_WIDTH,
     at_least,
@@ -25,10 +24,9 @@ from spectap.commands.arguments import (
     with_password,
 )
 from spectap.config import Config, Objectives, PromptSource, TestCase, Variant
-from spectap.errors import ConfigError
+from spectap.errors import ConfigError, problems
 from spectap.load import cases, sets
-from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint
-from spectap.rounds import Rounds
+from spectap.load_points import MINIMUM_INPUT_TOKENS, Load, LoadPoint, Rounds
 from spectap.tap.tap import STALL_SECONDS
 
 _REQUESTS: Final = 4
@@ -196,7 +194,7 @@ def check(arguments: argparse.Namespace) -> None:
     try:
         _promised(arguments)
     except ValidationError as error:
-        raise ConfigError("\n".join(configuration.lines(error))) from None
+        raise ConfigError("\n".join(problems(error))) from None
 
 
 def asked(arguments: argparse.Namespace) -> Asked:
@@ -248,7 +246,7 @@ def config(arguments: argparse.Namespace, models: Mapping[str, str], asked: Aske
             stand_in=None,
         )
     except ValidationError as error:
-        raise ConfigError("\n".join(configuration.lines(error))) from None
+        raise ConfigError("\n".join(problems(error))) from None
 
 
 def _asked_load(arguments: argparse.Namespace, prompts: int) -> Load:

@@ -46,10 +46,7 @@ _IN_FLIGHT: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 
 @dataclass(frozen=True)
 class Counters:
-    """What a server counted since its start, or between two moments.
-
-    On Neuron, V0 counts no drafts and no times.
-    """
+    """What a server counted since its start, or between two; on Neuron, V0 counts no drafts."""
 
     generation_tokens: int
     """Tokens on V1. On V0 one for each sequence and step, prefills included, which are tokens
@@ -168,10 +165,7 @@ async def scrape_all(
     poll_seconds: float = POLL_SECONDS,
     rested: Mapping[str, Counters] = MappingProxyType({}),
 ) -> dict[str, Counters]:
-    """The counters of each server that has them. ``endpoints``: name -> base URL.
-
-    ``rested``: the result of the last call, if there was one.
-    """
+    """The counters of each server that has them, by name; ``rested``: the last call's result."""
     counters = await asyncio.gather(
         *(scrape(url, poll_seconds, rested.get(name)) for name, url in endpoints.items())
     )
@@ -183,12 +177,11 @@ async def scrape(
 ) -> Counters | None:
     """The counters of the server at ``endpoint``, once they rest; None where it has none.
 
-    They rest when no request runs or waits, and the page is the same after ``poll_seconds``. Either
-    condition alone is not enough: a step may take longer than that, and a page may be written while
-    the last step of an answer is being counted. After 20 polls the counters are taken as they are,
-    because V1 shows aborted requests as running until it gets another request
-    (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1`` included. ``rested`` is
-    what they were when they last rested: if they still are, there is nothing to wait for.
+    They rest when no request runs or waits, and the page is the same after ``poll_seconds``: a
+    step may take longer than that, and a page may be written while the last step is being counted.
+    After 20 polls they are taken as they are, because V1 shows aborted requests as running until
+    it gets another request (vllm-project/vllm issue 22545). ``endpoint`` is the base URL, ``/v1``
+    included. ``rested`` is what they were when they last rested.
     """
     page = None if rested is None else Page(rested, in_flight=0)
     async with aiohttp.ClientSession(timeout=_ONE_TRY) as session:
@@ -207,8 +200,5 @@ async def scrape(
 
 
 def read(path: Path) -> tuple[Count, ...]:
-    """All counts in the file; none if there is no file. A torn last line counts as not written.
-
-    Raises OSError, and JournalError for a line that is no count.
-    """
+    """All counts in the file; none if there is no file. Raises OSError and JournalError."""
     return tuple(journal.read(path, _COUNT))

@@ -50,9 +50,9 @@ class Divergence:
 
 
 async def compare(config: Config) -> list[Divergence]:
-    """Asks every variant each test case's prompt once. What is not answered is left out.
+    """Asks every variant each test case's prompt once, but for prompts with names.
 
-    Prompts with names are not asked again: their answers are compared as they are measured.
+    Those are compared as they are measured. What is not answered is left out.
     """
     divergences: list[Divergence] = []
     if not any(variant.baseline for variant in config.variants):

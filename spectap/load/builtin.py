@@ -214,11 +214,10 @@ async def closed(
 ) -> list[Result]:
     """Keeps ``concurrency`` of ``items`` in flight until the first ``count`` have ended.
 
-    Further items take the places of those that have ended. Otherwise the last of the ``count``
-    would meet a lighter load than the first, and the lighter, the more their lengths differ.
-    ``send`` is told whether an item counts. Where one that does not count came to no ``good``
-    result, its place stays empty: a server that refuses would be asked without end. Returns what
-    came of those that count. None begins after ``deadline`` (monotonic seconds).
+    Further items take the slots of those that have ended: otherwise the last of the ``count`` would
+    meet a lighter load than the first. ``send`` gets whether an item counts. Where one that does
+    not count has no ``good`` result, its slot stays empty: a server that refuses would be asked
+    without end. Returns the results that count. None begins after ``deadline`` (monotonic seconds).
     """
     queue, results = enumerate(items), list[Result]()
 
@@ -246,8 +245,7 @@ async def opened(
 ) -> list[Result]:
     """Sends each at its time, whatever is in flight, and none after ``deadline``.
 
-    ``send`` is told when it was due, in Unix seconds. What is late is sent at once: the next ones
-    are due when they are due, however late the last was.
+    ``send`` gets when it was due, in Unix seconds. What is late is sent at once, and delays none.
     """
     start, wall = time.monotonic(), time.time()
     sending = []

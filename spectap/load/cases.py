@@ -1,7 +1,6 @@
 """The test cases of a benchmark that no experiment describes, and which prompts a round sends.
 
-Each function that reads a file raises ConfigError, which names the file, the line and what is
-wrong.
+Each function that reads a file raises ConfigError.
 """
 
 from __future__ import annotations
@@ -74,10 +73,7 @@ def _case(location: str, line: str) -> TestCase:
 
 
 def read_prompts(path: Path) -> TestCase:
-    """A file of prompts (``spectap.prompt``) as one test case, which is named after the file.
-
-    It is read here to refuse it early.
-    """
+    """A file of prompts (``spectap.prompt``) as one test case, which is named after the file."""
     content = prompt.read_content(path)
     prompt.parse(content, str(path))
     stem = path.name.partition(".")[0]
@@ -92,8 +88,7 @@ def read_prompts(path: Path) -> TestCase:
 def of_round(prompts: Sequence[Prompt], round: int, requests: int) -> tuple[Prompt, ...]:
     """The prompts that one round sends: the next ``requests`` of the order of ``mixed``.
 
-    It begins again at its first when it has run out. So the rounds sample different prompts. The
-    warm-up sends those of the first round. Of no prompts, none.
+    It begins again when it has run out. The warm-up sends those of the first round.
     """
     if not prompts:
         return ()
@@ -106,8 +101,7 @@ def mixed(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
     """The prompts in a fixed random order in which each stretch has its share of each class.
 
     A class of n prompts, shuffled, has its i-th at a random position of the i-th of n equal parts
-    of the order (stratified sampling). So the first ten of any set have its classes in about the
-    set's own proportions, and so has the second ten.
+    of the order (stratified sampling).
     """
     by_class: defaultdict[str, list[Prompt]] = defaultdict(list)
     for member in prompts:

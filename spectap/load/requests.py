@@ -59,10 +59,7 @@ class Request:
 
 
 def requests_of(options: argparse.Namespace) -> Iterator[Request]:
-    """The requests to send, without end; equal options, equal requests.
-
-    They are the prompts of a file in turn, or prompts such as llmperf makes.
-    """
+    """The prompts of a file in turn, or such as llmperf makes; equal options, equal requests."""
     return _named(options) if options.prompts else _filled(options)
 
 

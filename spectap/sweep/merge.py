@@ -17,7 +17,7 @@ from spectap.answer import read_checked
 from spectap.config import Config
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
-from spectap.errors import MergeError
+from spectap.errors import MergeError, problems
 from spectap.ledger import read_ledger, whole_controls
 from spectap.names import (
     ANSWERS,
@@ -190,7 +190,7 @@ def _sets(folder: Path, config: Config, variant: str) -> dict[str, UsedSet]:
     try:
         sets = _SETS.validate_json(path.read_bytes()) if path.exists() else ()
     except ValidationError as error:
-        raise MergeError(f"{path}: {next(configuration.lines(error))}") from None
+        raise MergeError(f"{path}: {next(problems(error))}") from None
     return {used.case: used for used in sets}
 
 

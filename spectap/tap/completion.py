@@ -191,10 +191,7 @@ def _prepare(request: Request) -> _Prepared:
 
 
 def _with_options(body: bytes, fields: dict[str, Any], options: dict[str, Any]) -> bytes:
-    """The body with other ``stream_options``. Its other bytes stay as they are where possible.
-
-    Parsing and writing a number of many digits would change it.
-    """
+    """The body with other ``stream_options``; its other bytes stay: numbers keep their digits."""
     if "stream_options" in fields:
         return json.dumps(json.loads(body) | {"stream_options": options}).encode()
     return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"

@@ -48,11 +48,7 @@ _LOG_SECONDS: Final = 10.0
 
 
 def settle() -> None:
-    """Collects garbage now, between two loads, when no stream is under way.
-
-    A full collection takes 20 ms and more, and no stream is served meanwhile. Freezing what is left
-    keeps later collections short.
-    """
+    """Collects garbage between two loads: in the midst of one, it would hold up all streams."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -107,10 +103,8 @@ class Tap:
 
     @property
     def silent(self) -> bool:
-        """Whether the server has sent nothing to anybody for about as long as it may.
-
-        A little less counts: the requests of one wave are sent one after another.
-        """
+        """Whether the server has sent nothing to anybody for about as long as it may."""
+        # A little less counts: the requests of one wave are sent one after another.
         return time.monotonic() - self._upstream.heard >= 0.9 * self._upstream.stall_seconds
 
     def give_up(self, reason: str) -> None:
@@ -151,10 +145,7 @@ class Tap:
 
 
 class Traffic:
-    """Counts finished requests, and has the figures of the latest for the live line.
-
-    The figures are computed once, as each request ends: nothing is done while a stream is served.
-    """
+    """Counts finished requests, and has the figures of the latest for the live line."""
 
     def __init__(self) -> None:
         self._requests = self._errors = 0
@@ -187,10 +178,7 @@ class Traffic:
 
 
 class LiveLine:
-    """Shows a text on a stream: rewritten in place on a terminal, as a new line in a log.
-
-    A log gets a text only when it has changed.
-    """
+    """Shows a text: rewritten in place on a terminal, as a new line in a log if it has changed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -23,10 +23,7 @@ _LONGEST_ERROR: Final = 200
 
 
 class Events:
-    """Collects bytes that may be cut anywhere, and returns each server-sent event once complete.
-
-    Every byte is searched once, however long an event is and however small its parts are.
-    """
+    """Server-sent events of bytes that may be cut anywhere; every byte is searched once."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from spectap.rounds import Rounds
+from spectap.load_points import Rounds
 from tests.bench.statements import TOKEN_SECONDS, TOKENS_PER_SECOND
 from tests.bench.worlds import Neighbour, World
 

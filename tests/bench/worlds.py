@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectap.rounds import Rounds
+from spectap.load_points import Rounds
 
 
 @dataclass(frozen=True)

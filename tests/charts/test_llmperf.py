@@ -12,7 +12,7 @@ from charts.names import bucket_name, stopper_arn
 from experiment import Experiment
 from experiment.variants import variants
 from spectap import config
-from spectap.rounds import Rounds
+from spectap.load_points import Rounds
 from tests.charts.test_vllm import difference
 from tests.experiment.files import EAGLE
 from tests.matrix import LADDER

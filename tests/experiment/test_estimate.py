@@ -32,7 +32,7 @@ from experiment.notes import notes
 from experiment.runtimes import Mode
 from experiment.speculation import Sweep
 from experiment.variants import variants
-from spectap.rounds import Rounds
+from spectap.load_points import Rounds
 from tests.experiment.files import (
     ABSENT,
     ARTICLE,

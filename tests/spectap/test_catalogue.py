@@ -16,13 +16,12 @@ from tests.spectap import generated_runs as generated
 FIRST_GAP = Metric(
     name="FirstGap",
     unit="Seconds",
-    axis="seconds",
     title="Time from the first chunk to the second",
     short="First gap",
     definition="What a reader waits for the second piece of an answer.",
     values=lambda record: metrics.inter_chunk_latencies(record)[:1],
     printed="ms",
-    scale=1000,
+    percentiles=("p50",),
 )
 
 

@@ -22,7 +22,7 @@ from spectap.analysis.advice.steps import chain, step_yield, through
 from spectap.analysis.controls import Unsteadiness
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
-from spectap.rounds import FEWEST_ROUNDS
+from spectap.load_points import FEWEST_ROUNDS
 
 _REPLICATES: Final = 600
 _BLOCK: Final = 50

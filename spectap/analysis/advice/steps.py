@@ -23,7 +23,7 @@ from spectap.analysis.advice.advice import Acceptance, Line, Position, StepCost
 from spectap.analysis.advice.observed import Array, Observed
 from spectap.analysis.estimates.estimate import ALPHA
 from spectap.analysis.estimates.intervals import Interval
-from spectap.rounds import FEWEST_ROUNDS
+from spectap.load_points import FEWEST_ROUNDS
 
 _OF_CLASS: Final = 20.0
 """Steps that a prompt is given of its class beside its own: few have many at late positions."""

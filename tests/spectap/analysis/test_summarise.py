@@ -15,8 +15,8 @@ from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.analysis.summary import Answer, Case, Comparison, Finding, Summary
 from spectap.config import Config
 from spectap.ledger import read_ledger
+from spectap.load_points import Rounds
 from spectap.record import CANCELLED, Record
-from spectap.rounds import Rounds
 from tests.spectap import generated_runs as generated
 
 RUN = generated.config(requests=8, rounds=3)

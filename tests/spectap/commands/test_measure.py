@@ -18,8 +18,7 @@ from experiment import load
 from spectap.config import Config, Objectives, read
 from spectap.ledger import read_attempts, read_ledger
 from spectap.load.cases import HEADLINES
-from spectap.load_points import LoadPoint
-from spectap.rounds import Rounds
+from spectap.load_points import LoadPoint, Rounds
 from tests.spectap.commands.processes import (
     EMPTY,
     MODEL,

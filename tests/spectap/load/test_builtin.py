@@ -300,17 +300,16 @@ def test_failed_requests_and_answers_of_other_servers_are_results_too(tmp_path: 
     assert llmperf.summary(results)["results_number_errors"] == 6
 
 
-def test_a_load_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with golden(1, 1) as server:
-            server.fault = Fault.STALL
-            with pytest.raises(LoadError, match="closed-loop did not end and was stopped"):
-                await run(server.url, tmp_path, timeout_seconds=1, grace=0.1)
-
-    asyncio.run(scenario())
+@pytest.mark.anyio
+async def test_a_load_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    async with golden(1, 1) as server:
+        server.fault = Fault.STALL
+        with pytest.raises(LoadError, match="closed-loop did not end and was stopped"):
+            await run(server.url, tmp_path, timeout_seconds=1, grace=0.1)
 
 
-def test_cancelling_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.anyio
+async def test_cancelling_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
     create = asyncio.create_subprocess_exec
 
@@ -319,20 +318,17 @@ def test_cancelling_ends_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyP
         started.append(process.pid)
         return process
 
-    async def scenario() -> None:
-        monkeypatch.setattr(asyncio, "create_subprocess_exec", remember)
-        async with golden(*[1] * 1000) as server:
-            task = asyncio.create_task(run(server.url, tmp_path))
-            async with asyncio.timeout(10):
-                while not server.sent:
-                    await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        with pytest.raises(ProcessLookupError):
-            os.kill(started[0], signal.SIG_DFL)
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", remember)
+    async with golden(*[1] * 1000) as server:
+        task = asyncio.create_task(run(server.url, tmp_path))
+        async with asyncio.timeout(10):
+            while not server.sent:
+                await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], signal.SIG_DFL)
 
 
 def test_a_driver_that_fails_is_quoted(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from spectap import prompt
 from spectap.config import PromptSource
 from spectap.errors import ConfigError
 from spectap.load import sets
-from spectap.load.sets import KNOWN, LoadedSet, known
+from spectap.load.sets import KNOWN, LoadedSet
 from spectap.prompt import Form
 
 PINS = dict(
@@ -75,7 +75,7 @@ def test_what_the_sets_ask_for() -> None:
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of packages, the only one."""
-    monkeypatch.setattr(known, "FOLDER", tmp_path)
+    monkeypatch.setattr(sets, "FOLDER", tmp_path)
     monkeypatch.setattr(sys, "path", [])
     return tmp_path
 
