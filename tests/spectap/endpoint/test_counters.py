@@ -20,36 +20,27 @@ from tests.spectap.tapped import server
 
 # As vLLM 0.32 writes it, with what matters here.
 PAGE = """\
-# HELP vllm:generation_tokens_total Number of generation tokens processed.
 # TYPE vllm:generation_tokens_total counter
 vllm:generation_tokens_total{engine="0",model_name="m"} 120.0
-# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
 # TYPE vllm:spec_decode_num_drafts_total counter
 vllm:spec_decode_num_drafts_total{engine="0",model_name="m"} 16.0
-# HELP vllm:spec_decode_num_drafts_created Number of spec decoding drafts.
 # TYPE vllm:spec_decode_num_drafts_created gauge
 vllm:spec_decode_num_drafts_created{engine="0",model_name="m"} 1.7952833873594384e+09
-# HELP vllm:spec_decode_num_draft_tokens_total Number of draft tokens.
 # TYPE vllm:spec_decode_num_draft_tokens_total counter
 vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="m"} 112.0
-# HELP vllm:spec_decode_num_accepted_tokens_total Number of accepted tokens.
 # TYPE vllm:spec_decode_num_accepted_tokens_total counter
 vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="m"} 19.0
-# HELP vllm:spec_decode_num_accepted_tokens_per_pos_total Accepted tokens per draft position.
 # TYPE vllm:spec_decode_num_accepted_tokens_per_pos_total counter
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="0"} 12.0
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m",position="1"} 7.0
-# HELP vllm:request_time_per_output_token_seconds Histogram of time per output token.
 # TYPE vllm:request_time_per_output_token_seconds histogram
 vllm:request_time_per_output_token_seconds_bucket{engine="0",le="+Inf",model_name="m"} 2.0
 vllm:request_time_per_output_token_seconds_count{engine="0",model_name="m"} 2.0
 vllm:request_time_per_output_token_seconds_sum{engine="0",model_name="m"} 0.032
-# HELP vllm:request_generation_tokens Number of generation tokens processed.
 # TYPE vllm:request_generation_tokens histogram
 vllm:request_generation_tokens_bucket{engine="0",le="+Inf",model_name="m"} 2.0
 vllm:request_generation_tokens_count{engine="0",model_name="m"} 2.0
 vllm:request_generation_tokens_sum{engine="0",model_name="m"} 120.0
-# HELP vllm:inter_token_latency_seconds Histogram of inter-token latency in seconds.
 # TYPE vllm:inter_token_latency_seconds histogram
 vllm:inter_token_latency_seconds_bucket{engine="0",le="+Inf",model_name="m"} 17.0
 vllm:inter_token_latency_seconds_count{engine="0",model_name="m"} 17.0
@@ -58,15 +49,12 @@ vllm:inter_token_latency_seconds_sum{engine="0",model_name="m"} 1.9
 
 # V0 of 0.9.1 after the same answers: 2 prefills and 17 steps.
 PAGE_OF_V0 = """\
-# HELP vllm:generation_tokens_total Number of generation tokens processed.
 # TYPE vllm:generation_tokens_total counter
 vllm:generation_tokens_total{model_name="m"} 19.0
-# HELP vllm:time_per_output_token_seconds Histogram of time per output token in seconds.
 # TYPE vllm:time_per_output_token_seconds histogram
 vllm:time_per_output_token_seconds_bucket{le="+Inf",model_name="m"} 17.0
 vllm:time_per_output_token_seconds_count{model_name="m"} 17.0
 vllm:time_per_output_token_seconds_sum{model_name="m"} 1.9
-# HELP vllm:request_generation_tokens Number of generation tokens processed.
 # TYPE vllm:request_generation_tokens histogram
 vllm:request_generation_tokens_bucket{le="+Inf",model_name="m"} 2.0
 vllm:request_generation_tokens_count{model_name="m"} 2.0

@@ -18,7 +18,6 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from rehearsal.golden.faults import Fault
-from spectap.analysis.saturation import schedule
 from spectap.answer import Answer
 from spectap.config import TestCase
 from spectap.errors import LoadError
@@ -26,7 +25,6 @@ from spectap.load import builtin, llmperf
 from spectap.load.driver import LOG, Driver
 from spectap.load_points import Load, LoadPoint
 from spectap.prompt import Prompt
-from spectap.record import Record
 from tests.spectap import samples
 from tests.spectap.load.options import TOOL, prompt
 from tests.spectap.tapped import bench, golden, server
@@ -188,20 +186,12 @@ def test_prompts_of_a_set_are_answered_whole(
     assert isinstance(json.loads(call.tool_calls[0].arguments), dict)
 
 
-def tapped_rate(folder: Path, prompts: Sequence[Prompt] = ()) -> list[Record]:
-    """The records of a turn at a rate, through a tap, in the order in which they were due."""
-
-    async def scenario() -> list[Record]:
-        async with golden(1, 4, 3) as endpoint, bench(endpoint.url, folder) as b:
-            await run(b.tap.url, folder, driver=ABSENT, prompts=prompts, point=RATE)
-            return sorted(b.records(), key=lambda record: record.due or 0.0)
-
-    return asyncio.run(scenario())
-
-
-def test_the_ledger_has_when_each_prompt_was_due_and_was_sent(tmp_path: Path) -> None:
+@pytest.mark.anyio
+async def test_the_ledger_has_when_each_prompt_was_due_and_was_sent(tmp_path: Path) -> None:
     prompts = [prompt(f"é/{number}", prompt_class="räumlich") for number in range(60)]
-    records = tapped_rate(tmp_path, prompts)
+    async with golden(1, 4, 3) as endpoint, bench(endpoint.url, tmp_path) as b:
+        await run(b.tap.url, tmp_path, driver=ABSENT, prompts=prompts, point=RATE)
+        records = sorted(b.records(), key=lambda record: record.due or 0.0)
     assert [record.prompt for record in records] == [p.name for p in prompts]
     assert {record.prompt_class for record in records} == {"räumlich"}
     times = builtin.arrivals(40, SEED, 60)
@@ -211,42 +201,6 @@ def test_the_ledger_has_when_each_prompt_was_due_and_was_sent(tmp_path: Path) ->
     summary = llmperf.summary(results_of(tmp_path))
     assert (summary["driver"], summary["requests_per_second"]) == (builtin.OPEN, 40)
     assert "num_concurrent_requests" not in summary
-
-
-def test_a_driver_that_is_kept_from_running_is_marked_as_lagging(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stopped for 0.4 s in the midst of its load, as on a machine that is starved."""
-    create = asyncio.create_subprocess_exec
-
-    async def create_and_stop(*command: Any, **options: Any) -> asyncio.subprocess.Process:
-        process = await create(*command, **options)
-        stopping.append(asyncio.create_task(stop(process.pid)))
-        return process
-
-    async def stop(pid: int) -> None:
-        while not (tmp_path / "ledger.jsonl").stat().st_size:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.3)
-        os.kill(pid, signal.SIGSTOP)
-        stopped.append(time.time())
-        await asyncio.sleep(0.4)
-        stopped.append(time.time())
-        os.kill(pid, signal.SIGCONT)
-
-    stopping: list[asyncio.Task[None]] = []
-    stopped: list[float] = []
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_and_stop)
-    records = tapped_rate(tmp_path)
-    assert len(records) == RATE.requests  # none is given up
-    since, until = stopped
-    blocked = [record for record in records if since < (record.due or 0.0) < until]
-    assert blocked
-    assert all(record.sent >= until for record in blocked)
-    lag = schedule(records, RATE.rate)
-    assert lag is not None
-    assert lag.worst > 0.2
-    assert lag.lagging
 
 
 def test_writes_llmperf_s_files_by_llmperf_s_formulas(tmp_path: Path) -> None:

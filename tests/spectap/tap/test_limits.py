@@ -82,16 +82,14 @@ async def discard(b: Bench) -> None:
                 pass
 
 
+EARLY = b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99
+
+
 @pytest.mark.parametrize(
     ("start", "part", "cause", "most"),
     [
         (HEAD + b"X: ", LETTERS, "the answer's head has more than 64 KiB", 0),
-        (
-            b"",
-            b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n" * 99,
-            "the answer's head has more than 64 KiB",
-            0,
-        ),
+        (b"", EARLY, "the answer's head has more than 64 KiB", 0),
         (CHUNKED + b"0\r\nX: ", LETTERS, "the answer's framing has more than 64 KiB", 0),
         (CHUNKED, CHUNK, "the answer's framing has more than 8 MiB", 0),
         (STREAM + b"data: \r", LETTERS, "an event has more than 4 MiB", limits.EVENT),
@@ -125,31 +123,17 @@ async def test_an_answer_without_end(
 
 
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+POST_CHUNKS = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+LONG_POST = POST + b"Content-Length: 9999999999\r\n\r\n"
 
 
 @pytest.mark.parametrize(
     ("start", "part", "status", "cause"),
     [
-        (POST + b"X: ", LETTERS, 431, "the request's head has more than 64 KiB"),
         (b"GET /", LETTERS, 431, "the request's head has more than 64 KiB"),
-        (
-            POST + b"Transfer-Encoding: chunked\r\n\r\n1;x=",
-            LETTERS,
-            431,
-            "the request's head has more than 64 KiB",
-        ),
-        (
-            POST + b"Transfer-Encoding: chunked\r\n\r\n",
-            CHUNK,
-            413,
-            "the request's framing has more than 8 MiB",
-        ),
-        (
-            POST + b"Content-Length: 9999999999\r\n\r\n",
-            LETTERS,
-            413,
-            "the request's body has more than 64 MiB",
-        ),
+        (POST_CHUNKS + b"1;x=", LETTERS, 431, "the request's head has more than 64 KiB"),
+        (POST_CHUNKS, CHUNK, 413, "the request's framing has more than 8 MiB"),
+        (LONG_POST, LETTERS, 413, "the request's body has more than 64 MiB"),
     ],
 )
 async def test_a_request_without_end(
