@@ -1,4 +1,4 @@
-"""The answers to prompts: as the driver saw one, and what is kept of it in ``answers.jsonl``."""
+"""The answers to prompts, what is kept of them, and what lm-eval found of others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ import orjson
 from pydantic import TypeAdapter
 
 from spectap import journal
+from spectap.names import EVALUATION, QUALITY
 from spectap.prompt import Form
+
+FILTER: Final = "strict-match"
+"""How lm-eval takes the number out of an answer to GSM8K: the one after ``####``, which the Job's
+system instruction asks for. ``flexible-extract`` takes the last number of an answer cut short."""
+
+_SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+_NAMES: Final = {"gsm8k": "GSM8K"}
 
 _WORD: Final = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 """With the space before it, since indentation is part of a program."""
@@ -136,3 +144,51 @@ def _canonical(arguments: str) -> str:
         return json.dumps(orjson.loads(arguments), sort_keys=True)
     except (orjson.JSONDecodeError, RecursionError):
         return arguments
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """What is used of a line: lm-eval writes one for each question and filter."""
+
+    doc_id: int
+    filter: str
+    exact_match: float
+
+
+_SAMPLE: Final = TypeAdapter(_Sample)
+_EVALUATIONS: Final = TypeAdapter(Evaluation)
+
+
+def read_scores(run_dir: Path) -> list[Score]:
+    """What lies in a run's folder at ``quality/<variant>/``; nothing where nothing does.
+
+    Of several evaluations of a variant, the newest counts. Raises OSError and JournalError.
+    """
+    folder = run_dir / QUALITY
+    evaluations = {
+        folder / file: evaluation
+        for evaluation in journal.read(folder / EVALUATION, _EVALUATIONS)
+        for file in evaluation.files
+    }
+    return [
+        Score(
+            _NAMES.get(task, task),
+            variant,
+            str(sample.doc_id),
+            sample.exact_match == 1,
+            evaluations.get(path),
+        )
+        for (variant, task), path in _newest(folder).items()
+        for sample in journal.read(path, _SAMPLE)
+        if sample.filter == FILTER
+    ]
+
+
+def _newest(folder: Path) -> dict[tuple[str, str], Path]:
+    """The file of each variant and task."""
+    newest: dict[tuple[str, str], tuple[str, Path]] = {}
+    for path in sorted(folder.glob("*/**/samples_*.jsonl")):
+        if name := _SAMPLES.fullmatch(path.name):
+            key = path.relative_to(folder).parts[0], name["task"]
+            newest[key] = max(newest.get(key, ("", path)), (name["date"], path))
+    return {key: path for key, (_, path) in newest.items()}

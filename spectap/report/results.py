@@ -21,8 +21,7 @@ from spectap.analysis.advice.advice import Advice
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Cell, Summary
-from spectap.answer import read_checked
-from spectap.answers.lm_eval import read_scores
+from spectap.answer import read_checked, read_scores
 from spectap.config import Config
 from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS

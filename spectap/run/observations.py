@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spectap.answer import Answer
-from spectap.answers.checks import checked
+from spectap.checks import checked
 from spectap.config import Config
 from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS, Count, Counters

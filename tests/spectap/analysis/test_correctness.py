@@ -15,7 +15,7 @@ from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Correctness
 from spectap.answer import Answer, CheckedAnswer, Evaluation, Score, ToolCall
-from spectap.answers.checks import checked
+from spectap.checks import checked
 from spectap.config import Config
 from spectap.names import WARM_UP
 from spectap.prompt import Form, Prompt

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from spectap.answer import Score
-from spectap.answers.lm_eval import read_scores
+from spectap.answer import Score, read_scores
 from spectap.errors import JournalError
 
 NAME = "samples_gsm8k_2026-11-22T12-30-05.123456.jsonl"

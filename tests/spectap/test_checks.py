@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spectap.answer import Answer, ToolCall
-from spectap.answers.checks import CUT_OFF, check
+from spectap.checks import CUT_OFF, check
 from spectap.prompt import Form, Prompt
 
 WEATHER = {

@@ -20,7 +20,7 @@ from spectap.answer import (
     read_checked,
     words,
 )
-from spectap.answers.checks import checked
+from spectap.checks import checked
 from spectap.journal import Journal
 from spectap.ledger import last_attempts
 from spectap.prompt import Form, Prompt
