@@ -79,6 +79,9 @@ def test_an_attempt_takes_the_place_of_the_one_before_on_all_variants() -> None:
         samples.record(variant="SD", round=2),
         samples.record(variant="SD", case="sonnets"),
         samples.record(variant="Base", run="another"),
+        # Of controls each attempt counts.
+        samples.record(variant="SD", round=-1),
+        samples.record(variant="SD", round=-1, attempt=2),
     ]
     replaced = [samples.record(variant="SD"), samples.record(variant="Base")]
     assert last_attempts([*replaced, *kept]) == kept

@@ -146,6 +146,7 @@ def test_several_choices_are_counted_one_by_one() -> None:
         choices = [{"index": index, "delta": {"content": "x"}}]
         usage = {"prompt_tokens": 4, "completion_tokens": total}
         subject.feed(event(choices=choices, usage=usage), 0.5)
+    assert subject.output_tokens == 8
     subject.feed(event(choices=[], usage={"prompt_tokens": 4, "completion_tokens": 8}), 0.6)
     assert [tokens for _, tokens in subject.chunks] == [1, 1, 4, 2]
     assert subject.per_chunk
